@@ -1,0 +1,1 @@
+"""DBSP operators over Z-sets, and the circuit that runs them."""

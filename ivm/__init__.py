@@ -1,0 +1,1 @@
+"""The incremental view maintenance database for Python and DuckDB."""

@@ -1,0 +1,1 @@
+"""First fills and the CDC pipeline on Spark, through PySpark."""

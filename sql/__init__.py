@@ -1,0 +1,1 @@
+"""SQL text to bound logical plan to rewritten plan to circuit."""

@@ -1,0 +1,1 @@
+"""Z-set batches, arrangements, the change log and the DuckDB warehouse."""

@@ -1,0 +1,192 @@
+"""A column: numpy values for fixed-width types, an Arrow array for the rest.
+
+Invariant: a `FixedColumn`'s values under NULL are all-zero bits, so equality and hashing need
+not look at the mask twice; `valid` is None when no value is NULL. Columns are immutable and know
+nothing of names and types; positions and a `ColumnType` beside them do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ivm.storage.types import WIDE, ColumnType
+
+Indexes: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+class FixedColumn:
+    """Fixed-width values (also 16-byte ones) with an optional validity mask."""
+
+    __slots__ = ("valid", "values")
+
+    def __init__(self, values: npt.NDArray[Any], valid: Mask | None = None) -> None:
+        self.values = values
+        self.valid = valid
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, indexes: Indexes) -> FixedColumn:
+        """The rows at `indexes` (int64, non-negative)."""
+        valid = self.valid
+        return FixedColumn(self.values[indexes], None if valid is None else valid[indexes])
+
+    def filter(self, mask: Mask) -> FixedColumn:
+        valid = self.valid
+        return FixedColumn(self.values[mask], None if valid is None else valid[mask])
+
+    def slice(self, start: int, stop: int) -> FixedColumn:
+        valid = self.valid
+        return FixedColumn(self.values[start:stop], None if valid is None else valid[start:stop])
+
+    def to_arrow(self, type: ColumnType) -> pa.Array:
+        """The column in the Arrow form that DuckDB imports as `type`."""
+        return _fixed_to_arrow(self, type)
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + (0 if self.valid is None else self.valid.nbytes)
+
+
+class ArrowColumn:
+    """Strings, binaries and nested values as one contiguous Arrow array."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: pa.Array) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def valid(self) -> Mask | None:
+        if self.array.null_count == 0:
+            return None
+        return self.array.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+    def take(self, indexes: Indexes) -> ArrowColumn:
+        """The rows at `indexes` (int64, non-negative)."""
+        return ArrowColumn(self.array.take(pa.array(indexes)))
+
+    def filter(self, mask: Mask) -> ArrowColumn:
+        return ArrowColumn(self.array.take(pa.array(np.flatnonzero(mask))))
+
+    def slice(self, start: int, stop: int) -> ArrowColumn:
+        return ArrowColumn(self.array.slice(start, stop - start))
+
+    def to_arrow(self, type: ColumnType) -> pa.Array:
+        """The array itself; DuckDB casts an ENUM's labels back on insertion."""
+        return self.array
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.array.nbytes)
+
+
+Column: TypeAlias = FixedColumn | ArrowColumn
+
+
+def concat(columns: Sequence[Column]) -> Column:
+    """One column of the given ones, all of one type, in their order (at least one)."""
+    first = columns[0]
+    if len(columns) == 1:
+        return first
+    if isinstance(first, ArrowColumn):
+        return ArrowColumn(pa.concat_arrays([c.array for c in columns]))  # type: ignore[union-attr]
+    values = np.concatenate([c.values for c in columns])  # type: ignore[union-attr]
+    if all(c.valid is None for c in columns):
+        return FixedColumn(values)
+    masks = [np.ones(len(c), np.bool_) if c.valid is None else c.valid for c in columns]
+    return FixedColumn(values, np.concatenate(masks))
+
+
+def empty_column(type: ColumnType) -> Column:
+    """A column of `type` with no rows."""
+    return null_column(type, 0)
+
+
+def null_column(type: ColumnType, count: int) -> Column:
+    """A column of `count` NULLs."""
+    if type.dtype is None:
+        return ArrowColumn(pa.nulls(count, type.arrow))
+    return FixedColumn(np.zeros(count, type.dtype), np.zeros(count, np.bool_) if count else None)
+
+
+def column_from_arrow(array: pa.Array | pa.ChunkedArray, type: ColumnType) -> Column:
+    """The in-memory form of an Arrow array whose logical type is `type`.
+
+    Args:
+        array: as DuckDB exports it (extension types included), or the plain Arrow type.
+        type: the DuckDB type the values have; no value conversion is done here.
+
+    Returns:
+        A `FixedColumn` or `ArrowColumn` by `type.dtype`.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # zero chunks, or an extension type that kept them
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else array.type.wrap_array(pa.nulls(0))
+    if type.dtype is None:
+        return ArrowColumn(_var_from_arrow(array, type))
+    return _fixed_from_arrow(array, type)
+
+
+def _var_from_arrow(array: pa.Array, type: ColumnType) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray) and not isinstance(type.arrow, pa.BaseExtensionType):
+        array = array.storage
+    if pa.types.is_dictionary(array.type) and not pa.types.is_dictionary(type.arrow):
+        array = array.dictionary_decode()
+    return array if array.type == type.arrow else array.cast(type.arrow)
+
+
+def _bits(buffer: pa.Buffer, offset: int, count: int) -> Mask:
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+    return bits[offset : offset + count].view(np.bool_)
+
+
+def _fixed_from_arrow(array: pa.Array, type: ColumnType) -> FixedColumn:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    count, offset = len(array), array.offset
+    assert type.dtype is not None
+    if array.null_count == count:  # also pa.null() and zero rows
+        return FixedColumn(np.zeros(count, type.dtype), np.zeros(count, np.bool_) if count else None)
+    validity, data = array.buffers()[:2]
+    valid = _bits(validity, offset, count) if array.null_count else None
+    if pa.types.is_boolean(array.type):
+        values = _bits(data, offset, count)
+    elif type.is_decimal and type.dtype != WIDE:
+        values = np.frombuffer(data, np.int64)[2 * offset : 2 * (offset + count) : 2].copy()
+    else:
+        values = np.frombuffer(data, type.dtype, count, offset * type.dtype.itemsize)
+    if valid is not None:
+        values = np.where(valid, values, np.zeros(1, type.dtype))
+    return FixedColumn(values, valid)
+
+
+def _fixed_to_arrow(column: FixedColumn, type: ColumnType) -> pa.Array:
+    values, valid, count = column.values, column.valid, len(column.values)
+    validity = None
+    if valid is not None:
+        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    if type.sql == "BOOLEAN":
+        data = pa.py_buffer(np.packbits(values, bitorder="little"))
+        return pa.Array.from_buffers(pa.bool_(), count, [validity, data])
+    if type.is_decimal and type.dtype != WIDE:
+        words = np.empty((count, 2), np.int64)
+        words[:, 0] = values
+        words[:, 1] = values >> 63
+        return pa.Array.from_buffers(type.arrow, count, [validity, pa.py_buffer(words)])
+    arrow = type.arrow
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    if isinstance(arrow, pa.BaseExtensionType):
+        storage = pa.Array.from_buffers(arrow.storage_type, count, [validity, data])
+        return pa.ExtensionArray.from_storage(arrow, storage)
+    return pa.Array.from_buffers(arrow, count, [validity, data])

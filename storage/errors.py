@@ -1,0 +1,70 @@
+"""Every error the database raises, sorted by what its reader can do about it.
+
+    IvmError
+    ├── InputError            the statement or the data is wrong: mend it
+    │   ├── SqlError          the SQL text does not parse or bind (carries a position)
+    │   ├── ConstraintError   a key, NOT NULL, CHECK or type forbids the change
+    │   └── EvaluationError   an expression of a view fails on this change (overflow, bad cast)
+    ├── UnsupportedError      it has no meaning here: the message names the way out
+    ├── UnavailableError      not now: another process, a closed handle, a full disk: retry or reopen
+    ├── CorruptionError       stored data is damaged or foreign: restore, nothing was changed
+    └── InternalError         a fault of ours: please report it
+
+A message names the thing and the value, gives the reason and ends with the way out.
+"""
+
+from __future__ import annotations
+
+
+class IvmError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class InputError(IvmError):
+    """The statement or the data is wrong."""
+
+
+class SqlError(InputError):
+    """SQL text that does not parse or bind.
+
+    Args:
+        message: what is wrong and what to do.
+        position: zero-based character offset in the statement, if known.
+    """
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class ConstraintError(InputError):
+    """A key, NOT NULL, CHECK, foreign key or type forbids the change; nothing was applied."""
+
+
+class EvaluationError(InputError):
+    """An expression fails on this change (overflow, bad cast); nothing was applied."""
+
+
+class UnsupportedError(IvmError):
+    """A construct that has no meaning here.
+
+    Args:
+        message: names the construct, the reason and the way out.
+        position: zero-based character offset in the statement, if known.
+    """
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class UnavailableError(IvmError):
+    """The database cannot serve this now (locked, closed, read-only, disk full)."""
+
+
+class CorruptionError(IvmError):
+    """Stored data is damaged or not ours; nothing was changed."""
+
+
+class InternalError(IvmError):
+    """A fault of this program. Please report it with the statement that led to it."""

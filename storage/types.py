@@ -1,0 +1,139 @@
+"""Column types: DuckDB's type name, its Arrow form, and the numpy form we compute with.
+
+Law: a value's in-memory form is its exact representation; two values are the same row content
+if and only if their forms are bitwise equal (so 0.0 and -0.0 differ, and so do '1 month' and
+'30 days'). SQL's coarser grouping equality lives in `keys`.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+# HUGEINT, UUID, DECIMAL beyond 18 digits and INTERVAL travel as two 64-bit words.
+WIDE = np.dtype([("lo", "<u8"), ("hi", "<i8")])
+
+_FIXED: dict[str, str] = {
+    "BOOLEAN": "?",
+    "TINYINT": "i1",
+    "SMALLINT": "i2",
+    "INTEGER": "i4",
+    "BIGINT": "i8",
+    "UTINYINT": "u1",
+    "USMALLINT": "u2",
+    "UINTEGER": "u4",
+    "UBIGINT": "u8",
+    "FLOAT": "f4",
+    "DOUBLE": "f8",
+    "DATE": "i4",
+    "TIME": "i8",
+    "TIME_NS": "i8",
+    "TIMESTAMP": "i8",
+    "TIMESTAMP_S": "i8",
+    "TIMESTAMP_MS": "i8",
+    "TIMESTAMP_NS": "i8",
+    "TIMESTAMP WITH TIME ZONE": "i8",
+}
+_WIDE = {"HUGEINT", "UHUGEINT", "UUID", "INTERVAL"}
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+INTEGER_NAMES = frozenset(_INTEGERS) | frozenset("U" + name for name in _INTEGERS)
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """One DuckDB type and its two in-memory forms.
+
+    Attributes:
+        sql: DuckDB's name as DESCRIBE prints it, e.g. ``DECIMAL(18,2)``.
+        arrow: the Arrow type DuckDB exports with ``arrow_lossless_conversion``.
+        dtype: numpy dtype of a `FixedColumn`, or None for an `ArrowColumn`.
+    """
+
+    sql: str
+    arrow: pa.DataType
+    dtype: np.dtype | None  # type: ignore[type-arg]  # structured or plain, decided at run time
+
+    @property
+    def base(self) -> str:
+        """The name without parameters: ``DECIMAL`` of ``DECIMAL(18,2)``; arrays keep ``[]``."""
+        if self.sql.endswith("]"):
+            return "LIST"
+        return self.sql.split("(")[0]
+
+    @property
+    def is_integer(self) -> bool:
+        return self.sql in INTEGER_NAMES
+
+    @property
+    def is_float(self) -> bool:
+        return self.sql in ("FLOAT", "DOUBLE")
+
+    @property
+    def is_decimal(self) -> bool:
+        return self.base == "DECIMAL"
+
+    @property
+    def is_string(self) -> bool:
+        """VARCHAR and JSON; an ENUM is not, since it sorts by its position."""
+        return self.sql in ("VARCHAR", "JSON")
+
+    @property
+    def scale(self) -> int:
+        """Digits after the point of a DECIMAL, 0 of any other type."""
+        return int(self.arrow.scale) if self.is_decimal else 0
+
+    @property
+    def precision(self) -> int:
+        """Digits of a DECIMAL; raises AttributeError for any other type."""
+        return int(self.arrow.precision)
+
+    def __str__(self) -> str:
+        return self.sql
+
+
+Schema = tuple[tuple[str, ColumnType], ...]
+"""Ordered (name, type) pairs of a relation."""
+
+_lock = threading.Lock()
+
+
+@functools.cache
+def _probe() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:")
+    connection.execute("SET arrow_lossless_conversion = true")
+    return connection
+
+
+@functools.lru_cache(maxsize=4096)
+def type_of(sql: str) -> ColumnType:
+    """The `ColumnType` of a DuckDB type name.
+
+    Args:
+        sql: a type name as DuckDB's DESCRIBE prints it (named ENUMs already spelled out).
+
+    Returns:
+        The type, cached by name.
+
+    Raises:
+        duckdb.Error: DuckDB does not know the type.
+    """
+    if sql in ('"NULL"', "NULL"):
+        sql = "INTEGER"
+    with _lock:
+        arrow = _probe().sql(f"SELECT NULL::{sql} AS v").to_arrow_table().schema.field(0).type
+    if sql in _FIXED:
+        return ColumnType(sql, arrow, np.dtype(_FIXED[sql]))
+    if sql in _WIDE:
+        return ColumnType(sql, arrow, WIDE)
+    if sql.startswith("DECIMAL(") and not sql.endswith("]"):
+        return ColumnType(sql, arrow, np.dtype("i8") if arrow.precision <= 18 else WIDE)
+    if sql in ("VARCHAR", "JSON") or (sql.startswith("ENUM(") and not sql.endswith("]")):
+        return ColumnType(sql, pa.large_string(), None)
+    if sql == "BLOB":
+        return ColumnType(sql, pa.large_binary(), None)
+    return ColumnType(sql, arrow, None)
