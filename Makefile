@@ -1,0 +1,46 @@
+# Each target sets up .venv by itself; `make PYTHON=/path/to/python3` names the Python to use.
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+PYTEST_ARGS ?= -q -n 2
+SCALE ?= 0.1
+BENCH_ARGS ?=
+FUZZ_SECONDS ?= 300
+
+.PHONY: help setup test lint format demo bench fuzz clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## make .venv with everything in it
+
+# An existing .venv is completed, not rebuilt; a changed pyproject.toml installs again.
+$(READY): pyproject.toml .ci/venv
+	.ci/venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --group dev -e .
+	@touch $@
+
+test: $(READY)  ## run the tests
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: $(READY)  ## ruff (rules and format) and mypy --strict
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(READY)  ## let ruff mend what it can
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+demo: $(READY)  ## TPC-H with eight live views (SCALE=0.1)
+	$(PY) -m benchmarks.demo --scale $(SCALE)
+
+bench: $(READY)  ## the benchmark table (BENCH_ARGS=--quick for a short one)
+	$(PY) -m benchmarks.run $(BENCH_ARGS)
+
+fuzz: $(READY)  ## the property tests with fresh seeds for FUZZ_SECONDS
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(PY) -m pytest -q -n 2 -m fuzz
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
