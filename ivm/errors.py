@@ -1,0 +1,25 @@
+"""The error tree (drawn in `ivm.storage.errors`), under the name users import it by."""
+
+from ivm.storage.errors import (
+    ConstraintError,
+    CorruptionError,
+    EvaluationError,
+    InputError,
+    InternalError,
+    IvmError,
+    SqlError,
+    UnavailableError,
+    UnsupportedError,
+)
+
+__all__ = [
+    "ConstraintError",
+    "CorruptionError",
+    "EvaluationError",
+    "InputError",
+    "InternalError",
+    "IvmError",
+    "SqlError",
+    "UnavailableError",
+    "UnsupportedError",
+]

@@ -1,0 +1,81 @@
+"""The stored rows of one table, found by key without a DuckDB statement.
+
+Law: `find` returns the rows the table has after every change `record`ed so far, committed or not;
+`rollback` returns to the last `commit`. A keyed table is indexed by its primary key and holds the
+columns that views need; a keyless one by all its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ivm.storage.arrangement import Arrangement, Layout, Matches
+from ivm.storage.change import TableChange
+from ivm.storage.column import Column
+from ivm.storage.types import Schema
+from ivm.storage.zset import ZSet, add
+
+
+class KeyIndex:
+    """An arrangement of some columns of a table by its key.
+
+    Args:
+        schema: the table's columns.
+        key: positions of the key columns (all columns for a keyless table).
+        columns: positions of the columns to hold, a superset of `key`, ascending.
+        batches: the table's rows, projected to `columns`.
+    """
+
+    def __init__(
+        self, schema: Schema, key: Sequence[int], columns: Sequence[int], batches: Iterable[ZSet]
+    ) -> None:
+        self.columns = tuple(columns)
+        self.key = tuple(self.columns.index(position) for position in key)
+        layout = Layout(tuple(schema[i][1] for i in self.columns), self.key)
+        self._committed = self._current = Arrangement.build(layout, batches)
+
+    def find(self, keys: Sequence[Column]) -> Matches:
+        """The live rows whose key equals each probe row.
+
+        Args:
+            keys: one column per key column, in key order.
+
+        Returns:
+            Matches: which probe, and the rows (columns `self.columns`) with positive weights.
+        """
+        return self._current.lookup_live(keys)
+
+    def record(self, change: TableChange) -> None:
+        """Apply a change of the running transaction; its removed rows hold at least `columns`."""
+        parts = []
+        if len(change.removed):
+            positions = [change.removed_columns.index(i) for i in self.columns]
+            parts.append(change.removed.project(positions).negate())
+        if len(change.added):
+            parts.append(change.added.project(self.columns))
+        if parts:
+            self._current = self._current.append(add(parts))
+
+    def commit(self) -> None:
+        self._committed = self._current
+
+    def rollback(self) -> None:
+        self._current = self._committed
+
+    @property
+    def rows(self) -> int:
+        """Rows held (not consolidated)."""
+        return self._committed.row_count
+
+    @property
+    def nbytes(self) -> int:
+        return self._committed.nbytes
+
+
+def present(matches: Matches, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which of `count` probes found a row."""
+    mask = np.zeros(count, np.bool_)
+    mask[matches.probe] = True
+    return mask

@@ -1,0 +1,154 @@
+"""The result of one statement: rows, Arrow, pandas or polars, read once or kept.
+
+Invariant: a result shows the snapshot its statement ran at. It streams from its cursor until the
+session needs the cursor again (`detach`), then holds the rest of its rows as an Arrow table.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from ivm.storage.duck import Cursor
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Row = tuple[Any, ...]
+
+
+class Result:
+    """Rows with named, typed columns, or a count of changed rows.
+
+    Attributes:
+        kind: "rows" for a query or RETURNING, "count" for a change, "done" for anything else.
+        columns: names of the columns, in order.
+        types: DuckDB type names of the columns, in order.
+        rowcount: rows changed; -1 where the statement changes none.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        columns: Sequence[str] = (),
+        types: Sequence[str] = (),
+        rowcount: int = -1,
+    ) -> None:
+        self.kind = kind
+        self.columns = list(columns)
+        self.types = list(types)
+        self.rowcount = rowcount
+        self._cursor: Cursor | None = None
+        self._table: pa.Table | None = None
+        self._on_end: Callable[[], None] | None = None
+
+    @classmethod
+    def streaming(cls, cursor: Cursor, on_end: Callable[[], None]) -> Result:
+        """The open result of `cursor`; `on_end` runs once, when it is read to its end or detached."""
+        description = cursor.description or []
+        result = cls("rows", [d[0] for d in description], [str(d[1]) for d in description])
+        result._cursor, result._on_end = cursor, on_end
+        return result
+
+    @classmethod
+    def of_table(cls, table: pa.Table, types: Sequence[str]) -> Result:
+        """A result that holds an Arrow table whose columns have the given DuckDB types."""
+        result = cls("rows", table.column_names, types)
+        result._table = table
+        return result
+
+    @classmethod
+    def count(cls, rows: int) -> Result:
+        """The count of rows that a change touched, as DuckDB reports it."""
+        table = pa.table({"Count": pa.array([rows], pa.int64())})
+        result = cls("count", ["Count"], ["BIGINT"], rows)
+        result._table = table
+        return result
+
+    def fetchall(self) -> list[Row]:
+        """All remaining rows as tuples of Python values."""
+        return self.fetchmany(None)
+
+    def fetchone(self) -> Row | None:
+        """The next row, or None after the last."""
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int | None = 1) -> list[Row]:
+        """The next `size` rows (all of them if None)."""
+        cursor = self._source()
+        if cursor is None:
+            return []
+        rows = cursor.fetchall() if size is None else cursor.fetchmany(size)
+        if size is None or len(rows) < size:
+            self._end()
+        return rows  # type: ignore[no-any-return]
+
+    def arrow(self) -> pa.Table:
+        """The remaining rows as an Arrow table, in DuckDB's lossless Arrow types."""
+        self._hold()
+        table = self._table
+        self._table = None if table is None else table.slice(table.num_rows)
+        return pa.table({}) if table is None else table
+
+    def df(self) -> pd.DataFrame:
+        """The remaining rows as a pandas frame."""
+        cursor = self._source()
+        assert cursor is not None or not self.columns
+        frame = duckdb.connect().sql("SELECT 1 WHERE false").df() if cursor is None else cursor.df()
+        self._end()
+        return frame
+
+    def pl(self) -> pl.DataFrame:
+        """The remaining rows as a polars frame."""
+        import polars
+
+        frame = polars.from_arrow(_plain(self.arrow()))
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def __iter__(self) -> Iterator[Row]:
+        while batch := self.fetchmany(1024):
+            yield from batch
+
+    def detach(self) -> None:
+        """Read what the cursor still holds into memory and let the cursor go."""
+        if self._cursor is not None and self._on_end is not None:
+            self._hold()
+
+    def _hold(self) -> None:
+        """Have the remaining rows as an Arrow table."""
+        if self._cursor is None:
+            return
+        with warnings.catch_warnings():  # DuckDB warns that this copies; here the copy is meant
+            warnings.simplefilter("ignore", UserWarning)
+            self._table = self._cursor.to_arrow_table()
+        self._end()
+
+    def _source(self) -> Cursor | None:
+        """A cursor that holds the remaining rows."""
+        if self._cursor is None and self._table is not None:
+            self._cursor = duckdb.connect().execute("SET arrow_lossless_conversion = true")
+            self._cursor.complete()
+            self._cursor.register("held", self._table)
+            self._cursor.execute("SELECT * FROM held")
+            self._table = None
+        return self._cursor
+
+    def _end(self) -> None:
+        self._cursor = None
+        ended, self._on_end = self._on_end, None
+        if ended is not None:
+            ended()
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Without DuckDB's extension types, which polars does not know: through DuckDB's plain Arrow."""
+    connection = duckdb.connect()
+    connection.register("held", table)
+    return connection.sql("SELECT * FROM held").to_arrow_table()

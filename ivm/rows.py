@@ -1,0 +1,226 @@
+"""Rows as users give them (Arrow, pandas, polars, dicts) to columns of a table's exact types.
+
+Law: a value means what DuckDB's implicit cast of it to the column's type would mean. Values whose
+Arrow form already is the column's are taken as they are; the rest is cast by one DuckDB statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.storage.column import Column, column_from_arrow
+from ivm.storage.duck import Cursor, quote, table
+from ivm.storage.errors import ConstraintError, InputError
+from ivm.storage.types import ColumnType, Schema
+
+Rows: TypeAlias = Any
+"""An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
+
+_PLAIN_INTEGERS = {
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINTEGER": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+}
+
+
+def to_arrow(rows: Rows) -> pa.Table | pa.RecordBatch | dict[str, Any]:
+    """The rows as Arrow, or as a dict of column name to sequence of Python values.
+
+    Raises:
+        InputError: the object is none of the accepted kinds, or its dicts differ in their keys.
+    """
+    if isinstance(rows, pa.Table | pa.RecordBatch):
+        return rows
+    if isinstance(rows, Mapping):
+        return dict(rows)
+    if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
+        return _from_dicts(rows)
+    if hasattr(rows, "__arrow_c_stream__"):  # polars, and pandas since 2.2
+        return pa.table(rows)
+    if hasattr(rows, "to_arrow"):
+        return rows.to_arrow()  # type: ignore[no-any-return]
+    raise InputError(
+        f"cannot take rows of type {type(rows).__name__}: give an Arrow table or batch, a pandas or"
+        " polars frame, a dict of columns, or a list of dicts"
+    )
+
+
+def _from_dicts(rows: Sequence[Any]) -> dict[str, Any]:
+    if not rows:
+        return {}
+    first = rows[0]
+    if not isinstance(first, Mapping):
+        raise InputError(
+            f"a list of rows must hold dicts, not {type(first).__name__}: "
+            "write [{'column': value, …}, …]"
+        )
+    names = list(first)
+    for row in rows:
+        if len(row) != len(names) or any(name not in row for name in names):
+            raise InputError(
+                f"the row {dict(row)!r} has other columns than the first one ({', '.join(names)}):"
+                " give every row the same columns"
+            )
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def named_columns(
+    rows: Rows, schema: Schema, table_name: str, cursor: Cursor
+) -> tuple[dict[int, Column], int]:
+    """Columns of the table's types by their position in the table.
+
+    Args:
+        rows: see `Rows`; names are matched without regard to case.
+        schema: the table's columns.
+        table_name: for messages.
+        cursor: evaluates the casts that Arrow cannot do as DuckDB would.
+
+    Returns:
+        ({position in schema: column}, number of rows); columns not given are absent.
+
+    Raises:
+        InputError: an unknown or doubled column, columns of different lengths.
+        ConstraintError: a value does not fit its column's type.
+    """
+    data = to_arrow(rows)
+    names = list(data) if isinstance(data, dict) else list(data.schema.names)
+    positions = _positions(names, schema, table_name)
+    arrays = _arrays(data, names, positions, schema)
+    count = len(next(iter(arrays.values()))) if arrays else 0
+    for name, array in arrays.items():
+        if len(array) != count:
+            raise InputError(
+                f"columns differ in length: {name!r} has {len(array)} values, others {count}"
+            )
+    return _typed(arrays, positions, schema, table_name, cursor), count
+
+
+def _positions(names: Sequence[str], schema: Schema, table_name: str) -> dict[str, int]:
+    known = {name.lower(): i for i, (name, _) in enumerate(schema)}
+    positions: dict[str, int] = {}
+    for name in names:
+        position = known.get(name.lower())
+        if position is None:
+            raise InputError(
+                f"table {table_name!r} has no column {name!r}; it has: "
+                + ", ".join(column for column, _ in schema)
+            )
+        if position in positions.values():
+            raise InputError(f"column {name!r} of table {table_name!r} is given twice")
+        positions[name] = position
+    return positions
+
+
+def _arrays(
+    data: pa.Table | pa.RecordBatch | dict[str, Any],
+    names: Sequence[str],
+    positions: dict[str, int],
+    schema: Schema,
+) -> dict[str, pa.Array]:
+    if not isinstance(data, dict):
+        return dict(zip(names, data.columns, strict=True))
+    return {name: _python_array(data[name], schema[positions[name]][1]) for name in names}
+
+
+def _python_array(values: Any, type: ColumnType) -> pa.Array:
+    """Python values (or a numpy/Arrow array) as Arrow, in the column's type if that loses nothing."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        raise InputError(f"a column must be a sequence of values, not {values!r}")
+    target = direct_type(type)
+    if target is not None:
+        try:
+            return pa.array(values, target)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            pass  # e.g. '12' for an INTEGER: DuckDB's cast decides below
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([None if v is None else str(v) for v in values], pa.large_string())
+
+
+def direct_type(type: ColumnType) -> pa.DataType | None:
+    """The plain Arrow type whose values are the column's own, or None where DuckDB must cast."""
+    if type.sql in _PLAIN_INTEGERS:
+        return _PLAIN_INTEGERS[type.sql]
+    if type.sql == "BOOLEAN":
+        return pa.bool_()
+    if type.is_float or type.sql in ("VARCHAR", "BLOB", "DATE") or type.base.startswith("TIMESTAMP"):
+        return type.arrow
+    return None
+
+
+def _fits(array: pa.Array, type: ColumnType) -> pa.Array | None:
+    """The array in the column's own Arrow form if Arrow's conversion is surely DuckDB's."""
+    given = array.type
+    if given == type.arrow or given == direct_type(type):
+        return array
+    if pa.types.is_null(given):
+        return array
+    if type.sql == "VARCHAR" and pa.types.is_string(given):
+        return array.cast(pa.large_string())
+    if pa.types.is_integer(given) and type.sql in _PLAIN_INTEGERS:
+        try:
+            return pc.cast(array, _PLAIN_INTEGERS[type.sql])
+        except pa.ArrowInvalid:
+            return None  # out of range: DuckDB's cast words the error
+    return None
+
+
+def _typed(
+    arrays: dict[str, pa.Array],
+    positions: dict[str, int],
+    schema: Schema,
+    table_name: str,
+    cursor: Cursor,
+) -> dict[int, Column]:
+    columns: dict[int, Column] = {}
+    foreign: dict[str, pa.Array] = {}
+    for name, array in arrays.items():
+        position = positions[name]
+        fitting = _fits(array, schema[position][1])
+        if fitting is None:
+            foreign[name] = array
+        else:
+            columns[position] = column_from_arrow(fitting, schema[position][1])
+    if foreign:
+        columns.update(_cast(foreign, positions, schema, table_name, cursor))
+    return columns
+
+
+def _cast(
+    arrays: dict[str, pa.Array],
+    positions: dict[str, int],
+    schema: Schema,
+    table_name: str,
+    cursor: Cursor,
+) -> dict[int, Column]:
+    """The columns that need a conversion, cast together by one DuckDB statement."""
+    given = pa.table({f"v{positions[name]}": array for name, array in arrays.items()})
+    targets = {f"v{positions[name]}": schema[positions[name]] for name in arrays}
+    casts = ", ".join(f"CAST({v} AS {type.sql}) AS {v}" for v, (_, type) in targets.items())
+    cursor.register("ivm_given", given)
+    try:
+        cast = table(cursor, f"SELECT {casts} FROM ivm_given")
+    except duckdb.Error as error:
+        columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in targets.values())
+        raise ConstraintError(
+            f"a value does not fit table {table_name!r} ({columns}): {error}; nothing was changed"
+        ) from error
+    finally:
+        cursor.unregister("ivm_given")
+    return {
+        positions[name]: column_from_arrow(cast.column(i), schema[positions[name]][1])
+        for i, name in enumerate(arrays)
+    }
