@@ -1,0 +1,330 @@
+"""The change log: an append-only chain of segment files; a synced record is a committed epoch.
+
+Laws. What `sync(epoch)` has returned for is replayed after any crash, in order, once. What `append`
+or `sync` has reported as failed is never replayed. Damage below the synced mark stops the opening
+and changes nothing; damage above it is a torn tail and is cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ivm.storage.errors import InternalError, UnavailableError
+from ivm.storage.log_record import Record, TableChange, TableCodes, encode
+from ivm.storage.log_recovery import scan_chain, settle
+from ivm.storage.log_segment import (
+    FRAME_BYTES,
+    MARK_AT,
+    SegmentFile,
+    SegmentHeader,
+    first_epoch,
+    frame,
+    header_bytes,
+    mark_bytes,
+    segment_path,
+    segment_paths,
+)
+from ivm.storage.types import Schema
+
+__all__ = ["ChangeLog", "Record", "TableChange"]
+
+_JOIN_BELOW = 1 << 20  # bytes; a smaller record is joined and written by one call
+_BUFFERS_PER_CALL = 512  # below IOV_MAX
+
+
+def write_all(fd: int, parts: list[Any]) -> None:
+    """Write buffers at the file's end; raises OSError with an unknown part of them written."""
+    for first in range(0, len(parts), _BUFFERS_PER_CALL):
+        views = [memoryview(p).cast("B") for p in parts[first : first + _BUFFERS_PER_CALL]]
+        while views:
+            done = os.writev(fd, views)
+            while views and done >= len(views[0]):
+                done -= len(views.pop(0))
+            if views and done:
+                views[0] = views[0][done:]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a folder's names durable."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class ChangeLog:
+    """The log of one database. Appends come from one writer at a time, syncs from any thread.
+
+    Args (of `open`) are described there; do not construct directly.
+    """
+
+    def __init__(
+        self, folder: Path, database_id: str, last_epoch: int, chain: int, interval: float | None
+    ) -> None:
+        self.folder = folder
+        self.database_id = database_id
+        self.last_epoch = last_epoch
+        self.synced_epoch = last_epoch
+        self.segment_bytes = 64 << 20
+        self._chain = chain
+        self._interval = interval
+        self._tables: Mapping[str, Schema] = {}
+        self._codes = TableCodes({})
+        self._fd = -1
+        self._end = 0  # offset behind the last appended record
+        self._synced_end = 0
+        self._failed: str | None = None
+        self._syncing = False
+        self._state = threading.Condition()
+        self._closing = threading.Event()
+        self._ticker: threading.Thread | None = None
+        self.syncs = 0  # fdatasync calls on records, for tests and statistics
+
+    @staticmethod
+    def open(
+        folder: Path, *, database_id: str, base_epoch: int, interval: float | None = None
+    ) -> ChangeLog:
+        """Check the log of a database and cut its torn tail, if it has one.
+
+        Args:
+            folder: the side folder; it exists.
+            database_id: the log must belong to it.
+            base_epoch: the epoch the base tables have durably reached.
+            interval: seconds between background syncs (`durability="interval"`), or None.
+
+        Returns:
+            A log that can be replayed; `rotate` must be called before the first `append`.
+
+        Raises:
+            CorruptionError: damage below the synced mark, a missing segment, a foreign log.
+                Nothing was changed.
+        """
+        scans = scan_chain(folder, database_id, base_epoch)
+        if not scans:
+            return ChangeLog(folder, database_id, base_epoch, 0, interval)
+        path, last = scans[-1]
+        settle(path, last)
+        epoch = max(base_epoch, last.last_epoch)
+        return ChangeLog(folder, database_id, epoch, last.chain, interval)
+
+    def replay(self, after_epoch: int) -> Iterator[Record]:
+        """All records with a higher epoch, in order (call before the first append)."""
+        for path in segment_paths(self.folder):
+            with SegmentFile(path) as segment:
+                yield from segment.records(after_epoch)
+
+    def rotate(self, tables: Mapping[str, Schema], after_epoch: int | None = None) -> None:
+        """Sync, then start a new segment whose records are of these tables.
+
+        Args:
+            tables: all base tables by name; needed again after every change of schema.
+            after_epoch: the last epoch, if it was committed by DuckDB alone (DDL).
+
+        Raises:
+            UnavailableError: the disk refuses; the log is as before.
+        """
+        if self._fd >= 0:
+            self.sync(self.last_epoch)
+        epoch = self.last_epoch if after_epoch is None else max(after_epoch, self.last_epoch)
+        header = SegmentHeader(self.database_id, epoch, self._chain, dict(tables))
+        try:
+            fd, end = _create(self.folder, header)
+        except OSError as error:
+            raise UnavailableError(_write_failed(self.folder, error)) from error
+        self._adopt(fd, end, header)
+        self._start_ticker()
+
+    def append(self, record: Record) -> None:
+        """Write a record behind the last one; `sync` makes it durable.
+
+        Args:
+            record: its epoch is above `last_epoch`; its tables are those of the last `rotate`.
+
+        Raises:
+            UnavailableError: it could not be written (disk full, log read-only); the log is as
+                before and the epoch is free again.
+        """
+        if record.epoch <= self.last_epoch:
+            raise InternalError(f"Epoch {record.epoch} was appended after {self.last_epoch}.")
+        if self._fd < 0:
+            raise InternalError("The log needs `rotate` before its first record.")
+        parts = encode(record, self._codes)
+        if self._end >= self.segment_bytes:
+            self.rotate(self._tables)
+        self._write(record.epoch, parts)
+
+    def sync(self, epoch: int) -> None:
+        """Return once every record up to `epoch` is durable (one fdatasync serves all waiters).
+
+        Raises:
+            UnavailableError: fdatasync failed; without `interval` the unsynced records are taken
+                back. The log is read-only until reopened.
+        """
+        state = self._state
+        with state:
+            while self.synced_epoch < epoch:
+                self._check()
+                if not self._syncing:
+                    break
+                state.wait()
+            else:
+                return
+            self._syncing = True
+            target, end, fd = self.last_epoch, self._end, self._fd
+        self._lead_sync(fd, target, end)
+
+    def truncate(self, through_epoch: int) -> None:
+        """Remove the segments whose records all have an epoch up to `through_epoch`.
+
+        The base tables must have reached that epoch durably. A big current segment is replaced
+        by a new one first if it is wholly passed too.
+        """
+        passed = self._fd >= 0 and self.last_epoch <= through_epoch
+        if passed and self._end >= self.segment_bytes // 16:
+            self.rotate(self._tables)
+        paths = segment_paths(self.folder)
+        removed = False
+        for path, following in itertools.pairwise(paths):
+            if first_epoch(following) > through_epoch + 1:
+                break
+            path.unlink()
+            removed = True
+        if removed:
+            sync_folder(self.folder)
+
+    def close(self) -> None:
+        """Sync and close; closing twice does nothing."""
+        if self._fd < 0:
+            return
+        self._closing.set()
+        if self._ticker is not None:
+            self._ticker.join()
+        try:
+            if self._failed is None:
+                self.sync(self.last_epoch)
+        finally:
+            os.close(self._fd)
+            self._fd = -1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the current segment."""
+        return self._end
+
+    # -- segments --------------------------------------------------------------------------
+
+    def _adopt(self, fd: int, end: int, header: SegmentHeader) -> None:
+        """Go on in the new, empty and durable segment."""
+        with self._state:
+            if self._fd >= 0:
+                os.close(self._fd)
+            self._fd, self._end, self._synced_end = fd, end, end
+            self._tables, self._codes = header.tables, TableCodes(header.tables)
+            self.last_epoch = self.synced_epoch = header.after_epoch
+
+    def _start_ticker(self) -> None:
+        if self._interval is None or self._ticker is not None:
+            return
+        self._ticker = threading.Thread(target=self._tick, name="ivm-log-sync", daemon=True)
+        self._ticker.start()
+
+    def _tick(self) -> None:
+        """Sync now and then; a failure leaves the log read-only, which the next append says."""
+        while not self._closing.wait(self._interval):
+            with contextlib.suppress(UnavailableError):
+                self.sync(self.last_epoch)
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def _write(self, epoch: int, parts: list[Any]) -> None:
+        size = sum([memoryview(p).nbytes for p in parts])
+        if size < _JOIN_BELOW:
+            parts = [b"".join(parts)]
+        framed, chain = frame(epoch, parts, size, self._chain)
+        if size < _JOIN_BELOW:
+            framed = [b"".join(framed)]
+        with self._state:
+            self._check()
+            start = self._end
+            try:
+                write_all(self._fd, framed)
+            except OSError as error:
+                self._take_back(start)
+                raise UnavailableError(_write_failed(self.folder, error)) from error
+            self._chain = chain
+            self._end = start + size + FRAME_BYTES
+            self.last_epoch = epoch
+
+    def _take_back(self, end: int) -> None:
+        """Cut a half-written record off; if that fails too, refuse all further writes."""
+        try:
+            os.ftruncate(self._fd, end)
+            os.lseek(self._fd, end, os.SEEK_SET)
+        except OSError as error:
+            self._failed = f"a half-written record could not be removed ({error.strerror})"
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise UnavailableError(
+                f"The change log in {self.folder} is read-only: {self._failed}. Close the"
+                " database, mend the disk and open it again."
+            )
+
+    # -- syncing ---------------------------------------------------------------------------
+
+    def _lead_sync(self, fd: int, target: int, end: int) -> None:
+        """Sync for everyone who waits."""
+        failure: OSError | None = None
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            failure = error
+        else:  # lost marks are harmless: they only tell corruption from a torn tail
+            with contextlib.suppress(OSError):
+                os.pwrite(fd, mark_bytes(end), MARK_AT)
+        with self._state:
+            self._syncing = False
+            self.syncs += 1
+            if failure is None:
+                self.synced_epoch, self._synced_end = target, end
+            else:
+                self._sync_failed(failure)
+            self._state.notify_all()
+            if failure is not None:
+                self._check()
+
+    def _sync_failed(self, error: OSError) -> None:
+        self._failed = f"its fdatasync failed ({error.strerror})"
+        if self._interval is None:  # nobody was told that these records are committed
+            self._take_back(self._synced_end)
+
+
+def _create(folder: Path, header: SegmentHeader) -> tuple[int, int]:
+    """A new durable segment file: its descriptor and the offset of its first record."""
+    path = segment_path(folder, header.after_epoch)
+    draft = path.with_suffix(".new")
+    fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        body = header_bytes(header)
+        write_all(fd, [body])
+        os.fsync(fd)
+        os.replace(draft, path)
+        sync_folder(folder)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd, len(body)
+
+
+def _write_failed(folder: Path, error: OSError) -> str:
+    return (
+        f"The change log in {folder} could not be written ({error.strerror}): the transaction was"
+        " not committed. Free some disk space and try again."
+    )
