@@ -1,0 +1,91 @@
+"""Positional columns inside expression trees: making, finding and replacing ``c<i>``.
+
+Law: no function here changes a tree that was given to it; plans share their trees freely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from sqlglot import exp
+
+from ivm.storage.types import ColumnType
+
+_ATOMS = (exp.Column, exp.Literal, exp.Paren, exp.Cast, exp.Null, exp.Boolean)
+
+
+def column(index: int, table: str | None = None) -> exp.Column:
+    """The reference to input column `index`, qualified by `table` if given."""
+    return exp.column(f"c{index}", table=table)
+
+
+def index_of(node: exp.Column) -> int:
+    """The position that a column reference names."""
+    return int(node.name[1:])
+
+
+def text(expr: exp.Expression) -> str:
+    """The expression as DuckDB reads it; also its structural key."""
+    return expr.sql(dialect="duckdb")
+
+
+def used(expr: exp.Expression) -> set[int]:
+    """Positions of all columns in the tree."""
+    return {index_of(node) for node in expr.find_all(exp.Column)}
+
+
+def position(expr: exp.Expression) -> int | None:
+    """The position, if the expression is a bare column."""
+    return index_of(expr) if isinstance(expr, exp.Column) else None
+
+
+def replace(expr: exp.Expression, image: Callable[[exp.Column], exp.Expression]) -> exp.Expression:
+    """A copy of the tree with each column replaced by its image, parenthesised where needed."""
+
+    def swap(node: exp.Expression) -> exp.Expression:
+        return closed(image(node)) if isinstance(node, exp.Column) else node
+
+    return expr.copy().transform(swap, copy=False)
+
+
+def remap(expr: exp.Expression, moved: Callable[[int], int]) -> exp.Expression:
+    """A copy of the tree with every column at its new position."""
+    return replace(expr, lambda node: column(moved(index_of(node))))
+
+
+def closed(expr: exp.Expression) -> exp.Expression:
+    """The expression, in parentheses unless it stands for itself anywhere."""
+    atom = isinstance(expr, _ATOMS) or isinstance(expr, exp.Func)
+    return expr.copy() if atom else exp.Paren(this=expr.copy())
+
+
+def cast(expr: exp.Expression, type: ColumnType) -> exp.Expression:
+    """`CAST(expr AS type)`; a cast to that very type is not doubled."""
+    if isinstance(expr, exp.Cast) and text(expr.to) == text(data_type(type)):
+        return expr
+    return exp.Cast(this=expr.copy(), to=data_type(type))
+
+
+def data_type(type: ColumnType) -> exp.DataType:
+    """The type as a node that is spelled exactly as DuckDB spells it."""
+    return exp.DataType(this=exp.DType.USERDEFINED, kind=type.sql)
+
+
+def conjuncts(predicate: exp.Expression | None) -> list[exp.Expression]:
+    """The terms of a conjunction, in their order."""
+    if predicate is None:
+        return []
+    if isinstance(predicate, exp.Paren):
+        return conjuncts(predicate.this)
+    if isinstance(predicate, exp.And):
+        return conjuncts(predicate.this) + conjuncts(predicate.expression)
+    return [predicate]
+
+
+def conjunction(terms: Iterable[exp.Expression]) -> exp.Expression | None:
+    """The terms joined by AND; None if there are none."""
+    whole: exp.Expression | None = None
+    for term in terms:
+        part = exp.Paren(this=term.copy()) if isinstance(term, exp.Or) else term.copy()
+        whole = part if whole is None else exp.And(this=whole, expression=part)
+    return whole

@@ -1,0 +1,256 @@
+"""The logical plan: small frozen nodes, columns by position.
+
+Law: every node denotes a Z-set that is a function of the base relations alone; `render` gives its
+SQL, and `schema` the names and the types that DuckDB's DESCRIBE gives that SQL. Column i of an
+input is written ``c<i>`` in expressions (for a join: the left columns, then the right ones).
+Names matter only in the schema of the root; nodes compare by identity, plans by their rendering.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from ivm.storage.types import ColumnType, Schema
+
+Expr: TypeAlias = exp.Expression
+
+
+class NotIncremental(Exception):  # noqa: N818  # a verdict the caller acts on, not a fault
+    """The query is maintained by whole recompute.
+
+    Args:
+        reason: names the construct, for EXPLAIN.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class OrderKey:
+    """One column to order by."""
+
+    column: int
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Columns of a base relation (or of a view without a plan of its own).
+
+    Attributes:
+        relation: the catalog's one name of it, which is also its SQL spelling.
+        columns: positions in the relation's own schema, ascending.
+    """
+
+    relation: str
+    columns: tuple[int, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Constant rows; every expression is cast to its column's type when rendered."""
+
+    rows: tuple[tuple[Expr, ...], ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The plan of a lower materialized view, kept whole so that its nodes are shared."""
+
+    name: str
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Filter:
+    """The rows where the predicate is true (not NULL)."""
+
+    input: Plan
+    predicate: Expr
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """One column per expression."""
+
+    input: Plan
+    exprs: tuple[Expr, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Join:
+    """Left ⋈ right on equal key columns (of one type on both sides) and the residual predicate.
+
+    Attributes:
+        kind: ``inner``; ``left``, ``right``, ``full``, ``semi`` and ``anti`` are bound and rendered.
+        null_safe: per key, True for IS NOT DISTINCT FROM.
+        residual: over left then right columns, or None.
+    """
+
+    left: Plan
+    right: Plan
+    kind: str
+    left_keys: tuple[int, ...] = ()
+    right_keys: tuple[int, ...] = ()
+    null_safe: tuple[bool, ...] = ()
+    residual: Expr | None = None
+
+    @property
+    def schema(self) -> Schema:
+        if self.kind in ("semi", "anti"):
+            return self.left.schema
+        return self.left.schema + self.right.schema
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate over input columns.
+
+    Attributes:
+        function: DuckDB's name in lower case; ``count_star`` for COUNT(*).
+        arguments: input columns.
+        filter: the BOOLEAN input column of its FILTER clause, or None.
+        type: the result's type.
+    """
+
+    function: str
+    arguments: tuple[int, ...]
+    distinct: bool
+    filter: int | None
+    type: ColumnType
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """GROUP BY: the group columns, then the aggregates. No groups: always one row."""
+
+    input: Plan
+    groups: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRecompute:
+    """DuckDB's own SQL over whole groups.
+
+    Attributes:
+        partition: input columns that form the group.
+        exprs: output columns, with aggregates (grouped) or window functions (not grouped) in them.
+        grouped: True: one row per group (GROUP BY); False: one row per input row.
+    """
+
+    input: Plan
+    partition: tuple[int, ...]
+    exprs: tuple[Expr, ...]
+    grouped: bool
+    schema: Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """Each row once, by SQL's grouping equality."""
+
+    input: Plan
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    """UNION ALL of inputs with equal types."""
+
+    inputs: tuple[Plan, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, eq=False)
+class SetOp:
+    """INTERSECT or EXCEPT of inputs with equal types.
+
+    Attributes:
+        kind: ``intersect`` or ``except``.
+        all: multiset semantics.
+    """
+
+    left: Plan
+    right: Plan
+    kind: str
+    all: bool
+    schema: Schema
+
+
+@dataclass(frozen=True, eq=False)
+class TopK:
+    """Rows `offset` … `offset + limit` of each partition in order, ties by all columns ascending.
+
+    Attributes:
+        limit: None means no end.
+        rank: True adds the row number within the partition (BIGINT, from 1) as last column.
+    """
+
+    input: Plan
+    partition: tuple[int, ...]
+    order: tuple[OrderKey, ...]
+    limit: int | None
+    offset: int
+    rank: bool
+    schema: Schema
+
+
+Plan: TypeAlias = (
+    Scan
+    | Values
+    | View
+    | Filter
+    | Project
+    | Join
+    | Aggregate
+    | GroupRecompute
+    | Distinct
+    | Union
+    | SetOp
+    | TopK
+)
+
+
+def inputs(plan: Plan) -> tuple[Plan, ...]:
+    """The plan's direct inputs, in order."""
+    match plan:
+        case Scan() | Values():
+            return ()
+        case Join() | SetOp():
+            return (plan.left, plan.right)
+        case Union():
+            return plan.inputs
+        case _:
+            return (plan.input,)
+
+
+def types(plan: Plan) -> tuple[ColumnType, ...]:
+    """The types of the plan's columns."""
+    return tuple(t for _, t in plan.schema)
+
+
+def width(plan: Plan) -> int:
+    """The number of the plan's columns."""
+    return len(plan.schema)

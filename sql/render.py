@@ -1,0 +1,215 @@
+"""Every plan back to SQL, total and exact.
+
+Law: the rendering of a plan is its meaning. A node is `SELECT … AS c0, … AS c1` over its inputs;
+nodes that occur more than once become one common table expression each, so the text grows with
+the number of nodes. What SQL leaves open (ties of an order) is completed here, never in DuckDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from ivm.sql.columns import cast, column, index_of, replace, text
+from ivm.sql.plan import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Filter,
+    GroupRecompute,
+    Join,
+    OrderKey,
+    Plan,
+    Project,
+    Scan,
+    SetOp,
+    TopK,
+    Union,
+    Values,
+    View,
+    inputs,
+    width,
+)
+from ivm.storage.duck import quote
+
+_JOINS = {
+    "inner": "JOIN",
+    "left": "LEFT JOIN",
+    "right": "RIGHT JOIN",
+    "full": "FULL JOIN",
+    "semi": "SEMI JOIN",
+    "anti": "ANTI JOIN",
+}
+
+
+def render(plan: Plan) -> str:
+    """The plan as one SELECT whose columns have the names of the plan's schema."""
+    renderer = _Renderer(plan)
+    source = renderer.source(plan)
+    names = ", ".join(f"c{i} AS {quote(name)}" for i, (name, _) in enumerate(plan.schema))
+    return f"{renderer.prologue()}SELECT {names} FROM {source}"
+
+
+def render_body(plan: Plan, sources: Sequence[str]) -> str:
+    """One node as a SELECT over the given FROM items (tables or parenthesised queries)."""
+    match plan:
+        case Scan():
+            return _scan(plan)
+        case Values():
+            return _values(plan)
+        case View() | Distinct():
+            distinct = "DISTINCT " if isinstance(plan, Distinct) else ""
+            return f"SELECT {distinct}{_columns(width(plan))} FROM {sources[0]} AS t"
+        case Filter():
+            where = text(plan.predicate)
+            return f"SELECT {_columns(width(plan))} FROM {sources[0]} AS t WHERE {where}"
+        case Project():
+            return f"SELECT {_listed([text(e) for e in plan.exprs])} FROM {sources[0]} AS t"
+        case Join():
+            return _join(plan, sources)
+        case Aggregate():
+            return _aggregate(plan, sources[0])
+        case GroupRecompute():
+            return _group_recompute(plan, sources[0])
+        case Union():
+            return " UNION ALL ".join(_select(width(plan), s) for s in sources)
+        case SetOp():
+            word = plan.kind.upper() + (" ALL" if plan.all else "")
+            return f" {word} ".join(_select(width(plan), s) for s in sources)
+        case TopK():
+            return _top_k(plan, sources[0])
+
+
+class _Renderer:
+    """Nests nodes used once and names those used more often, by the text of their body."""
+
+    def __init__(self, root: Plan) -> None:
+        self._uses: dict[int, int] = {}
+        self._sources: dict[int, str] = {}
+        self._tables: list[str] = []
+        self._count(root)
+
+    def _count(self, plan: Plan) -> None:
+        self._uses[id(plan)] = self._uses.get(id(plan), 0) + 1
+        if self._uses[id(plan)] == 1:
+            for part in inputs(plan):
+                self._count(part)
+
+    def source(self, plan: Plan) -> str:
+        if id(plan) not in self._sources:
+            body = render_body(plan, [self.source(part) for part in inputs(plan)])
+            self._sources[id(plan)] = self._place(plan, body)
+        return self._sources[id(plan)]
+
+    def _place(self, plan: Plan, body: str) -> str:
+        if self._uses[id(plan)] == 1:
+            return f"({body})"
+        name = f"_shared_{len(self._tables)}"
+        self._tables.append(f"{name} AS ({body})")
+        return name
+
+    def prologue(self) -> str:
+        return f"WITH {', '.join(self._tables)} " if self._tables else ""
+
+
+def _columns(count: int, table: str = "t") -> str:
+    return ", ".join(f"{table}.c{i} AS c{i}" for i in range(count))
+
+
+def _listed(items: Sequence[str]) -> str:
+    return ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
+
+
+def _select(count: int, source: str) -> str:
+    return f"SELECT {_columns(count)} FROM {source} AS t"
+
+
+def _scan(plan: Scan) -> str:
+    return f"SELECT {_listed([quote(name) for name, _ in plan.schema])} FROM {plan.relation}"
+
+
+def _values(plan: Values) -> str:
+    def row(values: Sequence[exp.Expression]) -> str:
+        pairs = zip(values, plan.schema, strict=True)
+        return "SELECT " + _listed([text(cast(v, t)) for v, (_, t) in pairs])
+
+    if plan.rows:
+        return " UNION ALL ".join(row(values) for values in plan.rows)
+    nulls = [exp.Null() for _ in plan.schema]
+    return row(nulls) + " WHERE FALSE"
+
+
+def _join(plan: Join, sources: Sequence[str]) -> str:
+    split = width(plan.left)
+    conditions = [
+        f"l.c{a} {'IS NOT DISTINCT FROM' if safe else '='} r.c{b}"
+        for a, b, safe in zip(plan.left_keys, plan.right_keys, plan.null_safe, strict=True)
+    ]
+    if plan.residual is not None:
+        conditions.append(f"({text(_sided(plan.residual, split))})")
+    condition = " AND ".join(conditions) or "TRUE"
+    columns = [f"l.c{i}" for i in range(split)]
+    if plan.kind not in ("semi", "anti"):
+        columns += [f"r.c{i}" for i in range(width(plan.right))]
+    word = _JOINS[plan.kind]
+    return (
+        f"SELECT {_listed(columns)} FROM {sources[0]} AS l {word} {sources[1]} AS r ON {condition}"
+    )
+
+
+def _sided(expr: exp.Expression, split: int) -> exp.Expression:
+    def sided(node: exp.Column) -> exp.Expression:
+        index = index_of(node)
+        return column(index, "l") if index < split else column(index - split, "r")
+
+    return replace(expr, sided)
+
+
+def call_text(call: AggregateCall) -> str:
+    """One aggregate call over columns ``c<i>``."""
+    arguments = ", ".join(f"c{i}" for i in call.arguments)
+    distinct = "DISTINCT " if call.distinct else ""
+    tail = "" if call.filter is None else f" FILTER (WHERE c{call.filter})"
+    if call.function == "count_star":
+        return f"count(*){tail}"
+    return f"{call.function}({distinct}{arguments}){tail}"
+
+
+def _aggregate(plan: Aggregate, source: str) -> str:
+    items = [f"c{i}" for i in plan.groups] + [call_text(call) for call in plan.aggregates]
+    return f"SELECT {_listed(items)} FROM {source} AS t{_group_by(plan.groups)}"
+
+
+def _group_by(groups: Sequence[int]) -> str:
+    return f" GROUP BY {', '.join(f't.c{i}' for i in groups)}" if groups else ""
+
+
+def _group_recompute(plan: GroupRecompute, source: str) -> str:
+    tail = _group_by(plan.partition) if plan.grouped else ""
+    return f"SELECT {_listed([text(e) for e in plan.exprs])} FROM {source} AS t{tail}"
+
+
+def order_text(order: Sequence[OrderKey], count: int) -> str:
+    """The order's keys, then all other columns ascending, so that no tie stays open."""
+    keys = [
+        f"t.c{key.column} {'DESC' if key.descending else 'ASC'} "
+        f"NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+        for key in order
+    ]
+    listed = {key.column for key in order}
+    keys += [f"t.c{i} ASC NULLS LAST" for i in range(count) if i not in listed]
+    return ", ".join(keys)
+
+
+def _top_k(plan: TopK, source: str) -> str:
+    count = width(plan.input)
+    order = order_text(plan.order, count)
+    partition = ", ".join(f"t.c{i}" for i in plan.partition)
+    over = f"PARTITION BY {partition} ORDER BY {order}" if partition else f"ORDER BY {order}"
+    ranked = f"SELECT {_columns(count)}, row_number() OVER ({over}) AS c{count} FROM {source} AS t"
+    bounds = [f"t.c{count} > {plan.offset}"] if plan.offset else []
+    if plan.limit is not None:
+        bounds.append(f"t.c{count} <= {plan.offset + plan.limit}")
+    where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
+    return f"SELECT {_columns(width(plan))} FROM ({ranked}) AS t{where}"
