@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ivm.storage.change import Record
 from ivm.storage.errors import InternalError, UnavailableError
-from ivm.storage.log_record import Record, TableChange, TableCodes, encode
+from ivm.storage.log_record import TableCodes, encode
 from ivm.storage.log_recovery import scan_chain, settle
 from ivm.storage.log_segment import (
     FRAME_BYTES,
@@ -31,8 +32,6 @@ from ivm.storage.log_segment import (
     segment_paths,
 )
 from ivm.storage.types import Schema
-
-__all__ = ["ChangeLog", "Record", "TableChange"]
 
 _JOIN_BELOW = 1 << 20  # bytes; a smaller record is joined and written by one call
 _BUFFERS_PER_CALL = 512  # below IOV_MAX

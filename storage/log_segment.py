@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ivm.storage.change import Record
 from ivm.storage.errors import CorruptionError
-from ivm.storage.log_record import Record, TableCodes, decode
+from ivm.storage.log_record import TableCodes, decode
 from ivm.storage.types import Schema, type_of
 
 FORMAT = 1
