@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from ivm.storage.types import ColumnType
 
-_ATOMS = (exp.Column, exp.Literal, exp.Paren, exp.Cast, exp.Null, exp.Boolean)
+# Other functions are no atoms: sqlglot writes some of them with operators.
+_ATOMS = (exp.Column, exp.Literal, exp.Paren, exp.Cast, exp.Null, exp.Boolean, exp.Anonymous)
 
 
 def column(index: int, table: str | None = None) -> exp.Column:
@@ -55,8 +56,7 @@ def remap(expr: exp.Expression, moved: Callable[[int], int]) -> exp.Expression:
 
 def closed(expr: exp.Expression) -> exp.Expression:
     """The expression, in parentheses unless it stands for itself anywhere."""
-    atom = isinstance(expr, _ATOMS) or isinstance(expr, exp.Func)
-    return expr.copy() if atom else exp.Paren(this=expr.copy())
+    return expr.copy() if isinstance(expr, _ATOMS) else exp.Paren(this=expr.copy())
 
 
 def cast(expr: exp.Expression, type: ColumnType) -> exp.Expression:

@@ -99,7 +99,7 @@ class Join:
     """Left ⋈ right on equal key columns (of one type on both sides) and the residual predicate.
 
     Attributes:
-        kind: ``inner``; ``left``, ``right``, ``full``, ``semi`` and ``anti`` are bound and rendered.
+        kind: ``inner``, ``left``, ``right``, ``full``, ``semi`` or ``anti``.
         null_safe: per key, True for IS NOT DISTINCT FROM.
         residual: over left then right columns, or None.
     """
