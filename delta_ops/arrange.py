@@ -1,0 +1,67 @@
+"""Arrange: the integral of a delta, indexed by a key and shared by all readers.
+
+Law: within a step `before` is the integral without the step's delta and `after` with it, so the
+product rule reads both at no cost; the output is the input, unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from ivm.delta_ops.operator import Fetch, Operator, Strategy
+from ivm.storage.arrangement import Arrangement
+from ivm.storage.run import Layout, OrderKey
+from ivm.storage.types import ColumnType
+from ivm.storage.zset import ZSet
+
+
+class Arrange(Operator):
+    """An arrangement kept up to date.
+
+    Args:
+        types: the input's (and output's) types; all columns are stored.
+        key: positions of the key columns.
+        order: the order of rows under one key.
+    """
+
+    strategy: ClassVar[Strategy] = "indexed"
+    stateful: ClassVar[bool] = True
+    transparent: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        types: Sequence[ColumnType],
+        key: Sequence[int],
+        order: Sequence[OrderKey] = (),
+    ) -> None:
+        super().__init__(types)
+        self.key = tuple(key)
+        self._layout = Layout(self.types, self.key, tuple(order))
+        self.before = self.after = Arrangement.empty(self._layout)
+
+    def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
+        (delta,) = inputs
+        self.after = self.before.append(delta)
+        return delta
+
+    def commit(self) -> None:
+        self.before = self.after
+
+    def rollback(self) -> None:
+        self.after = self.before
+
+    def hydrate(self, inputs: Fetch) -> None:
+        self.before = self.after = Arrangement.build(self._layout, inputs(0))
+
+    def contents(self, inputs: Fetch) -> Iterator[ZSet]:
+        return inputs(0)
+
+    def describe(self) -> str:
+        return f"Arrange(key {list(self.key)})"
+
+    def state_rows(self) -> int:
+        return self.before.row_count
+
+    def state_bytes(self) -> int:
+        return self.before.nbytes

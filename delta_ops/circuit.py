@@ -1,0 +1,305 @@
+"""The circuit: all views' operators as one graph, stepped once per epoch.
+
+Law: nodes are numbered so that inputs come first, hence one pass in numeric order is a step. Equal
+operators over equal inputs are one node (hash-consing by the compiler's structural keys). A step is
+staged everywhere until `commit`; if an operator raises, everything it and the others staged is
+forgotten and the circuit stands as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ivm.delta_ops.operator import Fetch, Operator, Source
+from ivm.storage.errors import EvaluationError, InternalError
+from ivm.storage.keys import consolidate
+from ivm.storage.types import ColumnType
+from ivm.storage.zset import ZSet, empty
+
+Factory: TypeAlias = Callable[[tuple[Operator, ...]], Operator]
+"""Makes an operator, given the operators of its input nodes (joins read their state)."""
+
+
+@dataclass
+class Node:
+    """One operator in the graph.
+
+    Attributes:
+        inputs: numbers of the input nodes, in the operator's order.
+        empty: a zero delta of the output's types.
+        hydrated: the state matches the base tables (always true where there is none).
+        reproducible: the content's bits are those of DuckDB's answer, all the way down.
+    """
+
+    operator: Operator
+    inputs: tuple[int, ...]
+    key: Hashable
+    empty: ZSet
+    hydrated: bool
+    reproducible: bool
+
+
+@dataclass
+class _Schedule:
+    """What a change of one set of sources may reach, in order."""
+
+    nodes: list[tuple[int, Node, tuple[int, ...]]] = field(default_factory=list)
+    outputs: list[tuple[str, int]] = field(default_factory=list)
+
+
+class Circuit:
+    """A graph of operators shared by all views; single writer."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, Node] = {}
+        self._by_key: dict[tuple[Hashable, tuple[int, ...]], int] = {}
+        self._sources: dict[str, int] = {}
+        self._views: dict[str, int] = {}
+        self._schedules: dict[frozenset[str], _Schedule] = {}
+        self._staged: list[Operator] = []
+        self._next = 0
+
+    # Building
+
+    def source(self, name: str, types: Sequence[ColumnType]) -> int:
+        """The node where relation `name` enters; `types` are those of its columns in deltas."""
+        node = self._sources.get(name)
+        if node is None:
+            node = self._sources[name] = self._insert(Source(name, types), (), ("source", name))
+        elif self._nodes[node].operator.types != tuple(types):
+            raise InternalError(f"source {name} was added twice with different columns")
+        return node
+
+    def add(self, key: Hashable, factory: Factory, inputs: Sequence[int]) -> int:
+        """The node for an operator over the given nodes, a present one if the keys are equal.
+
+        Args:
+            key: names the operator and all its parameters; equal keys mean equal operators.
+            factory: makes it from the operators of `inputs`.
+            inputs: numbers of nodes, in the operator's order.
+        """
+        identity = (key, tuple(inputs))
+        node = self._by_key.get(identity)
+        if node is None:
+            operator = factory(tuple(self._nodes[i].operator for i in inputs))
+            node = self._by_key[identity] = self._insert(operator, tuple(inputs), key)
+        return node
+
+    def _insert(self, operator: Operator, inputs: tuple[int, ...], key: Hashable) -> int:
+        number = self._next
+        self._next += 1
+        same_bits = operator.reproducible and all(self._nodes[i].reproducible for i in inputs)
+        self._nodes[number] = Node(
+            operator, inputs, key, empty(operator.types), not operator.stateful, same_bits
+        )
+        return number
+
+    def output(self, view: str, node: int) -> None:
+        """Let `step` report the node's delta under the view's name."""
+        self._views[view] = node
+        self._schedules.clear()
+
+    def remove(self, view: str) -> None:
+        """Forget a view and every node that no other view needs."""
+        del self._views[view]
+        needed = self._above_or_below(self._views.values(), lambda n: self._nodes[n].inputs)
+        for number in [n for n in self._nodes if n not in needed]:
+            node = self._nodes.pop(number)
+            self._by_key.pop((node.key, node.inputs), None)
+        self._sources = {s: n for s, n in self._sources.items() if n in needed}
+        self._schedules.clear()
+
+    # Asking
+
+    @property
+    def views(self) -> dict[str, int]:
+        """The output node of each view."""
+        return dict(self._views)
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """The entry node of each relation."""
+        return dict(self._sources)
+
+    def node(self, number: int) -> Node:
+        """The node of that number (for EXPLAIN)."""
+        return self._nodes[number]
+
+    def dependents(self, node: int) -> frozenset[str]:
+        """The views that read the node, directly or through other nodes."""
+        above = self._descendants([node])
+        return frozenset(view for view, n in self._views.items() if n in above)
+
+    def nodes_of(self, view: str) -> list[int]:
+        """Every node the view is computed by, inputs first."""
+        return sorted(self._above_or_below([self._views[view]], lambda n: self._nodes[n].inputs))
+
+    def _descendants(self, nodes: Iterable[int]) -> set[int]:
+        readers: dict[int, list[int]] = {n: [] for n in self._nodes}
+        for number, node in self._nodes.items():
+            for i in node.inputs:
+                readers[i].append(number)
+        return self._above_or_below(nodes, lambda n: readers[n])
+
+    @staticmethod
+    def _above_or_below(start: Iterable[int], edges: Callable[[int], Iterable[int]]) -> set[int]:
+        found: set[int] = set()
+        open_nodes = list(start)
+        while open_nodes:
+            number = open_nodes.pop()
+            if number not in found:
+                found.add(number)
+                open_nodes.extend(edges(number))
+        return found
+
+    # Stepping
+
+    def step(self, changes: Mapping[str, ZSet]) -> dict[str, ZSet]:
+        """Feed the sources' deltas through; the new state is staged.
+
+        Args:
+            changes: a delta per relation, columns as given to `source`; relations that no view
+                reads may be among them.
+
+        Returns:
+            The delta of every view that changed, without rows that cancel each other.
+
+        Raises:
+            EvaluationError: an expression failed; `views` names the views above it. Nothing is
+                staged.
+        """
+        schedule = self._schedule(frozenset(s for s in changes if s in self._sources))
+        deltas = {self._sources[s]: d for s, d in changes.items() if s in self._sources and len(d)}
+        try:
+            self._run(schedule, deltas)
+            return self._collect(schedule, deltas)
+        except BaseException:
+            self.rollback()
+            raise
+
+    def _run(self, schedule: _Schedule, deltas: dict[int, ZSet]) -> None:
+        nodes, staged = self._nodes, self._staged
+        for number, node, inputs in schedule.nodes:
+            if deltas.keys().isdisjoint(inputs):
+                continue
+            operator = node.operator
+            if operator.stateful:
+                self._demand_hydrated(number, node)
+                staged.append(operator)
+            try:
+                out = operator.step(
+                    tuple([deltas[i] if i in deltas else nodes[i].empty for i in inputs])
+                )
+            except EvaluationError as error:
+                error.views = self.dependents(number)
+                raise
+            if len(out.weights):
+                deltas[number] = out
+
+    @staticmethod
+    def _demand_hydrated(number: int, node: Node) -> None:
+        if not node.hydrated:
+            raise InternalError(
+                f"node {number} ({node.operator.describe()}) was stepped before it was hydrated;"
+                " please report this"
+            )
+
+    def _collect(self, schedule: _Schedule, deltas: dict[int, ZSet]) -> dict[str, ZSet]:
+        results = {}
+        for view, number in schedule.outputs:
+            delta = deltas.get(number)
+            if delta is None:
+                continue
+            delta = self._consolidated(self._nodes[number].operator, delta)
+            if len(delta.weights):
+                results[view] = delta
+        return results
+
+    @staticmethod
+    def _consolidated(operator: Operator, delta: ZSet) -> ZSet:
+        """Rows cannot cancel if the operator says so, or if all weights have one sign."""
+        weights = delta.weights
+        if operator.consolidated or weights.min() > 0 or weights.max() < 0:
+            return delta
+        return consolidate(delta, operator.types)
+
+    def _schedule(self, sources: frozenset[str]) -> _Schedule:
+        schedule = self._schedules.get(sources)
+        if schedule is None:
+            schedule = self._schedules[sources] = self._plan(sources)
+        return schedule
+
+    def _plan(self, sources: frozenset[str]) -> _Schedule:
+        reached = self._descendants([self._sources[s] for s in sources])
+        useful = self._above_or_below(self._views.values(), lambda n: self._nodes[n].inputs)
+        order = sorted(n for n in reached & useful if self._nodes[n].inputs)
+        return _Schedule(
+            [(n, self._nodes[n], self._nodes[n].inputs) for n in order],
+            [(view, n) for view, n in self._views.items() if n in reached],
+        )
+
+    def commit(self) -> None:
+        """Adopt what the last step staged."""
+        for operator in self._staged:
+            operator.commit()
+        self._staged.clear()
+
+    def rollback(self) -> None:
+        """Forget what the last step staged (nothing, if it raised)."""
+        for operator in self._staged:
+            operator.rollback()
+        self._staged.clear()
+
+    # Hydrating
+
+    def needs_hydration(self, sources: Iterable[str] | None = None) -> list[int]:
+        """Nodes whose state must be built before a change of these sources (all, if None)."""
+        waiting = [n for n, node in self._nodes.items() if not node.hydrated]
+        if sources is None or not waiting:
+            return waiting
+        reached = self._descendants([self._sources[s] for s in sources if s in self._sources])
+        # An operator reads the state of its inputs too, though no delta may pass through them.
+        for number in list(reached):
+            reached.update(self._nodes[number].inputs)
+        return [n for n in waiting if n in reached]
+
+    def hydrate(self, fetch: Fetch, nodes: Iterable[int] | None = None) -> None:
+        """Build the state of the given nodes (default: all that wait for it).
+
+        Args:
+            fetch: a node's whole content in chunks, from SQL over the base tables; asked only for
+                nodes whose content has the same bits in DuckDB (`Node.reproducible`).
+            nodes: their numbers; unhydrated nodes below them are hydrated too where needed.
+        """
+        for number in sorted(self.needs_hydration() if nodes is None else nodes):
+            self._hydrate(number, fetch)
+
+    def _hydrate(self, number: int, fetch: Fetch) -> None:
+        node = self._nodes[number]
+        if not node.hydrated:
+            node.operator.hydrate(lambda i: self._input_content(node.inputs[i], fetch))
+            node.hydrated = True
+
+    def _input_content(self, number: int, fetch: Fetch) -> Iterator[ZSet]:
+        while self._nodes[number].operator.transparent:
+            number = self._nodes[number].inputs[0]
+        if self._nodes[number].reproducible:
+            return fetch(number)
+        return self.contents(number, fetch)
+
+    def contents(self, number: int, fetch: Fetch) -> Iterator[ZSet]:
+        """A node's whole content in chunks, bit for bit what its deltas add up to.
+
+        Args:
+            number: the node, e.g. a view's output.
+            fetch: as for `hydrate`.
+        """
+        node = self._nodes[number]
+        if not node.inputs:
+            return fetch(number)
+        for i in node.inputs:
+            self._hydrate(i, fetch)
+        self._hydrate(number, fetch)
+        return node.operator.contents(lambda i: self._input_content(node.inputs[i], fetch))

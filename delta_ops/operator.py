@@ -1,0 +1,104 @@
+"""The interface of all operators: a delta in, a delta out, new state staged until the commit.
+
+Law: if the inputs' integrals before a step are I and the step's deltas are d, the output is
+Q(I + d) − Q(I), where Q is the operator's query. A step only stages: `commit` adopts the new state,
+`rollback` forgets it, and between steps exactly one of them is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Literal, TypeAlias
+
+from ivm.storage.column import Column, Mask
+from ivm.storage.duck import Cursor
+from ivm.storage.types import ColumnType
+from ivm.storage.zset import ZSet
+
+Kernel: TypeAlias = Callable[[Sequence[Column], int], Column]
+"""(columns, row count) → one column of a type fixed at compile time."""
+
+Predicate: TypeAlias = Callable[[Sequence[Column], int], Mask]
+"""(columns, row count) → bool[n], NULL being False."""
+
+CursorFactory: TypeAlias = Callable[[], Cursor]
+"""Gives a cursor for one statement; its owner closes it."""
+
+Fetch: TypeAlias = Callable[[int], Iterator[ZSet]]
+"""The whole content of an input (by position) or of a node (by number), in chunks."""
+
+Types: TypeAlias = tuple[ColumnType, ...]
+
+Strategy: TypeAlias = Literal["linear", "indexed", "group recompute", "whole recompute"]
+
+
+class Operator:
+    """Base of all operators: stateless unless a subclass says otherwise.
+
+    Attributes:
+        types: the output columns' types.
+        strategy: the word EXPLAIN shows.
+        stateful: it holds state that must be hydrated before the first step.
+        transparent: the output is the input, as it is.
+        consolidated: no two rows of an output delta can be equal.
+        reproducible: DuckDB's answer to the same query has the same bits; where it has not (sums
+            of DOUBLE are exact here, and rounded at every addition there), whatever stands above is
+            hydrated from `contents`, never from SQL.
+    """
+
+    strategy: ClassVar[Strategy] = "linear"
+    stateful: ClassVar[bool] = False
+    transparent: ClassVar[bool] = False
+    consolidated: bool = False
+    reproducible: bool = True
+
+    def __init__(self, types: Sequence[ColumnType]) -> None:
+        self.types: Types = tuple(types)
+
+    def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
+        """The output's delta for the inputs' deltas (at least one not empty).
+
+        Raises:
+            EvaluationError: an expression fails on these rows; the caller rolls back.
+        """
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Adopt the state staged by the last step."""
+
+    def rollback(self) -> None:
+        """Forget the state staged by the last step."""
+
+    def hydrate(self, inputs: Fetch) -> None:
+        """Build the state from the inputs' whole contents; what was there before is dropped."""
+
+    def contents(self, inputs: Fetch) -> Iterator[ZSet]:
+        """The output's whole content in chunks, from state where there is one."""
+        for chunk in inputs(0):
+            yield self.step((chunk,))
+
+    def describe(self) -> str:
+        """One line for EXPLAIN."""
+        return type(self).__name__
+
+    def state_rows(self) -> int:
+        """Rows (or groups) held in state."""
+        return 0
+
+    def state_bytes(self) -> int:
+        """Bytes held in state."""
+        return 0
+
+
+class Source(Operator):
+    """Where a relation's delta enters the circuit."""
+
+    def __init__(self, name: str, types: Sequence[ColumnType]) -> None:
+        super().__init__(types)
+        self.name = name
+
+    def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
+        return inputs[0]
+
+    def describe(self) -> str:
+        return f"Source({self.name})"
