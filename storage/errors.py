@@ -42,7 +42,13 @@ class ConstraintError(InputError):
 
 
 class EvaluationError(InputError):
-    """An expression fails on this change (overflow, bad cast); nothing was applied."""
+    """An expression fails on this change (overflow, bad cast); nothing was applied.
+
+    Attributes:
+        views: the views that the failing operator feeds (set by the circuit).
+    """
+
+    views: frozenset[str] = frozenset()
 
 
 class UnsupportedError(IvmError):
