@@ -1,0 +1,65 @@
+"""Writers take turns: a lock that knows its owner and can be taken from an idle transaction.
+
+Law: at most one session owns the turn; only the owner changes tables. A session that holds it in an
+open transaction and does nothing for `idle_limit` seconds loses it to a waiter.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+from ivm.storage.errors import UnavailableError
+
+
+class Holder(Protocol):
+    """A session as the turn sees it."""
+
+    def idle_seconds(self) -> float:
+        """Seconds since it last did something; 0 while it is doing something."""
+
+    def expire(self) -> None:
+        """Roll its transaction back, from another thread."""
+
+
+class Turns:
+    """The writers' lock.
+
+    Args:
+        idle_limit: seconds an open transaction may do nothing while others wait.
+        wait_limit: seconds a writer waits before it gives up.
+    """
+
+    def __init__(self, idle_limit: float = 60.0, wait_limit: float = 300.0) -> None:
+        self.idle_limit = idle_limit
+        self.wait_limit = wait_limit
+        self._lock = threading.Lock()
+        self._owner: Holder | None = None
+
+    def take(self, session: Holder) -> None:
+        """Wait for the turn.
+
+        Raises:
+            UnavailableError: another transaction held it longer than `wait_limit`.
+        """
+        if not self._lock.acquire(blocking=False):
+            self._wait()
+        self._owner = session
+
+    def _wait(self) -> None:
+        end = time.monotonic() + self.wait_limit
+        while not self._lock.acquire(timeout=min(self.idle_limit, 1.0)):
+            owner = self._owner
+            if owner is not None and owner.idle_seconds() > self.idle_limit:
+                owner.expire()
+            elif time.monotonic() > end:
+                raise UnavailableError(
+                    f"another transaction has been open for more than {self.wait_limit:g} s: "
+                    "commit or roll it back, then try again"
+                )
+
+    def give(self) -> None:
+        """Pass the turn on (called by its owner, or for it by `expire`)."""
+        self._owner = None
+        self._lock.release()
