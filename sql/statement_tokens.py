@@ -1,0 +1,161 @@
+"""DuckDB's own tokens of a script, and a reader that walks over them.
+
+Law: offsets are characters, not bytes; comments are no tokens; a string, a quoted name or a
+dollar-quoted text is one token, so a semicolon inside it never ends a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import duckdb
+
+from ivm.storage.errors import SqlError
+
+_BLANKS = " \t\r\n\f\v\u00a0\ufeff"
+
+
+class Token(NamedTuple):
+    """One token: `word` is its text in upper case if it is an unquoted word, a sign or a number,
+    and "" if it is a string or a quoted name (which are never keywords)."""
+
+    word: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def tokens(script: str) -> list[Token]:
+    """The script's tokens without comments and blanks, as DuckDB itself cuts them."""
+    raw = duckdb.tokenize(script)
+    if not raw:
+        return []
+    data = None if script.isascii() else script.encode()
+    ends = [offset for offset, _ in raw[1:]]
+    ends.append(len(script) if data is None else len(data))
+    result, position, byte = [], 0, 0
+    for (start, kind), end in zip(raw, ends, strict=True):
+        if data is None:
+            position, text = start, script[start:end]
+        else:
+            position += len(data[byte:start].decode())
+            byte, text = start, data[start:end].decode()
+        if kind != duckdb.token_type.comment:
+            text = text.rstrip(_BLANKS)
+            opaque = kind == duckdb.token_type.string_const or text[:1] == '"'
+            result.append(Token("" if opaque else text.upper(), text, position))
+    return result
+
+
+class Reader:
+    """A position in the tokens of one statement."""
+
+    __slots__ = ("at", "tokens")
+
+    def __init__(self, tokens: Sequence[Token], at: int = 0) -> None:
+        self.tokens = tokens
+        self.at = at
+
+    def peek(self, ahead: int = 0) -> str:
+        """The word `ahead` tokens on, "" behind the end."""
+        place = self.at + ahead
+        return self.tokens[place].word if place < len(self.tokens) else ""
+
+    def accept(self, *words: str) -> bool:
+        """Step over `words` if they all stand here."""
+        if any(self.peek(i) != word for i, word in enumerate(words)):
+            return False
+        self.at += len(words)
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Step over `words`, or raise SqlError at the first that is missing."""
+        for word in words:
+            if not self.accept(word):
+                raise self.error(f"expected {word}")
+
+    def error(self, reason: str) -> SqlError:
+        """An SqlError at this token."""
+        if self.at >= len(self.tokens):
+            return SqlError(f"syntax error at end of input: {reason}", self._end())
+        here = self.tokens[self.at]
+        return SqlError(f'syntax error at or near "{here.text}": {reason}', here.start)
+
+    def _end(self) -> int:
+        return self.tokens[-1].end if self.tokens else 0
+
+    @property
+    def done(self) -> bool:
+        return self.at >= len(self.tokens)
+
+    def finish(self) -> None:
+        """Raise SqlError unless all tokens are read."""
+        if not self.done:
+            raise self.error("expected the end of the statement")
+
+    def identifier(self) -> str:
+        """One name, quotes resolved."""
+        if self.done or not _names(self.tokens[self.at]):
+            raise self.error("expected a name")
+        text = self.tokens[self.at].text
+        self.at += 1
+        return text[1:-1].replace('""', '"') if text[0] == '"' else text
+
+    def name(self) -> tuple[str, ...]:
+        """A qualified name of one to three parts."""
+        parts = [self.identifier()]
+        while len(parts) < 3 and self.accept("."):
+            parts.append(self.identifier())
+        return tuple(parts)
+
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """Qualified names between commas."""
+        found = [self.name()]
+        while self.accept(","):
+            found.append(self.name())
+        return tuple(found)
+
+    def columns(self) -> tuple[str, ...]:
+        """`(name, …)`, the parentheses included."""
+        self.expect("(")
+        found = [self.identifier()]
+        while self.accept(","):
+            found.append(self.identifier())
+        self.expect(")")
+        return tuple(found)
+
+    def skip_parentheses(self) -> None:
+        """Step over a balanced `( … )` that begins here."""
+        depth = 0
+        while not self.done:
+            word = self.peek()
+            depth += (word == "(") - (word == ")")
+            self.at += 1
+            if depth == 0:
+                return
+        raise self.error("the parenthesis is not closed")
+
+    def find(self, *words: str) -> bool:
+        """Whether `words` stand in a row outside all parentheses at or after this token."""
+        depth = 0
+        for place in range(self.at, len(self.tokens)):
+            word = self.tokens[place].word
+            depth += (word in _OPENING) - (word in _CLOSING)
+            if depth == 0 and word == words[0]:
+                row = self.tokens[place : place + len(words)]
+                if [t.word for t in row] == list(words):
+                    return True
+        return False
+
+
+_OPENING = frozenset("([{")
+_CLOSING = frozenset(")]}")
+
+
+def _names(token: Token) -> bool:
+    first = token.text[:1]
+    return first == '"' or first == "_" or first.isalpha() or not first.isascii()

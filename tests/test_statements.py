@@ -1,0 +1,322 @@
+"""Splitting scripts into statements and telling their kinds; DuckDB's parser is the oracle."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ivm.sql.statements import (
+    CreateView,
+    Ddl,
+    Deallocate,
+    Dml,
+    DropView,
+    Execute,
+    ExplainView,
+    Insert,
+    Other,
+    Prepare,
+    Query,
+    ShowViews,
+    Statement,
+    Subscribe,
+    Transaction,
+    VerifyView,
+    parse,
+)
+from ivm.storage.errors import SqlError, UnsupportedError
+
+
+def one(sql: str) -> Statement:
+    (statement,) = parse(sql)
+    return statement
+
+
+def dml(sql: str) -> Dml:
+    statement = one(sql)
+    assert isinstance(statement, Dml)
+    return statement
+
+
+def ddl(sql: str) -> Ddl:
+    statement = one(sql)
+    assert isinstance(statement, Ddl)
+    return statement
+
+
+# --- splitting ---
+
+
+def test_semicolons_inside_tokens_do_not_split() -> None:
+    script = "SELECT ';', $$;$$, $q$;$q$, \";\" /* ; /* ; */ ; */ FROM t -- ;\n; ;; SELECT E'\\';'"
+    texts = [s.text for s in parse(script)]
+    assert texts == [script[: script.index(" -- ;")], "SELECT E'\\';'"]
+
+
+def test_offsets_count_characters() -> None:
+    script = "SELECT 'é'; -- ü\n  CREATE MATERIALIZED VIEW ñ AS SELECT 'ö;' AS x"
+    view = parse(script)[1]
+    assert script[view.offset :] == view.text
+    assert isinstance(view, CreateView)
+    assert view.name == ("ñ",)
+    assert view.text[view.query_offset :] == view.query == "SELECT 'ö;' AS x"
+
+
+def test_empty_scripts_have_no_statements() -> None:
+    assert parse("") == parse(" ;; -- nothing\n;") == ()
+
+
+PIECES = (
+    "SELECT 1",
+    "SELECT ';' AS \"a;b\"",
+    "INSERT INTO t VALUES (1, 'x;''y')",
+    "UPDATE t SET a = $$;$$",
+    "CREATE TABLE t (a INT /* ; */)",
+    "DROP TABLE IF EXISTS ü",
+    "FROM t",
+    "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE",
+    "WITH c AS (SELECT 1) DELETE FROM t USING c",
+    "COPY t FROM 'a;b.csv'",
+    "BEGIN",
+    "SET threads = 1",
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from((";", " ; ", ";--;\n")))))
+def test_split_agrees_with_duckdb(parts: list[tuple[str, str]]) -> None:
+    script = "".join(piece + end for piece, end in parts)
+    found = parse(script)
+    assert [s.text for s in found] == [piece for piece, _ in parts]
+    assert all(script.startswith(s.text, s.offset) for s in found)
+    if parts:
+        assert len(duckdb.connect().extract_statements(script)) == len(found)
+
+
+# --- our own statements ---
+
+
+def test_create_view_keeps_the_query_verbatim() -> None:
+    sql = 'CREATE OR REPLACE MATERIALIZED VIEW "a b".v (x, "Y") AS /* c */ FROM t  -- end'
+    view = one(sql)
+    assert isinstance(view, CreateView)
+    assert (view.name, view.columns, view.query) == (("a b", "v"), ("x", "Y"), "FROM t")
+    assert (view.replace, view.if_not_exists) == (True, False)
+
+
+def test_the_other_statements_on_views() -> None:
+    names = (("a",), ("s", "b"))
+    sql = "DROP MATERIALIZED VIEW IF EXISTS a, s.b CASCADE"
+    assert one(sql) == DropView(sql, 0, names, True, True)
+    sql = "EXPLAIN (ANALYZE, FORMAT json) MATERIALIZED VIEW v"
+    assert one(sql) == ExplainView(sql, 0, ("v",), True, "json")
+    sql = "EXPLAIN ANALYZE MATERIALIZED VIEW v"
+    assert one(sql) == ExplainView(sql, 0, ("v",), True, "text")
+    sql = "verify materialized view s.v"
+    assert one(sql) == VerifyView(sql, 0, ("s", "v"))
+    assert one("VERIFY MATERIALIZED VIEWS") == VerifyView("VERIFY MATERIALIZED VIEWS", 0, None)
+    assert one("SHOW MATERIALIZED VIEWS") == ShowViews("SHOW MATERIALIZED VIEWS", 0)
+    assert one("SUBSCRIBE TO v") == Subscribe("SUBSCRIBE TO v", 0, ("v",))
+    assert one("SUBSCRIBE v") == Subscribe("SUBSCRIBE v", 0, ("v",))
+
+
+@pytest.mark.parametrize(
+    ("sql", "position"),
+    [
+        ("SELECT 1; SELEC 2", 10),
+        ("SELECT 'é', 'x", 12),
+        ("CREATE MATERIALIZED VIEW AS SELECT 1", 28),
+        ("CREATE MATERIALIZED VIEW v AS", 29),
+        ("CREATE MATERIALIZED VIEW v AS\nSELECT a b c FROM t", 41),
+        ("CREATE MATERIALIZED VIEW v AS INSERT INTO t VALUES (1)", 30),
+        ("SELECT 1; VERIFY VIEW v", 17),
+        ("SUBSCRIBE", 9),
+        ("DROP MATERIALIZED VIEW a b", 25),
+        ("SELECT ?, $1 + $name", 0),
+        ("INSERT INTO t VALUES (1,, 2)", 24),
+    ],
+)
+def test_errors_have_a_position(sql: str, position: int) -> None:
+    with pytest.raises(SqlError) as error:
+        parse(sql)
+    assert error.value.position == position
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "REFRESH MATERIALIZED VIEW v",
+        "ALTER MATERIALIZED VIEW v RENAME TO w",
+        "CREATE TABLE x AS (WITH d AS (DELETE FROM t RETURNING *) FROM d)",
+    ],
+)
+def test_what_has_no_meaning_names_the_way_out(sql: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"use|run"):
+        parse(sql)
+
+
+# --- changes ---
+
+
+def test_kinds_of_insert() -> None:
+    fast = one('INSERT INTO s."T" (a, "b c") VALUES (1, ?), (2, ?)')
+    assert isinstance(fast, Insert)
+    assert (fast.table, fast.columns, fast.rows.count) == (("s", "T"), ("a", "b c"), 2)
+    assert type(one("INSERT INTO t VALUES (DEFAULT)")) is Dml
+    assert type(one("INSERT INTO t VALUES (1) RETURNING *")) is Dml
+    assert dml("INSERT INTO t VALUES (1) RETURNING *").returning
+    assert dml("INSERT OR REPLACE INTO t VALUES (1)").or_action == "replace"
+    assert dml("INSERT OR IGNORE INTO t VALUES (1)").or_action == "ignore"
+    assert dml("INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING").on_conflict
+    assert dml("INSERT INTO t (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET b = 1").on_conflict
+    assert dml("INSERT INTO t AS x BY NAME SELECT 1 AS a").alias == "x"
+    assert dml("INSERT INTO t (SELECT 1)").sources
+    joined = dml("INSERT INTO t SELECT 1 FROM a JOIN b ON conflict = 1")
+    assert not joined.on_conflict
+
+
+def test_kinds_of_other_changes() -> None:
+    update = dml("UPDATE s.t AS x SET a = 1 FROM u WHERE x.a = u.a RETURNING *")
+    assert (update.kind, update.table, update.alias) == ("update", ("s", "t"), "x")
+    assert (update.returning, update.sources) == (True, True)
+    assert dml("UPDATE t x SET a = (SELECT 1 FROM u)").alias == "x"
+    assert not dml("UPDATE t SET a = (SELECT 1 FROM u)").sources
+    delete = dml("DELETE FROM t USING u WHERE t.a = u.a")
+    assert (delete.kind, delete.alias, delete.sources) == ("delete", None, True)
+    assert dml("MERGE INTO t AS x USING u ON x.a = u.a WHEN MATCHED THEN DELETE").alias == "x"
+    assert dml("TRUNCATE TABLE t").table == dml("TRUNCATE t").table == ("t",)
+    assert dml("COPY s.t (a, b) FROM 'x.csv' (HEADER)").table == ("s", "t")
+
+
+def test_with_before_a_change() -> None:
+    sql = "WITH a AS (SELECT 1), b (x) AS MATERIALIZED (SELECT 2) INSERT INTO t FROM a"
+    change = dml(sql)
+    assert (change.kind, change.table) == ("insert", ("t",))
+    assert sql[change.body :] == "INSERT INTO t FROM a"
+    recursive = "WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT n FROM r) UPDATE t SET a = 1"
+    assert dml(recursive).kind == "update"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH d AS (DELETE FROM t RETURNING *) SELECT * FROM d",
+        "WITH d AS (UPDATE t AS x SET a = 1 RETURNING *) SELECT * FROM d",
+        "WITH d AS (INSERT INTO t VALUES (1) RETURNING *) INSERT INTO u FROM d",
+        "INSERT INTO u WITH d AS (DELETE FROM t RETURNING *) FROM d",
+        "EXPLAIN ANALYZE INSERT INTO t VALUES (1)",
+        "COPY (WITH d AS (DELETE FROM t RETURNING *) FROM d) TO 'x'",
+    ],
+)
+def test_hidden_changes_are_no_queries(sql: str) -> None:
+    assert dml(sql).kind == "other"
+
+
+# --- everything else ---
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("SELECT 1", "select"),
+        ("(SELECT 1) UNION (SELECT 2)", "select"),
+        ("FROM t", "from"),
+        ("WITH a AS (SELECT 1) FROM a", "with"),
+        ("VALUES (1)", "values"),
+        ("EXPLAIN SELECT 1", "explain"),
+        ("EXPLAIN ANALYZE SELECT 1", "explain"),
+        ("EXPLAIN INSERT INTO t VALUES (1)", "explain"),
+        ("DESCRIBE t", "describe"),
+        ("SHOW TABLES", "show"),
+        ("SUMMARIZE t", "summarize"),
+        ("PIVOT t ON a USING sum(b)", "pivot"),
+        ("COPY t TO 'x.csv'", "copy"),
+        ("COPY (SELECT 1) TO 'x.csv'", "copy"),
+        ("EXPORT DATABASE 'x'", "export"),
+    ],
+)
+def test_queries(sql: str, kind: str) -> None:
+    assert one(sql) == Query(sql, 0, kind)
+
+
+def test_transactions() -> None:
+    actions = {"BEGIN": "begin", "START TRANSACTION": "begin", "COMMIT": "commit", "END": "commit"}
+    for sql, action in (actions | {"ROLLBACK": "rollback", "ABORT": "rollback"}).items():
+        assert one(sql) == Transaction(sql, 0, action)
+    sql = "BEGIN TRANSACTION READ ONLY"
+    assert one(sql) == Transaction(sql, 0, "begin", read_only=True)
+
+
+def test_prepared_statements() -> None:
+    sql = "SELECT 1; PREPARE p AS INSERT INTO t VALUES (?)"
+    prepared = parse(sql)[1]
+    assert isinstance(prepared, Prepare)
+    assert isinstance(prepared.statement, Insert)
+    assert prepared.text[prepared.statement.offset :] == prepared.statement.text
+    assert one("EXECUTE p(1, 'a)')") == Execute("EXECUTE p(1, 'a)')", 0, "p", "1, 'a)'")
+    assert one("EXECUTE p") == Execute("EXECUTE p", 0, "p", "")
+    assert one("DEALLOCATE PREPARE p") == Deallocate("DEALLOCATE PREPARE p", 0, "p")
+
+
+def test_ddl_heads() -> None:
+    table = ddl("CREATE OR REPLACE TEMP TABLE s.t AS SELECT 1")
+    assert (table.action, table.target, table.name) == ("create", "table", ("s", "t"))
+    assert (table.replace, table.temporary, table.if_exists) == (True, True, False)
+    index = ddl("CREATE UNIQUE INDEX IF NOT EXISTS i ON s.t (a)")
+    assert (index.target, index.name, index.on) == ("index", ("i",), ("s", "t"))
+    trigger = ddl("CREATE TRIGGER g AFTER INSERT ON t FOR EACH ROW INSERT INTO u VALUES (1)")
+    assert (trigger.target, trigger.on) == ("trigger", ("t",))
+    assert ddl("CREATE FUNCTION f(a) AS TABLE SELECT 1").target == "macro"
+    assert ddl("CREATE SECRET (TYPE s3)").names == ()
+    dropped = ddl("DROP TABLE IF EXISTS a CASCADE")
+    assert (dropped.name, dropped.if_exists, dropped.cascade) == (("a",), True, True)
+    assert ddl("DROP MACRO TABLE f").name == ("f",)
+    assert ddl("COMMENT ON COLUMN t.a IS 'x'").name == ("t", "a")
+
+
+@pytest.mark.parametrize(
+    ("sql", "change", "column", "renamed"),
+    [
+        ("ALTER TABLE t RENAME TO u", "rename to", None, "u"),
+        ("ALTER TABLE t RENAME a TO b", "rename column", "a", "b"),
+        ("ALTER TABLE t RENAME COLUMN a TO b", "rename column", "a", "b"),
+        ("ALTER TABLE t ADD COLUMN IF NOT EXISTS c INT", "add column", "c", None),
+        ("ALTER TABLE t DROP c CASCADE", "drop column", "c", None),
+        ("ALTER TABLE t ALTER c.d TYPE INT", "alter column", "c", None),
+        ('ALTER TABLE t ALTER COLUMN "c c" SET NOT NULL', "alter column", "c c", None),
+        ("ALTER TABLE t ADD PRIMARY KEY (a)", "add primary key", None, None),
+    ],
+)
+def test_alter(sql: str, change: str, column: str | None, renamed: str | None) -> None:
+    found = ddl(sql)
+    assert (found.change, found.column, found.renamed_to) == (change, column, renamed)
+
+
+def test_session_statements() -> None:
+    attached = ddl("ATTACH IF NOT EXISTS 'f.db' AS f")
+    assert (attached.action, attached.name) == ("attach", ("f",))
+    assert ddl("DETACH DATABASE f").name == ("f",)
+    assert ddl("USE a.b").name == ("a", "b")
+    assert ddl("SET VARIABLE x = 1").target == "variable"
+    assert ddl("SET GLOBAL threads = 2").name == ("threads",)
+    assert ddl("PRAGMA database_list").action == "pragma"
+    assert ddl("CALL pragma_version()").action == "call"
+    assert ddl("UPDATE EXTENSIONS").action == "update"
+    assert one("CHECKPOINT") == Other("CHECKPOINT", 0, "checkpoint")
+
+
+def test_texts_are_cached() -> None:
+    sql = "INSERT INTO t VALUES (?, ?)"
+    assert parse(sql) is parse(sql)
+
+
+def test_a_long_insert_of_literals_is_not_tokenized() -> None:
+    rows = ", ".join(f"({i}, 'it''s {i}')" for i in range(2000))
+    fast = one(f"INSERT INTO t VALUES {rows};")
+    assert isinstance(fast, Insert)
+    assert fast.rows.count == 2000
+    slow = parse(f"INSERT INTO t VALUES {rows}; SELECT 1")
+    assert [type(s) for s in slow] == [Insert, Query]
+    assert type(one(f"INSERT INTO t VALUES {rows} ON CONFLICT DO NOTHING")) is Dml
