@@ -1,0 +1,136 @@
+"""Scalar expressions compiled to numpy and Arrow kernels, for what is tested equal to DuckDB.
+
+Law: a kernel gives the bits, NULLs and errors that DuckDB gives for the same rows, or the
+expression is not on the list and `compile_scalar` returns None; then DuckDB computes every batch.
+A kernel that meets a batch it cannot settle asks DuckDB for that batch itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from sqlglot import exp
+
+from ivm.sql import (
+    scalar_arithmetic,
+    scalar_cast,
+    scalar_comparison,
+    scalar_conditional,
+    scalar_logic,
+)
+from ivm.sql.scalar_binder import Fallback
+from ivm.sql.scalar_compiler import Compiler
+from ivm.sql.scalar_kernel import BOOLEAN, Kernel, NotListedError, Term, UndecidedError, expand
+from ivm.storage.column import Column, Mask, empty_column
+from ivm.storage.types import ColumnType
+
+Predicate: TypeAlias = Callable[[Sequence[Column], int], Mask]
+
+_RULES = {
+    **scalar_arithmetic.RULES,
+    **scalar_cast.RULES,
+    **scalar_comparison.RULES,
+    **scalar_conditional.RULES,
+    **scalar_logic.RULES,
+}
+
+
+def compile_scalar(
+    expr: exp.Expression, types: Sequence[ColumnType], output: ColumnType
+) -> Kernel | None:
+    """The kernel of an expression.
+
+    Args:
+        expr: its columns are c0, c1, …, positions in `types`.
+        types: the types of the input columns.
+        output: the type of `expr` as DuckDB's DESCRIBE gave it.
+
+    Returns:
+        A function of (columns, row count) to a column of `output`, which raises EvaluationError
+        where DuckDB fails; None if some construct is not on the list.
+    """
+    try:
+        compiler, term = _compile(expr, types)
+    except NotListedError:
+        return None
+    if term.type.sql != output.sql:
+        return None
+    return _finish(term, compiler.inexact, Fallback(expr, types, output))
+
+
+def compile_predicate(expr: exp.Expression, types: Sequence[ColumnType]) -> Predicate | None:
+    """The mask of rows where a condition is true (NULL counts as false).
+
+    Returns:
+        A function of (columns, row count) to bool[n], or None as `compile_scalar`.
+    """
+    try:
+        compiler, term = _compile(expr, types)
+        term = compiler.cast(term, BOOLEAN)
+    except NotListedError:
+        return None
+    return _finish_predicate(term, compiler.inexact, Fallback(expr, types, BOOLEAN))
+
+
+def explain_missing(expr: exp.Expression, types: Sequence[ColumnType]) -> str | None:
+    """The first construct of `expr` that is not on the list, or None if all are."""
+    try:
+        _compile(expr, types)
+    except NotListedError as missing:
+        return str(missing)
+    return None
+
+
+def _compile(expr: exp.Expression, types: Sequence[ColumnType]) -> tuple[Compiler, Term]:
+    compiler = Compiler(types, _RULES, {}, scalar_cast.cast)
+    compiler.binder.learn(expr)
+    return compiler, compiler.term(expr)
+
+
+def _finish(term: Term, inexact: bool, fallback: Fallback) -> Kernel:
+    """Constants spread, empty batches settled, undecided batches given to DuckDB."""
+    column = term.constant
+    if column is not None:
+        return lambda columns, count: expand(column, count)
+    compute, type = _silenced(term.kernel, inexact), term.type
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        if count == 0:
+            return empty_column(type)
+        try:
+            return compute(columns, count)
+        except UndecidedError:
+            return fallback.column(columns, count)
+
+    return kernel
+
+
+def _finish_predicate(term: Term, inexact: bool, fallback: Fallback) -> Predicate:
+    column = term.constant
+    if column is not None:
+        return lambda columns, count: expand(column, count).values  # type: ignore[union-attr]
+    compute = _silenced(term.kernel, inexact)
+
+    def predicate(columns: Sequence[Column], count: int) -> Mask:
+        if count == 0:
+            return np.zeros(0, np.bool_)
+        try:
+            return compute(columns, count).values  # type: ignore[union-attr]
+        except UndecidedError:
+            return fallback.mask(columns, count)
+
+    return predicate
+
+
+def _silenced(kernel: Kernel, inexact: bool) -> Kernel:
+    """Float operations that overflow or divide by zero give ±Inf or NaN, without a warning."""
+    if not inexact:
+        return kernel
+
+    def silenced(columns: Sequence[Column], count: int) -> Column:
+        with np.errstate(all="ignore"):
+            return kernel(columns, count)
+
+    return silenced

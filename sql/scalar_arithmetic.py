@@ -1,0 +1,318 @@
+"""Arithmetic on integers, decimals and floats: + − * / // % unary − abs sign.
+
+Law: both sides are first cast to the type DuckDB casts them to (the result's type for + and − and
+for integers; for decimal products each keeps its scale), then computed exactly. A result that does
+not fit its type is undecided, so DuckDB raises its own error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from sqlglot import exp
+
+from ivm.sql import scalar_wide as wide
+from ivm.sql.scalar_compiler import Compiler, Rules, rule
+from ivm.sql.scalar_kernel import (
+    BIGINT,
+    NotListedError,
+    Term,
+    Values,
+    binary,
+    binary_checked,
+    is_wide,
+    refuse_if,
+    unary,
+)
+from ivm.storage.column import Mask
+from ivm.storage.types import ColumnType
+
+Compute = Callable[[Values, Values], Values]
+
+# |product| below this as a double surely is below 2^63.
+_SAFE64 = 9.22e18
+
+
+def _fits(values: Values, type: ColumnType) -> Values:
+    """int64 values in the narrower dtype of `type`, undecided if one does not fit."""
+    dtype = type.dtype
+    assert dtype is not None
+    if dtype == np.int64:
+        return values
+    small = values.astype(dtype)
+    refuse_if(small != values)
+    return small
+
+
+def check_digits(values: Values, type: ColumnType) -> Values:
+    """Decimals of `type` in their form, undecided if one has more digits than the type."""
+    if is_wide(type):
+        bound = wide.power_of_ten(type.precision)
+        loaded = wide.load(values)
+        size = wide.magnitude(loaded)
+        refuse_if((size.hi < 0) | ~wide.less(size, bound))
+        return values
+    bound64 = 10**type.precision
+    refuse_if((values >= bound64) | (values <= -bound64))
+    return values
+
+
+def _add64(a: Values, b: Values) -> Values:
+    total = a + b
+    refuse_if(((a ^ total) & (b ^ total)) < 0)
+    return total
+
+
+def _subtract64(a: Values, b: Values) -> Values:
+    difference = a - b
+    refuse_if(((a ^ b) & (a ^ difference)) < 0)
+    return difference
+
+
+def _multiply64(a: Values, b: Values) -> Values:
+    refuse_if(np.abs(a.astype(np.float64) * b) > _SAFE64)
+    return a * b
+
+
+def _add_unsigned64(a: Values, b: Values) -> Values:
+    total = a + b
+    refuse_if(total < a)
+    return total
+
+
+def _subtract_unsigned64(a: Values, b: Values) -> Values:
+    refuse_if(a < b)
+    return a - b
+
+
+def _multiply_unsigned64(a: Values, b: Values) -> Values:
+    refuse_if(a.astype(np.float64) * b > 2 * _SAFE64)
+    return a * b
+
+
+def _small(operation: str, type: ColumnType) -> Compute:
+    """Integers of at most 32 bits: exact in int64, then checked."""
+    ufunc = {"+": np.add, "-": np.subtract, "*": np.multiply}[operation]
+    if type.sql == "UINTEGER" and operation == "*":
+        return lambda a, b: _fits_unsigned(ufunc(a, b, dtype=np.uint64), type)
+    return lambda a, b: _fits(ufunc(a, b, dtype=np.int64), type)
+
+
+def _fits_unsigned(values: Values, type: ColumnType) -> Values:
+    small = values.astype(np.uint32)
+    refuse_if(small != values)
+    return small
+
+
+def _wide(operation: str) -> Compute:
+    if operation == "*":
+        return _multiply_wide
+    operate = {"+": wide.add, "-": wide.subtract}[operation]
+    return lambda a, b: wide.store(operate(wide.load(a), wide.load(b)))
+
+
+def _multiply_wide(a: Values, b: Values) -> Values:
+    first, second = wide.narrow(a), wide.narrow(b)
+    if first is not None and second is not None:
+        return wide.store(wide.multiply_words(first, second))
+    return wide.store(wide.multiply(wide.load(a), wide.load(b)))
+
+
+_INT64: dict[str, Compute] = {"+": _add64, "-": _subtract64, "*": _multiply64}
+_UINT64: dict[str, Compute] = {
+    "+": _add_unsigned64,
+    "-": _subtract_unsigned64,
+    "*": _multiply_unsigned64,
+}
+_FLOAT: dict[str, Compute] = {"+": np.add, "-": np.subtract, "*": np.multiply}
+
+
+def _integer(operation: str, type: ColumnType) -> Compute:
+    if type.sql == "UHUGEINT":
+        raise NotListedError(f"UHUGEINT {operation} UHUGEINT")
+    if is_wide(type):
+        return _wide(operation)
+    if type.sql == "BIGINT":
+        return _INT64[operation]
+    return _UINT64[operation] if type.sql == "UBIGINT" else _small(operation, type)
+
+
+def _operation(sign: str) -> Callable[[Compiler, exp.Expression], Term]:
+    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+        type = compiler.type(node)
+        if type.is_decimal:
+            return _decimal(compiler, node, sign, type)
+        if not (type.is_integer or type.is_float):
+            raise NotListedError(f"{type} {sign}")
+        if not all(_is_number(compiler.type(side)) for side in (node.this, node.expression)):
+            raise NotListedError(f"{sign} of dates or times")
+        sides = [compiler.cast_to(side, type) for side in (node.this, node.expression)]
+        compute = _FLOAT[sign] if type.is_float else _integer(sign, type)
+        return binary(sides[0], sides[1], type, compute)
+
+    return compile
+
+
+def _is_number(type: ColumnType) -> bool:
+    return type.is_integer or type.is_float or type.is_decimal
+
+
+def _decimal(compiler: Compiler, node: exp.Expression, sign: str, type: ColumnType) -> Term:
+    if sign == "*":
+        return _decimal_product(compiler, node, type)
+    left = compiler.cast_to(node.this, type)
+    right = compiler.cast_to(node.expression, type)
+    exact = _wide(sign) if is_wide(type) else _INT64[sign]
+    return binary(left, right, type, lambda a, b: check_digits(exact(a, b), type))
+
+
+def _decimal_product(compiler: Compiler, node: exp.Expression, type: ColumnType) -> Term:
+    left, right = _decimal_side(compiler, node.this), _decimal_side(compiler, node.expression)
+    if left.type.scale + right.type.scale != type.scale:
+        raise NotListedError(f"{left.type} * {right.type}")
+    if is_wide(type):
+        return binary(left, right, type, lambda a, b: check_digits(_multiply_wide(a, b), type))
+    if is_wide(left.type) or is_wide(right.type):
+        raise NotListedError(f"{left.type} * {right.type}")
+    return binary(left, right, type, lambda a, b: check_digits(_multiply64(a, b), type))
+
+
+def _decimal_side(compiler: Compiler, side: exp.Expression) -> Term:
+    """A factor with its own scale; integers have scale 0 and need no cast."""
+    term = compiler.term(side)
+    if not (term.type.is_decimal or term.type.is_integer) or term.type.sql == "UHUGEINT":
+        raise NotListedError(f"{term.type} in a decimal product")
+    if term.type.is_integer and not is_wide(term.type) and term.type.sql != "UBIGINT":
+        return unary(term, BIGINT, lambda a: a.astype(np.int64))
+    return term
+
+
+def _divide(compiler: Compiler, node: exp.Expression) -> Term:
+    """`/` is float division; a zero divisor gives ±Inf or NaN."""
+    type = compiler.type(node)
+    if not type.is_float:
+        raise NotListedError(f"{type} /")
+    left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
+    return binary(left, right, type, np.divide)
+
+
+def _integer_divide(compiler: Compiler, node: exp.Expression) -> Term:
+    """`//` truncates towards zero on integers and is plain division on anything else."""
+    type = compiler.type(node)
+    if type.is_float:
+        left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
+        return binary_checked(left, right, type, _divide_nonzero)
+    return _division(compiler, node, _quotient)
+
+
+def _divide_nonzero(a: Values, b: Values, valid: Mask | None) -> Values:
+    zero = b == 0
+    refuse_if(zero if valid is None else zero & valid)
+    return np.divide(a, b)
+
+
+def _modulo(compiler: Compiler, node: exp.Expression) -> Term:
+    """`%` has the sign of the dividend."""
+    type = compiler.type(node)
+    if not type.is_float:
+        return _division(compiler, node, _remainder)
+    left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
+    return binary(left, right, type, np.fmod)
+
+
+def _quotient(a: Values, b: Values) -> Values:
+    quotient = a // b
+    return quotient + ((quotient < 0) & (quotient * b != a))
+
+
+def _remainder(a: Values, b: Values) -> Values:
+    return np.fmod(a, b)
+
+
+def _division(compiler: Compiler, node: exp.Expression, compute: Compute) -> Term:
+    type = compiler.type(node)
+    if not (type.is_integer or type.is_decimal):
+        raise NotListedError(f"{type} division")
+    left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
+
+    def divide(a: Values, b: Values, valid: Mask | None) -> Values:
+        return _divide_valid(a, b, valid, compute, type)
+
+    return binary_checked(left, right, type, divide)
+
+
+def _divide_valid(
+    a: Values, b: Values, valid: Mask | None, compute: Compute, type: ColumnType
+) -> Values:
+    """Integer division; zero divisors and MIN ÷ −1 are undecided, NULL rows divide by one."""
+    if is_wide(type):
+        return _divide_wide(a, b, valid, compute, type)
+    zero = b == 0
+    refuse_if(zero if valid is None else zero & valid)
+    if a.dtype.kind == "i":
+        refuse_if((a == np.iinfo(a.dtype).min) & (b == -1))
+    return compute(a, np.where(zero, np.ones((), b.dtype), b))
+
+
+def _divide_wide(
+    a: Values, b: Values, valid: Mask | None, compute: Compute, type: ColumnType
+) -> Values:
+    first, second = wide.narrow(a), wide.narrow(b)
+    refuse_if(np.array([first is None or second is None]))
+    assert first is not None
+    assert second is not None
+    narrow = _divide_valid(first, second, valid, compute, BIGINT)
+    return wide.store(wide.load(narrow))
+
+
+def _negate(compiler: Compiler, node: exp.Expression) -> Term:
+    type = compiler.type(node)
+    term = compiler.cast_to(node.this, type)
+    if type.is_float:
+        return unary(term, type, np.negative)
+    if is_wide(type) and type.sql != "UHUGEINT" and (type.is_integer or type.is_decimal):
+        return unary(term, type, lambda a: wide.store(wide.negate(wide.load(a))))
+    if not (type.is_integer or type.is_decimal) or type.sql.startswith("U"):
+        raise NotListedError(f"-{type}")
+    return unary(term, type, _negate_signed)
+
+
+def _negate_signed(values: Values) -> Values:
+    refuse_if(values == np.iinfo(values.dtype).min)
+    return -values
+
+
+def _absolute(compiler: Compiler, node: exp.Expression) -> Term:
+    type = compiler.type(node)
+    term = compiler.cast_to(node.this, type)
+    if type.is_float:
+        return unary(term, type, np.abs)
+    if type.sql == "UHUGEINT" or not (type.is_integer or type.is_decimal):
+        raise NotListedError(f"abs({type})")
+    if is_wide(type):
+        return unary(term, type, _absolute_wide)
+    return unary(term, type, _absolute_signed if type.sql[0] != "U" else lambda a: a)
+
+
+def _absolute_signed(values: Values) -> Values:
+    refuse_if(values == np.iinfo(values.dtype).min)
+    return np.abs(values)
+
+
+def _absolute_wide(values: Values) -> Values:
+    size = wide.magnitude(wide.load(values))
+    refuse_if(size.hi < 0)
+    return wide.store(size)
+
+
+RULES: Rules = {
+    exp.Add: rule(_operation("+"), "this", "expression"),
+    exp.Sub: rule(_operation("-"), "this", "expression"),
+    exp.Mul: rule(_operation("*"), "this", "expression"),
+    exp.Div: rule(_divide, "this", "expression"),
+    exp.IntDiv: rule(_integer_divide, "this", "expression"),
+    exp.Mod: rule(_modulo, "this", "expression"),
+    exp.Neg: rule(_negate, "this"),
+    exp.Abs: rule(_absolute, "this"),
+}

@@ -1,0 +1,213 @@
+"""Types and constants of expressions, asked of DuckDB and never guessed.
+
+Limit: a private in-memory database answers, under DuckDB's default settings, so an expression that
+names the user's own macros or types is not bound here and stays off the list.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import duckdb
+import numpy as np
+from sqlglot import exp
+
+from ivm.sql.scalar_kernel import NotListedError
+from ivm.storage import duck
+from ivm.storage.column import Column, FixedColumn, Mask
+from ivm.storage.errors import EvaluationError
+from ivm.storage.types import ColumnType, Schema, type_of
+from ivm.storage.zset import ZSet
+
+_lock = threading.Lock()
+_BATCH = "ivm_batch"
+_ROW = "ivm_row"
+
+
+@functools.cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("SET arrow_lossless_conversion = true")
+    return connection
+
+
+def nodes(tree: exp.Expression) -> Iterator[exp.Expression]:
+    """All nodes of a tree, the root first."""
+    return cast(Iterator[exp.Expression], tree.walk())
+
+
+def sql_of(expr: exp.Expression) -> str:
+    """The expression as DuckDB reads it."""
+    return expr.sql(dialect="duckdb")
+
+
+def column_index(expr: exp.Expression) -> int:
+    """The position that a column reference ``c<i>`` names."""
+    return int(expr.name[1:])
+
+
+@functools.lru_cache(maxsize=4096)
+def _describe(types: tuple[str, ...], expressions: tuple[str, ...]) -> tuple[str, ...] | None:
+    inputs = ", ".join(f"NULL::{t} AS c{i}" for i, t in enumerate(types)) or "1 AS nothing"
+    query = f"DESCRIBE SELECT {', '.join(expressions)} FROM (SELECT {inputs})"
+    with _lock:
+        try:
+            return tuple(row[1] for row in duck.rows(_connection(), query))
+        except duckdb.Error:
+            return None
+
+
+class Binder:
+    """Answers for the types of a tree's subexpressions; one DESCRIBE serves the whole tree.
+
+    Args:
+        types: the types of the input columns c0, c1, …
+    """
+
+    def __init__(self, types: Sequence[ColumnType]) -> None:
+        self.types = tuple(types)
+        self._names = tuple(t.sql for t in types)
+        self._known: dict[str, str] = {}
+
+    def learn(self, tree: exp.Expression) -> None:
+        """Describe all subexpressions of `tree` at once (what fails is asked for singly later)."""
+        parts = {sql_of(n): None for n in nodes(tree) if isinstance(n, exp.Condition)}
+        for node in nodes(tree):
+            sides = _compared(node)
+            if len(sides) > 1:
+                parts[common_sql(sides)] = None
+        answer = _describe(self._names, tuple(parts))
+        if answer is not None:
+            self._known.update(zip(parts, answer, strict=True))
+
+    def type(self, expr: exp.Expression) -> ColumnType:
+        """DuckDB's type of `expr`.
+
+        Raises:
+            NotListedError: it cannot stand alone in a SELECT list.
+        """
+        return self._type(sql_of(expr))
+
+    def common(self, sides: Sequence[exp.Expression]) -> ColumnType:
+        """The type to which DuckDB casts all `sides` before it compares them."""
+        return self._type(common_sql(sides))
+
+    def _type(self, sql: str) -> ColumnType:
+        if sql not in self._known:
+            answer = _describe(self._names, (sql,))
+            if answer is None:
+                raise NotListedError(sql)
+            self._known[sql] = answer[0]
+        return type_of(self._known[sql])
+
+
+def _compared(node: exp.Expression) -> list[exp.Expression]:
+    if isinstance(node, exp.In):
+        return [node.this, *node.expressions]
+    if isinstance(node, exp.Between):
+        return [node.this, node.args["low"], node.args["high"]]
+    if isinstance(node, (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Nullif)):
+        return [node.this, node.expression]
+    if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
+        return [node.this, node.expression]
+    return []
+
+
+def common_sql(sides: Sequence[exp.Expression]) -> str:
+    """An expression whose type is the one DuckDB compares `sides` in."""
+    first, *rest = [f"({sql_of(side)})" for side in sides]
+    branches = " ".join(f"WHEN TRUE THEN {side}" for side in rest)
+    return f"CASE {branches} ELSE {first} END"
+
+
+@functools.cache
+def _unstable_functions() -> frozenset[str]:
+    query = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+    with _lock:
+        return frozenset(name.lower() for (name,) in duck.rows(_connection(), query))
+
+
+def is_constant(expr: exp.Expression) -> bool:
+    """True when no column, subquery, parameter or unstable function occurs in `expr`."""
+    for node in nodes(expr):
+        if isinstance(node, (exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star)):
+            return False
+        if isinstance(node, exp.Func):
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            if name.lower() in _unstable_functions():
+                return False
+    return True
+
+
+def fold(expr: exp.Expression | str, type: ColumnType) -> Column:
+    """The one-row column of a constant expression.
+
+    Raises:
+        NotListedError: DuckDB fails on it, which is then left to DuckDB at each evaluation.
+    """
+    text = expr if isinstance(expr, str) else sql_of(expr)
+    output = (("v", type),)
+    with _lock:
+        try:
+            return duck.evaluate(_connection(), f"SELECT {text} AS v", {}, output).columns[0]
+        except duckdb.Error as error:
+            raise NotListedError(text) from error
+
+
+def _inputs(expr: exp.Expression, types: Sequence[ColumnType]) -> list[int]:
+    return sorted({column_index(c) for c in expr.find_all(exp.Column)})
+
+
+def _lend(
+    used: Sequence[int], types: Sequence[ColumnType], columns: Sequence[Column], count: int
+) -> tuple[ZSet, Schema]:
+    schema = ((_ROW, type_of("BIGINT")), *((f"c{i}", types[i]) for i in used))
+    ordinal = FixedColumn(np.arange(count, dtype=np.int64))
+    return ZSet((ordinal, *(columns[i] for i in used)), np.zeros(count, np.int64)), schema
+
+
+class Fallback:
+    """DuckDB's own evaluation of one expression over a batch.
+
+    Args:
+        expr: columns are c0, c1, …
+        types: the types of those columns.
+        output: the type of the result.
+    """
+
+    def __init__(
+        self, expr: exp.Expression, types: Sequence[ColumnType], output: ColumnType
+    ) -> None:
+        self._types = tuple(types)
+        self._output = output
+        self._text = sql_of(expr)
+        self._used = _inputs(expr, types)
+
+    def column(self, columns: Sequence[Column], count: int) -> Column:
+        """The expression's column.
+
+        Raises:
+            EvaluationError: DuckDB fails on these rows.
+        """
+        sql = f"SELECT {self._text} AS v FROM {_BATCH}"
+        return self._run(sql, columns, count, (("v", self._output),))
+
+    def mask(self, columns: Sequence[Column], count: int) -> Mask:
+        """True at the rows that pass ``WHERE <expression>``; raises as `column` does."""
+        sql = f"SELECT {_ROW} FROM {_BATCH} WHERE {self._text}"
+        rows = self._run(sql, columns, count, ((_ROW, type_of("BIGINT")),))
+        mask = np.zeros(count, np.bool_)
+        mask[rows.values] = True  # type: ignore[union-attr]
+        return mask
+
+    def _run(self, sql: str, columns: Sequence[Column], count: int, output: Schema) -> Column:
+        batch = _lend(self._used, self._types, columns, count)
+        with _lock:
+            try:
+                result = duck.evaluate(_connection(), sql, {_BATCH: batch}, output)
+            except duckdb.Error as error:
+                raise EvaluationError(f"{self._text}: {error}") from error
+        return result.columns[0]

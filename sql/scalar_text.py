@@ -1,0 +1,87 @@
+"""Text forms of values, and the bridge between numpy columns and Arrow strings.
+
+Limit: floats, intervals and timestamps have a text form of DuckDB's own and stay with DuckDB;
+dates outside the years 1 to 9999 are undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.sql import scalar_wide as wide
+from ivm.sql.scalar_kernel import (
+    VARCHAR,
+    NotListedError,
+    Term,
+    UndecidedError,
+    fixed,
+    is_wide,
+    null_term,
+    refuse_if,
+)
+from ivm.storage.column import ArrowColumn, Column, FixedColumn
+from ivm.storage.types import ColumnType
+
+_STRING = pa.large_string()
+_YEAR_1, _YEAR_10000 = -719162, 2932897
+
+
+def to_text(term: Term) -> Term:
+    """`term` as VARCHAR.
+
+    Raises:
+        NotListedError: the text form of its type is left to DuckDB.
+    """
+    if term.type.is_string:
+        return Term(VARCHAR, term.kernel, term.constant)
+    if term.is_null:
+        return null_term(VARCHAR)
+    if not _has_text(term.type):
+        raise NotListedError(f"cast of {term.type} to VARCHAR")
+    argument, type = fixed(term), term.type
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        return ArrowColumn(_text(argument(columns, count), type))
+
+    return Term(VARCHAR, kernel)
+
+
+def _has_text(type: ColumnType) -> bool:
+    if type.sql in ("UHUGEINT", "FLOAT", "DOUBLE"):
+        return False
+    return type.is_integer or type.is_decimal or type.sql in ("BOOLEAN", "DATE")
+
+
+def _text(column: FixedColumn, type: ColumnType) -> pa.Array:
+    if type.sql == "BOOLEAN":
+        return column.to_arrow(type).cast(pa.string()).cast(_STRING)
+    if type.sql == "DATE":
+        refuse_if((column.values < _YEAR_1) | (column.values >= _YEAR_10000))
+        return column.to_arrow(type).cast(_STRING)
+    narrow = wide.narrow(column.values) if is_wide(type) else column.values
+    if narrow is None:
+        raise UndecidedError
+    if type.scale == 0:
+        return _integers(FixedColumn(narrow, column.valid), narrow.dtype)
+    return _decimals(narrow, column, type.scale)
+
+
+def _integers(column: FixedColumn, dtype: np.dtype) -> pa.Array:  # type: ignore[type-arg]
+    return pa.array(column.values, mask=None if column.valid is None else ~column.valid).cast(
+        _STRING
+    )
+
+
+def _decimals(values: np.ndarray, column: FixedColumn, scale: int) -> pa.Array:  # type: ignore[type-arg]
+    size = np.abs(values)
+    mask = None if column.valid is None else ~column.valid
+    whole = pa.array(size // 10**scale, mask=mask).cast(_STRING)
+    rest = pa.array(size % 10**scale, mask=mask).cast(_STRING)
+    digits = pc.utf8_lpad(rest, width=scale, padding="0")
+    sign = pc.if_else(pa.array(values < 0), pa.scalar("-", _STRING), pa.scalar("", _STRING))
+    text = pc.binary_join_element_wise(whole, digits, pa.scalar(".", _STRING))
+    return pc.binary_join_element_wise(sign, text, pa.scalar("", _STRING))
