@@ -51,7 +51,7 @@ def commit(con: duckdb.DuckDBPyConnection, cell: Cell, transaction: stream.Trans
     refresh(con, cell)
     con.execute("COMMIT").fetchall()
     if cell.read:
-        con.execute(f"SELECT * FROM {cell.views[0]}").to_arrow_table()
+        con.sql(f"SELECT * FROM {cell.views[0]}").to_arrow_table()
 
 
 def apply(con: duckdb.DuckDBPyConnection, change: stream.Change) -> None:
