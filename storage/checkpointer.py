@@ -1,0 +1,94 @@
+"""DuckDB checkpoints, away from commits and reads, and the note that tells ours from others'.
+
+Law: between `moving` and the settled note the header's counter moves by at most one, and by us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import duckdb
+
+from ivm.storage import catalog_store
+from ivm.storage.database_file import DatabaseFile
+from ivm.storage.duck import run
+from ivm.storage.side_folder import Note, side_folder, write_note
+
+WAL_BYTES = 64 << 20
+"""A write-ahead log beyond this is checkpointed in the background; replaying it takes < 1 s."""
+
+
+class Checkpointer:
+    """Checkpoints one database file.
+
+    Args:
+        file: the open file, or memory (then nothing is ever done).
+        database_id: for the note.
+        write_lock: held while passed epochs are dropped, not during the checkpoint itself.
+    """
+
+    def __init__(self, file: DatabaseFile, database_id: str, write_lock: threading.RLock) -> None:
+        self._file = file
+        self._database_id = database_id
+        self._write_lock = write_lock
+        self._one_at_a_time = threading.Lock()
+        self._wanted = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def consider(self) -> None:
+        """Start a background checkpoint if the write-ahead log has grown enough."""
+        if self._file.wal_bytes() < WAL_BYTES or self._wanted.is_set():
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="ivm-checkpoint", daemon=True)
+            self._thread.start()
+        self._wanted.set()
+
+    def run(self, *, final: bool = False) -> bool:
+        """Checkpoint now.
+
+        Args:
+            final: the database is being closed.
+
+        Returns:
+            False if open transactions prevent it; the write-ahead log then stays.
+        """
+        if self._file.file is None:
+            return True
+        with self._one_at_a_time:
+            self._drop_passed_epochs()
+            self._note(moving=True)
+            done = self._checkpoint()
+            self._note(moving=False, closed=final and done)
+        return done
+
+    def stop(self) -> None:
+        """End the background thread, after a checkpoint that is under way."""
+        self._stopping = True
+        self._wanted.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _serve(self) -> None:
+        while self._wanted.wait() and not self._stopping:
+            self.run()
+            self._wanted.clear()
+
+    def _drop_passed_epochs(self) -> None:
+        with self._write_lock, contextlib.closing(self._file.connection.cursor()) as cursor:
+            catalog_store.compact_epochs(cursor)
+
+    def _checkpoint(self) -> bool:
+        with contextlib.closing(self._file.connection.cursor()) as cursor:
+            try:
+                run(cursor, "CHECKPOINT")
+            except duckdb.TransactionException:  # others' transactions; the next one may succeed
+                return False
+        return True
+
+    def _note(self, *, moving: bool, closed: bool = False) -> None:
+        assert self._file.file is not None
+        note = Note(self._database_id, self._file.iteration(), moving, closed)
+        write_note(side_folder(self._file.file), note)

@@ -1,0 +1,113 @@
+"""Changes that are committed in the log but not yet in DuckDB's tables, and their net effect.
+
+Law: applying `net()` to a relation equals applying the collected changes one after the other.
+A keyed table's net change is decided per key by the first and the last event alone: the key stands
+in the file if its first event is a removal, its last row stays if its last event is an addition.
+Keyless tables and views are Z-sets: their net change is the consolidated sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ivm.storage import zset
+from ivm.storage.flush import NetChange
+from ivm.storage.keys import consolidate, group
+from ivm.storage.types import ColumnType, Schema
+from ivm.storage.zset import ZSet
+
+
+class PendingTable:
+    """The pending changes of one base table.
+
+    Args:
+        schema: of the table.
+        key: positions of its primary key; empty for a keyless table.
+    """
+
+    def __init__(self, schema: Schema, key: tuple[int, ...]) -> None:
+        self.types = tuple([t for _, t in schema])
+        self.key = key
+        self.rows = 0
+        self._events: list[tuple[ZSet, bool]] = []  # in order; True for additions
+
+    def add(self, removed: ZSet, removed_columns: Sequence[int], added: ZSet) -> None:
+        """Collect one change (as in `TableChange`); the removal comes before the addition."""
+        if len(removed):
+            kept = self.key or tuple(range(len(self.types)))
+            self._events.append((removed.project([removed_columns.index(i) for i in kept]), False))
+        if len(added):
+            self._events.append((added, True))
+        self.rows += len(removed) + len(added)
+
+    def net(self) -> NetChange:
+        """The net effect of everything collected so far."""
+        if not self.key:
+            signed = [batch if plus else batch.negate() for batch, plus in self._events]
+            return multiset_change(signed, self.types)
+        removed = [batch for batch, plus in self._events if not plus]
+        added = [batch for batch, plus in self._events if plus]
+        if not removed:  # new keys only, all of them different
+            return self._keyed(self._none(), self._sum(added))
+        if not added:  # every key is removed once
+            return self._keyed(zset.add(removed), zset.empty(self.types))
+        return self._net_of_both(self._sum(added))
+
+    def _net_of_both(self, added: ZSet) -> NetChange:
+        keys = zset.add([b.project(self.key) if plus else b for b, plus in self._events])
+        plus = np.concatenate([np.full(len(b), plus) for b, plus in self._events])
+        groups = group(keys.columns, [self.types[i] for i in self.key])
+        last = np.zeros(len(groups.first), np.int64)
+        last[groups.inverse] = np.arange(len(plus))  # the last of repeated indexes stays
+        position = np.cumsum(plus) - 1  # of an addition among the additions
+        inserted = added.take(position[last[plus[last]]])
+        return self._keyed(keys.take(groups.first[~plus[groups.first]]), inserted)
+
+    def _keyed(self, delete: ZSet, insert: ZSet) -> NetChange:
+        return NetChange(delete, self.key, True, insert)
+
+    def _none(self) -> ZSet:
+        return zset.empty([self.types[i] for i in self.key])
+
+    def _sum(self, batches: Sequence[ZSet]) -> ZSet:
+        return zset.add(batches) if batches else zset.empty(self.types)
+
+
+class PendingView:
+    """The pending deltas of one materialized view.
+
+    Args:
+        schema: of the view.
+        key: positions of columns that are known to be unique in the view; empty if none are.
+    """
+
+    def __init__(self, schema: Schema, key: tuple[int, ...] = ()) -> None:
+        self.types = tuple([t for _, t in schema])
+        self.key = key
+        self.rows = 0
+        self._deltas: list[ZSet] = []
+
+    def add(self, delta: ZSet) -> None:
+        """Collect one epoch's delta."""
+        if len(delta):
+            self._deltas.append(delta)
+            self.rows += len(delta)
+
+    def net(self) -> NetChange:
+        """The net effect of everything collected so far."""
+        change = multiset_change(self._deltas, self.types)
+        if not self.key:
+            return change
+        return NetChange(change.delete.project(self.key), self.key, True, change.insert)
+
+
+def multiset_change(deltas: Sequence[ZSet], types: Sequence[ColumnType]) -> NetChange:
+    """The net change of a relation without a key that the deltas were made to."""
+    everything = tuple(range(len(types)))
+    if not deltas:
+        return NetChange(zset.empty(types), everything, False, zset.empty(types))
+    total = consolidate(zset.add(deltas), types)
+    delete, insert = total.filter(total.weights < 0), total.filter(total.weights > 0)
+    return NetChange(delete.negate(), everything, False, insert)
