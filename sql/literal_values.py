@@ -35,16 +35,14 @@ class LiteralRows:
         starts: for each column, the set of its cells' first characters ("" for NULL).
         places: for each column, the parameters it takes from (0-based numbers or names), one a
             row, if it is made of parameters alone; else None.
+        parameters: the different parameters of all columns.
     """
 
     cells: tuple[tuple[str, ...], ...]
     count: int
     starts: tuple[frozenset[str], ...] = ()
     places: tuple[tuple[int | str, ...] | None, ...] = ()
-
-    @property
-    def has_parameters(self) -> bool:
-        return any(not start.isdisjoint("?$") for start in self.starts)
+    parameters: frozenset[int | str] = frozenset()
 
 
 def scan(text: str, begin: int, end: int) -> LiteralRows | None:
@@ -80,33 +78,21 @@ def _row_pattern(width: int) -> re.Pattern[str]:
 
 def _literal_rows(cells: tuple[tuple[str, ...], ...]) -> LiteralRows | None:
     starts = tuple([frozenset(map(_first_characters, column)) for column in cells])
-    count = len(cells[0])
-    if all(start.isdisjoint("?$") for start in starts):
-        return LiteralRows(cells, count, starts, (None,) * len(cells))
-    places = _parameter_places(cells, starts)
-    return None if places is None else LiteralRows(cells, count, starts, places)
+    mixed = [start for start in starts if len(start) > 1 and not start.isdisjoint("?$")]
+    columns = [i for i, start in enumerate(starts) if start <= _PARAMETERS]
+    marks = frozenset().union(*[starts[i] for i in columns])
+    if mixed or len(marks) > 1:  # literals and parameters in one column, or both ? and $
+        return None
+    width, count = len(columns), len(cells[0])
+    places: list[tuple[int | str, ...] | None] = [None] * len(cells)
+    for number, i in enumerate(columns):
+        counted = range(number, count * width, width)
+        places[i] = _named(cells[i]) if marks == {"$"} else tuple(counted)
+    names = frozenset([name for place in places if place for name in place])
+    return LiteralRows(cells, count, starts, tuple(places), names)
 
 
-def _parameter_places(
-    cells: tuple[tuple[str, ...], ...], starts: tuple[frozenset[str], ...]
-) -> tuple[tuple[int | str, ...] | None, ...] | None:
-    """Where each column's parameters come from; None if a column mixes them with literals."""
-    if any(len(s) > 1 and not s.isdisjoint("?$") for s in starts):
-        return None
-    columns = [i for i, start in enumerate(starts) if start <= {"?", "$"}]
-    kinds = frozenset().union(*[starts[i] for i in columns])
-    if kinds == {"?"}:
-        return tuple(
-            [
-                tuple(range(columns.index(i), len(cells[0]) * len(columns), len(columns)))
-                if i in columns
-                else None
-                for i in range(len(cells))
-            ]
-        )
-    if kinds != {"$"}:
-        return None
-    return tuple([_named(cells[i]) if i in columns else None for i in range(len(cells))])
+_PARAMETERS = frozenset("?$")
 
 
 def _named(cells: tuple[str, ...]) -> tuple[int | str, ...]:

@@ -1,0 +1,468 @@
+"""Columns of a table's types from the cells of `INSERT … VALUES` and from parameters.
+
+Law: a column holds exactly what DuckDB's INSERT would store: each cell is cast from its own type
+(1.5 is a DECIMAL, 1e5 a DOUBLE, a Python int the smallest integer) straight to the column's type.
+What the rules below do not cover, DuckDB casts; what it cannot cast either is None here, and the
+native INSERT words the error.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from ivm.sql.literal_values import LiteralRows
+from ivm.storage.column import (
+    ArrowColumn,
+    Column,
+    FixedColumn,
+    Mask,
+    column_from_arrow,
+    null_column,
+)
+from ivm.storage.duck import Cursor, table
+from ivm.storage.types import WIDE, ColumnType
+
+Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
+
+_MOST_CAST = 64  # more parameters than this that no rule covers are left to the native INSERT
+
+
+def columns_of(
+    rows: LiteralRows, types: Sequence[ColumnType], parameters: Parameters, cursor: Cursor
+) -> tuple[Column, ...] | None:
+    """The columns of an `Insert` statement.
+
+    Args:
+        rows: the statement's cells.
+        types: the type of each column named (or of all the table's columns).
+        parameters: values of ? and $1 (a sequence) or $name (a mapping); empty if there are none.
+        cursor: the session's cursor (its time zone counts), outside any unread result.
+
+    Returns:
+        One column a type, `rows.count` long; or None: the native INSERT must run (or fail).
+    """
+    if len(types) != len(rows.cells) or len(parameters) != len(rows.parameters):
+        return None
+    named = any(isinstance(name, str) for name in rows.parameters)
+    if parameters and isinstance(parameters, Mapping) != named:
+        return None
+    try:
+        given = [_given(rows, i, parameters) for i in range(len(types))]
+    except (IndexError, KeyError):
+        return None
+    return _columns(given, types, rows.count, cursor)
+
+
+def columns_of_many(
+    rows: LiteralRows,
+    types: Sequence[ColumnType],
+    parameter_sets: Sequence[Parameters],
+    cursor: Cursor,
+) -> tuple[Column, ...] | None:
+    """As `columns_of`, for a statement run once per set of parameters, all as one batch.
+
+    Args:
+        parameter_sets: sets of one length, each for one run.
+
+    Returns:
+        Columns `rows.count * len(parameter_sets)` long, or None.
+    """
+    if rows.count != 1 or any(len(p) != len(rows.parameters) for p in parameter_sets):
+        return None
+    many = LiteralRows(
+        tuple([cells * len(parameter_sets) for cells in rows.cells]),
+        len(parameter_sets),
+        rows.starts,
+        rows.places,
+        rows.parameters,
+    )
+    if len(types) != len(rows.cells):
+        return None
+    try:
+        given = [_given_many(many, i, parameter_sets) for i in range(len(types))]
+    except (IndexError, KeyError, TypeError):
+        return None
+    return _columns(given, types, many.count, cursor)
+
+
+class _Given:
+    """One column before its cast: the non-NULL values, and where they stand."""
+
+    __slots__ = ("kind", "valid", "values")
+
+    def __init__(self, kind: str, values: Sequence[Any], valid: Mask | None) -> None:
+        self.kind = kind  # "text", "number", "boolean", "DATE", "TIMESTAMP", "python", "null"
+        self.values = values
+        self.valid = valid
+
+
+def _given(rows: LiteralRows, column: int, parameters: Parameters) -> _Given | None:
+    places = rows.places[column]
+    if places is None:
+        return _literals(rows, column)
+    return _python([parameters[p] for p in places])  # type: ignore[index]
+
+
+def _given_many(rows: LiteralRows, column: int, sets: Sequence[Parameters]) -> _Given | None:
+    places = rows.places[column]
+    if places is None:
+        return _literals(rows, column)
+    return _python(list(map(operator.itemgetter(places[0]), sets)))
+
+
+def _columns(
+    given: Sequence[_Given | None], types: Sequence[ColumnType], count: int, cursor: Cursor
+) -> tuple[Column, ...] | None:
+    """Cast each column by a rule, the rest together by DuckDB."""
+    columns: list[Column | None] = []
+    for one, type in zip(given, types, strict=True):
+        if one is None:
+            return None
+        columns.append(_by_rule(one, type, count))
+    rest = {i: one for i, one in enumerate(given) if columns[i] is None and one is not None}
+    if rest:
+        cast = _by_duckdb(rest, types, count, cursor)
+        if cast is None:
+            return None
+        for i, column in cast.items():
+            columns[i] = column
+    return tuple([c for c in columns if c is not None])
+
+
+def _by_rule(given: _Given, type: ColumnType, count: int) -> Column | None:
+    if given.kind == "null":
+        return null_column(type, count)
+    rule = _RULES.get((given.kind, type.base))
+    if rule is None:
+        return None
+    dense = rule(given.values, type)
+    if dense is None or given.valid is None:
+        return dense
+    return _spread(dense, given.valid)
+
+
+def _spread(dense: Column, valid: Mask) -> Column:
+    """The dense values at the valid rows, NULL elsewhere."""
+    if isinstance(dense, FixedColumn):
+        values = np.zeros(len(valid), dense.values.dtype)
+        values[valid] = dense.values
+        return FixedColumn(values, valid)
+    return ArrowColumn(_spread_array(dense.array, valid))
+
+
+def _spread_array(dense: pa.Array, valid: Mask) -> pa.Array:
+    return dense.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
+
+
+# --- what a column of cells is ---
+
+
+def _literals(rows: LiteralRows, column: int) -> _Given | None:
+    """The column's cells as values of one kind; None if it mixes kinds."""
+    cells, start, valid = rows.cells[column], rows.starts[column], None
+    if "" in start:
+        start = start - {""}
+        if not start:
+            return _Given("null", (), None)
+        valid = np.fromiter(map(bool, cells), np.bool_, len(cells))
+        cells = tuple(filter(None, cells))
+    if start == {"'"}:
+        return _Given("text", _unquoted(cells), valid)
+    if start <= _NUMBER_STARTS:
+        return _Given("number", cells, valid)
+    words = list(map(str.upper, cells)) if start <= frozenset("tTfF") else [""]
+    if {"TRUE", "FALSE"}.issuperset(words):
+        return _Given("boolean", list(map(operator.eq, words, itertools.repeat("TRUE"))), valid)
+    return _typed(cells, valid) if start <= frozenset("dDtT") else None
+
+
+_NUMBER_STARTS = frozenset("0123456789-.")
+_inside = operator.itemgetter(slice(1, -1))
+
+
+def _unquoted(cells: Sequence[str]) -> Sequence[str]:
+    texts = list(map(_inside, cells))
+    if any(map(operator.contains, texts, itertools.repeat("'"))):
+        return list(map(str.replace, texts, itertools.repeat("''"), itertools.repeat("'")))
+    return texts
+
+
+def _typed(cells: Sequence[str], valid: Mask | None) -> _Given | None:
+    """Cells like DATE '2020-01-01', all of one type."""
+    parts = [cell.split("'", 1) for cell in cells]
+    names = {part[0].strip().upper() for part in parts}
+    if names != {"DATE"} and names != {"TIMESTAMP"}:
+        return None
+    return _Given(names.pop(), [part[1][:-1] for part in parts], valid)
+
+
+def _python(values: list[Any]) -> _Given | None:
+    """Parameters of one Python type (and None); None if they are of several."""
+    kinds = set(map(type, values))
+    valid = None
+    if type(None) in kinds:
+        kinds.discard(type(None))
+        if not kinds:
+            return _Given("null", (), None)
+        present = map(operator.is_not, values, itertools.repeat(None))
+        valid = np.fromiter(present, np.bool_, len(values))
+        values = list(itertools.compress(values, valid))
+    if len(kinds) > 1:
+        return _Given("python mixed", values, valid)
+    return _Given(f"python {kinds.pop().__name__}", values, valid)
+
+
+# --- the rules: dense values of one kind to a column of the type, or None ---
+
+Rule = Callable[[Sequence[Any], ColumnType], Column | None]
+
+
+def _strings(values: Sequence[Any], type: ColumnType) -> Column | None:
+    try:
+        return ArrowColumn(pa.array(values, pa.large_string()))
+    except (UnicodeEncodeError, pa.ArrowInvalid):
+        return None  # a lone surrogate
+
+
+def _bytes(values: Sequence[Any], type: ColumnType) -> Column | None:
+    return ArrowColumn(pa.array(values, pa.large_binary()))
+
+
+def _plain(values: Sequence[Any], type: ColumnType) -> Column | None:
+    """Python booleans, or integers for an integer type of at most 64 bits."""
+    try:
+        return FixedColumn(np.array(values, type.dtype))
+    except OverflowError:
+        return None
+
+
+def _joined(cells: Sequence[str]) -> str:
+    return ",".join(cells)
+
+
+def _number_to_integer(cells: Sequence[str], type: ColumnType) -> Column | None:
+    text = _joined(cells)
+    if "." in text or "e" in text or "E" in text or max(map(len, cells)) > _LONGEST_INTEGER:
+        return None
+    return _plain(list(map(int, cells)), type)
+
+
+_LONGEST_INTEGER = 20
+_EXACT_CELL = 16  # characters: up to 15 digits and a point, or 16 digits: one rounding, as DuckDB's
+
+
+def _number_to_float(cells: Sequence[str], type: ColumnType) -> Column | None:
+    text = _joined(cells).upper()
+    exponents = text.count("E")
+    if exponents < len(cells) and (exponents or max(map(len, cells)) > _EXACT_CELL):
+        return None
+    values = np.array(list(map(float, cells)), np.float64)
+    if not exponents:
+        values = values + 0.0  # -0.0 is the DECIMAL 0 there
+    return _floats(values, type)
+
+
+def _floats(values: Sequence[float] | np.ndarray[Any, Any], type: ColumnType) -> Column | None:
+    exact = np.asarray(values, np.float64)
+    if type.sql == "DOUBLE":
+        return FixedColumn(exact)
+    with np.errstate(over="ignore"):
+        single = exact.astype(np.float32)
+    return FixedColumn(single) if (np.isinf(single) == np.isinf(exact)).all() else None
+
+
+def _literal_floats(cells: Sequence[str], type: ColumnType) -> Column | None:
+    column = _number_to_float(cells, type)
+    if isinstance(column, FixedColumn) and np.isinf(column.values).any():
+        return None  # 1e999
+    return column
+
+
+def _number_to_decimal(cells: Sequence[str], type: ColumnType) -> Column | None:
+    if "E" in _joined(cells).upper():
+        return None
+    try:
+        return column_from_arrow(pa.array(cells, pa.string()).cast(type.arrow), type)
+    except pa.ArrowInvalid:
+        return None  # digits beyond the scale are to be rounded, or it does not fit
+
+
+_DATES = re.compile(r"(?:(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2},)*")
+_TIMES = re.compile(
+    r"(?:(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?,)*"
+)
+
+
+def _texts_to_dates(values: Sequence[str], type: ColumnType) -> Column | None:
+    return _times(values, type, _DATES, "datetime64[D]")
+
+
+def _texts_to_timestamps(values: Sequence[str], type: ColumnType) -> Column | None:
+    return _times(values, type, _TIMES, "datetime64[us]")
+
+
+def _times(
+    values: Sequence[str], type: ColumnType, pattern: re.Pattern[str], unit: str
+) -> Column | None:
+    if pattern.fullmatch(_joined(values) + ",") is None:
+        return None
+    try:
+        return FixedColumn(np.array(values, unit).astype(type.dtype))
+    except ValueError:
+        return None  # a 13th month
+
+
+def _dates(values: Sequence[date], type: ColumnType) -> Column | None:
+    return FixedColumn(np.array(values, "datetime64[D]").astype(np.int32))
+
+
+def _datetimes(values: Sequence[datetime], type: ColumnType) -> Column | None:
+    if any(map(operator.attrgetter("tzinfo"), values)):
+        return None
+    return FixedColumn(np.array(values, "datetime64[us]").astype(np.int64))
+
+
+def _integers(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        return None
+
+
+def _integers_to_floats(values: Sequence[int], type: ColumnType) -> Column | None:
+    integers = _integers(values)
+    return None if integers is None else FixedColumn(integers.astype(type.dtype))
+
+
+def _integers_to_decimals(values: Sequence[int], type: ColumnType) -> Column | None:
+    integers = _integers(values)
+    limit = 10 ** (type.precision - type.scale)
+    if integers is None or type.dtype == WIDE or (integers >= limit).any():
+        return None
+    return None if (integers <= -limit).any() else FixedColumn(integers * 10**type.scale)
+
+
+def _decimals(values: Sequence[Decimal], type: ColumnType) -> Column | None:
+    try:
+        return column_from_arrow(pa.array(values, type.arrow), type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
+
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_RULES: dict[tuple[str, str], Rule] = {
+    ("text", "VARCHAR"): _strings,
+    ("text", "DATE"): _texts_to_dates,
+    ("DATE", "DATE"): _texts_to_dates,
+    ("text", "TIMESTAMP"): _texts_to_timestamps,
+    ("TIMESTAMP", "TIMESTAMP"): _texts_to_timestamps,
+    ("boolean", "BOOLEAN"): _plain,
+    ("number", "DOUBLE"): _literal_floats,
+    ("number", "FLOAT"): _literal_floats,
+    ("number", "DECIMAL"): _number_to_decimal,
+    ("python str", "VARCHAR"): _strings,
+    ("python bytes", "BLOB"): _bytes,
+    ("python bool", "BOOLEAN"): _plain,
+    ("python float", "DOUBLE"): _floats,
+    ("python float", "FLOAT"): _floats,
+    ("python int", "DOUBLE"): _integers_to_floats,
+    ("python int", "FLOAT"): _integers_to_floats,
+    ("python int", "DECIMAL"): _integers_to_decimals,
+    ("python Decimal", "DECIMAL"): _decimals,
+    ("python date", "DATE"): _dates,
+    ("python datetime", "TIMESTAMP"): _datetimes,
+    ("python str", "DATE"): _texts_to_dates,
+    ("python str", "TIMESTAMP"): _texts_to_timestamps,
+}
+for _name in _INTEGERS:
+    for _sql in (_name, "U" + _name):
+        _RULES["number", _sql] = _number_to_integer
+        _RULES["python int", _sql] = _plain
+
+
+# --- DuckDB's cast ---
+
+
+def _by_duckdb(
+    given: Mapping[int, _Given], types: Sequence[ColumnType], count: int, cursor: Cursor
+) -> dict[int, Column] | None:
+    """Columns that no rule covers, cast by one statement; None where DuckDB refuses."""
+    literal = {i: one for i, one in given.items() if not one.kind.startswith("python")}
+    columns: dict[int, Column] = {}
+    try:
+        if literal:
+            columns |= _cast_literals(literal, types, count, cursor) or {}
+        for i, one in given.items():
+            if i not in literal:
+                columns |= _cast_parameters(i, one, types[i], cursor) or {}
+    except duckdb.Error:
+        return None
+    return columns if len(columns) == len(given) else None
+
+
+def _cast_literals(
+    given: Mapping[int, _Given], types: Sequence[ColumnType], count: int, cursor: Cursor
+) -> dict[int, Column] | None:
+    arrays = {f"v{i}": _literal_array(one, types[i]) for i, one in given.items()}
+    if any(array is None for array in arrays.values()):
+        return None
+    spread = [
+        array if one.valid is None else _spread_array(array, one.valid)
+        for array, one in zip(arrays.values(), given.values(), strict=True)
+    ]
+    cursor.register("ivm_cells", pa.table(dict(zip(arrays, spread, strict=True))))
+    try:
+        casts = ", ".join(f"CAST(v{i} AS {types[i].sql})" for i in given)
+        cast = table(cursor, f"SELECT {casts} FROM ivm_cells")
+    finally:
+        cursor.unregister("ivm_cells")
+    return {i: column_from_arrow(cast.column(n), types[i]) for n, i in enumerate(given)}
+
+
+def _literal_array(given: _Given, type: ColumnType) -> pa.Array | None:
+    """The cells in an Arrow type whose DuckDB cast is that of the literals, or None."""
+    if given.kind == "text":
+        return pa.array(given.values, pa.large_string())
+    if given.kind == "boolean":
+        return pa.array(given.values, pa.bool_())
+    if given.kind != "number":
+        return None
+    text = _joined(given.values).upper()
+    if "E" in text:
+        return None
+    try:
+        if "." not in text:
+            return pa.array(given.values, pa.string()).cast(pa.int64())
+        if type.sql == "VARCHAR":
+            return None  # each literal shows its own scale
+        return pa.array(given.values, pa.string()).cast(pa.decimal128(38, _scale(given.values)))
+    except pa.ArrowInvalid:
+        return None
+
+
+def _scale(cells: Sequence[str]) -> int:
+    """The most digits any cell has after its point."""
+    tails = map(operator.itemgetter(2), map(str.partition, cells, itertools.repeat(".")))
+    return max(map(len, tails))
+
+
+def _cast_parameters(
+    column: int, given: _Given, type: ColumnType, cursor: Cursor
+) -> dict[int, Column] | None:
+    """Parameters bound as the INSERT would bind them, each cast to the type."""
+    if len(given.values) > _MOST_CAST:
+        return None
+    cells = ", ".join([f"(CAST(? AS {type.sql}))"] * len(given.values))
+    cast = table(cursor, f"VALUES {cells}", list(given.values))
+    dense = column_from_arrow(cast.column(0), type)
+    return {column: dense if given.valid is None else _spread(dense, given.valid)}
