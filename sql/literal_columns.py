@@ -435,7 +435,7 @@ def _literal_array(given: _Given, type: ColumnType) -> pa.Array | None:
         return pa.array(given.values, pa.large_string())
     if given.kind == "boolean":
         return pa.array(given.values, pa.bool_())
-    if given.kind != "number":
+    if given.kind != "number" or not _numeric(type):
         return None
     text = _joined(given.values).upper()
     if "E" in text:
@@ -448,6 +448,11 @@ def _literal_array(given: _Given, type: ColumnType) -> pa.Array | None:
         return pa.array(given.values, pa.string()).cast(pa.decimal128(38, _scale(given.values)))
     except pa.ArrowInvalid:
         return None
+
+
+def _numeric(type: ColumnType) -> bool:
+    """Types for which the width of an integer does not show (it does as BIT)."""
+    return type.is_integer or type.is_float or type.is_decimal or type.sql in ("BOOLEAN", "VARCHAR")
 
 
 def _scale(cells: Sequence[str]) -> int:
