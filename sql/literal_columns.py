@@ -405,7 +405,7 @@ def _by_duckdb(
         for i, one in given.items():
             if i not in literal:
                 columns |= _cast_parameters(i, one, types[i], cursor) or {}
-    except duckdb.Error:
+    except (duckdb.Error, UnicodeDecodeError):  # the second: a message that quotes binary data
         return None
     return columns if len(columns) == len(given) else None
 

@@ -42,7 +42,7 @@ def stored(
     try:
         for one in parameters if many else [parameters]:
             run(cursor, sql, one or None)
-    except duckdb.Error:
+    except (duckdb.Error, UnicodeDecodeError):
         return None
     schema = tuple((f"c{i}", type_of(type)) for i, type in enumerate(types))
     return list(from_arrow(table(cursor, "FROM t"), schema).columns)
