@@ -72,7 +72,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--amount", choices=list(workload.AMOUNT_TYPES), default="double", help="type of amounts"
     )
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for table, JSON, picture")
+    parser.add_argument(
+        "--out", type=Path, help="folder for table, JSON, picture (default benchmarks/results)"
+    )
     parser.add_argument(
         "--work",
         type=Path,
@@ -127,9 +129,10 @@ def main() -> None:
             numbers = measure(Path(work), cells, options.quick)
     text = report.markdown(report.rows(table, numbers))
     command = " ".join(["python -m benchmarks.run", *sys.argv[1:]])
-    report.save(options.out, text, numbers, command)
-    report.draw(options.out / "latency.png", picture, numbers)
-    print(f"{report.machine()}\n\n{text}\n\nkept in {options.out}")
+    folder = options.out or (RESULTS / "quick" if options.quick else RESULTS)
+    report.save(folder, text, numbers, command)
+    report.draw(folder / "latency.png", picture, numbers)
+    print(f"{report.machine()}\n\n{text}\n\nkept in {folder}")
 
 
 if __name__ == "__main__":
