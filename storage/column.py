@@ -67,7 +67,7 @@ class ArrowColumn:
 
     @property
     def valid(self) -> Mask | None:
-        if self.array.null_count == 0:
+        if self.array.null_count == 0 and not pa.types.is_union(self.array.type):
             return None
         return self.array.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
@@ -82,8 +82,11 @@ class ArrowColumn:
         return ArrowColumn(self.array.slice(start, stop - start))
 
     def to_arrow(self, type: ColumnType) -> pa.Array:
-        """The array itself; DuckDB casts an ENUM's labels back on insertion."""
-        return self.array
+        """The array; BIT and BIGNUM under the extension type by which DuckDB knows them."""
+        if not isinstance(type.arrow, pa.BaseExtensionType):
+            return self.array
+        storage = self.array.cast(type.arrow.storage_type)
+        return pa.ExtensionArray.from_storage(type.arrow, storage)
 
     @property
     def nbytes(self) -> int:
@@ -115,7 +118,7 @@ def empty_column(type: ColumnType) -> Column:
 def null_column(type: ColumnType, count: int) -> Column:
     """A column of `count` NULLs."""
     if type.dtype is None:
-        return ArrowColumn(pa.nulls(count, type.arrow))
+        return ArrowColumn(pa.nulls(count, type.memory))
     return FixedColumn(np.zeros(count, type.dtype), np.zeros(count, np.bool_) if count else None)
 
 
@@ -132,18 +135,22 @@ def column_from_arrow(array: pa.Array | pa.ChunkedArray, type: ColumnType) -> Co
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):  # zero chunks, or an extension type that kept them
-            array = pa.concat_arrays(array.chunks) if array.num_chunks else array.type.wrap_array(pa.nulls(0))
+            array = (
+                pa.concat_arrays(array.chunks)
+                if array.num_chunks
+                else array.type.wrap_array(pa.nulls(0))
+            )
     if type.dtype is None:
         return ArrowColumn(_var_from_arrow(array, type))
     return _fixed_from_arrow(array, type)
 
 
 def _var_from_arrow(array: pa.Array, type: ColumnType) -> pa.Array:
-    if isinstance(array, pa.ExtensionArray) and not isinstance(type.arrow, pa.BaseExtensionType):
+    if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if pa.types.is_dictionary(array.type) and not pa.types.is_dictionary(type.arrow):
+    if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    return array if array.type == type.arrow else array.cast(type.arrow)
+    return array if array.type == type.memory else array.cast(type.memory)
 
 
 def _bits(buffer: pa.Buffer, offset: int, count: int) -> Mask:
@@ -157,9 +164,12 @@ def _fixed_from_arrow(array: pa.Array, type: ColumnType) -> FixedColumn:
     count, offset = len(array), array.offset
     assert type.dtype is not None
     if array.null_count == count:  # also pa.null() and zero rows
-        return FixedColumn(np.zeros(count, type.dtype), np.zeros(count, np.bool_) if count else None)
+        return FixedColumn(
+            np.zeros(count, type.dtype), np.zeros(count, np.bool_) if count else None
+        )
     validity, data = array.buffers()[:2]
     valid = _bits(validity, offset, count) if array.null_count else None
+    values: npt.NDArray[Any]
     if pa.types.is_boolean(array.type):
         values = _bits(data, offset, count)
     elif type.is_decimal and type.dtype != WIDE:

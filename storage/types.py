@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import duckdb
 import numpy as np
@@ -38,7 +38,11 @@ _FIXED: dict[str, str] = {
     "TIMESTAMP_MS": "i8",
     "TIMESTAMP_NS": "i8",
     "TIMESTAMP WITH TIME ZONE": "i8",
+    "TIMESTAMPTZ_NS": "i8",
+    "TIME WITH TIME ZONE": "u8",
 }
+# Byte strings that DuckDB exports under an extension type; in memory they are large binaries.
+_BYTES = {"BLOB", "BIT", "BIGNUM"}
 _WIDE = {"HUGEINT", "UHUGEINT", "UUID", "INTERVAL"}
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 INTEGER_NAMES = frozenset(_INTEGERS) | frozenset("U" + name for name in _INTEGERS)
@@ -49,14 +53,31 @@ class ColumnType:
     """One DuckDB type and its two in-memory forms.
 
     Attributes:
-        sql: DuckDB's name as DESCRIBE prints it, e.g. ``DECIMAL(18,2)``.
+        sql: DuckDB's name as DESCRIBE prints it, e.g. ``DECIMAL(18,2)``; types are equal by it.
         arrow: the Arrow type DuckDB exports with ``arrow_lossless_conversion``.
         dtype: numpy dtype of a `FixedColumn`, or None for an `ArrowColumn`.
+        is_bytes: an `ArrowColumn` of strings or binaries, 64-bit offsets.
+        is_word: a `FixedColumn` of at most 64 bits.
+        is_interval: INTERVAL.
     """
 
     sql: str
-    arrow: pa.DataType
-    dtype: np.dtype | None  # type: ignore[type-arg]  # structured or plain, decided at run time
+    arrow: pa.DataType = field(compare=False)
+    dtype: np.dtype | None = field(compare=False)  # type: ignore[type-arg]  # plain or structured
+    is_bytes: bool = field(init=False, compare=False)
+    is_word: bool = field(init=False, compare=False)
+    is_interval: bool = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        large = pa.types.is_large_string(self.memory) or pa.types.is_large_binary(self.memory)
+        object.__setattr__(self, "is_bytes", large)
+        object.__setattr__(self, "is_word", self.dtype is not None and self.dtype.itemsize <= 8)
+        object.__setattr__(self, "is_interval", self.sql == "INTERVAL")
+
+    @property
+    def memory(self) -> pa.DataType:
+        """The Arrow type of an `ArrowColumn`'s array."""
+        return pa.large_binary() if self.sql in _BYTES else self.arrow
 
     @property
     def base(self) -> str:

@@ -73,7 +73,9 @@ def add(batches: Sequence[ZSet]) -> ZSet:
     return ZSet(columns, np.concatenate([b.weights for b in batches]))
 
 
-def from_arrow(table: pa.Table | pa.RecordBatch, schema: Schema, weights: Weights | None = None) -> ZSet:
+def from_arrow(
+    table: pa.Table | pa.RecordBatch, schema: Schema, weights: Weights | None = None
+) -> ZSet:
     """A Z-set of an Arrow table's rows, by position.
 
     Args:

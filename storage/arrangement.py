@@ -1,0 +1,256 @@
+"""An arrangement: an immutable spine of runs and a tail, indexed by a key.
+
+Law: an arrangement is the sum of the batches appended to it; append(d).lookup(k) = lookup(k) + the
+rows of d under k. Versions stand side by side: appending never changes what an older version shows.
+Runs grow geometrically toward the oldest, and merges change nothing that can be seen but speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ivm.storage.build_run import build_run, merge_runs
+from ivm.storage.codes import KeyCodes, same_key
+from ivm.storage.column import Column, FixedColumn, Indexes
+from ivm.storage.consolidate import consolidate
+from ivm.storage.first import first_rows
+from ivm.storage.layout import Layout
+from ivm.storage.merger import Merge, schedule
+from ivm.storage.ordering import OrderKey
+from ivm.storage.run import Run
+from ivm.storage.tail import TAIL_ROWS, Tail
+from ivm.storage.types import type_of
+from ivm.storage.zset import ZSet, add
+
+__all__ = ["Arrangement", "Layout", "Matches", "OrderKey"]
+
+_GROWTH = 2  # a run is at least so many times as long as all newer ones together
+_FOREGROUND_ROWS = 8192  # merges up to here are done at once
+_MOST_RUNS = 16
+
+
+class Matches(NamedTuple):
+    """Rows found for a batch of keys.
+
+    Attributes:
+        probe: int64[m], the position of the key that each row was found for.
+        rows: m rows with all columns of the layout, and their weights.
+    """
+
+    probe: Indexes
+    rows: ZSet
+
+
+class Arrangement:
+    """Rows indexed by a key; every method leaves it as it is."""
+
+    __slots__ = ("_merges", "_seen", "_tail", "layout", "runs")
+
+    def __init__(
+        self,
+        layout: Layout,
+        runs: tuple[Run, ...],
+        tail: Tail,
+        seen: int,
+        merges: tuple[Merge, ...],
+    ) -> None:
+        self.layout = layout
+        self.runs = runs
+        self._tail = tail
+        self._seen = seen
+        self._merges = merges
+
+    @staticmethod
+    def empty(layout: Layout) -> Arrangement:
+        """The arrangement of no rows."""
+        return Arrangement(layout, (), Tail(layout), 0, ())
+
+    @staticmethod
+    def build(layout: Layout, batches: Iterable[ZSet]) -> Arrangement:
+        """The arrangement of the batches' sum, in one run."""
+        kept = [batch for batch in batches if len(batch)]
+        if not kept:
+            return Arrangement.empty(layout)
+        run = build_run(layout, add(kept))
+        return Arrangement(layout, (run,) if len(run) else (), Tail(layout), 0, ())
+
+    @property
+    def row_count(self) -> int:
+        """Entries held, those that cancel each other in different runs included."""
+        return sum(len(run) for run in self.runs) + self._seen
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the runs."""
+        return sum(run.nbytes for run in self.runs)
+
+    def append(self, delta: ZSet) -> Arrangement:
+        """The arrangement with a delta (columns of the layout, any weights) added."""
+        count = len(delta)
+        if count == 0:
+            return self
+        layout, seen = self.layout, self._seen
+        runs, merges = adopt(self.runs, self._merges)
+        if seen + count <= TAIL_ROWS:
+            codes = layout.search_codes(layout.key_columns(delta.columns))
+            tail = self._tail.append(seen, delta, codes)
+            return Arrangement(layout, runs, tail, seen + count, merges)
+        if seen:
+            delta = add([self._tail.take(np.arange(seen), seen), delta])
+        runs, merges = compact(layout, (*runs, build_run(layout, delta)), merges)
+        return Arrangement(layout, runs, Tail(layout), 0, merges)
+
+    def lookup(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
+        """All entries whose key equals (grouping equality, NULL = NULL) one of the keys.
+
+        Args:
+            keys: the key's columns, of the key's types; a key may stand in it several times.
+            codes: `key_codes(keys, types)` if already known.
+
+        Returns:
+            Entries in no promised order; a row may come in several entries, also with weights
+            that cancel each other.
+        """
+        probes = self.layout.search_codes(keys, codes)
+        if len(probes) == 1:
+            found, pieces = self._find_one(probes)
+        else:
+            found, pieces = self._find(probes)
+        if not pieces:
+            return Matches(np.zeros(0, np.int64), self.layout.zero)
+        probe = found[0] if len(found) == 1 else np.concatenate(found)
+        return self._verified(keys, Matches(probe, add(pieces)))
+
+    def lookup_live(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
+        """The rows under the keys whose net weight is positive.
+
+        Returns:
+            As `lookup`, with cancelled rows left out and positive weights; rows are merged
+            only where some weight was not 1, so equal rows may stand side by side.
+        """
+        probe, rows = self.lookup(keys, codes)
+        if len(probe) == 0 or (rows.weights == 1).all():
+            return Matches(probe, rows)
+        entries = ZSet((FixedColumn(probe), *rows.columns), rows.weights)
+        net = consolidate(entries, (type_of("BIGINT"), *self.layout.types))
+        net = net.filter(net.weights > 0)
+        return Matches(net.columns[0].values, ZSet(net.columns[1:], net.weights))  # type: ignore[union-attr]
+
+    def first(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
+        """The first k live rows (each as often as it weighs) under every key.
+
+        The order is the layout's, then all columns ascending with NULLS LAST, then their bits.
+
+        Args:
+            keys: the key's columns.
+            k: rows wanted per key, at least 1.
+            codes: `key_codes(keys, types)` if already known.
+
+        Returns:
+            Rows in order of probe and then of the layout; the weights under a probe sum to at
+            most k (the last row's is cut).
+        """
+        return Matches(*first_rows(self.layout, self._all_runs(), keys, k, codes))
+
+    def _all_runs(self) -> tuple[Run, ...]:
+        if self._seen == 0:
+            return self.runs
+        tail = self._tail_run()
+        return (*self.runs, tail) if len(tail) else self.runs
+
+    def _tail_run(self) -> Run:
+        rows = self._tail.take(np.arange(self._seen), self._seen)
+        return build_run(self.layout, rows)
+
+    def _find_one(self, probes: Indexes) -> tuple[list[Indexes], list[ZSet]]:
+        code = probes[0]
+        pieces: list[ZSet] = []
+        for run in self.runs:
+            start, stop = run.find_one(code)
+            if stop > start:
+                pieces.append(run.slice(start, stop))
+        if self._seen:
+            rows = (self._tail.codes[: self._seen] == code).nonzero()[0]
+            if len(rows):
+                pieces.append(self._tail.take(rows, self._seen))
+        return [np.zeros(len(piece), np.int64) for piece in pieces], pieces
+
+    def _find(self, probes: Indexes) -> tuple[list[Indexes], list[ZSet]]:
+        order = np.argsort(probes)
+        ordered = probes[order]
+        found: list[Indexes] = []
+        pieces: list[ZSet] = []
+        for run in self._all_runs():
+            which, rows = run.find(ordered)
+            if len(rows):
+                found.append(order[which])
+                pieces.append(run.take(rows))
+        return found, pieces
+
+    def _verified(self, keys: Sequence[Column], matches: Matches) -> Matches:
+        """The matches whose keys are equal, not only their codes."""
+        layout = self.layout
+        stored = layout.key_columns(matches.rows.columns)
+        if layout.exact and keys[0].valid is None and stored[0].valid is None:
+            return matches
+        every = np.arange(len(matches.probe))
+        equal = same_key(keys, matches.probe, stored, every, layout.key_types)
+        if equal.all():
+            return matches
+        return Matches(matches.probe[equal], matches.rows.filter(equal))
+
+
+def adopt(
+    runs: tuple[Run, ...], merges: tuple[Merge, ...]
+) -> tuple[tuple[Run, ...], tuple[Merge, ...]]:
+    """Put the results of finished merges in the place of their runs."""
+    for merge in merges:
+        if merge.done:
+            at = next(i for i, run in enumerate(runs) if run is merge.runs[0])
+            result = merge.result()
+            runs = runs[:at] + ((result,) if len(result) else ()) + runs[at + len(merge.runs) :]
+            merges = tuple([m for m in merges if m is not merge])
+    return runs, merges
+
+
+def compact(
+    layout: Layout, runs: tuple[Run, ...], merges: tuple[Merge, ...]
+) -> tuple[tuple[Run, ...], tuple[Merge, ...]]:
+    """Merge the newest runs, or schedule that, so that runs grow toward the oldest."""
+    free = _free_from(runs, merges)
+    start, rows = len(runs) - 1, len(runs[-1])
+    while start > free and len(runs[start - 1]) < _GROWTH * rows:
+        start -= 1
+        rows += len(runs[start])
+    if start < len(runs) - 1:
+        if rows > _FOREGROUND_ROWS:
+            return _bounded(layout, runs, (*merges, schedule(layout, runs[start:])))
+        merged = merge_runs(layout, runs[start:])
+        runs = runs[:start] + ((merged,) if len(merged) else ())
+    return _bounded(layout, runs, merges)
+
+
+def _free_from(runs: tuple[Run, ...], merges: tuple[Merge, ...]) -> int:
+    """The position after all runs that are being merged."""
+    if not merges:
+        return 0
+    last = merges[-1].runs[-1]
+    return next(i for i, run in enumerate(runs) if run is last) + 1
+
+
+def _bounded(
+    layout: Layout, runs: tuple[Run, ...], merges: tuple[Merge, ...]
+) -> tuple[tuple[Run, ...], tuple[Merge, ...]]:
+    """At most `_MOST_RUNS` runs: when the merger is behind, help or wait."""
+    while len(runs) > _MOST_RUNS:
+        free = _free_from(runs, merges)
+        if len(runs) - free > 1:
+            merged = merge_runs(layout, runs[free:])
+            runs = runs[:free] + ((merged,) if len(merged) else ())
+        else:
+            merges[-1].result()
+            runs, merges = adopt(runs, merges)
+    return runs, merges

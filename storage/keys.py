@@ -1,0 +1,24 @@
+"""Everything about the identity of rows and keys: the names other layers import from here.
+
+Law: SQL's grouping equality (`same_key`, `key_codes`, `group`) is coarser than the exact equality of
+Z-set rows (`same_row`, `row_codes`, `consolidate`); the order (`order_codes`) is DuckDB's.
+"""
+
+from __future__ import annotations
+
+from ivm.storage.codes import KeyCodes, key_codes, row_codes, same_key, same_row
+from ivm.storage.consolidate import Groups, consolidate, group
+from ivm.storage.ordering import order_codes, orderable
+
+__all__ = [
+    "Groups",
+    "KeyCodes",
+    "consolidate",
+    "group",
+    "key_codes",
+    "order_codes",
+    "orderable",
+    "row_codes",
+    "same_key",
+    "same_row",
+]
