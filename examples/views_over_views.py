@@ -27,5 +27,5 @@ with ivm.connect() as db:
     print("podium:", db.execute("SELECT * FROM podium ORDER BY points DESC").fetchall())
 
     for view in db.views():
-        db.execute(f"VERIFY MATERIALIZED VIEW {view.name}")
-        print(f"{view.name}: {view.strategy}, verified")
+        print(f"{view.name}: {view.strategy}")
+    print("verified:", db.execute("VERIFY MATERIALIZED VIEWS").fetchall())

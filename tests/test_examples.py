@@ -18,7 +18,7 @@ PRINTS = {
         "one order: north 1 / 9.50",
         "a new price and two more: north 2 / 10.00, south 1 / 20.00",
         "all moved north: north 2 / 28.00",
-        "verified",
+        "verified: [('revenue', 1, 0, 0, True)]",
     ],
     "changefeed": [
         "commit 1: +1 nut 5",
@@ -29,11 +29,16 @@ PRINTS = {
     "views_over_views": [
         "podium: [('red', 12), ('blue', 9)]",
         "podium: [('green', 23), ('red', 12)]",
-        "players: indexed, verified",
-        "teams: indexed, verified",
-        "podium: indexed, verified",
+        "players: indexed",
+        "teams: indexed",
+        "podium: indexed",
+        "verified: [('players', 4, 0, 0, True), ('teams', 3, 0, 0, True), "
+        "('podium', 2, 0, 0, True)]",
     ],
-    "bulk_ingest": ["(200000,) rows in the view after 20 commits", "verified after reopening"],
+    "bulk_ingest": [
+        "(200000,) rows in the view after 20 commits",
+        "verified: [('sensors', 100, 0, 0, True)]",
+    ],
 }
 
 
