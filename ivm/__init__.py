@@ -1,1 +1,18 @@
 """The incremental view maintenance database for Python and DuckDB."""
+
+from ivm import errors
+from ivm.changefeed import Subscription
+from ivm.database import Database, TableListing, ViewInfo, connect
+from ivm.errors import IvmError
+from ivm.result import Result
+
+__all__ = [
+    "Database",
+    "IvmError",
+    "Result",
+    "Subscription",
+    "TableListing",
+    "ViewInfo",
+    "connect",
+    "errors",
+]

@@ -7,13 +7,13 @@ without regard to case as DuckDB does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ivm.sql.plan import Plan
-from ivm.storage.errors import SqlError
+from ivm.storage.errors import InternalError, SqlError
 from ivm.storage.types import Schema
-from ivm.storage.warehouse import TableInfo
+from ivm.storage.table_info import TableInfo
 
 
 @dataclass
@@ -28,6 +28,10 @@ class View:
         plan: what is maintained incrementally, or None: whole recompute.
         reason: why there is no plan.
         broken: what a change from a stream broke in it, else None.
+        described: names and types as DuckDB describes the query, when it was created.
+        key: positions of columns known to be unique in the view, empty if none are.
+        bases: base tables it reads, also through other views.
+        recomputed_below: recomputed views it reads, also through other views, lowest first.
     """
 
     name: str
@@ -37,7 +41,9 @@ class View:
     plan: Plan | None = None
     reason: str | None = None
     broken: str | None = None
-    bases: frozenset[str] = field(default=frozenset())
+    described: Schema = ()
+    key: tuple[int, ...] = ()
+    bases: frozenset[str] = frozenset()
     recomputed_below: tuple[str, ...] = ()
 
     @property
@@ -48,17 +54,28 @@ class View:
 class Catalog:
     """Base tables and materialized views of one database.
 
-    It is the binder's catalog too: `schema`, `view_plan` and `primary_key` are asked by it.
+    Attributes:
+        tables: base tables by canonical name.
+        views: materialized views by canonical name, in dependency order.
+        qualified: SQL spelling of every table and view by canonical name.
     """
 
     def __init__(self) -> None:
         self.tables: dict[str, TableInfo] = {}
         self.views: dict[str, View] = {}
+        self.qualified: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._expected: frozenset[str] = frozenset()
+
+    def expect_views(self, names: Iterable[str]) -> None:
+        """These tables hold views, though they are not entered yet."""
+        self._expected = frozenset(names)
 
     def load_tables(self, tables: Mapping[str, TableInfo]) -> None:
-        """Take the user's tables as they are now; tables that hold views are not among them."""
-        self.tables = {name: info for name, info in tables.items() if name not in self.views}
+        """Take the file's tables as they are now; some of them hold views."""
+        self.qualified = {name: info.qualified for name, info in tables.items()}
+        held = self.views.keys() | self._expected
+        self.tables = {name: info for name, info in tables.items() if name not in held}
         self._index()
 
     def add_view(self, view: View) -> None:
@@ -79,6 +96,19 @@ class Catalog:
         self.views[view.name] = view
         self.tables.pop(view.name, None)
         self._index()
+
+    def relation_schema(self, name: str) -> Schema:
+        """Columns of a table or view by its canonical name."""
+        view = self.views.get(name)
+        return self.tables[name].schema if view is None else view.schema
+
+    def snapshot(self) -> dict[str, View]:
+        """The views as they are, for `restore`."""
+        return dict(self.views)
+
+    def restore(self, views: dict[str, View]) -> None:
+        """Take back changes of the views (tables are loaded anew by the caller)."""
+        self.views = views
 
     def remove_view(self, name: str) -> None:
         del self.views[name]
@@ -128,23 +158,48 @@ class Catalog:
             if not view.incremental and not view.bases.isdisjoint(touched):
                 yield view
 
-    # -- the binder's questions ---------------------------------------------------------------
+    @property
+    def tables_by_schema(self) -> dict[str, Schema]:
+        """Columns of every base table, for the log's segment headers."""
+        return {name: info.schema for name, info in self.tables.items()}
+
+
+class BindingCatalog:
+    """The catalog as the binder asks it: a relation's one name is its qualified SQL spelling.
+
+    Args:
+        catalog: tables and views.
+        database: DuckDB's name of the attached file.
+    """
+
+    def __init__(self, catalog: Catalog, database: str) -> None:
+        self._catalog = catalog
+        self._database = database
+
+    def canonical(self, spelling: str) -> str:
+        """The canonical name behind a spelling."""
+        for name, qualified in self._catalog.qualified.items():
+            if qualified == spelling:
+                return name
+        raise InternalError(f"relation {spelling} is bound but not in the catalog")
+
+    def resolve(self, parts: Sequence[str]) -> str | None:
+        """See `ivm.sql.catalog.Catalog`."""
+        if len(parts) == 3 and parts[0].lower() != self._database.lower():
+            return None
+        name = self._catalog.resolve(parts)
+        return None if name is None else self._catalog.qualified[name]
 
     def schema(self, name: str) -> Schema | None:
-        """Columns of a base table or view, None if there is none of that name."""
-        canonical = self._names.get(name.lower())
-        if canonical is None:
-            return None
-        if canonical in self.views:
-            return self.views[canonical].schema
-        return self.tables[canonical].schema
+        """See `ivm.sql.catalog.Catalog`."""
+        return self._catalog.relation_schema(self.canonical(name))
 
     def view_plan(self, name: str) -> Plan | None:
-        """The plan of an incremental view, None for anything else."""
-        view = self.views.get(self._names.get(name.lower(), ""))
+        """See `ivm.sql.catalog.Catalog`."""
+        view = self._catalog.views.get(self.canonical(name))
         return None if view is None else view.plan
 
-    def primary_key(self, name: str) -> tuple[int, ...]:
-        """Positions of a base table's primary key, empty without one."""
-        info = self.tables.get(self._names.get(name.lower(), ""))
-        return () if info is None else info.primary_key
+    def primary_key(self, name: str) -> tuple[str, ...]:
+        """See `ivm.sql.catalog.Catalog`."""
+        info = self._catalog.tables.get(self.canonical(name))
+        return () if info is None else tuple(info.schema[i][0] for i in info.primary_key)

@@ -3,28 +3,31 @@
 Law: after every epoch each view equals its query over the base tables. The commit is the log record;
 whatever comes before it can be dropped, whatever comes after it can be replayed.
 
-Three locks, taken in this order: the writers' turn (`turns`, held by a session), `_flushing` (one
-flush at a time; readers pin their snapshot under it), `_pending_lock` (a few instructions).
+Three locks, taken in this order: the writers' turn (`turns`, held by a transaction), the warehouse's
+`write_lock` (one flush at a time; readers pin their snapshot under it), the lock of `Pending`.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import duckdb
 
 from ivm.catalog import Catalog, View
 from ivm.changefeed import Subscription
+from ivm.door import Door
+from ivm.doors import door_of
 from ivm.key_index import KeyIndex
 from ivm.maintenance import Maintenance
+from ivm.pending import Pending
+from ivm.storage.catalog_store import BASE
 from ivm.storage.change import Record, TableChange
-from ivm.storage.duck import Cursor
+from ivm.storage.duck import Cursor, chunks, quote, run
 from ivm.storage.errors import IvmError, UnavailableError
-from ivm.storage.log import ChangeLog
-from ivm.storage.pending import PendingTable, PendingView
+from ivm.storage.flush import apply_change
+from ivm.storage.pending import NetChange, PendingView
 from ivm.storage.warehouse import Warehouse
-from ivm.storage.zset import ZSet, empty
+from ivm.storage.zset import ZSet, add
 from ivm.turns import Turns
 
 
@@ -32,34 +35,32 @@ class Engine:
     """The state behind one open database; callers of the committing methods hold the turn.
 
     Args:
-        warehouse: the DuckDB file.
-        log: the change log, None for an in-memory database.
+        warehouse: the DuckDB file and its log.
         catalog: tables and views, loaded.
+        sync_at_commit: a commit returns only when the log is on disk.
     """
 
-    def __init__(self, warehouse: Warehouse, log: ChangeLog | None, catalog: Catalog) -> None:
+    def __init__(self, warehouse: Warehouse, catalog: Catalog, *, sync_at_commit: bool) -> None:
         self.warehouse = warehouse
-        self.log = log
+        self.sync_at_commit = sync_at_commit
         self.catalog = catalog
         self.turns = Turns()
         self.epoch = warehouse.base_epoch
+        self.pending = Pending(catalog)
         self.maintenance = Maintenance(warehouse, catalog, self.flush)
         self.feeds: dict[str, list[Subscription]] = {}
         self.on_pending: Callable[[int], None] = lambda rows: None
         self._indexes: dict[str, KeyIndex] = {}
-        self._tables: dict[str, PendingTable] = {}
-        self._views: dict[str, PendingView] = {}
-        self._pending_lock = threading.Lock()
-        self._flushing = threading.RLock()
+        self._doors: dict[str, Door | None] = {}
+        self._relations: dict[str, frozenset[str]] = {}
         self._fault: str | None = None
 
     # -- committing -----------------------------------------------------------------------------
 
-    def commit(self, changes: Sequence[TableChange]) -> int:
+    def commit(self, changes: Sequence[TableChange]) -> None:
         """Commit changes that DuckDB has not seen: one epoch, no DuckDB statement.
 
-        Returns:
-            The epoch; the caller makes it durable with `sync` after giving up the turn.
+        The caller makes it durable with `sync` after giving up the turn.
 
         Raises:
             EvaluationError: a view's expression fails on the change; nothing was applied.
@@ -68,56 +69,77 @@ class Engine:
         deltas = self._step(changes)
         self._log(changes)
         self._adopt(changes, deltas, natively=False)
-        return self.epoch
 
     def commit_native(
-        self, cursor: Cursor, changes: Sequence[TableChange], shown: Mapping[str, ZSet]
-    ) -> int:
+        self,
+        cursor: Cursor,
+        changes: Sequence[TableChange],
+        recomputed: Mapping[str, ZSet],
+        shown: Mapping[str, ZSet],
+        *,
+        logged: bool = True,
+    ) -> None:
         """Commit a DuckDB transaction whose cursor has made `changes` itself.
 
         Args:
-            cursor: in its transaction; nothing is pending (the transaction began with a flush).
+            cursor: in its transaction, which began with a flush: nothing else is pending.
             changes: what it did to base tables.
-            shown: per view the delta already written to the view's table in this transaction.
+            recomputed: differences of recomputed views, already written to their tables.
+            shown: deltas of incremental views already written to their tables.
+            logged: False where the transaction changes the catalog: then DuckDB's commit is the
+                commit point.
         """
-        deltas = self._step(changes)
-        self._log(changes)
-        self.sync(self.epoch + 1)
-        self._adopt(changes, deltas, natively=True)
-        views = {name: self._unshown(name, delta, shown) for name, delta in self._take_views().items()}
+        if not changes and not recomputed and logged:
+            run(cursor, "COMMIT")
+            return
+        deltas = self._step(changes, recomputed)
+        with self.warehouse.write_lock:
+            if logged:
+                self._log(changes)
+                self._sync_now(self.epoch + 1)
+            self._adopt(changes, deltas, natively=True)
+            self._finish(cursor, self._rest(shown))
+
+    def _rest(self, shown: Mapping[str, ZSet]) -> dict[str, NetChange]:
+        """What view tables still lack: this epoch's deltas less what was written before."""
+        _, views, _ = self.pending.take(None)
         for name, delta in shown.items():
-            if name not in views:
-                views[name] = self._unshown(name, None, shown)
-                assert delta is not None
+            part = views.setdefault(name, self.pending.new_view(name))
+            part.add(delta.negate())
+        return {name: part.net() for name, part in views.items()}
+
+    def _finish(self, cursor: Cursor, views: Mapping[str, NetChange]) -> None:
+        epochs = {BASE: self.epoch, **dict.fromkeys(views, self.epoch)}
         try:
-            self.warehouse.write_views(cursor, self.epoch, {n: v.net() for n, v in views.items()})
-            cursor.execute("COMMIT")
+            for name, net in views.items():
+                self.write(cursor, name, net)
+            self.warehouse.record(cursor, epochs, {})
+            run(cursor, "COMMIT")
         except duckdb.Error as error:
             self._fault = (
-                f"DuckDB could not commit epoch {self.epoch}, which the log holds: {error}; "
-                "close the database and open it again: the log is replayed"
+                f"DuckDB could not commit epoch {self.epoch}: {error}; if the log holds it, it is "
+                "applied when the database is opened again: close it and open it"
             )
             raise UnavailableError(self._fault) from error
-        return self.epoch
+        self.warehouse.recorded(epochs)
 
-    def _unshown(
-        self, name: str, delta: PendingView | None, shown: Mapping[str, ZSet]
-    ) -> PendingView:
-        rest = self._new_pending_view(name) if delta is None else delta
-        if name in shown:
-            rest.add(shown[name].negate())
-        return rest
+    def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
+        """Apply a net change to a relation's table inside the cursor's transaction."""
+        schema = self.catalog.relation_schema(name)
+        apply_change(cursor, self.catalog.qualified[name], schema, net)
 
-    def _step(self, changes: Sequence[TableChange]) -> dict[str, ZSet]:
+    def _step(
+        self, changes: Sequence[TableChange], recomputed: Mapping[str, ZSet] | None = None
+    ) -> dict[str, ZSet]:
         if self._fault is not None:
             raise UnavailableError(self._fault)
-        return self.maintenance.step(changes)
+        return self.maintenance.step(changes, recomputed)
 
     def _log(self, changes: Sequence[TableChange]) -> None:
-        if self.log is None:
+        if self.warehouse.log is None:
             return
         try:
-            self.log.append(Record(self.epoch + 1, tuple(changes)))
+            self.warehouse.log.append(Record(self.epoch + 1, tuple(changes)))
         except IvmError:
             self.maintenance.rollback()
             raise
@@ -126,30 +148,39 @@ class Engine:
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
     ) -> None:
         self.maintenance.commit()
-        for index in self._indexes.values():
-            index.commit()
-        self.maintenance.mark_stale({change.table for change in changes})
-        with self._pending_lock:
-            self.epoch += 1
-            for name, delta in deltas.items():
-                self._pending_view(name).add(delta)
-            if not natively:
-                for change in changes:
-                    self._pending_table(change.table).add(change)
-            rows = self.pending_rows
-        self._tell(deltas)
-        self.on_pending(rows)
+        for change in changes:
+            index = self._indexes.get(change.table)
+            if index is not None:
+                index.commit()
+        self.maintenance.mark_stale([change.table for change in changes])
+        self.epoch += 1
+        self.pending.add(self.epoch, () if natively else changes, deltas)
+        if self.feeds:
+            self._tell(deltas)
+        self.on_pending(self.pending.rows)
 
     def _tell(self, deltas: Mapping[str, ZSet]) -> None:
-        if not self.feeds:
-            return
-        for name, feeds in self.feeds.items():
-            if name in deltas:
-                for feed in feeds:
-                    feed.put(self.epoch, deltas[name])
-        stale = [name for name in self.feeds if self.maintenance.needs_refresh([name])]
-        if stale:
-            self.refresh(stale)
+        for name, delta in deltas.items():
+            for feed in self.feeds.get(name, ()):
+                feed.put(self.epoch, delta)
+
+    def refresh_watched(self) -> None:
+        """Make the differences that subscribers of recomputed views wait for."""
+        if self.feeds and self.maintenance.stale:
+            self.refresh(list(self.feeds))
+
+    def close(self) -> None:
+        """Leave every table and view in the file as of the last commit.
+
+        Raises:
+            UnavailableError: the file cannot be written; the log still holds what it lacks.
+        """
+        for feeds in list(self.feeds.values()):
+            for feed in list(feeds):
+                feed.close()
+        if self._fault is None:
+            self.refresh(list(self.catalog.views))
+            self.flush()
 
     def sync(self, epoch: int) -> None:
         """Return once `epoch` is durable (group commit: many callers share one fdatasync).
@@ -157,19 +188,31 @@ class Engine:
         Raises:
             UnavailableError: the disk refuses; the database is read-only until reopened.
         """
-        if self.log is not None:
-            try:
-                self.log.sync(epoch)
-            except UnavailableError as error:
-                self._fault = str(error)
-                raise
+        log = self.warehouse.log
+        if log is None or not self.sync_at_commit:
+            return
+        try:
+            log.sync(epoch)
+        except UnavailableError as error:
+            self._fault = str(error)
+            raise
+
+    def _sync_now(self, epoch: int) -> None:
+        if self.warehouse.log is not None:
+            self.warehouse.log.sync(epoch)
 
     def rollback(self) -> None:
         """Forget what the running transaction recorded in the key indexes."""
         for index in self._indexes.values():
             index.rollback()
 
-    # -- key indexes ----------------------------------------------------------------------------
+    # -- key indexes and doors ------------------------------------------------------------------
+
+    def door(self, table: str) -> Door | None:
+        """The fast way into a table, or None where changes must go through DuckDB."""
+        if table not in self._doors:
+            self._doors[table] = door_of(self.catalog.tables[table], self.warehouse.cursor())
+        return self._doors[table]
 
     def index(self, table: str, running: Sequence[TableChange], *, whole: bool = False) -> KeyIndex:
         """The index of a table, hydrated from DuckDB at its first use.
@@ -180,37 +223,67 @@ class Engine:
             whole: hold all columns, not just those that views need.
         """
         info = self.catalog.tables[table]
-        everything = range(len(info.schema))
-        key = info.primary_key or tuple(everything)
-        needed = everything if whole else sorted({*key, *self.maintenance.columns_read(table)})
+        key = info.primary_key or range(len(info.schema))
+        needed = set(range(len(info.schema))) if whole else {*key, *self._read_by_views(table)}
         index = self._indexes.get(table)
-        if index is None or not set(needed) <= set(index.columns):
+        if index is None or not needed.issubset(index.columns):
             self.flush()
-            columns = tuple(needed)
-            index = KeyIndex(info.schema, key, columns, self.warehouse.read(table, columns))
+            columns = tuple(sorted(needed))
+            index = KeyIndex(info.schema, tuple(key), columns, self.scan(table, columns))
             for change in running:
                 if change.table == table:
                     index.record(change)
             self._indexes[table] = index
         return index
 
+    def _read_by_views(self, table: str) -> set[int]:
+        return self.maintenance.columns_read(table)
+
+    def scan(self, name: str, columns: Sequence[int]) -> Iterator[ZSet]:
+        """Columns of a table or view as they are in DuckDB, in chunks."""
+        schema = self.catalog.relation_schema(name)
+        chosen = tuple(schema[i] for i in columns)
+        names = ", ".join(quote(column) for column, _ in chosen)
+        sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
+        return chunks(self.warehouse.cursor(), sql, chosen)
+
     def record(self, change: TableChange) -> None:
         """Let the table's index see a change of the running transaction."""
         index = self._indexes.get(change.table)
         if index is None:
             return
-        if set(index.columns) <= set(change.removed_columns) or not len(change.removed):
+        if not len(change.removed) or set(index.columns) <= set(change.removed_columns):
             index.record(change)
         else:
             del self._indexes[change.table]
 
-    # -- flushing -------------------------------------------------------------------------------
+    def reload_tables(self, cursor: Cursor) -> None:
+        """The catalog has changed, as the cursor sees it."""
+        self.catalog.load_tables(self.warehouse.tables(cursor))
+        self._doors.clear()
+        self._indexes.clear()
+        self._relations.clear()
 
-    @property
-    def pending_rows(self) -> int:
-        """Changed rows that DuckDB does not have yet, of tables and views."""
-        tables = sum(part.rows for part in self._tables.values())
-        return tables + sum(part.rows for part in self._views.values())
+    def relations(self, cursor: Cursor, sql: str) -> frozenset[str]:
+        """Canonical names of what a statement reads; in doubt, everything."""
+        known = self._relations.get(sql)
+        if known is None:
+            if len(self._relations) > 4096:
+                self._relations.clear()
+            known = self._relations[sql] = self._relations_of(cursor, sql)
+        return known
+
+    def _relations_of(self, cursor: Cursor, sql: str) -> frozenset[str]:
+        try:
+            found = cursor.get_table_names(sql)
+        except duckdb.Error:  # not a SELECT, or it does not bind: DuckDB says so when it runs
+            return frozenset((*self.catalog.tables, *self.catalog.views))
+        names = found | {name.rpartition(".")[2] for name in found}
+        everything = (*self.catalog.tables, *self.catalog.views)
+        wanted = {name.strip('"').lower() for name in names}
+        return frozenset(n for n in everything if n.rpartition(".")[2].lower() in wanted)
+
+    # -- flushing -------------------------------------------------------------------------------
 
     def flush(self, only: Iterable[str] | None = None) -> None:
         """Bring DuckDB up to the log.
@@ -222,80 +295,59 @@ class Engine:
             UnavailableError: the log or DuckDB cannot be written; nothing is lost, and the flush
                 is tried again at the next read.
         """
-        with self._flushing:
-            tables, views, epoch = self._take(only)
+        if not self.pending.rows:
+            return
+        with self.warehouse.write_lock:
+            tables, views, epoch = self.pending.take(only)
             if not tables and not views:
                 return
             try:
-                self.sync(epoch)
                 self.warehouse.flush(
                     epoch,
-                    {name: part.net() for name, part in tables.items()},
+                    {name: part.net() for name, part in tables.items()} if tables else None,
                     {name: part.net() for name, part in views.items()},
-                    base=bool(tables),
                 )
-            except (duckdb.Error, IvmError):
-                self._put_back(tables, views)
+            except BaseException:
+                self.pending.put_back(tables, views)
                 raise
-            if tables and self.log is not None:
-                self.log.truncate(epoch)
 
-    def pinned(self, relations: Iterable[str], pin: Callable[[], None]) -> None:
-        """Flush what a query reads and pin its snapshot, with no flush in between.
-
-        Args:
-            relations: canonical names.
-            pin: runs the cursor's first statement.
-        """
-        with self._flushing:
+    def pin(self, relations: Iterable[str], cursor: Cursor) -> None:
+        """Flush what a query reads and pin its snapshot on the cursor, no flush in between."""
+        with self.warehouse.write_lock:
             self.flush(relations)
-            pin()
+            self.warehouse.pin(cursor)
 
-    def _take(
-        self, only: Iterable[str] | None
-    ) -> tuple[dict[str, PendingTable], dict[str, PendingView], int]:
-        """Take the pending deltas out: all of them, or those of some views."""
-        with self._pending_lock:
-            wanted = None if only is None else set(only)
-            if wanted is None or not wanted.isdisjoint(self._tables):
-                tables, self._tables = self._tables, {}
-                views, self._views = self._views, {}
-            else:
-                tables = {}
-                views = {name: self._views.pop(name) for name in wanted & self._views.keys()}
-            return tables, views, self.epoch
+    # -- views ----------------------------------------------------------------------------------
 
-    def _take_views(self) -> dict[str, PendingView]:
-        with self._pending_lock:
-            views, self._views = self._views, {}
-            return views
+    def attach(self, view: View) -> None:
+        """A view's table stands at the current epoch: maintain it from here on."""
+        self.maintenance.attach(view)
+        self.maintenance.hydrate()
 
-    def _put_back(self, tables: dict[str, PendingTable], views: dict[str, PendingView]) -> None:
-        with self._pending_lock:
-            for name, part in tables.items():
-                if name in self._tables:
-                    part.extend(self._tables[name])
-                self._tables[name] = part
-            for name, view_part in views.items():
-                if name in self._views:
-                    view_part.extend(self._views[name])
-                self._views[name] = view_part
+    def detach(self, name: str) -> None:
+        """A view is gone."""
+        self.maintenance.detach(name)
+        for feed in list(self.feeds.pop(name, ())):
+            feed.close()
 
-    def _pending_table(self, name: str) -> PendingTable:
-        part = self._tables.get(name)
-        if part is None:
-            part = self._tables[name] = PendingTable(self.catalog.tables[name])
-        return part
+    def reattach(self, view: View) -> None:
+        """A view was bound and filled anew: compile it anew."""
+        self.maintenance.detach(view.name)
+        self.attach(view)
 
-    def _pending_view(self, name: str) -> PendingView:
-        part = self._views.get(name)
-        if part is None:
-            part = self._views[name] = self._new_pending_view(name)
-        return part
+    def unsubscribe(self, feed: Subscription) -> None:
+        """Forget a changefeed."""
+        feeds = self.feeds.get(feed.view, [])
+        if feed in feeds:
+            feeds.remove(feed)
+        if not feeds:
+            self.feeds.pop(feed.view, None)
 
-    def _new_pending_view(self, name: str) -> PendingView:
-        view = self.catalog.views[name]
-        return PendingView(name, view.schema, view.key)
+    def refill(self, cursor: Cursor, view: View) -> None:
+        """Replace a view's rows by its query's answer, as the cursor's transaction sees it."""
+        table = self.catalog.qualified[view.name]
+        run(cursor, f"DELETE FROM {table}")
+        run(cursor, f"INSERT INTO {table} {self.maintenance.text(view)}")
 
     # -- views that are recomputed --------------------------------------------------------------
 
@@ -305,25 +357,65 @@ class Engine:
             self._refresh(view)
 
     def _refresh(self, view: View) -> None:
-        with self._flushing:
+        with self.warehouse.write_lock:
             self.flush()
-            delta = self.maintenance.recompute(view)
-            deltas = self.maintenance.step_view(view.name, delta) if len(delta) else {}
+            cursor = self.warehouse.cursor()
+            delta = self.maintenance.recompute(view, cursor)
+            deltas = self.maintenance.step((), {view.name: delta}) if len(delta) else {}
             self.maintenance.commit()
-            deltas[view.name] = delta
-            with self._pending_lock:
-                for name, part in deltas.items():
-                    if len(part):
-                        self._pending_view(name).add(part)
+            if len(delta):
+                deltas[view.name] = delta
+            self.pending.add(self.epoch, (), deltas)
+            self.maintenance.stale.discard(view.name)
             self.flush([view.name])
-            self.warehouse.set_view_epoch(view.name, self.epoch)
-            for name, part in deltas.items():
-                for feed in self.feeds.get(name, ()):
-                    if len(part):
-                        feed.put(self.epoch, part)
+            self._tell(deltas)
 
-    def current(self, view: View) -> ZSet:
-        """All rows of a view as they stand in DuckDB (after a flush)."""
-        self.flush([view.name])
-        parts = list(self.warehouse.read(view.name, range(len(view.schema))))
-        return parts[0] if len(parts) == 1 else empty([t for _, t in view.schema])
+    def preview(
+        self,
+        cursor: Cursor,
+        changes: Sequence[TableChange],
+        recomputed: dict[str, ZSet],
+        names: Iterable[str],
+    ) -> dict[str, ZSet]:
+        """View deltas of a transaction that is not over yet; no state changes.
+
+        Args:
+            cursor: in the transaction.
+            changes: what it did so far.
+            recomputed: differences of recomputed views it has written so far; more are added.
+            names: the relations it is going to read.
+
+        Returns:
+            The whole delta of every incremental view since the transaction began.
+        """
+        below = {n for name in names if name in self.catalog.views for n in self._recomputed(name)}
+        touched = {change.table for change in changes}
+        for name in [n for n in self.catalog.views if n in below]:
+            view = self.catalog.views[name]
+            if name in self.maintenance.stale or view.bases & touched:
+                self._recompute_inside(cursor, view, recomputed)
+        deltas = self._step(changes, recomputed)
+        self.maintenance.rollback()
+        return deltas
+
+    def _recomputed(self, name: str) -> tuple[str, ...]:
+        view = self.catalog.views[name]
+        return view.recomputed_below if view.incremental else (*view.recomputed_below, name)
+
+    def _recompute_inside(
+        self, cursor: Cursor, view: View, recomputed: dict[str, ZSet]
+    ) -> None:
+        delta = self.maintenance.recompute(view, cursor)
+        if not len(delta):
+            return
+        part = PendingView(view.schema)
+        part.add(delta)
+        self.write(cursor, view.name, part.net())
+        if view.name in recomputed:
+            part.add(recomputed[view.name])
+        net = part.net()
+        recomputed[view.name] = _delta_of(net)
+
+
+def _delta_of(net: NetChange) -> ZSet:
+    return add([net.delete.negate(), net.insert])

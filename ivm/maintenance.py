@@ -8,12 +8,21 @@ input, so it does not matter that it comes later than the tables' own).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ivm.catalog import Catalog, View
+import duckdb
+
+from ivm.catalog import BindingCatalog, Catalog, View
 from ivm.delta_ops.circuit import Circuit
-from ivm.sql.compile import Compiled, compile_view
+from ivm.difference import difference
+from ivm.sql.bind import bind
+from ivm.sql.compile import Compiler
+from ivm.sql.plan import NotIncremental
+from ivm.sql.render import render
+from ivm.sql.rewrite import rewrite
 from ivm.storage.change import TableChange
+from ivm.storage.duck import Cursor
+from ivm.storage.errors import EvaluationError
 from ivm.storage.keys import consolidate
 from ivm.storage.warehouse import Warehouse
 from ivm.storage.zset import ZSet, add
@@ -32,26 +41,150 @@ class Maintenance:
         self._warehouse = warehouse
         self._catalog = catalog
         self._flush = flush
+        self.names = BindingCatalog(catalog, warehouse.database)
         self.circuit = Circuit()
+        self.compiler = Compiler(self.circuit, warehouse.cursor)
         self.stale: set[str] = set()
+        self._sources: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+
+    # -- views come and go ----------------------------------------------------------------------
+
+    def bind(self, view: View, cursor: Cursor) -> None:
+        """Find the view's plan, or the reason why it is recomputed."""
+        try:
+            view.plan, view.reason = rewrite(bind(view.query, self.names, cursor)), None
+        except NotIncremental as verdict:
+            view.plan, view.reason = None, verdict.reason
+
+    def text(self, view: View) -> str:
+        """The SQL whose answer the view must equal: its plan's, where SQL leaves something open."""
+        return view.query if view.plan is None else render(view.plan)
+
+    def attach(self, view: View) -> None:
+        """Let the circuit maintain an incremental view; its state is hydrated by `hydrate`."""
+        if view.plan is not None:
+            self.compiler.add_view(view.name, view.plan)
+            self._learn_sources()
+
+    def detach(self, name: str) -> None:
+        """Forget a view."""
+        self.stale.discard(name)
+        if name in self.circuit.views:
+            self.circuit.remove(name)
+            self._learn_sources()
+
+    def _learn_sources(self) -> None:
+        self._sources = {}
+        for source, scan in self.compiler.sources().items():
+            relation = self.names.canonical(scan.relation)
+            self._sources.setdefault(relation, []).append((source, scan.columns))
+
+    def columns_read(self, table: str) -> set[int]:
+        """Positions of the table's columns that some incremental view reads."""
+        return {i for _, columns in self._sources.get(table, ()) for i in columns}
+
+    def strategy(self, view: View) -> str:
+        """How the view is kept: "incremental" or "whole recompute"."""
+        return "incremental" if view.incremental else "whole recompute"
+
+    def explain(self, view: View, *, format: str = "text") -> str:
+        """How the view is maintained, an operator a line."""
+        return explain(view.name, view.plan, view.reason, self.compiler, format=format)
 
     # -- the circuit ----------------------------------------------------------------------------
 
-    def step(self, changes: Sequence[TableChange]) -> dict[str, ZSet]:
+    def step(
+        self, changes: Sequence[TableChange], recomputed: Mapping[str, ZSet] | None = None
+    ) -> dict[str, ZSet]:
         """The deltas of all incremental views; the circuit's new state is staged.
+
+        Args:
+            changes: of base tables.
+            recomputed: differences of recomputed views that lower the tower.
 
         Raises:
             EvaluationError: an expression fails on these rows; nothing is staged.
         """
-        deltas = {s: d for s in self._sources(changes) if len(d := self._delta(s, changes))}
+        deltas = dict(self._deltas(changes))
+        for name, delta in (recomputed or {}).items():
+            for source, columns in self._sources.get(name, ()):
+                deltas[source] = delta.project(columns)
         if not deltas:
             return {}
         if self.circuit.needs_hydration(deltas):
             self.hydrate()
-        return self.circuit.step(deltas)
+        try:
+            return self.circuit.step(deltas)
+        except duckdb.Error as error:
+            raise EvaluationError(
+                f"a view cannot follow this change: {error}; nothing was applied"
+            ) from error
+
+    def _deltas(self, changes: Sequence[TableChange]) -> Iterator[tuple[str, ZSet]]:
+        by_table: dict[str, list[TableChange]] = {}
+        for change in changes:
+            by_table.setdefault(change.table, []).append(change)
+        for table, parts in by_table.items():
+            for source, columns in self._sources.get(table, ()):
+                delta = self._delta(parts, columns, table)
+                if delta is not None and len(delta):
+                    yield source, delta
+
+    def _delta(
+        self, changes: Sequence[TableChange], columns: tuple[int, ...], table: str
+    ) -> ZSet | None:
+        parts = []
+        for change in changes:
+            if len(change.removed):
+                held = change.removed_columns
+                positions = columns if len(held) == held[-1] + 1 else [held.index(i) for i in columns]
+                parts.append(change.removed.project(positions).negate())
+            if len(change.added):
+                parts.append(change.added.project(columns))
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        schema = self._catalog.tables[table].schema
+        return consolidate(add(parts), [schema[i][1] for i in columns])
+
+    def hydrate(self) -> None:
+        """Build all state that is missing, from the tables as they are before the change."""
+        self._flush()
+        self.circuit.hydrate(self.compiler.fetch)
 
     def commit(self) -> None:
         self.circuit.commit()
 
     def rollback(self) -> None:
         self.circuit.rollback()
+
+    # -- views that are recomputed --------------------------------------------------------------
+
+    def mark_stale(self, changed: Iterable[str]) -> None:
+        """Base tables changed: recomputed views over them are stale."""
+        self.stale.update(view.name for view in self._catalog.recomputed(changed))
+
+    def needs_refresh(self, relations: Iterable[str]) -> list[View]:
+        """Stale recomputed views at or below the given relations, lowest first."""
+        if not self.stale:
+            return []
+        wanted = set()
+        for name in relations:
+            view = self._catalog.views.get(name)
+            if view is not None:
+                wanted.update((name, *view.recomputed_below))
+        return [v for n, v in self._catalog.views.items() if n in wanted and n in self.stale]
+
+    def recompute(self, view: View, cursor: Cursor) -> ZSet:
+        """The difference between the view's query and its table, as the cursor sees both.
+
+        Raises:
+            EvaluationError: the query fails on the tables as they are.
+        """
+        try:
+            table = self._catalog.qualified[view.name]
+            return difference(cursor, f"FROM {table}", view.query, view.schema)
+        except duckdb.Error as error:
+            raise EvaluationError(
+                f"view {view.name!r} cannot be computed: {error}; mend the rows its query fails on, "
+                "or drop the view"
+            ) from error

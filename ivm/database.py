@@ -1,0 +1,279 @@
+"""The database a user opens: SQL and rows in, views kept right, results out.
+
+Law: safe from any thread; each thread has its own session (cursor, temporary tables, transaction).
+Writers take turns, readers see one epoch and wait for no writer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.changefeed import Subscription
+from ivm.flusher import Flusher
+from ivm.opening import open_engine
+from ivm.result import Result
+from ivm.rows import Rows
+from ivm.session import Params, Session
+from ivm.storage.errors import InputError, UnavailableError
+from ivm.storage.types import Schema
+from ivm.table_changes import apply, delete, insert, upsert
+
+
+@dataclass(frozen=True)
+class ViewInfo:
+    """A materialized view as `Database.views` lists it.
+
+    Attributes:
+        name: canonical name.
+        sql: the SELECT it was created with.
+        strategy: "incremental" or "whole recompute".
+        columns: (name, DuckDB type) pairs.
+        reads: relations it reads directly.
+        reason: why it is recomputed, if it is.
+    """
+
+    name: str
+    sql: str
+    strategy: str
+    columns: tuple[tuple[str, str], ...]
+    reads: tuple[str, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class TableListing:
+    """A base table as `Database.tables` lists it.
+
+    Attributes:
+        name: canonical name.
+        columns: (name, DuckDB type) pairs.
+        primary_key: names of its key columns, empty without one.
+    """
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    primary_key: tuple[str, ...]
+
+
+class Database:
+    """An open database; use it as a context manager, or `close` it.
+
+    Made by `ivm.connect`.
+    """
+
+    def __init__(
+        self,
+        path: str | Path = ":memory:",
+        *,
+        durability: str = "commit",
+        memory_limit: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if durability not in ("commit", "interval"):
+            raise InputError(f'durability is "commit" or "interval", not {durability!r}')
+        self.path = str(path)
+        self._engine = open_engine(
+            path, sync_at_commit=durability == "commit", memory_limit=memory_limit, threads=threads
+        )
+        self._flusher = Flusher(self._engine)
+        self._local = threading.local()
+        self._sessions: list[Session] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    # -- SQL ------------------------------------------------------------------------------------
+
+    def execute(self, sql: str, params: Params = None) -> Result:
+        """Run one or more statements.
+
+        Args:
+            sql: statements of DuckDB's SQL or ours, parted by semicolons.
+            params: values for `?` or `$1` (a sequence) or `$name` (a dict); one statement only.
+
+        Returns:
+            The result of the last statement.
+
+        Raises:
+            IvmError: see `ivm.errors`; nothing of the failing statement was applied.
+        """
+        return self._session().execute(sql, params)
+
+    # -- rows without SQL -----------------------------------------------------------------------
+
+    def insert(self, table: str, rows: Rows) -> int:
+        """Insert rows.
+
+        Args:
+            table: its name, `schema.table` if it is not in main.
+            rows: an Arrow table or batch, a pandas or polars frame, a dict of columns, or a list
+                of dicts. Columns left out take their default.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            ConstraintError: a row violates the table's key, NOT NULL, types or CHECKs.
+        """
+        return insert(self._session(), table, rows)
+
+    def upsert(self, table: str, rows: Rows) -> int:
+        """Insert rows, or update those whose primary key is stored; the last of equal keys wins.
+
+        Columns left out keep their value (of a new row: take their default).
+        """
+        return upsert(self._session(), table, rows)
+
+    def delete(self, table: str, keys: Rows) -> int:
+        """Delete rows by their key columns, or whole rows of a table without a primary key.
+
+        Raises:
+            ConstraintError: a row is not stored; nothing was deleted.
+        """
+        return delete(self._session(), table, keys)
+
+    def apply(self, table: str, rows: Rows, weights: npt.ArrayLike) -> int:
+        """Add a Z-set: rows with negative weights are deleted, then the others inserted.
+
+        Args:
+            rows: all columns of the table.
+            weights: one integer a row; ±1 for a table with a primary key.
+        """
+        return apply(self._session(), table, rows, np.asarray(weights, np.int64))
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Database]:
+        """Everything in the `with` block is one epoch, or nothing if it raises."""
+        session = self._session()
+        session.begin()
+        try:
+            yield self
+        except BaseException:
+            session.rollback()
+            raise
+        session.commit()
+
+    # -- views ----------------------------------------------------------------------------------
+
+    def subscribe(self, view: str) -> Subscription:
+        """The view's changes from now on: an iterator of (epoch, delta), blocking.
+
+        A delta is an Arrow table of the view's columns and `_weight` (int64): positive for rows
+        that come, negative for rows that go.
+        """
+        session = self._session()
+        engine = self._engine
+        with session.writing():
+            found = engine.catalog.view(view.split("."))
+            engine.refresh([found.name])
+            feed = Subscription(found.name, found.schema, engine.sync, engine.unsubscribe)
+            engine.feeds.setdefault(found.name, []).append(feed)
+        return feed
+
+    def views(self) -> list[ViewInfo]:
+        """All materialized views, those below before those above."""
+        strategy = self._engine.maintenance.strategy
+        return [
+            ViewInfo(
+                view.name,
+                view.query,
+                strategy(view),
+                _columns(view.schema),
+                tuple(sorted(view.reads)),
+                view.reason,
+            )
+            for view in list(self._engine.catalog.views.values())
+        ]
+
+    def tables(self) -> list[TableListing]:
+        """All base tables."""
+        return [
+            TableListing(
+                info.name,
+                _columns(info.schema),
+                tuple(info.schema[i][0] for i in info.primary_key),
+            )
+            for info in list(self._engine.catalog.tables.values())
+        ]
+
+    @property
+    def epoch(self) -> int:
+        """The number of the last committed transaction."""
+        return self._engine.epoch
+
+    def flush(self) -> None:
+        """Bring the DuckDB file up to the log now (reads do it by themselves)."""
+        self._engine.flush()
+
+    # -- closing --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Roll back what is open, flush, checkpoint and let the file go."""
+        if self._closed:
+            return
+        self._closed = True
+        self._flusher.stop()
+        for session in self._sessions:
+            session.close()
+        try:
+            self._engine.close()
+        finally:
+            self._engine.warehouse.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _session(self) -> Session:
+        if self._closed:
+            raise UnavailableError("the database is closed: open it again with ivm.connect()")
+        session: Session | None = getattr(self._local, "session", None)
+        if session is None:
+            session = self._local.session = Session(self._engine)
+            with self._lock:
+                self._sessions.append(session)
+        return session
+
+
+def _columns(schema: Schema) -> tuple[tuple[str, str], ...]:
+    return tuple((name, type.sql) for name, type in schema)
+
+
+def connect(
+    path: str | Path = ":memory:",
+    *,
+    durability: str = "commit",
+    memory_limit: int | None = None,
+    threads: int | None = None,
+) -> Database:
+    """Open or create a database.
+
+    Args:
+        path: of a DuckDB file (an existing one is adopted as it is), or ":memory:".
+        durability: "commit": a commit is on disk when it returns; "interval": within some 10 ms,
+            so that a crash may lose the last commits (never a part of one).
+        memory_limit: bytes for DuckDB's buffers; default 1 GiB, at most half of the memory.
+        threads: of DuckDB; default its own.
+
+    Raises:
+        UnavailableError: another process has it open.
+        CorruptionError: it is no DuckDB file, or its log is damaged.
+    """
+    return Database(path, durability=durability, memory_limit=memory_limit, threads=threads)
+
+

@@ -1,0 +1,54 @@
+"""The difference of two queries as a Z-set, by exact representation.
+
+Law: before + difference = after, as multisets of exact rows: 0.0 is not −0.0, '1 month' is not
+'30 days', though DuckDB's EXCEPT ALL takes them for equal; hence a text twin beside such columns.
+"""
+
+from __future__ import annotations
+
+
+from ivm.storage.duck import Cursor, quote, table
+from ivm.storage.types import ColumnType, Schema
+from ivm.storage.zset import ZSet, add, from_arrow
+
+
+def difference(cursor: Cursor, before: str, after: str, schema: Schema) -> ZSet:
+    """What turns the rows of `before` into those of `after`.
+
+    Args:
+        cursor: sees the relations both read.
+        before: a SELECT with the schema's columns.
+        after: another one; columns by position, cast to the schema's types.
+        schema: names and types of the difference.
+    """
+    if not schema:
+        raise ValueError("a relation has at least one column")
+    names = ", ".join(quote(name) for name, _ in schema)
+    old, new = (_exact(query, schema) for query in (before, after))
+    gone = table(cursor, f"SELECT {names} FROM ({old} EXCEPT ALL {new})")
+    come = table(cursor, f"SELECT {names} FROM ({new} EXCEPT ALL {old})")
+    parts = [from_arrow(gone, schema).negate(), from_arrow(come, schema)]
+    return add([p for p in parts if len(p)] or parts[:1])
+
+
+def _exact(query: str, schema: Schema) -> str:
+    """The query's columns, cast, each with a twin that tells equal representations apart."""
+    given = ", ".join(f"c{i}" for i in range(len(schema)))
+    columns = ", ".join(f"c{i}::{t.sql} AS {quote(name)}" for i, (name, t) in enumerate(schema))
+    twins = "".join(f", c{i}::{t.sql}::VARCHAR AS t{i}" for i, t in _ambiguous(schema))
+    return f"SELECT {columns}{twins} FROM ({query}) AS q({given})"
+
+
+def _ambiguous(schema: Schema) -> list[tuple[int, ColumnType]]:
+    """Columns whose type has equal values of different representation."""
+    return [
+        (i, type)
+        for i, (_, type) in enumerate(schema)
+        if type.is_float or type.sql == "INTERVAL" or (type.dtype is None and not _is_plain(type))
+    ]
+
+
+def _is_plain(type: ColumnType) -> bool:
+    return type.sql in ("VARCHAR", "JSON", "BLOB", "BIT") or type.base == "ENUM"
+
+

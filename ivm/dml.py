@@ -1,0 +1,101 @@
+"""Changes by SQL: literals take the fast path, everything else runs in DuckDB and is captured.
+
+Law: what reaches the views is exactly what changed in the tables. A table of another database or a
+temporary one is DuckDB's alone; a materialized view is changed by its tables and by nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ivm.capture import capture
+from ivm.catalog import View
+from ivm.result import Result
+from ivm.sql import statements as st
+from ivm.sql.literal_columns import columns_of
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.table_info import TableInfo
+from ivm.transaction import Transaction
+from ivm.translate import translated
+
+if TYPE_CHECKING:
+    from ivm.session import Params, Session
+
+
+def insert(session: Session, statement: st.Insert, params: Params) -> Result:
+    """INSERT … VALUES of literals or parameters: the fast path where the table allows it."""
+    info = _table(session, statement)
+    door = None if info is None else session.engine.door(info.name)
+    if info is None or door is None or statement.returning or statement.or_action:
+        return change(session, statement, params)
+    with session.writing() as transaction:
+        positions = _positions(info, statement.columns)
+        types = [info.schema[i][1] for i in positions]
+        columns = columns_of(statement.rows, types, params or (), session.cursor)
+        if columns is None:
+            return natively(session, transaction, statement, info, params)
+        given = dict(zip(positions, columns, strict=True))
+        index = transaction.index(door) if door.key else None
+        transaction.add(door.insert(given, statement.rows.count, index))
+        return Result.count(statement.rows.count)
+
+
+def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
+    """Positions of the columns an INSERT names; [] if one is unknown or doubled (DuckDB says so)."""
+    if names is None:
+        return list(range(len(info.schema)))
+    found = [info.position(name) for name in names]
+    known = [i for i in found if i is not None]
+    return known if len(set(known)) == len(names) else []
+
+
+def change(session: Session, statement: st.Dml, params: Params) -> Result:
+    """Any other change: DuckDB runs it, its rows are captured."""
+    info = _table(session, statement)
+    with session.writing() as transaction:
+        return natively(session, transaction, statement, info, params)
+
+
+def natively(
+    session: Session,
+    transaction: Transaction,
+    statement: st.Dml,
+    info: TableInfo | None,
+    params: Params,
+) -> Result:
+    """Let DuckDB run a change, and take what it did to base tables into the transaction.
+
+    Args:
+        info: the changed table, None if it is not one of the database's base tables.
+    """
+    transaction.go_native()
+    transaction.show(session.engine.relations(session.cursor, statement.text))
+    try:
+        captured = capture(session.cursor, statement, info, params)
+    except duckdb.Error as error:
+        raise translated(error, statement.offset, statement.text) from error
+    return captured
+
+
+def _table(session: Session, statement: st.Dml) -> TableInfo | None:
+    catalog = session.engine.catalog
+    name = None if statement.table is None else catalog.resolve(statement.table)
+    if name is None:
+        return None
+    if name in catalog.views:
+        refuse_view(catalog.views[name])
+    return catalog.tables[name]
+
+
+def refuse_view(view: View) -> None:
+    """A view's rows follow from its tables.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        f"{view.name!r} is a materialized view and cannot be changed directly: change its tables "
+        f"({', '.join(sorted(view.bases)) or 'none'}), or drop it with DROP MATERIALIZED VIEW"
+    )

@@ -1,0 +1,92 @@
+"""Opening a database: catalog, views, then the log's commits that DuckDB does not have yet.
+
+Law: after opening, tables and views stand at the last committed epoch: tables take every record
+after their epoch, a view takes only the deltas after its own, exactly once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from ivm.catalog import Catalog, View
+from ivm.engine import Engine
+from ivm.storage.catalog_store import StoredView, load_views
+from ivm.storage.duck import Cursor, run
+from ivm.storage.errors import CorruptionError, IvmError
+from ivm.storage.warehouse import Warehouse
+from ivm.views import define
+
+
+def open_engine(
+    path: str | Path, *, sync_at_commit: bool, memory_limit: int | None, threads: int | None
+) -> Engine:
+    """Open a database and bring it up to its log.
+
+    Raises:
+        UnavailableError: another process has it open.
+        CorruptionError: not a DuckDB file, a damaged log, a view that no longer binds.
+    """
+    interval = None if sync_at_commit else 0.02
+    warehouse = Warehouse.open(
+        path, memory_limit=memory_limit, threads=threads, sync_interval=interval
+    )
+    try:
+        engine = Engine(warehouse, Catalog(), sync_at_commit=sync_at_commit)
+        _load(engine)
+        _replay(engine)
+        if warehouse.foreign_write:
+            _refresh_all(engine)
+        if warehouse.log is not None:
+            warehouse.log.rotate(engine.catalog.tables_by_schema)
+        return engine
+    except BaseException:
+        warehouse.close()
+        raise
+
+
+def _load(engine: Engine) -> None:
+    cursor = engine.warehouse.cursor()
+    stored = load_views(cursor)
+    engine.catalog.expect_views(view.name for view in stored)
+    engine.reload_tables(cursor)
+    for each in stored:
+        view = _define(engine, cursor, each)
+        engine.catalog.add_view(view)
+        engine.maintenance.attach(view)
+        if not view.incremental and engine.warehouse.view_epoch(view.name) >= 0:
+            engine.maintenance.stale.add(view.name)
+
+
+def _define(engine: Engine, cursor: Cursor, stored: StoredView) -> View:
+    try:
+        return define(engine, cursor, stored.name, stored.query, stored.columns)
+    except (duckdb.Error, IvmError) as error:
+        raise CorruptionError(
+            f"materialized view {stored.name!r} no longer fits its tables ({error}); another program "
+            "has changed them: restore them, or remove the view from _ivm.views with DuckDB"
+        ) from error
+
+
+def _replay(engine: Engine) -> None:
+    warehouse = engine.warehouse
+    if warehouse.log is None:
+        return
+    for record in warehouse.log.replay(warehouse.base_epoch):
+        deltas = engine.maintenance.step(record.changes)
+        engine.maintenance.commit()
+        engine.maintenance.mark_stale([change.table for change in record.changes])
+        engine.epoch = record.epoch
+        lacking = {n: d for n, d in deltas.items() if warehouse.view_epoch(n) < record.epoch}
+        engine.pending.add(record.epoch, record.changes, lacking)
+
+
+def _refresh_all(engine: Engine) -> None:
+    """Another program has written to the tables: fill every view anew."""
+    cursor = engine.warehouse.cursor()
+    with engine.warehouse.write_lock:
+        run(cursor, "BEGIN TRANSACTION")
+        for view in engine.catalog.views.values():
+            engine.refill(cursor, view)
+        run(cursor, "COMMIT")

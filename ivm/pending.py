@@ -1,0 +1,102 @@
+"""What the log has and DuckDB has not yet: deltas of tables and views, collected until a flush.
+
+Law: tables and views here stand at the engine's epoch, DuckDB's at an earlier one; `take` hands out
+either all of it (base tables flush together, with every view) or some views alone, which may run
+ahead of the tables but never behind.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from ivm.catalog import Catalog
+from ivm.storage.change import TableChange
+from ivm.storage.pending import PendingTable, PendingView
+from ivm.storage.zset import ZSet
+
+Tables = dict[str, PendingTable]
+Views = dict[str, PendingView]
+
+
+class Pending:
+    """Deltas by relation; safe for one writer and any number of flushing readers.
+
+    Args:
+        catalog: for schemas and keys.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._lock = threading.Lock()
+        self._tables: Tables = {}
+        self._views: Views = {}
+        self._epoch = 0
+        self.rows = 0
+
+    def add(
+        self, epoch: int, changes: Sequence[TableChange], deltas: Mapping[str, ZSet]
+    ) -> None:
+        """Collect one epoch."""
+        with self._lock:
+            self._epoch = epoch
+            for change in changes:
+                part = self._tables.get(change.table)
+                if part is None:
+                    part = self._tables[change.table] = self.new_table(change.table)
+                part.add(change.removed, change.removed_columns, change.added)
+                self.rows += len(change)
+            for name, delta in deltas.items():
+                view = self._views.get(name)
+                if view is None:
+                    view = self._views[name] = self.new_view(name)
+                view.add(delta)
+                self.rows += len(delta)
+
+    def take(self, only: Iterable[str] | None) -> tuple[Tables, Views, int]:
+        """Take deltas out, to be flushed.
+
+        Args:
+            only: relations to be read, None for all. If they are views without exception, or have
+                nothing pending, just those views are taken.
+
+        Returns:
+            (tables, views, the epoch they bring DuckDB to).
+        """
+        with self._lock:
+            wanted = None if only is None else set(only)
+            if wanted is None or not wanted.isdisjoint(self._tables):
+                tables, self._tables = self._tables, {}
+                views, self._views = self._views, {}
+            else:
+                tables = {}
+                views = {name: self._views.pop(name) for name in wanted & self._views.keys()}
+            self.rows -= _rows(tables, views)
+            return tables, views, self._epoch
+
+    def put_back(self, tables: Tables, views: Views) -> None:
+        """A flush failed: what it took comes before what has been collected since."""
+        with self._lock:
+            self.rows += _rows(tables, views)
+            for name, part in tables.items():
+                if name in self._tables:
+                    part.extend(self._tables[name])
+                self._tables[name] = part
+            for name, view in views.items():
+                if name in self._views:
+                    view.extend(self._views[name])
+                self._views[name] = view
+
+    def new_table(self, name: str) -> PendingTable:
+        """An empty collection for a base table."""
+        info = self._catalog.tables[name]
+        return PendingTable(info.schema, info.primary_key)
+
+    def new_view(self, name: str) -> PendingView:
+        """An empty collection for a view."""
+        view = self._catalog.views[name]
+        return PendingView(view.schema, view.key)
+
+
+def _rows(tables: Tables, views: Views) -> int:
+    return sum(p.rows for p in tables.values()) + sum(v.rows for v in views.values())

@@ -1,0 +1,65 @@
+"""Queries: flush what they read, pin one snapshot, let DuckDB answer.
+
+Law: all relations of a query are seen at one epoch, which includes every commit made before the
+query began. In doubt about what a query reads, everything is flushed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ivm.result import Result
+from ivm.sql import statements as st
+from ivm.storage.duck import run
+from ivm.translate import translated
+
+if TYPE_CHECKING:
+    from ivm.session import Params, Session
+
+_PIN = "SELECT 1 FROM _ivm.meta LIMIT 1"
+
+
+def query(session: Session, statement: st.Query, params: Params) -> Result:
+    """Run a statement that only reads."""
+    try:
+        if session.transaction is not None:
+            return _inside(session, statement, params)
+        return _alone(session, statement, params)
+    except duckdb.Error as error:
+        raise translated(error, statement.offset, statement.text) from error
+
+
+def _alone(session: Session, statement: st.Query, params: Params) -> Result:
+    engine, cursor = session.engine, session.cursor
+    relations = engine.relations(cursor, statement.text)
+    if engine.maintenance.needs_refresh(relations):
+        with session.writing():
+            engine.refresh(relations)
+    if len(relations) < 2:  # one relation is at one epoch by itself
+        engine.flush(relations)
+        cursor.execute(statement.text, params)
+        return session.stream(lambda: None)
+    engine.pinned(relations, lambda: _pin(session))
+    try:
+        cursor.execute(statement.text, params)
+    except BaseException:
+        cursor.execute("ROLLBACK")
+        raise
+    return session.stream(lambda: run(cursor, "COMMIT"))
+
+
+def _pin(session: Session) -> None:
+    run(session.cursor, "BEGIN TRANSACTION")
+    session.cursor.execute(_PIN).fetchall()
+
+
+def _inside(session: Session, statement: st.Query, params: Params) -> Result:
+    assert session.transaction is not None
+    with session.transaction as transaction:
+        relations = session.engine.relations(session.cursor, statement.text)
+        transaction.go_native()
+        transaction.show(relations)
+        session.cursor.execute(statement.text, params)
+        return session.stream(lambda: None)

@@ -1,0 +1,131 @@
+"""DDL: DuckDB runs it, the catalog is read anew, views that would break stop it.
+
+Law: after a DDL statement every materialized view's query still describes the same columns; one
+that would not is refused before it takes effect, with the names of the views, unless CASCADE drops
+them. Views whose tables were altered are filled and compiled anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ivm import view_statements
+from ivm.catalog import View
+from ivm.result import Result
+from ivm.sql import statements as st
+from ivm.storage.duck import describe
+from ivm.storage.errors import UnsupportedError
+from ivm.transaction import Transaction
+from ivm.translate import translated
+
+if TYPE_CHECKING:
+    from ivm.session import Params, Session
+
+_SESSION = {"set", "reset", "attach", "detach", "load", "install", "pragma", "call"}
+_DEFINITIONS = {"macro", "view", "type", "function", "schema"}
+
+
+def other(session: Session, statement: st.Other, params: Params) -> Result:
+    """CHECKPOINT, VACUUM and the like: after a flush, by DuckDB."""
+    session.engine.flush()
+    session.cursor.execute(statement.text, params)
+    return session.stream(lambda: None)
+
+
+def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
+    """A statement that changes the catalog or the session."""
+    if statement.action == "use":
+        raise UnsupportedError(
+            "USE would change what names mean under the views: write the schema before the name",
+            statement.offset,
+        )
+    if statement.action in _SESSION:
+        session.cursor.execute(statement.text, params)
+        return session.stream(lambda: None)
+    _refuse_views(session, statement)
+    with session.writing() as transaction:
+        transaction.go_native()
+        if statement.action == "drop" and statement.cascade:
+            _drop_readers(session, transaction, statement)
+        try:
+            session.cursor.execute(statement.text, params)
+            session.cursor.complete()
+        except duckdb.Error as error:
+            raise translated(error, statement.offset, statement.text) from error
+        if not statement.temporary:
+            _changed(session, transaction, statement)
+    return Result("done")
+
+
+def _refuse_views(session: Session, statement: st.Ddl) -> None:
+    """A view's table is the view's."""
+    catalog = session.engine.catalog
+    for parts in (*statement.names, *([statement.on] if statement.on else [])):
+        name = catalog.resolve(parts)
+        if name in catalog.views and statement.action in ("drop", "alter") and statement.target in (
+            "table",
+            "view",
+        ):
+            raise UnsupportedError(
+                f"{name!r} is a materialized view: use DROP MATERIALIZED VIEW, or CREATE OR REPLACE "
+                "MATERIALIZED VIEW to change it",
+                statement.offset,
+            )
+        if name in catalog.views and statement.action == "create" and statement.target == "table":
+            raise UnsupportedError(f"{name!r} is a materialized view: drop it first", statement.offset)
+
+
+def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
+    catalog = session.engine.catalog
+    names = [n for parts in statement.names if (n := catalog.resolve(parts)) is not None]
+    if statement.target == "schema":
+        wanted = {parts[-1].lower() for parts in statement.names}
+        everything = (*catalog.tables, *catalog.views)
+        names = [n for n in everything if n.rpartition(".")[0].lower() in wanted]
+    doomed = [view.name for view in catalog.readers(names)]
+    doomed += [name for name in names if name in catalog.views]
+    if doomed:
+        view_statements.drop_views(session, transaction, doomed)
+
+
+def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
+    engine = session.engine
+    before = engine.catalog.tables
+
+    def undo() -> None:
+        engine.reload_tables(engine.warehouse.cursor())
+
+    transaction.change_catalog(lambda: None, undo)
+    engine.reload_tables(session.cursor)
+    affected = _affected(session, statement, before)
+    broken = [view.name for view in affected if not _stands(session, view)]
+    if broken:
+        raise UnsupportedError(
+            f"{statement.action.upper()} {statement.target.upper()} would break the materialized "
+            f"view{'s' if len(broken) > 1 else ''} {', '.join(broken)}: drop "
+            f"{'them' if len(broken) > 1 else 'it'} first"
+            + (", or add CASCADE" if statement.action == "drop" else ""),
+            statement.offset,
+        )
+    for view in affected:
+        engine.maintenance.bind(view, session.cursor)
+        engine.refill(session.cursor, view)
+        transaction.change_catalog(lambda view=view: engine.reattach(view), undo)  # type: ignore[misc]
+
+
+def _affected(session: Session, statement: st.Ddl, before: dict[str, object]) -> list[View]:
+    """Views whose tables are not what they were, or that may use a definition that changed."""
+    catalog = session.engine.catalog
+    if statement.target in _DEFINITIONS and (statement.action != "create" or statement.replace):
+        return list(catalog.views.values())
+    changed = [name for name, info in before.items() if catalog.tables.get(name) != info]
+    return catalog.readers(changed)
+
+
+def _stands(session: Session, view: View) -> bool:
+    try:
+        return describe(session.cursor, view.query) == view.described
+    except duckdb.Error:
+        return False

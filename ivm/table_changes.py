@@ -1,0 +1,158 @@
+"""insert, upsert, delete and apply: rows without SQL, through the door or through DuckDB.
+
+Law: the same call means the same on every table; a table without a door (foreign keys, generated
+columns, several keys) is changed by the SQL that says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ivm.dml import natively, refuse_view
+from ivm.door import Door
+from ivm.rows import Rows, named_columns
+from ivm.sql import statements as st
+from ivm.storage.change import TableChange
+from ivm.storage.column import Column
+from ivm.storage.duck import lent, quote
+from ivm.storage.errors import InputError, SqlError
+from ivm.storage.table_info import TableInfo
+from ivm.storage.zset import Weights, ZSet
+from ivm.transaction import Transaction
+
+if TYPE_CHECKING:
+    from ivm.session import Session
+
+_GIVEN = "_ivm_given"
+Given = dict[int, Column]
+
+
+def insert(session: Session, table: str, rows: Rows) -> int:
+    """See `Database.insert`."""
+    info = _info(session, table)
+
+    def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
+        index = transaction.index(door) if door.key else None
+        return door.insert(given, count, index)
+
+    return _change(session, info, rows, fast, _insert_sql)
+
+
+def upsert(session: Session, table: str, rows: Rows) -> int:
+    """See `Database.upsert`."""
+    info = _info(session, table)
+
+    def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
+        whole = len(given) < len(info.schema)
+        return door.upsert(given, count, transaction.index(door, whole=whole))
+
+    return _change(session, info, rows, fast, _upsert_sql)
+
+
+def delete(session: Session, table: str, keys: Rows) -> int:
+    """See `Database.delete`."""
+    info = _info(session, table)
+
+    def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
+        return door.delete(given, count, transaction.index(door))
+
+    return _change(session, info, keys, fast, _delete_sql)
+
+
+def apply(session: Session, table: str, rows: Rows, weights: Weights) -> int:
+    """See `Database.apply`."""
+    info = _info(session, table)
+
+    def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
+        if len(weights) != count:
+            raise InputError(f"{count} rows need {count} weights, not {len(weights)}")
+        return door.apply(given, weights, transaction.index(door))
+
+    if session.engine.door(info.name) is not None:
+        return _change(session, info, rows, fast, _insert_sql)
+    return _apply_natively(session, info, rows, weights)
+
+
+def _info(session: Session, table: str) -> TableInfo:
+    catalog = session.engine.catalog
+    name = catalog.resolve(table.split("."))
+    if name is None:
+        known = ", ".join(catalog.tables) or "none yet"
+        raise SqlError(f"there is no table {table!r}; there are: {known}")
+    if name in catalog.views:
+        refuse_view(catalog.views[name])
+    return catalog.tables[name]
+
+
+def _change(
+    session: Session,
+    info: TableInfo,
+    rows: Rows,
+    fast: Callable[[Door, Transaction, Given, int], TableChange],
+    sql: Callable[[TableInfo, Given], str],
+) -> int:
+    with session.writing() as transaction:
+        given, count = named_columns(rows, info.schema, info.name, session.cursor)
+        if count == 0:
+            return 0
+        door = session.engine.door(info.name)
+        if door is not None:
+            transaction.add(fast(door, transaction, given, count))
+            return count
+        return _by_sql(session, transaction, info, given, count, sql(info, given))
+
+
+def _by_sql(
+    session: Session,
+    transaction: Transaction,
+    info: TableInfo,
+    given: Given,
+    count: int,
+    text: str,
+) -> int:
+    schema = tuple(info.schema[i] for i in given)
+    batch = ZSet(tuple(given.values()), np.ones(count, np.int64))
+    (statement,) = st.parse(text)
+    assert isinstance(statement, st.Dml)
+    with lent(session.cursor, {_GIVEN: (batch, schema)}):
+        return natively(session, transaction, statement, info, None).rowcount
+
+
+def _apply_natively(session: Session, info: TableInfo, rows: Rows, weights: Weights) -> int:
+    with session.writing() as transaction:
+        given, count = named_columns(rows, info.schema, info.name, session.cursor)
+        for sign, sql in ((-1, _delete_sql), (1, _insert_sql)):
+            chosen = np.repeat(np.arange(count), np.maximum(weights * sign, 0))
+            part = {i: c.take(chosen) for i, c in given.items()}
+            keys = {i: part[i] for i in info.primary_key or part} if sign < 0 else part
+            if len(chosen):
+                _by_sql(session, transaction, info, keys, len(chosen), sql(info, keys))
+        return count
+
+
+def _insert_sql(info: TableInfo, given: Given) -> str:
+    return f"INSERT INTO {info.qualified} BY NAME FROM {_GIVEN}"
+
+
+def _upsert_sql(info: TableInfo, given: Given) -> str:
+    if not info.primary_key or not set(info.primary_key) <= set(given):
+        raise InputError(f"upsert into {info.name!r} needs a primary key and all its columns")
+    key = ", ".join(quote(info.schema[i][0]) for i in info.primary_key)
+    rest = [quote(info.schema[i][0]) for i in given if i not in info.primary_key]
+    sets = ", ".join(f"{name} = excluded.{name}" for name in rest)
+    action = f"UPDATE SET {sets}" if rest else "NOTHING"
+    return f"{_insert_sql(info, given)} ON CONFLICT ({key}) DO {action}"
+
+
+def _delete_sql(info: TableInfo, given: Given) -> str:
+    if info.primary_key and set(given) != set(info.primary_key):
+        names = ", ".join(info.schema[i][0] for i in info.primary_key)
+        raise InputError(f"delete from {info.name!r} takes exactly the columns {names}")
+    same = " AND ".join(
+        f"t.{quote(info.schema[i][0])} IS NOT DISTINCT FROM g.{quote(info.schema[i][0])}"
+        for i in given
+    )
+    return f"DELETE FROM {info.qualified} AS t USING {_GIVEN} AS g WHERE {same}"

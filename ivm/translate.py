@@ -1,0 +1,69 @@
+"""DuckDB's errors in our tree, with their words kept and the place in the statement found.
+
+Law: nothing is swallowed: the DuckDB error is the cause, its message stands whole.
+"""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+
+from ivm.storage.errors import (
+    ConstraintError,
+    CorruptionError,
+    EvaluationError,
+    InputError,
+    IvmError,
+    SqlError,
+    UnavailableError,
+    UnsupportedError,
+)
+
+_CLASSES: tuple[tuple[type[Exception], type[IvmError]], ...] = (
+    (duckdb.ParserException, SqlError),
+    (duckdb.BinderException, SqlError),
+    (duckdb.CatalogException, SqlError),
+    (duckdb.ConstraintException, ConstraintError),
+    (duckdb.ConversionException, EvaluationError),
+    (duckdb.OutOfRangeException, EvaluationError),
+    (duckdb.NotImplementedException, UnsupportedError),
+    (duckdb.FatalException, CorruptionError),
+    (duckdb.IOException, UnavailableError),
+    (duckdb.OutOfMemoryException, UnavailableError),
+    (duckdb.TransactionException, UnavailableError),
+    (duckdb.InterruptException, UnavailableError),
+)
+_LINE = re.compile(r"LINE (\d+): (.*)\n( *)\^")
+
+
+def translated(error: duckdb.Error, offset: int = 0, text: str | None = None) -> IvmError:
+    """The error of ours that says what DuckDB's says.
+
+    Args:
+        error: from DuckDB.
+        offset: characters before the statement in the user's script.
+        text: the statement as DuckDB saw it, to turn DuckDB's line and column into an offset.
+    """
+    message = str(error)
+    kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), InputError)
+    if kind in (SqlError, UnsupportedError):
+        return kind(message, _position(message, offset, text))  # type: ignore[call-arg]
+    return kind(message)
+
+
+def _position(message: str, offset: int, text: str | None) -> int | None:
+    """DuckDB shows an excerpt with a caret; the excerpt may begin with an ellipsis."""
+    found = _LINE.search(message)
+    if found is None or text is None:
+        return None
+    line_number, shown, blanks = int(found[1]), found[2], len(found[3])
+    column = blanks - len(f"LINE {line_number}: ")
+    lines = text.split("\n")
+    if line_number > len(lines):
+        return None
+    start = sum(len(line) + 1 for line in lines[: line_number - 1])
+    if shown.startswith("..."):
+        at = lines[line_number - 1].find(shown[3:].removesuffix("..."))
+        column = column - 3 + max(at, 0)
+    return offset + start + column

@@ -1,0 +1,85 @@
+"""VERIFY: a view's rows against its query's answer, both ways.
+
+Law: they are equal as multisets; columns of DOUBLE and FLOAT may differ by 1e-9 relative, since
+DuckDB rounds a sum at every addition and the view's sums are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ivm.catalog import View
+from ivm.engine import Engine
+from ivm.storage.duck import Cursor, quote, rows, table
+from ivm.storage.types import Schema
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What VERIFY found.
+
+    Attributes:
+        rows: rows of the view.
+        missing: rows of the query's answer that the view lacks.
+        extra: rows of the view that the answer has not.
+    """
+
+    rows: int
+    missing: int
+    extra: int
+
+    @property
+    def ok(self) -> bool:
+        return self.missing == 0 and self.extra == 0
+
+
+def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
+    """Compare a view with its query, as the cursor sees both."""
+    stored = f"FROM {engine.catalog.qualified[view.name]}"
+    count = int(rows(cursor, f"SELECT count(*) {stored}")[0][0])
+    missing, extra = compare(cursor, stored, engine.maintenance.text(view), view.schema)
+    return Verdict(count, missing, extra)
+
+
+def compare(cursor: Cursor, stored: str, query: str, schema: Schema) -> tuple[int, int]:
+    """Rows (missing, extra) of a stored relation against a query with the same columns."""
+    names = ", ".join(quote(f"c{i}") for i in range(len(schema)))
+    old, new = f"FROM ({stored}) AS q({names})", f"FROM ({query}) AS q({names})"
+    if not any(type.is_float for _, type in schema):
+        return _count(cursor, new, old), _count(cursor, old, new)
+    order = _order(schema)
+    missing = table(cursor, f"FROM ({new} EXCEPT ALL {old}) ORDER BY {order}")
+    extra = table(cursor, f"FROM ({old} EXCEPT ALL {new}) ORDER BY {order}")
+    if missing.num_rows == extra.num_rows and _close(missing, extra, schema):
+        return 0, 0
+    return missing.num_rows, extra.num_rows
+
+
+def _count(cursor: Cursor, left: str, right: str) -> int:
+    return int(rows(cursor, f"SELECT count(*) FROM ({left} EXCEPT ALL {right})")[0][0])
+
+
+def _order(schema: Schema) -> str:
+    """Exact columns first, so that rows that differ by rounding stand at the same place."""
+    floats = [i for i, (_, type) in enumerate(schema) if type.is_float]
+    return ", ".join(f"c{i}" for i in sorted(range(len(schema)), key=lambda i: (i in floats, i)))
+
+
+def _close(missing: pa.Table, extra: pa.Table, schema: Schema) -> bool:
+    for (_, type), left, right in zip(schema, missing.columns, extra.columns, strict=True):
+        if not type.is_float:
+            if not left.equals(right):
+                return False
+            continue
+        a = left.to_numpy(zero_copy_only=False).astype(np.float64)
+        b = right.to_numpy(zero_copy_only=False).astype(np.float64)
+        if left.is_null().to_pylist() != right.is_null().to_pylist():
+            return False
+        if not np.allclose(a, b, rtol=TOLERANCE, atol=1e-12, equal_nan=True):
+            return False
+    return True

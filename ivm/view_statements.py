@@ -1,0 +1,140 @@
+"""CREATE, DROP, EXPLAIN, VERIFY and SHOW of materialized views, as statements.
+
+Law: each runs inside the session's transaction if one is open, else in one of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from ivm import views
+from ivm.result import Result
+from ivm.sql import statements as st
+from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.translate import translated
+from ivm.verify import verify_view
+
+if TYPE_CHECKING:
+    from ivm.catalog import View
+    from ivm.session import Params, Session
+    from ivm.transaction import Transaction
+
+
+def create(session: Session, statement: st.CreateView, params: Params) -> Result:
+    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS]."""
+    engine, cursor = session.engine, session.cursor
+    name = canonical(statement.name)
+    present = engine.catalog.resolve(statement.name)
+    if present is not None and not _may_create(session, statement, present):
+        return Result("done")
+    with session.writing() as transaction:
+        transaction.go_native()
+        relations = engine.relations(cursor, statement.query)
+        transaction.show(relations)
+        if present is not None:
+            views.drop(engine, transaction, cursor, engine.catalog.views[present])
+        place = statement.offset + statement.query_offset
+        try:
+            view = views.define(engine, cursor, name, statement.query, statement.columns)
+            views.create(engine, transaction, cursor, view)
+        except duckdb.Error as error:
+            raise translated(error, place, statement.query) from error
+        except (SqlError, UnsupportedError) as error:
+            if error.position is not None:
+                error.position += place
+            raise
+    return Result("done")
+
+
+def canonical(name: st.Name) -> str:
+    """The canonical name a new relation gets."""
+    parts = name[-2:]
+    return parts[-1] if len(parts) == 1 or parts[0].lower() == "main" else ".".join(parts)
+
+
+def _may_create(session: Session, statement: st.CreateView, present: str) -> bool:
+    catalog = session.engine.catalog
+    if present not in catalog.views:
+        raise SqlError(
+            f"{present!r} is a table: choose another name for the view, or drop the table first",
+            statement.offset,
+        )
+    if statement.if_not_exists:
+        return False
+    if not statement.replace:
+        raise SqlError(
+            f"materialized view {present!r} exists: use CREATE OR REPLACE MATERIALIZED VIEW, or "
+            "IF NOT EXISTS",
+            statement.offset,
+        )
+    views.refuse_readers(session.engine, [present], f"replace view {present!r}")
+    return True
+
+
+def drop(session: Session, statement: st.DropView, params: Params) -> Result:
+    """DROP MATERIALIZED VIEW [IF EXISTS] … [CASCADE]."""
+    engine = session.engine
+    wanted = []
+    for parts in statement.names:
+        if statement.if_exists and engine.catalog.resolve(parts) is None:
+            continue
+        wanted.append(engine.catalog.view(parts).name)
+    if not statement.cascade:
+        views.refuse_readers(engine, wanted, f"drop view {', '.join(wanted)}")
+    with session.writing() as transaction:
+        drop_views(session, transaction, wanted)
+    return Result("done")
+
+
+def drop_views(session: Session, transaction: Transaction, names: list[str]) -> None:
+    """Drop views and all that read them, the uppermost first."""
+    engine = session.engine
+    all_names = {*names, *[view.name for view in engine.catalog.readers(names)]}
+    transaction.go_native()
+    for name in [n for n in reversed(list(engine.catalog.views)) if n in all_names]:
+        views.drop(engine, transaction, session.cursor, engine.catalog.views[name])
+
+
+def explain(session: Session, statement: st.ExplainView, params: Params) -> Result:
+    """EXPLAIN MATERIALIZED VIEW: how it is maintained, an operator a line."""
+    view = session.engine.catalog.view(statement.name)
+    text = session.engine.maintenance.explain(view, format=statement.format)
+    return Result.of_table(
+        pa.table({"explain_key": [view.name], "explain_value": [text]}), ["VARCHAR", "VARCHAR"]
+    )
+
+
+def verify(session: Session, statement: st.VerifyView, params: Params) -> Result:
+    """VERIFY MATERIALIZED VIEW: recompute, compare both ways, a row per view."""
+    catalog = session.engine.catalog
+    chosen: list[View] = list(catalog.views.values())
+    if statement.name is not None:
+        chosen = [catalog.view(statement.name)]
+    with session.writing() as transaction:
+        transaction.go_native()
+        transaction.show([view.name for view in chosen])
+        found = [verify_view(session.engine, session.cursor, view) for view in chosen]
+    columns = {
+        "view": [view.name for view in chosen],
+        "rows": pa.array([f.rows for f in found], pa.int64()),
+        "missing": pa.array([f.missing for f in found], pa.int64()),
+        "extra": pa.array([f.extra for f in found], pa.int64()),
+        "ok": pa.array([f.ok for f in found], pa.bool_()),
+    }
+    return Result.of_table(pa.table(columns), ["VARCHAR", "BIGINT", "BIGINT", "BIGINT", "BOOLEAN"])
+
+
+def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
+    """SHOW MATERIALIZED VIEWS: name, strategy, what it reads, its query."""
+    found = list(session.engine.catalog.views.values())
+    columns = {
+        "name": [view.name for view in found],
+        "strategy": [session.engine.maintenance.strategy(view) for view in found],
+        "reads": [", ".join(sorted(view.reads)) for view in found],
+        "query": [view.query for view in found],
+    }
+    table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    return Result.of_table(table, ["VARCHAR"] * 4)

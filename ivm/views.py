@@ -1,0 +1,156 @@
+"""Materialized views come, go, and are filled and checked anew.
+
+Law: a view's table is filled in the transaction that creates it, from the SQL whose answer it must
+equal from then on; its circuit state is built right after, at the same epoch.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from ivm.catalog import View
+from ivm.engine import Engine
+from ivm.sql.determinism import check_deterministic
+from ivm.storage.catalog_store import StoredView, delete_view, save_view
+from ivm.storage.duck import Cursor, describe, quote, run
+from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.types import Schema
+from ivm.transaction import Transaction
+
+
+def define(
+    engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple[str, ...]
+) -> View:
+    """A view that is not in the catalog yet, bound.
+
+    Args:
+        cursor: in whose transaction the relations it reads exist.
+        name: canonical.
+        query: the SELECT, verbatim.
+        columns: names to give its columns; empty for the query's own.
+
+    Raises:
+        SqlError: the query does not bind, or gives another number of columns.
+        UnsupportedError: it has no meaning as a view.
+    """
+    check_deterministic(query, cursor)
+    described = describe(cursor, query)
+    if columns and len(columns) != len(described):
+        raise SqlError(
+            f"view {name!r} names {len(columns)} columns ({', '.join(columns)}), but its query "
+            f"gives {len(described)}"
+        )
+    reads = _reads(engine, cursor, query, name)
+    schema = described
+    if columns:
+        schema = tuple((n, t) for n, (_, t) in zip(columns, described, strict=True))
+    view = View(name, query, _unique_names(schema), reads, described=described)
+    engine.maintenance.bind(view, cursor)
+    return view
+
+
+def _unique_names(schema: Schema) -> Schema:
+    """A table's columns need different names: a repeated one gets a number, as DuckDB does."""
+    taken: set[str] = set()
+    result = []
+    for name, type in schema:
+        unique, number = name, 1
+        while unique.lower() in taken:
+            unique, number = f"{name}_{number}", number + 1
+        taken.add(unique.lower())
+        result.append((unique, type))
+    return tuple(result)
+
+
+def _reads(engine: Engine, cursor: Cursor, query: str, name: str) -> frozenset[str]:
+    try:
+        found = cursor.get_table_names(query, qualified=True)
+    except duckdb.Error:  # a form get_table_names does not read: every relation may be meant
+        return frozenset((*engine.catalog.tables, *engine.catalog.views)) - {name}
+    reads = set()
+    for written in found:
+        resolved = engine.catalog.resolve(_parts(written))
+        if resolved is None:
+            raise UnsupportedError(
+                f"view {name!r} reads {written}, which is no table of this database (a temporary "
+                "table, a file, or a table of another database): its changes cannot be followed; "
+                "load it into a table first"
+            )
+        reads.add(resolved)
+    return frozenset(reads)
+
+
+def _parts(written: str) -> list[str]:
+    """The parts of a qualified name as DuckDB writes it (quoted where needed, maybe aliased)."""
+    parts, quoted, part = [], False, ""
+    for character in written.split(" AS ")[0]:
+        if character == '"':
+            quoted = not quoted
+        elif character == "." and not quoted:
+            parts.append(part)
+            part = ""
+        else:
+            part += character
+    return [*parts, part]
+
+
+def create(engine: Engine, transaction: Transaction, cursor: Cursor, view: View) -> None:
+    """Create a defined view's table in the transaction, filled; enter it into the catalog."""
+    catalog, maintenance = engine.catalog, engine.maintenance
+    restore = catalog.snapshot()
+    columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in view.schema)
+    table = quote_name(view.name)
+    run(cursor, f"CREATE TABLE {table} ({columns})")
+    run(cursor, f"INSERT INTO {table} {maintenance.text(view)}")
+    given = () if view.schema == view.described else tuple(name for name, _ in view.schema)
+    save_view(cursor, StoredView(view.name, view.query, given))
+    catalog.add_view(view)
+    made_after = len(transaction.changes)
+
+    def attach() -> None:
+        engine.attach(view)
+
+    def undo() -> None:
+        catalog.restore(restore)
+        engine.reload_tables(engine.warehouse.cursor())
+
+    transaction.change_catalog(attach, undo)
+    transaction.fill_again(view, made_after)
+    engine.reload_tables(cursor)
+
+
+def quote_name(name: str) -> str:
+    """SQL spelling of a canonical name."""
+    schema, dot, table = name.rpartition(".")
+    return f"{quote(schema)}.{quote(table)}" if dot else f"main.{quote(table)}"
+
+
+def drop(engine: Engine, transaction: Transaction, cursor: Cursor, view: View) -> None:
+    """Drop a view's table in the transaction and forget the view when it commits."""
+    catalog = engine.catalog
+    restore = catalog.snapshot()
+    run(cursor, f"DROP TABLE {catalog.qualified[view.name]}")
+    delete_view(cursor, view.name)
+    catalog.remove_view(view.name)
+
+    def undo() -> None:
+        catalog.restore(restore)
+        engine.reload_tables(engine.warehouse.cursor())
+
+    transaction.forget(view.name)
+    transaction.change_catalog(lambda: engine.detach(view.name), undo)
+    engine.reload_tables(cursor)
+
+
+def refuse_readers(engine: Engine, names: list[str], what: str) -> None:
+    """Something other views read cannot go.
+
+    Raises:
+        UnsupportedError: naming them.
+    """
+    readers = [v.name for v in engine.catalog.readers(names) if v.name not in names]
+    if readers:
+        raise UnsupportedError(
+            f"cannot {what}: {', '.join(readers)} read{'s' if len(readers) == 1 else ''} it; "
+            f"drop {'it' if len(readers) == 1 else 'them'} first, or add CASCADE to drop them too"
+        )
