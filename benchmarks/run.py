@@ -21,7 +21,8 @@ from typing import Any
 from benchmarks import plan, report, stream, workload
 from benchmarks.cells import Cell
 
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
 SEED = 20
 
 
@@ -54,7 +55,7 @@ class Workshop:
             shutil.copyfile(self.base(cell), file)
             order = {"cell": asdict(cell), "file": str(file), "stream": str(self.stream(cell))}
             command = [sys.executable, "-m", "benchmarks.cell", json.dumps(order)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         if done.returncode:
             raise SystemExit(f"{cell} failed:\n{done.stderr}")
         return dict(json.loads(done.stdout))

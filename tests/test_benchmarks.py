@@ -1,0 +1,79 @@
+"""The benchmark and the demo run, on small data, and their change streams are valid."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks import cells, demo, maintain, plan, recompute, report, run, stream, workload
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prepared file of 2 000 orders."""
+    path = tmp_path_factory.mktemp("bench") / "shop.duckdb"
+    workload.create(path, 2_000, "double")
+    return path
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_every_change_of_the_stream_is_valid(shop: Path, tmp_path: Path, size: int) -> None:
+    source = stream.Shop(shop, seed=1, spare=60 * size)
+    stream.write(stream.generate(source, 60, size), tmp_path / "stream.arrow")
+    transactions = stream.read(tmp_path / "stream.arrow")
+    assert [stream.changes_in(t) for t in transactions] == [size] * 60
+    live = set(range(2_000))
+    for change in (change for transaction in transactions for change in transaction):
+        ids = change.rows["id"].to_pylist()
+        assert len(set(ids)) == len(ids)
+        if change.table == "customers":
+            assert set(ids) <= set(range(200))
+        elif change.kind == "insert":
+            assert live.isdisjoint(ids)
+            live |= set(ids)
+        else:
+            assert live.issuperset(ids)
+            live -= set(ids) if change.kind == "delete" else set()
+
+
+@pytest.mark.parametrize("engine", [maintain, recompute])
+@pytest.mark.parametrize("amount", ["double", "decimal"])
+def test_a_cell_is_measured(engine: object, amount: str, tmp_path: Path) -> None:
+    name = "maintain" if engine is maintain else "recompute"
+    cell = cells.Cell(name, 2_000, ("v1", "v4"), 20, 3, read=True, amount=amount)
+    workshop = run.Workshop(tmp_path)
+    numbers = workshop.run(cell)
+    assert numbers["timed"] == 3
+    assert numbers["p99_ms"] >= numbers["p50_ms"] > 0
+
+
+def test_the_table_compares_with_what_was_measured() -> None:
+    table = plan.lines("double")
+    one = next(line for line in table if line.unit == "ms" and not line.relative)
+    fast, slow = {"p50_ms": one.limit / 2}, {"p50_ms": one.limit * 2}
+    assert one.against is not None
+    assert report.row(one, {one.cell: fast, one.against: slow})[-2:] == ("4.0 × better", "yes")
+    assert report.row(one, {one.cell: slow, one.against: fast})[-2:] == ("4.0 × worse", "no")
+
+
+def test_every_line_has_its_peer() -> None:
+    for line in plan.lines("double"):
+        assert line.against is not None
+        assert replace(line.against, **_free(line.cell)) == line.cell
+
+
+def _free(cell: cells.Cell) -> dict[str, object]:
+    names = ("engine", "transactions", "warmup", "durability", "seconds", "orders")
+    return {name: getattr(cell, name) for name in names}
+
+
+def test_the_demo_runs(tmp_path: Path) -> None:
+    printed = io.StringIO()
+    demo.demo(Console(file=printed, width=120), tmp_path, scale=0.001, seconds=1)
+    text = printed.getvalue()
+    assert text.count("verify materialized view") == 16
+    assert "8 views right, before and after a restart" in text
