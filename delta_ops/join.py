@@ -15,7 +15,6 @@ from ivm.delta_ops.arrange import Arrange
 from ivm.delta_ops.operator import Fetch, Operator, Predicate, Strategy
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, Indexes
-from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add, empty
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ivm.delta_ops.operator import Operator, Strategy
-from ivm.storage.run import OrderKey
+from ivm.storage.layout import OrderKey
 from ivm.storage.types import ColumnType, type_of
 
 

@@ -1,0 +1,88 @@
+"""What an aggregate function is called with, and the rows its argument contributes.
+
+Law: an argument's weight is the row's weight where the argument is not NULL and the FILTER holds, else
+0; an aggregate is a function of these weighted values alone. DISTINCT replaces the weights by the
+changes of the set of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ivm.delta_ops.operator import Kernel, Predicate
+from ivm.storage.column import Column, Indexes
+from ivm.storage.types import ColumnType
+from ivm.storage.zset import Weights, ZSet
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate function of a GROUP BY.
+
+    Attributes:
+        function: count_star, count, count_if, sum, avg, var_pop, var_samp, stddev_pop,
+            stddev_samp, bool_and, bool_or, min, max.
+        output: the result's type, as DuckDB describes it.
+        argument: an input position, or a kernel over all input columns; None for count_star.
+        argument_type: its type.
+        filter: the FILTER clause over all input columns.
+        distinct: count, sum, avg (and the rest) of distinct arguments.
+    """
+
+    function: str
+    output: ColumnType
+    argument: int | Kernel | None = None
+    argument_type: ColumnType | None = None
+    filter: Predicate | None = None
+    distinct: bool = False
+
+
+@dataclass
+class ArgumentRows:
+    """The rows an argument contributes to a step.
+
+    Attributes:
+        values: the argument, or None for count(*).
+        weights: int64[n]; 0 where the row does not count.
+        groups: int64[n], the row's group: a position among the touched groups, or a slot.
+    """
+
+    values: Column | None
+    weights: Weights
+    groups: Indexes
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument under a FILTER; calls that agree on it share one."""
+
+    source: int | Kernel | None
+    type: ColumnType | None
+    filter: Predicate | None
+    distinct: bool
+
+    @staticmethod
+    def of(call: AggregateCall) -> Argument:
+        """The argument of a call; DISTINCT means nothing to a maximum or a conjunction."""
+        idle = call.function in ("min", "max", "bool_and", "bool_or", "count_star")
+        distinct = call.distinct and not idle
+        return Argument(call.argument, call.argument_type, call.filter, distinct)
+
+    def rows(self, delta: ZSet, groups: Indexes) -> ArgumentRows:
+        """The delta's rows as this argument weighs them."""
+        columns, weights = delta.columns, delta.weights
+        if self.filter is not None:
+            weights = np.where(self.filter(columns, len(weights)), weights, 0)
+        values = self._evaluate(columns, len(weights))
+        valid = None if values is None else values.valid
+        if valid is not None:
+            weights = np.where(valid, weights, 0)
+        return ArgumentRows(values, weights, groups)
+
+    def _evaluate(self, columns: Sequence[Column], count: int) -> Column | None:
+        if self.source is None:
+            return None
+        return columns[self.source] if isinstance(self.source, int) else self.source(columns, count)

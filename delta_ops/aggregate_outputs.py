@@ -1,0 +1,196 @@
+"""From lanes to results: each linear aggregate's output column, in DuckDB's type and rounding.
+
+Law: a result is a function of the group's lanes alone, so the row a group had can be computed again
+when it is retracted. Sums are rounded once; AVG divides as DuckDB does (the sum as a double by the
+count as a double); variances are exact ratios of integers, rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from ivm.delta_ops import wide
+from ivm.delta_ops.aggregate_call import Argument, AggregateCall
+from ivm.delta_ops.float_sum import Floats, round_ratio
+from ivm.delta_ops.linear_terms import (
+    AddLane,
+    CountTerm,
+    FloatTerm,
+    IntegerTerm,
+    Term,
+    TrueTerm,
+)
+from ivm.storage.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.types import WIDE, ColumnType
+
+Finish: TypeAlias = Callable[[Indexes], Column]
+"""int64[n, lanes] → the output column."""
+
+_VARIANCES = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+
+
+class TermTable:
+    """The terms that a list of calls needs, equal ones once."""
+
+    def __init__(self, add_lane: AddLane) -> None:
+        self._add_lane = add_lane
+        self._counts: dict[Argument, CountTerm] = {}
+        self._trues: dict[Argument, TrueTerm] = {}
+        self._integers: dict[Argument, IntegerTerm] = {}
+        self._floats: dict[Argument, FloatTerm] = {}
+        self._squares: dict[Argument, FloatTerm] = {}
+
+    def items(self) -> list[tuple[Argument, list[Term]]]:
+        """The terms of each argument."""
+        found: dict[Argument, list[Term]] = {}
+        kinds = (self._counts, self._trues, self._integers, self._floats, self._squares)
+        for kind in kinds:
+            for argument, term in kind.items():
+                found.setdefault(argument, []).append(term)
+        return list(found.items())
+
+    def count(self, argument: Argument) -> CountTerm:
+        if argument not in self._counts:
+            self._counts[argument] = CountTerm(self._add_lane)
+        return self._counts[argument]
+
+    def true(self, argument: Argument) -> TrueTerm:
+        if argument not in self._trues:
+            self._trues[argument] = TrueTerm(self._add_lane)
+        return self._trues[argument]
+
+    def integer(self, argument: Argument, type: ColumnType) -> IntegerTerm:
+        if argument not in self._integers:
+            self._integers[argument] = IntegerTerm(type, self._add_lane)
+        return self._integers[argument]
+
+    def float(self, argument: Argument) -> FloatTerm:
+        if argument not in self._floats:
+            self._floats[argument] = FloatTerm(self._add_lane)
+        return self._floats[argument]
+
+    def square(self, argument: Argument) -> FloatTerm:
+        if argument not in self._squares:
+            self._squares[argument] = FloatTerm(self._add_lane, squares=True)
+        return self._squares[argument]
+
+
+def is_linear(call: AggregateCall) -> bool:
+    """Whether the call is a function of lanes that add up over the rows."""
+    function, type = call.function, call.argument_type
+    if function in ("count_star", "count"):
+        return True
+    if type is None or type.dtype is None:
+        return False
+    if function in ("bool_and", "bool_or", "count_if"):
+        return type.sql == "BOOLEAN"
+    if function == "sum":
+        return _summable(type) or type.is_float or type.sql == "BOOLEAN"
+    if function == "avg":
+        return _summable(type) or type.is_float
+    return function in _VARIANCES and (type.is_float or (type.is_integer and type.dtype != WIDE))
+
+
+def _summable(type: ColumnType) -> bool:
+    return type.is_decimal or (type.is_integer and type.sql != "UHUGEINT")
+
+
+def finisher(call: AggregateCall, terms: TermTable) -> Finish:
+    """How to compute a linear call's output; its terms are entered in `terms`."""
+    function, argument = call.function, Argument.of(call)
+    if function in ("count_star", "count"):
+        return _count(call.output, terms.count(argument).lane)
+    assert call.argument_type is not None
+    if function == "count_if":
+        return _count(call.output, terms.true(argument).lane)
+    if function in ("bool_and", "bool_or"):
+        return _boolean(function, terms.count(argument).lane, terms.true(argument).lane)
+    if function in _VARIANCES:
+        return _variance(function, argument, terms)
+    if call.argument_type.is_float:
+        return _float_sum(function, argument, terms)
+    return _integer_sum(function, argument, call.argument_type, terms)
+
+
+def _count(type: ColumnType, lane: int) -> Finish:
+    if type.dtype == WIDE:
+        return lambda lanes: FixedColumn(wide.from_int64(lanes[:, lane]))
+    return lambda lanes: FixedColumn(lanes[:, lane].copy())
+
+
+def _nullable(values: Floats | Indexes | Mask, valid: Mask) -> FixedColumn:
+    if valid.all():
+        return FixedColumn(values)
+    return FixedColumn(np.where(valid, values, np.zeros(1, values.dtype)), valid)
+
+
+def _boolean(function: str, count: int, true: int) -> Finish:
+    def finish(lanes: Indexes) -> Column:
+        counts, trues = lanes[:, count], lanes[:, true]
+        values = trues == counts if function == "bool_and" else trues > 0
+        return _nullable(values, counts > 0)
+
+    return finish
+
+
+def _integer_sum(
+    function: str, argument: Argument, type: ColumnType, terms: TermTable
+) -> Finish:
+    count, places = terms.count(argument).lane, terms.integer(argument, type).lanes
+    span = slice(places[0], places[-1] + 1)
+
+    def finish(lanes: Indexes) -> Column:
+        counts = lanes[:, count]
+        total = wide.from_lanes(lanes[:, span])
+        if type.is_decimal and len(places) == 4:
+            wide.check_decimal(total)
+        if function == "sum":
+            return _nullable(total, counts > 0)
+        doubles = (
+            wide.decimal_to_double(total, type.scale) if type.is_decimal else wide.to_double(total)
+        )
+        return _nullable(doubles / np.maximum(counts, 1), counts > 0)
+
+    return finish
+
+
+def _float_sum(function: str, argument: Argument, terms: TermTable) -> Finish:
+    count, sums = terms.count(argument).lane, terms.float(argument)
+
+    def finish(lanes: Indexes) -> Column:
+        counts, values = lanes[:, count], sums.rounded(lanes)
+        if function == "avg":
+            values = values / np.maximum(counts, 1)
+        return _nullable(values, counts > 0)
+
+    return finish
+
+
+def _variance(function: str, argument: Argument, terms: TermTable) -> Finish:
+    count = terms.count(argument).lane
+    sums, squares = terms.float(argument), terms.square(argument)
+    sample, root = function.endswith("samp"), function.startswith("stddev")
+
+    def finish(lanes: Indexes) -> Column:
+        counts = lanes[:, count]
+        spread = _spread(counts, sums, squares, lanes, sample)
+        special = sums.special(lanes)
+        if special is not None:
+            spread = np.where((special != 0) & (counts > 1), np.nan, spread)
+        return _nullable(np.sqrt(spread) if root else spread, counts > int(sample))
+
+    return finish
+
+
+def _spread(
+    counts: Indexes, sums: FloatTerm, squares: FloatTerm, lanes: Indexes, sample: bool
+) -> Floats:
+    """(n Σx² − (Σx)²) / (n (n − 1)) or / n², one rounding; 0 for a single value."""
+    n = counts.astype(object)
+    numerators = n * squares.exact(lanes) - sums.exact(lanes) ** 2
+    denominators = (n * (n - sample)) << 2148
+    pairs = zip(numerators.tolist(), denominators.tolist(), counts.tolist(), strict=True)
+    return np.array([round_ratio(a, b) if c > 1 else 0.0 for a, b, c in pairs])

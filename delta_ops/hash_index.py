@@ -1,0 +1,112 @@
+"""A hash index from 64-bit key codes to dense slots, in numpy arrays alone.
+
+Law: a slot is found if and only if it was inserted with that code and `same` confirms the key, so
+codes may collide. Linear probing, load ≤ 1/2; an entry costs 8 bytes and 8–16 more for the table.
+All work is done for whole batches, round by round: a round settles every probe that finds its slot
+or an empty place, the rest move one place on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.column import Indexes, Mask
+
+Same: TypeAlias = Callable[[Indexes, Indexes], Mask]
+"""(probe numbers, slots) → whether the probe's key is the slot's key."""
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_BITS = 6
+
+
+class HashIndex:
+    """Codes to slots 0, 1, 2, …; slots are given by the caller."""
+
+    __slots__ = ("_bits", "_codes", "_count", "_mask", "_shift", "_table")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._codes: Indexes = np.zeros(1 << (_FIRST_BITS - 1), np.int64)
+        self._allocate(_FIRST_BITS)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        return self._codes.nbytes + self._table.nbytes
+
+    def _allocate(self, bits: int) -> None:
+        self._bits = bits
+        self._shift = np.uint64(64 - bits)
+        self._mask = (1 << bits) - 1
+        self._table: npt.NDArray[np.int32] = np.full(1 << bits, -1, np.int32)
+
+    def _home(self, codes: Indexes) -> Indexes:
+        return ((codes.view(np.uint64) * _SPREAD) >> self._shift).view(np.int64)
+
+    def find(self, codes: Indexes, same: Same | None) -> Indexes:
+        """The slot of each code, −1 where there is none.
+
+        Args:
+            codes: int64[n], contiguous.
+            same: confirms a match on the real key; None where the code is the key.
+        """
+        place = self._home(codes)
+        slots = self._table[place].astype(np.int64)
+        wrong = self._wrong(codes, slots, None, same)
+        while len(wrong):
+            place[wrong] = (place[wrong] + 1) & self._mask
+            slots[wrong] = self._table[place[wrong]]
+            wrong = self._wrong(codes, slots, wrong, same)
+        return slots
+
+    def _wrong(
+        self, codes: Indexes, slots: Indexes, among: Indexes | None, same: Same | None
+    ) -> Indexes:
+        """Probes (of `among`) that stand at another key's slot."""
+        if among is not None:
+            codes, slots = codes[among], slots[among]
+        bad = (self._codes[slots] != codes) & (slots >= 0)
+        if same is not None:
+            check = np.flatnonzero((slots >= 0) & ~bad)
+            if len(check):
+                bad[check] = ~same(check if among is None else among[check], slots[check])
+        wrong = np.flatnonzero(bad)
+        return wrong if among is None else among[wrong]
+
+    def insert(self, codes: Indexes, slots: Indexes) -> None:
+        """Add entries that `find` did not find, all of distinct keys and slots."""
+        self._reserve(self._count + len(codes), int(slots.max()) + 1)
+        self._codes[slots] = codes
+        self._count += len(codes)
+        self._place(codes, slots)
+
+    def _place(self, codes: Indexes, slots: Indexes) -> None:
+        place, table = self._home(codes), self._table
+        waiting = slots.astype(np.int32)
+        while len(waiting):
+            free = np.flatnonzero(table[place] < 0)
+            table[place[free]] = waiting[free]  # of several for one place the last stays
+            lost = np.flatnonzero(table[place] != waiting)
+            waiting, place = waiting[lost], (place[lost] + 1) & self._mask
+
+    def _reserve(self, count: int, slots: int) -> None:
+        if slots > len(self._codes):
+            grown = np.zeros(max(slots, 2 * len(self._codes)), np.int64)
+            grown[: len(self._codes)] = self._codes
+            self._codes = grown
+        if 2 * count > self._mask + 1:
+            live = self._table[self._table >= 0].astype(np.int64)
+            self._allocate(max(count.bit_length() + 1, _FIRST_BITS))
+            self._place(self._codes[live], live)
+
+    def keep(self, slots: Indexes) -> None:
+        """Drop every entry but those of the given slots."""
+        self._count = len(slots)
+        self._allocate(max((2 * self._count).bit_length(), _FIRST_BITS))
+        self._place(self._codes[slots], slots)
