@@ -1,19 +1,32 @@
-"""Net changes into DuckDB's tables: deletions by key or of exactly n of m identical rows, inserts.
+"""Net changes into DuckDB's tables: deletions, then updates in place, then insertions.
 
-Law: after `apply_change` the table holds its former rows less the deleted, plus the inserted ones,
-as a multiset of exact representations; it never holds a key twice in between.
+Law: afterwards the table holds its former rows less the deleted, plus the inserted ones, as a
+multiset of exact representations; in between it never holds a key twice. Rows that only get other
+values under the same key may be updated in place: without the index work of a deletion and an
+insertion that is faster for a few rows and for very many, and the only way where foreign keys
+point at the row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+import duckdb
 import numpy as np
 
 from ivm.storage.column import FixedColumn
 from ivm.storage.duck import Cursor, lent, quote, run
+from ivm.storage.small_flush import SMALL, python_rows
 from ivm.storage.types import ColumnType, Schema, type_of
 from ivm.storage.zset import ZSet
+
+_DELTA = "_ivm_delta"
+_COUNT = "_ivm_count"
+_COUNT_TYPE = type_of("BIGINT")
+_UPDATE_FROM = 50_000
+"""Rows from which updating in place beats deletion and insertion in a table with a key
+(measured on 10⁷ rows: at 10⁴ 90 against 75 ms, at 10⁵ alike, at 10⁶ 1.0 against 1.75 s)."""
 
 
 @dataclass(frozen=True)
@@ -27,64 +40,174 @@ class NetChange:
         delete_columns: positions in the relation's schema (all of them unless `by_key`).
         by_key: the deleted columns are a key of the relation.
         insert: full rows; weights are positive counts.
+        replaced: the first so many rows of `insert` have the keys of the first so many rows of
+            `delete`, in the same order and representation; weights are 1.
     """
 
     delete: ZSet
     delete_columns: tuple[int, ...]
     by_key: bool
     insert: ZSet
+    replaced: int = 0
 
     def __len__(self) -> int:
         return len(self.delete) + len(self.insert)
 
 
-_DELTA = "_ivm_delta"
-_COUNT = "_ivm_count"
-_COUNT_TYPE = type_of("BIGINT")
+@dataclass(frozen=True)
+class Target:
+    """A table that is written to.
+
+    Attributes:
+        table: quoted, qualified name.
+        schema: all its columns.
+        generated: positions of columns that DuckDB computes.
+        unique_beside_key: it has constraints or indexes beside its primary key, which an update
+            in place could trip over on the way.
+        parents: canonical names of tables its foreign keys point at.
+        referenced: foreign keys point at it.
+    """
+
+    table: str
+    schema: Schema
+    generated: frozenset[int] = frozenset()
+    unique_beside_key: bool = False
+    parents: tuple[str, ...] = ()
+    referenced: bool = False
 
 
 def apply_change(cursor: Cursor, table: str, schema: Schema, change: NetChange) -> None:
-    """Apply a net change inside the cursor's transaction.
+    """Apply one relation's net change inside the cursor's transaction.
 
     Args:
         cursor: with a write transaction.
-        table: quoted, qualified name.
+        table: quoted, qualified name of a table without generated columns.
         schema: of the table.
         change: rows of that schema.
 
     Raises:
         duckdb.Error: a constraint the caller should have enforced, or the disk.
     """
-    if len(change.delete):
-        columns = tuple([schema[i] for i in change.delete_columns])
-        if change.by_key:
-            _delete_keys(cursor, table, columns, change.delete)
-        else:
-            _delete_rows(cursor, table, columns, change.delete)
-    if len(change.insert):
-        insert_rows(cursor, table, schema, change.insert)
+    target = Target(table, schema, unique_beside_key=True)
+    apply_changes(cursor, [("", target, change)])
 
 
-def insert_rows(cursor: Cursor, table: str, schema: Schema, rows: ZSet) -> None:
-    """Insert each row as often as its (positive) weight says."""
-    if not bool((rows.weights == 1).all()):
-        rows = rows.take(np.repeat(np.arange(len(rows)), rows.weights))
-    cursor.register(_DELTA, rows.to_arrow(schema))
-    try:
-        run(cursor, f"INSERT INTO {table} FROM {_DELTA}")
-    finally:
-        cursor.unregister(_DELTA)
+def apply_changes(cursor: Cursor, changes: Iterable[tuple[str, Target, NetChange]]) -> None:
+    """Apply net changes of several relations inside the cursor's transaction.
+
+    Args:
+        cursor: with a write transaction.
+        changes: canonical name, table and change. Referenced tables lose rows after, and gain
+            rows before those that reference them.
+
+    Raises:
+        duckdb.Error: a constraint the caller should have enforced, or the disk.
+    """
+    parts = {name: (target, *_split(target, change)) for name, target, change in changes}
+    order = _parents_first({name: part[0] for name, part in parts.items()})
+    for target, delete, _, _ in [parts[name] for name in reversed(order)]:
+        if len(delete.delete):
+            _delete(cursor, target, delete)
+    for target, _, update, _ in [parts[name] for name in order]:
+        if len(update.insert):
+            _update(cursor, target, update)
+    for target, _, _, insert in [parts[name] for name in order]:
+        if len(insert):
+            _insert(cursor, target, insert)
 
 
-def _delete_keys(cursor: Cursor, table: str, columns: Schema, keys: ZSet) -> None:
-    same = " AND ".join(
-        [f"t.{quote(name)} IS NOT DISTINCT FROM d.{quote(name)}" for name, _ in columns]
+def _split(target: Target, change: NetChange) -> tuple[NetChange, NetChange, ZSet]:
+    """Deletions, updates in place, insertions."""
+    count = change.replaced
+    in_place = target.referenced or count <= SMALL or count >= _UPDATE_FROM
+    if not in_place or target.unique_beside_key:
+        count = 0
+    delete, insert = change.delete, change.insert
+    key = (change.delete_columns, change.by_key)
+    return (
+        NetChange(delete.slice(count, len(delete)), *key, insert.slice(0, 0)),
+        NetChange(delete.slice(0, count), *key, insert.slice(0, count), count),
+        insert.slice(count, len(insert)),
     )
-    with lent(cursor, {_DELTA: (keys, columns)}):
-        run(cursor, f"DELETE FROM {table} AS t USING {_DELTA} AS d WHERE {same}")
 
 
-def _delete_rows(cursor: Cursor, table: str, columns: Schema, batch: ZSet) -> None:
+def _parents_first(targets: Mapping[str, Target]) -> list[str]:
+    ordered: dict[str, None] = {}
+
+    def visit(name: str, above: Collection[str]) -> None:
+        for parent in targets[name].parents:
+            if parent in targets and parent not in above and parent not in ordered:
+                visit(parent, {*above, parent})
+        ordered[name] = None
+
+    for name in targets:
+        if name not in ordered:
+            visit(name, {name})
+    return list(ordered)
+
+
+def _insert(cursor: Cursor, target: Target, batch: ZSet) -> None:
+    """Insert each row as often as its weight says."""
+    written = [i for i in range(len(target.schema)) if i not in target.generated]
+    if not bool((batch.weights == 1).all()):
+        batch = batch.take(np.repeat(np.arange(len(batch)), batch.weights))
+    schema = tuple([target.schema[i] for i in written])
+    batch = batch.project(written)
+    rows = python_rows(batch, schema)
+    if rows is not None and not target.generated:
+        _append(cursor.appender(target.table), rows)
+        return
+    names = ", ".join([quote(name) for name, _ in schema])
+    with lent(cursor, {_DELTA: (batch, schema)}):
+        run(cursor, f"INSERT INTO {target.table} ({names}) SELECT {names} FROM {_DELTA}")
+
+
+def _update(cursor: Cursor, target: Target, change: NetChange) -> None:
+    """Give the rows with the deleted keys the inserted values."""
+    key = [target.schema[i][0] for i in change.delete_columns]
+    unwritten = {*change.delete_columns, *target.generated}
+    written = [i for i in range(len(target.schema)) if i not in unwritten]
+    if not written:
+        return
+    rows = python_rows(change.insert, target.schema)
+    if rows is not None and not target.generated and _no_nulls(change.delete):
+        _append(cursor.appender(target.table, action="update", key=key), rows)
+        return
+    names = [quote(target.schema[i][0]) for i in written]
+    settings = ", ".join([f"{name} = d.{name}" for name in names])
+    with lent(cursor, {_DELTA: (change.insert, target.schema)}):
+        sql = f"UPDATE {target.table} AS t SET {settings} FROM {_DELTA} AS d WHERE {_same(key)}"
+        run(cursor, sql)
+
+
+def _delete(cursor: Cursor, target: Target, change: NetChange) -> None:
+    columns = tuple([target.schema[i] for i in change.delete_columns])
+    if not change.by_key:
+        _delete_identical(cursor, target.table, columns, change.delete)
+        return
+    key = [name for name, _ in columns]
+    rows = python_rows(change.delete, columns)
+    if rows is not None and _no_nulls(change.delete):
+        _append(cursor.appender(target.table, action="delete", key=key), rows)
+        return
+    with lent(cursor, {_DELTA: (change.delete, columns)}):
+        run(cursor, f"DELETE FROM {target.table} AS t USING {_DELTA} AS d WHERE {_same(key)}")
+
+
+def _append(appender: duckdb.Appender, rows: list[tuple[object, ...]]) -> None:
+    appender.append_rows(rows)
+    appender.flush()
+
+
+def _no_nulls(batch: ZSet) -> bool:
+    return all(column.valid is None for column in batch.columns)
+
+
+def _same(key: Iterable[str]) -> str:
+    return " AND ".join([f"t.{quote(name)} IS NOT DISTINCT FROM d.{quote(name)}" for name in key])
+
+
+def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) -> None:
     """Delete exactly `weight` of the rows identical to each one of the batch."""
     counted = ZSet((*batch.columns, FixedColumn(batch.weights)), batch.weights)
     schema = (*columns, (_COUNT, _COUNT_TYPE))
@@ -101,13 +224,18 @@ def _delete_rows(cursor: Cursor, table: str, columns: Schema, batch: ZSet) -> No
         )
 
 
+def is_exact(type: ColumnType) -> bool:
+    """Whether SQL's equality of this type's values is equality of their representation."""
+    if type.is_float or type.is_interval or type.sql == "TIME WITH TIME ZONE":
+        return False
+    return type.dtype is not None or type.is_bytes or type.sql == "BIT"
+
+
 def _identical(column: str, type: ColumnType) -> str:
     """SQL that tells whether a table's and a delta's value have one exact representation."""
     same = f"t.{column} IS NOT DISTINCT FROM d.{column}"
     if type.is_float:
         return f"{same} AND signbit(t.{column}) IS NOT DISTINCT FROM signbit(d.{column})"
-    if type.dtype is not None and type.sql != "INTERVAL":
-        return same
-    if type.sql in ("VARCHAR", "JSON", "BLOB", "BIT") or type.base == "ENUM":
+    if is_exact(type):
         return same
     return f"{same} AND t.{column}::VARCHAR IS NOT DISTINCT FROM d.{column}::VARCHAR"

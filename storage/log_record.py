@@ -30,7 +30,6 @@ _CHANGE = struct.Struct("<IHQQ")  # table, removed columns, removed rows, added 
 _SIZE = struct.Struct("<Q")
 
 _PLAIN, _WITH_NULLS = b"\0", b"\1"
-_FRAMED = (pa.large_string(), pa.large_binary())
 _ONES = np.ones(256, np.int64).tobytes()
 
 
@@ -84,7 +83,7 @@ def _put_batch(parts: Parts, batch: ZSet, types: Sequence[ColumnType]) -> None:
     for column, type in zip(batch.columns, types, strict=True):
         if isinstance(column, FixedColumn):
             _put_fixed(parts, column)
-        elif column.array.type in _FRAMED:
+        elif type.is_bytes:
             _put_strings(parts, column.array)
         else:
             _put_nested(parts, column.array, type)
@@ -127,7 +126,7 @@ def _put_nested(parts: Parts, array: pa.Array, type: ColumnType) -> None:
 
 
 def _wrapper(type: ColumnType) -> pa.Schema:
-    return pa.schema([("c", type.arrow)])
+    return pa.schema([("c", type.memory)])
 
 
 def decode(payload: memoryview, tables: TableCodes) -> Record:
@@ -188,7 +187,7 @@ def _get_batch(reader: _Reader, count: int, types: Sequence[ColumnType]) -> ZSet
 
 
 def _get_column(reader: _Reader, count: int, type: ColumnType) -> Column:
-    if type.dtype is None and type.arrow not in _FRAMED:
+    if type.dtype is None and not type.is_bytes:
         return _get_nested(reader, type)
     bits = reader.take((count + 7) // 8) if reader.flag() else None
     if type.dtype is None:
@@ -205,7 +204,7 @@ def _get_strings(reader: _Reader, count: int, type: ColumnType, bits: bytes | No
     offsets = pa.py_buffer(reader.take(8 * (count + 1)))
     validity = None if bits is None else pa.py_buffer(bits)
     buffers = [validity, offsets, pa.py_buffer(reader.take(size))]
-    return ArrowColumn(pa.Array.from_buffers(type.arrow, count, buffers))
+    return ArrowColumn(pa.Array.from_buffers(type.memory, count, buffers))
 
 
 def _get_nested(reader: _Reader, type: ColumnType) -> ArrowColumn:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.storage import zset
-from ivm.storage.flush import NetChange
+from ivm.storage.column import Indexes, Mask
+from ivm.storage.flush import NetChange, is_exact
 from ivm.storage.keys import consolidate, group
 from ivm.storage.types import ColumnType, Schema
 from ivm.storage.zset import ZSet
@@ -31,6 +32,7 @@ class PendingTable:
         self.types = tuple([t for _, t in schema])
         self.key = key
         self.rows = 0
+        self._exact = all(is_exact(self.types[i]) for i in key)
         self._events: list[tuple[ZSet, bool]] = []  # in order; True for additions
 
     def add(self, removed: ZSet, removed_columns: Sequence[int], added: ZSet) -> None:
@@ -41,6 +43,11 @@ class PendingTable:
         if len(added):
             self._events.append((added, True))
         self.rows += len(removed) + len(added)
+
+    def extend(self, later: PendingTable) -> None:
+        """Collect what another one has collected after this one."""
+        self._events += later._events
+        self.rows += later.rows
 
     def net(self) -> NetChange:
         """The net effect of everything collected so far."""
@@ -58,18 +65,25 @@ class PendingTable:
     def _net_of_both(self, added: ZSet) -> NetChange:
         keys = zset.add([b.project(self.key) if plus else b for b, plus in self._events])
         plus = np.concatenate([np.full(len(b), plus) for b, plus in self._events])
-        groups = group(keys.columns, [self.types[i] for i in self.key])
+        groups = group(keys.columns, self._key_types)
         last = np.zeros(len(groups.first), np.int64)
         last[groups.inverse] = np.arange(len(plus))  # the last of repeated indexes stays
         position = np.cumsum(plus) - 1  # of an addition among the additions
-        inserted = added.take(position[last[plus[last]]])
-        return self._keyed(keys.take(groups.first[~plus[groups.first]]), inserted)
+        stood, stays = ~plus[groups.first], plus[last]
+        delete = keys.take(groups.first[_leading(stood & stays, stood)])
+        insert = added.take(position[last[_leading(stood & stays, stays)]])
+        replaced = int(np.count_nonzero(stood & stays)) if self._exact else 0
+        return NetChange(delete, self.key, True, insert, replaced)
+
+    @property
+    def _key_types(self) -> list[ColumnType]:
+        return [self.types[i] for i in self.key]
 
     def _keyed(self, delete: ZSet, insert: ZSet) -> NetChange:
         return NetChange(delete, self.key, True, insert)
 
     def _none(self) -> ZSet:
-        return zset.empty([self.types[i] for i in self.key])
+        return zset.empty(self._key_types)
 
     def _sum(self, batches: Sequence[ZSet]) -> ZSet:
         return zset.add(batches) if batches else zset.empty(self.types)
@@ -95,12 +109,42 @@ class PendingView:
             self._deltas.append(delta)
             self.rows += len(delta)
 
+    def extend(self, later: PendingView) -> None:
+        """Collect what another one has collected after this one."""
+        self._deltas += later._deltas
+        self.rows += later.rows
+
     def net(self) -> NetChange:
         """The net effect of everything collected so far."""
         change = multiset_change(self._deltas, self.types)
-        if not self.key:
-            return change
-        return NetChange(change.delete.project(self.key), self.key, True, change.insert)
+        return _by_key(change, self.key, self.types) if self.key else change
+
+
+def _leading(first: Mask, all_of: Mask) -> Indexes:
+    """Indexes of `all_of`, those of `first` (a part of it) before the others."""
+    return np.concatenate([np.flatnonzero(first), np.flatnonzero(all_of & ~first)])
+
+
+def _by_key(change: NetChange, key: tuple[int, ...], types: Sequence[ColumnType]) -> NetChange:
+    """The same change, deleting by a key; rows that only change their values come first."""
+    delete, insert = change.delete.project(key), change.insert
+    if not len(delete) or not len(insert) or not all(is_exact(types[i]) for i in key):
+        return NetChange(delete, key, True, insert)
+    both = zset.add([delete, insert.project(key)])
+    groups = group(both.columns, [types[i] for i in key])
+    old = np.full(len(groups.first), -1, np.int64)
+    old[groups.inverse[: len(delete)]] = np.arange(len(delete))
+    partner = old[groups.inverse[len(delete) :]]  # the deleted row of each inserted one, or -1
+    gone = np.ones(len(delete), np.bool_)
+    gone[partner[partner >= 0]] = False
+    pairs = np.flatnonzero(partner >= 0)
+    return NetChange(
+        delete.take(np.concatenate([partner[pairs], np.flatnonzero(gone)])),
+        key,
+        True,
+        insert.take(np.concatenate([pairs, np.flatnonzero(partner < 0)])),
+        len(pairs),
+    )
 
 
 def multiset_change(deltas: Sequence[ZSet], types: Sequence[ColumnType]) -> NetChange:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ivm.storage.duck import Cursor, quote, rows
+from ivm.storage.flush import Target
 from ivm.storage.types import Schema, type_of
 
 OWN_SCHEMA = "_ivm"
@@ -85,6 +86,17 @@ class TableInfo:
         if self.collated:
             return "it has columns with a collation"
         return None
+
+    def target(self) -> Target:
+        """What a flush needs to know of the table."""
+        return Target(
+            self.qualified,
+            self.schema,
+            generated=frozenset(self.generated),
+            unique_beside_key=bool(self.uniques or self.indexes),
+            parents=tuple([key.table for key in self.foreign_keys]),
+            referenced=bool(self.referenced_by),
+        )
 
     def position(self, column: str) -> int | None:
         """A column's position by its name (case does not matter), or None."""

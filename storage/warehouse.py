@@ -20,10 +20,9 @@ from ivm.storage.checkpointer import Checkpointer
 from ivm.storage.database_file import DatabaseFile
 from ivm.storage.duck import Cursor, rows, run
 from ivm.storage.errors import UnavailableError
-from ivm.storage.flush import NetChange, apply_change
+from ivm.storage.flush import NetChange, Target, apply_changes
 from ivm.storage.log import ChangeLog
 from ivm.storage.table_info import TableInfo, read_tables
-from ivm.storage.types import Schema
 from ivm.storage.warehouse_opening import Opening, open_log
 
 
@@ -31,6 +30,7 @@ class Warehouse:
     """An open database: DuckDB's instance, its change log, and the epochs in the file.
 
     Attributes:
+        database: DuckDB's name of the attached file.
         log: the change log; None for a database in memory.
         foreign_write: another program wrote to the file since we closed it; views must be
             refreshed.
@@ -39,14 +39,14 @@ class Warehouse:
 
     def __init__(self, file: DatabaseFile, opening: Opening) -> None:
         self.file = file
-        self.catalog = file.catalog
+        self.database = file.catalog
         self.database_id = opening.database_id
         self.log: ChangeLog | None = opening.log
         self.foreign_write = opening.foreign_write
         self.write_lock = threading.RLock()
         self._flusher = file.connection.cursor()
         self._epochs = catalog_store.load_epochs(self._flusher)
-        self._relations: dict[str, tuple[str, Schema]] = {}
+        self._targets: dict[str, Target] = {}
         self._checkpointer = Checkpointer(file, self.database_id, self.write_lock)
         self._closed = False
 
@@ -90,8 +90,8 @@ class Warehouse:
             cursor: whose transaction's view of the catalog is meant; default a fresh one. The
                 answer is also what `flush` goes by from now on.
         """
-        found = read_tables(cursor or self.cursor(), self.catalog)
-        self._relations = {n: (info.qualified, info.schema) for n, info in found.items()}
+        found = read_tables(cursor or self.cursor(), self.database)
+        self._targets = {name: info.target() for name, info in found.items()}
         return found
 
     # -- epochs ----------------------------------------------------------------------------
@@ -162,9 +162,8 @@ class Warehouse:
         cursor = self._flusher
         run(cursor, "BEGIN")
         try:
-            for name, change in changes.items():
-                table, schema = self._relations[name]
-                apply_change(cursor, table, schema, change)
+            targets = self._targets
+            apply_changes(cursor, [(n, targets[n], change) for n, change in changes.items()])
             self.record(cursor, epochs, offsets)
             run(cursor, "COMMIT")
         except BaseException as error:
