@@ -6,6 +6,7 @@ its output; "…" in it stands for anything. Rows are shown as `a | b`, an error
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
 import io
@@ -229,3 +230,30 @@ def test_numbers_of_the_readme_come_from_the_kept_run() -> None:
     rows = [line for line in numbers.split("\n## ")[0].splitlines() if line.startswith("|")]
     kept = text_of("benchmarks/results/table.md")
     assert [row for row in rows if row not in kept] == []
+
+
+NAMED = re.compile(r"\[`([\w.]+)`\]\(([\w/]+\.py)\)")
+LINKED = re.compile(r"\]\(([\w/]+\.py)\)")
+
+
+def source_of(path: str) -> Path:
+    """A repository path such as `sql/bind.py` in the package that is imported."""
+    if path.startswith("tests/"):
+        return ROOT / path
+    return Path(ivm.__file__).parent / path.removeprefix("ivm/")
+
+
+def defined_in(tree: ast.AST, prefix: str = "") -> Iterator[str]:
+    """Dotted names of the classes, functions and methods of a module."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield prefix + node.name
+            yield from defined_in(node, f"{prefix}{node.name}.")
+
+
+def test_the_architecture_names_what_exists() -> None:
+    page = text_of("ARCHITECTURE.md")
+    assert [path for path in LINKED.findall(page) if not source_of(path).exists()] == []
+    for name, path in NAMED.findall(page):
+        tree = ast.parse(source_of(path).read_text(encoding="utf-8"))
+        assert name in set(defined_in(tree)), f"{name} is not in {path}"
