@@ -18,7 +18,11 @@ from ivm.sql import (
     scalar_cast,
     scalar_comparison,
     scalar_conditional,
+    scalar_like,
     scalar_logic,
+    scalar_rounding,
+    scalar_string,
+    scalar_temporal,
 )
 from ivm.sql.scalar_binder import Fallback
 from ivm.sql.scalar_compiler import Compiler
@@ -33,8 +37,13 @@ _RULES = {
     **scalar_cast.RULES,
     **scalar_comparison.RULES,
     **scalar_conditional.RULES,
+    **scalar_like.RULES,
     **scalar_logic.RULES,
+    **scalar_rounding.RULES,
+    **scalar_string.RULES,
+    **scalar_temporal.RULES,
 }
+_FUNCTIONS = {**scalar_string.FUNCTIONS, **scalar_temporal.FUNCTIONS}
 
 
 def compile_scalar(
@@ -84,7 +93,7 @@ def explain_missing(expr: exp.Expression, types: Sequence[ColumnType]) -> str | 
 
 
 def _compile(expr: exp.Expression, types: Sequence[ColumnType]) -> tuple[Compiler, Term]:
-    compiler = Compiler(types, _RULES, {}, scalar_cast.cast)
+    compiler = Compiler(types, _RULES, _FUNCTIONS, scalar_cast.cast)
     compiler.binder.learn(expr)
     return compiler, compiler.term(expr)
 

@@ -25,6 +25,7 @@ from ivm.sql.scalar_kernel import (
     refuse_if,
     unary,
 )
+from ivm.sql.scalar_temporal import is_shift, shift
 from ivm.storage.column import Mask
 from ivm.storage.types import ColumnType
 
@@ -141,21 +142,18 @@ def _integer(operation: str, type: ColumnType) -> Compute:
 def _operation(sign: str) -> Callable[[Compiler, exp.Expression], Term]:
     def compile(compiler: Compiler, node: exp.Expression) -> Term:
         type = compiler.type(node)
+        if is_shift(compiler.type(node.this), compiler.type(node.expression)):
+            left, right = compiler.term(node.this), compiler.term(node.expression)
+            return shift(compiler, left, right, sign, type)
         if type.is_decimal:
             return _decimal(compiler, node, sign, type)
         if not (type.is_integer or type.is_float):
             raise NotListedError(f"{type} {sign}")
-        if not all(_is_number(compiler.type(side)) for side in (node.this, node.expression)):
-            raise NotListedError(f"{sign} of dates or times")
         sides = [compiler.cast_to(side, type) for side in (node.this, node.expression)]
         compute = _FLOAT[sign] if type.is_float else _integer(sign, type)
         return binary(sides[0], sides[1], type, compute)
 
     return compile
-
-
-def _is_number(type: ColumnType) -> bool:
-    return type.is_integer or type.is_float or type.is_decimal
 
 
 def _decimal(compiler: Compiler, node: exp.Expression, sign: str, type: ColumnType) -> Term:

@@ -108,7 +108,7 @@ def compare(sign: str, left: Term, right: Term) -> Term:
     """The comparison of two terms of one type."""
     if left.is_null or right.is_null:
         return null_term(BOOLEAN)
-    if left.type.sql == "VARCHAR":
+    if left.type.sql in ("VARCHAR", "BLOB") or (left.type.base == "ENUM" and sign in ("=", "<>")):
         return _compare_text(sign, left, right)
     if left.type.is_float and _is_number(right):
         return binary(left, right, BOOLEAN, _FLOAT_TO_NUMBER[sign])

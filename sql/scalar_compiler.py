@@ -49,7 +49,7 @@ def rule(
 
 
 Rules = Mapping[type[exp.Expression], Rule]
-Functions = Mapping[str, Callable[["Compiler", Sequence[exp.Expression]], Term]]
+Functions = Mapping[str, Callable[["Compiler", exp.Expression], Term]]
 
 
 class Compiler:
@@ -113,7 +113,7 @@ class Compiler:
             function = self._functions.get(expr.name.lower())
             if function is None:
                 raise NotListedError(f"{expr.name.lower()}()")
-            return function(self, expr.expressions)
+            return function(self, expr)
         rule = self._rules.get(type(expr))
         if rule is None or not rule.understands(expr):
             raise NotListedError(f"{type(expr).__name__}: {sql_of(expr)}")

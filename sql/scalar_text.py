@@ -18,6 +18,7 @@ from ivm.sql.scalar_kernel import (
     NotListedError,
     Term,
     UndecidedError,
+    Values,
     fixed,
     is_wide,
     null_term,
@@ -66,20 +67,23 @@ def _text(column: FixedColumn, type: ColumnType) -> pa.Array:
     if narrow is None:
         raise UndecidedError
     if type.scale == 0:
-        return _integers(FixedColumn(narrow, column.valid), narrow.dtype)
-    return _decimals(narrow, column, type.scale)
+        return _integers(FixedColumn(narrow, column.valid))
+    return _decimals(narrow, column, type)
 
 
-def _integers(column: FixedColumn, dtype: np.dtype) -> pa.Array:  # type: ignore[type-arg]
+def _integers(column: FixedColumn) -> pa.Array:
     return pa.array(column.values, mask=None if column.valid is None else ~column.valid).cast(
         _STRING
     )
 
 
-def _decimals(values: np.ndarray, column: FixedColumn, scale: int) -> pa.Array:  # type: ignore[type-arg]
+def _decimals(values: Values, column: FixedColumn, type: ColumnType) -> pa.Array:
+    scale = type.scale
     size = np.abs(values)
     mask = None if column.valid is None else ~column.valid
     whole = pa.array(size // 10**scale, mask=mask).cast(_STRING)
+    if type.precision == scale:  # DuckDB prints no zero before the point then
+        whole = pa.array([""] * len(size), _STRING)
     rest = pa.array(size % 10**scale, mask=mask).cast(_STRING)
     digits = pc.utf8_lpad(rest, width=scale, padding="0")
     sign = pc.if_else(pa.array(values < 0), pa.scalar("-", _STRING), pa.scalar("", _STRING))

@@ -1,8 +1,8 @@
 """128-bit integers as two numpy arrays: addition, product, division by small numbers, order.
 
 Law: functions named `wrap_*` compute modulo 2^128; the others raise `UndecidedError` unless they
-can show that the exact result fits. Bounds are shown with doubles and a margin, so a result close to
-the edge may be given to DuckDB although it fits: that costs time, never a bit.
+can show that the exact result fits. Bounds are shown with doubles and a margin, so a result
+close to the edge may go to DuckDB although it fits: that costs time, never a bit.
 """
 
 from __future__ import annotations

@@ -22,10 +22,8 @@ def test_operator_on_one_type(type: str, sign: str) -> None:
     check_pairs(f"c0 {sign} c1", [type, type])
 
 
-MIXED = [
-    pair
-    for pair in itertools.combinations(["SMALLINT", "BIGINT", "UBIGINT", "UINTEGER", "HUGEINT"], 2)
-]
+WHOLE = ["SMALLINT", "BIGINT", "UBIGINT", "UINTEGER", "HUGEINT"]
+MIXED = list(itertools.combinations(WHOLE, 2))
 MIXED += [("BIGINT", "DECIMAL(15,2)"), ("DECIMAL(4,1)", "DECIMAL(15,2)"), ("HUGEINT", "DOUBLE")]
 MIXED += [("DECIMAL(38,4)", "DECIMAL(4,1)"), ("DOUBLE", "DECIMAL(38,4)"), ("FLOAT", "BIGINT")]
 

@@ -102,6 +102,14 @@ def test_predicate_skips_a_failing_side() -> None:
     check_predicate("c0 <> 0 AND 10 // c0 > 1", ["INTEGER"], [0, 1, 5, 100, None])
 
 
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_random_predicates(data: st.DataObject) -> None:
+    columns = data.draw(st.composite(column_lists)(["INTEGER", "VARCHAR"]))
+    text = "(c0 > 5 OR c1 IN ('a', 'A')) AND NOT (c0 BETWEEN 8 AND 10 AND c1 < 'b')"
+    check_predicate(text, ["INTEGER", "VARCHAR"], *columns)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_random_comparisons(data: st.DataObject) -> None:

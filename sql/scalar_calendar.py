@@ -1,0 +1,129 @@
+"""Days to calendar parts, by table for the years 1900 to 2099 and by numpy's calendar elsewhere.
+
+Law: DuckDB and numpy both use the proleptic Gregorian calendar with a year 0. ±infinity has no
+calendar day: a batch that holds one is undecided.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.sql.scalar_kernel import Values, refuse_if
+
+Days = npt.NDArray[np.int64]
+DayFunction = Callable[[Days], Days]
+
+MICROS_PER_DAY = 86_400_000_000
+_FIRST = -25567  # 1900-01-01
+_LAST = 47482  # 2100-01-01
+FAR = 100_000_000  # days; the last timestamps are a little further away
+
+
+def month_index(days: Days) -> Days:
+    """Months since January 1970."""
+    return days.view("M8[D]").astype("M8[M]").view(np.int64)
+
+
+def first_day(months: Days) -> Days:
+    """The first day of months counted from January 1970."""
+    return months.view("M8[M]").astype("M8[D]").view(np.int64)
+
+
+def year(days: Days) -> Days:
+    return month_index(days) // 12 + 1970
+
+
+def month(days: Days) -> Days:
+    return month_index(days) % 12 + 1
+
+
+def day(days: Days) -> Days:
+    return days - first_day(month_index(days)) + 1
+
+
+def quarter(days: Days) -> Days:
+    return month_index(days) % 12 // 3 + 1
+
+
+def day_of_week(days: Days) -> Days:
+    """Sunday is 0."""
+    return (days + 4) % 7
+
+
+def iso_day_of_week(days: Days) -> Days:
+    """Monday is 1."""
+    return (days + 3) % 7 + 1
+
+
+def day_of_year(days: Days) -> Days:
+    return days - start_of_year(days) + 1
+
+
+def start_of_week(days: Days) -> Days:
+    """The Monday on or before."""
+    return days - (days + 3) % 7
+
+
+def start_of_month(days: Days) -> Days:
+    return first_day(month_index(days))
+
+
+def start_of_quarter(days: Days) -> Days:
+    return first_day(month_index(days) // 3 * 3)
+
+
+def start_of_year(days: Days) -> Days:
+    return first_day(month_index(days) // 12 * 12)
+
+
+def last_day_of_month(days: Days) -> Days:
+    return first_day(month_index(days) + 1) - 1
+
+
+def iso_year(days: Days) -> Days:
+    """The year of the week's Thursday."""
+    return year(start_of_week(days) + 3)
+
+
+def iso_week(days: Days) -> Days:
+    thursday = start_of_week(days) + 3
+    return (thursday - start_of_year(thursday)) // 7 + 1
+
+
+@functools.cache
+def _table(function: DayFunction) -> Days:
+    return function(np.arange(_FIRST, _LAST, dtype=np.int64))
+
+
+def not_far(days: Values) -> Days:
+    """The days as int64; a batch with ±infinity or a day near the ends is undecided."""
+    long: Days = days.astype(np.int64)
+    refuse_if(np.abs(long) > FAR)
+    return long
+
+
+def by_day(function: DayFunction) -> Callable[[Values], Days]:
+    """`function` over any finite days, through a table where they are near."""
+    table = _table(function)
+
+    def look_up(days: Values) -> Days:
+        near = (days >= _FIRST) & (days < _LAST)
+        if near.all():
+            found: Days = table[days - _FIRST]
+            return found
+        return function(not_far(days))
+
+    return look_up
+
+
+def add_months(days: Values, months: Values) -> Days:
+    """The same day of the month `months` later, or that month's last day."""
+    start = by_day(month_index)(days) + months
+    first = first_day(start)
+    length = first_day(start + 1) - first
+    moved: Days = first + np.minimum(by_day(day)(days), length) - 1
+    return moved

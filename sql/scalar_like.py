@@ -1,0 +1,113 @@
+"""LIKE, NOT LIKE and ILIKE with a constant pattern.
+
+Law: `%` is any text, `_` one code point (also a newline); there is no escape character unless
+ESCAPE names one. ILIKE compares lower-case forms, computed here for ASCII text alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from ivm.sql.scalar_compiler import Compiler, Rules, rule
+from ivm.sql.scalar_kernel import BOOLEAN, NotListedError, Term, UndecidedError
+from ivm.sql.scalar_logic import negation
+from ivm.sql.scalar_string import constant_text, highest_byte, text_of, text_to_fixed
+
+Match = Callable[[pa.Array], pa.Array]
+# A pattern is a list of literal texts and the wildcards ANY (%) and ONE (_).
+_ANY, _ONE = object(), object()
+
+
+def _tokens(pattern: str, escape: str) -> list[object]:
+    tokens: list[object] = []
+    letters = iter(pattern)
+    for letter in letters:
+        if letter == escape:
+            literal = next(letters, None)
+            if literal is None:
+                raise NotListedError("LIKE pattern that ends in its escape character")
+            _append(tokens, literal)
+        elif letter in "%_":
+            tokens.append(_ANY if letter == "%" else _ONE)
+        else:
+            _append(tokens, letter)
+    return [t for i, t in enumerate(tokens) if not (t is _ANY and i and tokens[i - 1] is _ANY)]
+
+
+def _append(tokens: list[object], letter: str) -> None:
+    if tokens and isinstance(tokens[-1], str):
+        tokens[-1] += letter
+    else:
+        tokens.append(letter)
+
+
+def _matcher(tokens: list[object]) -> Match:
+    """The cheapest Arrow function that decides the pattern."""
+    texts = [t for t in tokens if isinstance(t, str)]
+    shape = ["text" if isinstance(t, str) else "%" if t is _ANY else "_" for t in tokens]
+    if shape == ["text"]:
+        text = pa.scalar(texts[0], pa.large_string())
+        return lambda array: pc.equal(array, text)
+    if shape == ["text", "%"]:
+        return lambda array: pc.starts_with(array, pattern=texts[0])
+    if shape == ["%", "text"]:
+        return lambda array: pc.ends_with(array, pattern=texts[0])
+    if shape == ["%", "text", "%"]:
+        return lambda array: pc.match_substring(array, pattern=texts[0])
+    regex = _regex(tokens)
+    return lambda array: pc.match_substring_regex(array, pattern=regex)
+
+
+def _regex(tokens: list[object]) -> str:
+    parts = [_quoted(t) if isinstance(t, str) else ".*" if t is _ANY else "." for t in tokens]
+    return rf"(?s)\A{''.join(parts)}\z"
+
+
+def _quoted(text: str) -> str:
+    if "\0" in text:
+        raise NotListedError("LIKE pattern with a zero byte")
+    return re.sub(r"[^A-Za-z0-9_\x80-\U0010ffff]", lambda m: "\\" + m.group(), text)
+
+
+def _like(compiler: Compiler, node: exp.Expression) -> Term:
+    return _match(compiler, node, "")
+
+
+def _escape(compiler: Compiler, node: exp.Expression) -> Term:
+    escape = constant_text(compiler, node.expression)
+    if not isinstance(node.this, exp.Like) or len(escape) != 1:
+        raise NotListedError("ESCAPE")
+    return _match(compiler, node.this, escape)
+
+
+def _match(compiler: Compiler, node: exp.Expression, escape: str) -> Term:
+    pattern = constant_text(compiler, node.expression)
+    found = text_to_fixed(text_of(compiler, node.this), BOOLEAN, _matcher(_tokens(pattern, escape)))
+    return negation(found) if node.args.get("negate") else found
+
+
+def _ilike(compiler: Compiler, node: exp.Expression) -> Term:
+    pattern = constant_text(compiler, node.expression)
+    if not pattern.isascii():
+        raise NotListedError("ILIKE with a pattern beyond ASCII")
+    match = _matcher(_tokens(pattern.lower(), ""))
+
+    def compute(array: pa.Array) -> pa.Array:
+        if highest_byte(array) > 127:
+            raise UndecidedError
+        return match(pc.ascii_lower(array))
+
+    found = text_to_fixed(text_of(compiler, node.this), BOOLEAN, compute)
+    return negation(found) if node.args.get("negate") else found
+
+
+RULES: Rules = {
+    exp.Like: rule(_like, "this", "expression", "negate"),
+    exp.ILike: rule(_ilike, "this", "expression", "negate"),
+    exp.Escape: rule(_escape, "this", "expression"),
+}
