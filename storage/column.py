@@ -133,13 +133,9 @@ def column_from_arrow(array: pa.Array | pa.ChunkedArray, type: ColumnType) -> Co
         A `FixedColumn` or `ArrowColumn` by `type.dtype`.
     """
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # zero chunks, or an extension type that kept them
-            array = (
-                pa.concat_arrays(array.chunks)
-                if array.num_chunks
-                else array.type.wrap_array(pa.nulls(0))
-            )
+        if array.num_chunks == 0:
+            return empty_column(type)
+        array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
     if type.dtype is None:
         return ArrowColumn(_var_from_arrow(array, type))
     return _fixed_from_arrow(array, type)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -41,11 +42,28 @@ _FIXED: dict[str, str] = {
     "TIMESTAMPTZ_NS": "i8",
     "TIME WITH TIME ZONE": "u8",
 }
-# Byte strings that DuckDB exports under an extension type; in memory they are large binaries.
-_BYTES = {"BLOB", "BIT", "BIGNUM"}
+# Byte strings, which DuckDB exports under names of their own; in memory they are large binaries.
+_BYTES = {"BLOB", "BIT", "BIGNUM", "GEOMETRY"}
 _WIDE = {"HUGEINT", "UHUGEINT", "UUID", "INTERVAL"}
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 INTEGER_NAMES = frozenset(_INTEGERS) | frozenset("U" + name for name in _INTEGERS)
+
+
+def _without_dictionaries(type: pa.DataType) -> pa.DataType:
+    """`type` with ENUMs inside it as strings: DuckDB cannot read a list of none of them."""
+    if pa.types.is_dictionary(type):
+        return type.value_type
+    if pa.types.is_map(type):
+        return pa.map_(_without_dictionaries(type.key_type), _without_dictionaries(type.item_type))
+    if pa.types.is_struct(type):
+        return pa.struct([f.with_type(_without_dictionaries(f.type)) for f in type])
+    if pa.types.is_fixed_size_list(type):
+        element = type.value_field
+        return pa.list_(element.with_type(_without_dictionaries(element.type)), type.list_size)
+    if pa.types.is_list(type):
+        element = type.value_field
+        return pa.list_(element.with_type(_without_dictionaries(element.type)))
+    return type
 
 
 @dataclass(frozen=True)
@@ -56,6 +74,8 @@ class ColumnType:
         sql: DuckDB's name as DESCRIBE prints it, e.g. ``DECIMAL(18,2)``; types are equal by it.
         arrow: the Arrow type DuckDB exports with ``arrow_lossless_conversion``.
         dtype: numpy dtype of a `FixedColumn`, or None for an `ArrowColumn`.
+        metadata: what an Arrow field must carry for DuckDB to know the type (VARIANT, GEOMETRY).
+        memory: the Arrow type of an `ArrowColumn`'s array: 64-bit offsets, ENUMs as labels.
         is_bytes: an `ArrowColumn` of strings or binaries, 64-bit offsets.
         is_word: a `FixedColumn` of at most 64 bits.
         is_interval: INTERVAL.
@@ -63,21 +83,20 @@ class ColumnType:
 
     sql: str
     arrow: pa.DataType = field(compare=False)
-    dtype: np.dtype | None = field(compare=False)  # type: ignore[type-arg]  # plain or structured
+    dtype: np.dtype[Any] | None = field(compare=False)
+    metadata: dict[bytes, bytes] | None = field(default=None, compare=False)
+    memory: pa.DataType = field(init=False, compare=False)
     is_bytes: bool = field(init=False, compare=False)
     is_word: bool = field(init=False, compare=False)
     is_interval: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        large = pa.types.is_large_string(self.memory) or pa.types.is_large_binary(self.memory)
+        memory = pa.large_binary() if self.sql in _BYTES else _without_dictionaries(self.arrow)
+        large = pa.types.is_large_string(memory) or pa.types.is_large_binary(memory)
+        object.__setattr__(self, "memory", memory)
         object.__setattr__(self, "is_bytes", large)
         object.__setattr__(self, "is_word", self.dtype is not None and self.dtype.itemsize <= 8)
         object.__setattr__(self, "is_interval", self.sql == "INTERVAL")
-
-    @property
-    def memory(self) -> pa.DataType:
-        """The Arrow type of an `ArrowColumn`'s array."""
-        return pa.large_binary() if self.sql in _BYTES else self.arrow
 
     @property
     def base(self) -> str:
@@ -146,7 +165,8 @@ def type_of(sql: str) -> ColumnType:
     if sql in ('"NULL"', "NULL"):
         sql = "INTEGER"
     with _lock:
-        arrow = _probe().sql(f"SELECT NULL::{sql} AS v").to_arrow_table().schema.field(0).type
+        exported = _probe().sql(f"SELECT NULL::{sql} AS v").to_arrow_table().schema.field(0)
+    arrow = exported.type
     if sql in _FIXED:
         return ColumnType(sql, arrow, np.dtype(_FIXED[sql]))
     if sql in _WIDE:
@@ -157,4 +177,4 @@ def type_of(sql: str) -> ColumnType:
         return ColumnType(sql, pa.large_string(), None)
     if sql == "BLOB":
         return ColumnType(sql, pa.large_binary(), None)
-    return ColumnType(sql, arrow, None)
+    return ColumnType(sql, arrow, None, exported.metadata)

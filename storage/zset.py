@@ -53,7 +53,11 @@ class ZSet:
     def to_arrow(self, schema: Schema) -> pa.Table:
         """The columns (without weights) as an Arrow table that DuckDB reads losslessly."""
         arrays = [c.to_arrow(t) for c, (_, t) in zip(self.columns, schema, strict=True)]
-        return pa.Table.from_arrays(arrays, names=[name for name, _ in schema])
+        if not any(t.metadata for _, t in schema):
+            return pa.Table.from_arrays(arrays, names=[name for name, _ in schema])
+        named = zip(arrays, schema, strict=True)
+        fields = [pa.field(name, a.type, metadata=t.metadata) for a, (name, t) in named]
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 
     @property
     def nbytes(self) -> int:
