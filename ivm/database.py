@@ -107,6 +107,16 @@ class Database:
         """
         return self._session().execute(sql, params)
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether this thread has a transaction open."""
+        transaction = self._session().transaction
+        return transaction is not None and transaction.over is None
+
+    def interrupt(self) -> None:
+        """Make DuckDB end what this thread's session runs, with an error (for signal handlers)."""
+        self._session().cursor.interrupt()
+
     # -- rows without SQL -----------------------------------------------------------------------
 
     def insert(self, table: str, rows: Rows) -> int:

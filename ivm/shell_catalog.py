@@ -1,0 +1,111 @@
+"""What the open database holds, as the shell lists and completes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ivm.database import Database
+from ivm.shell_completion import Column
+from ivm.storage.duck import literal, quote
+from ivm.storage.errors import InputError
+
+_COLUMNS = """
+SELECT schema_name, table_name, column_name, data_type
+FROM duckdb_columns()
+WHERE NOT internal AND schema_name <> '_ivm' AND database_name = current_database()
+ORDER BY schema_name <> 'main', schema_name, table_name, column_index
+"""
+_TEXTS = """
+SELECT schema_name, table_name, sql FROM duckdb_tables()
+WHERE NOT internal AND schema_name <> '_ivm' AND database_name = current_database()
+UNION ALL
+SELECT schema_name, view_name, sql FROM duckdb_views()
+WHERE NOT internal AND schema_name <> '_ivm' AND database_name = current_database()
+"""
+_PLAIN_VIEWS = """
+SELECT schema_name, view_name FROM duckdb_views()
+WHERE NOT internal AND database_name = current_database()
+"""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table or view.
+
+    Attributes:
+        name: `name`, or `schema.name` outside the schema main.
+        parts: schema and name.
+        kind: "table", "view" or "materialized view".
+        columns: in their order.
+    """
+
+    name: str
+    parts: tuple[str, str]
+    kind: str
+    columns: tuple[Column, ...]
+
+
+def relations(database: Database) -> list[Relation]:
+    """Everything that can be read by its name, the user's own schema first."""
+    materialized = {view.name.lower() for view in database.views()}
+    plain = {tuple(row) for row in database.execute(_PLAIN_VIEWS)}
+    found: dict[tuple[str, str], list[Column]] = {}
+    for schema, name, column, data_type in database.execute(_COLUMNS):
+        found.setdefault((schema, name), []).append(Column(column, data_type))
+    return [
+        Relation(canonical(parts), parts, _kind(parts, materialized, plain), tuple(columns))
+        for parts, columns in found.items()
+    ]
+
+
+def _kind(parts: tuple[str, str], materialized: set[str], plain: set[tuple[str, ...]]) -> str:
+    if canonical(parts).lower() in materialized:
+        return "materialized view"
+    return "view" if parts in plain else "table"
+
+
+def canonical(parts: tuple[str, str]) -> str:
+    """`name` in the schema main, else `schema.name`."""
+    schema, name = parts
+    return name if schema == "main" else f"{schema}.{name}"
+
+
+def tables_query(found: list[Relation]) -> str | None:
+    """A query that lists relations, if any, with their rows counted (those of plain views not)."""
+    return " UNION ALL ".join(_table_row(relation) for relation in found) or None
+
+
+def _table_row(relation: Relation) -> str:
+    quoted = ".".join(map(quote, relation.parts))
+    rows = "NULL" if relation.kind == "view" else f"(SELECT count(*) FROM {quoted})"
+    columns = ", ".join(column.name for column in relation.columns)
+    return (
+        f"SELECT {literal(relation.name)} AS name, {literal(relation.kind)} AS kind, "
+        f"{rows} AS rows, {literal(columns)} AS columns"
+    )
+
+
+def statements(database: Database, name: str = "") -> Iterator[str]:
+    """The CREATE statements of all relations, or of one.
+
+    Raises:
+        InputError: there is no relation of that name.
+    """
+    queries = {view.name.lower(): view for view in database.views()}
+    wanted = name.lower().removeprefix("main.").replace('"', "")
+    rows = list(database.execute(_TEXTS))
+    if wanted and wanted not in {canonical(row[:2]).lower() for row in rows}:
+        known = ", ".join(canonical(row[:2]) for row in rows) or "none yet"
+        raise InputError(f"there is no table or view {name!r}; there are: {known}")
+    for *parts, text in rows:
+        relation = canonical((parts[0], parts[1]))
+        view = queries.get(relation.lower())
+        if wanted in ("", relation.lower()):
+            made = f"CREATE MATERIALIZED VIEW {relation} AS\n{view.sql}" if view else text
+            yield made.rstrip().rstrip(";")
+
+
+def named(text: str) -> str:
+    """A name as the user typed it, fit for a statement: `my view` is quoted, `"x".y` is not."""
+    return text if '"' in text or text.replace(".", "").replace("_", "").isalnum() else quote(text)

@@ -1,0 +1,274 @@
+"""Runs scripts of SQL and dot commands against a database and writes what they give.
+
+Law: statements run one by one in their order and the first error ends the script; Ctrl-C ends the
+statement that runs, never the process. Everything the interactive shell does goes through here too.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import duckdb
+import pyarrow as pa
+
+from ivm.database import Database
+from ivm.result import Result
+from ivm.shell_cells import csv_lines, json_lines
+from ivm.shell_errors import report
+from ivm.shell_output import Output
+from ivm.shell_render import SHOWN_ROWS, box, line_by_line, markdown, shown_part
+from ivm.shell_script import Part, parts
+from ivm.storage.errors import InputError, IvmError
+
+MODES = {
+    "table": "a table with borders, cut to the terminal",
+    "line": "a line per value, for rows too wide for a table",
+    "csv": "comma-separated values with a header",
+    "json": "a JSON array of objects",
+    "markdown": "a Markdown table",
+}
+_DEEPEST_READ = 16
+
+
+@dataclass
+class Settings:
+    """What `.mode` and `.timer` change, and who is listening.
+
+    Attributes:
+        mode: one of MODES.
+        timer: show how long each statement took.
+        talkative: a person types: say what a statement did even if it has no rows.
+    """
+
+    mode: str = "table"
+    timer: bool = False
+    talkative: bool = False
+
+
+class Console:
+    """A database, where its answers go, and how they look.
+
+    Args:
+        database: open; `.open` puts another in its place.
+        path: what it was opened as.
+        output: for results.
+        errors: for errors and notes.
+        settings: how results look.
+        run_command: runs a line that begins with a dot.
+
+    Attributes:
+        ended: `.quit` was run.
+        interrupted: the last script ended by Ctrl-C.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        path: str,
+        output: Output,
+        errors: Output,
+        settings: Settings,
+        run_command: Callable[[Console, str], bool],
+    ) -> None:
+        self.database = database
+        self.path = path
+        self.output = output
+        self.errors = errors
+        self.settings = settings
+        self.ended = False
+        self.interrupted = False
+        self._run_command = run_command
+        self._depth = 0
+
+    def run(self, script: str, source: str = "", lines_before: int = 0) -> bool:
+        """Run a script up to its end, its first error, or `.quit`.
+
+        Args:
+            script: SQL statements and dot commands; the last may lack its semicolon.
+            source: name of the file it comes from, shown in errors; empty for typed text.
+            lines_before: lines of the source that come before the script.
+
+        Returns:
+            Whether all of it went well.
+        """
+        for part in parts(script):
+            line = lines_before + script.count("\n", 0, part.offset) + 1
+            if not self._run_part(part, f"{source}:{line}" if source else ""):
+                return False
+            if self.ended:
+                break
+        return True
+
+    def read(self, path: Path) -> bool:
+        """Run a script file.
+
+        Raises:
+            InputError: it cannot be read, is not text, or scripts read each other without end.
+        """
+        if self._depth >= _DEEPEST_READ:
+            raise InputError(f"{path} is read by itself over and over: take out a .read")
+        script = script_text(path)
+        self._depth += 1
+        try:
+            return self.run(script, str(path))
+        finally:
+            self._depth -= 1
+
+    def query(self, text: str) -> None:
+        """Run a query and write its rows."""
+        with self.interruptible():
+            result = self.database.execute(text)
+            table = result.arrow()
+        self.show(result, table, text)
+
+    def replace(self, database: Database, path: str) -> None:
+        """Put another open database in the place of this one, which is closed."""
+        self.close()
+        self.database, self.path = database, path
+
+    def close(self) -> bool:
+        """Roll back an open transaction, saying so, and close the database."""
+        if self.database.in_transaction:
+            self.database.execute("ROLLBACK")
+            self.errors.line("The open transaction was rolled back; COMMIT keeps its changes.")
+        self.database.close()
+        return True
+
+    def _run_part(self, part: Part, where: str) -> bool:
+        def work() -> bool:
+            if part.is_command:
+                return self._run_command(self, part.text)
+            return self._statement(part.text)
+
+        return self.guarded(work, part.text, where)
+
+    def guarded(self, work: Callable[[], bool], text: str = "", where: str = "") -> bool:
+        """Do work; an error or Ctrl-C in it is written and makes the answer False.
+
+        Args:
+            work: says whether it went well.
+            text: the statement that errors' positions count in.
+            where: file and line of it.
+        """
+        try:
+            return work()
+        except (IvmError, duckdb.Error) as error:
+            if not self.interrupted:
+                self.errors.lines(report(error, text, self.errors.paint, where))
+                return False
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self.errors.line(self.errors.paint("error", "Cancelled."))
+        return False
+
+    def _statement(self, text: str) -> bool:
+        start = time.perf_counter()
+        with self.interruptible():
+            result = self.database.execute(text)
+            table = result.arrow() if result.kind == "rows" else None
+        seconds = time.perf_counter() - start
+        if table is not None:
+            self.show(result, table, text)
+        if self.settings.talkative or self.settings.timer:
+            notes = self.output if self.settings.talkative else self.errors
+            notes.line(notes.paint("dim", self._summary(result, table, seconds)))
+        return True
+
+    def show(self, result: Result, table: pa.Table, text: str = "") -> None:
+        """Write rows in the mode that is set."""
+        if _is_plan(result, text):
+            cells = table.column(table.num_columns - 1).to_pylist()
+            self.output.lines(line for cell in cells for line in str(cell).rstrip().split("\n"))
+        else:
+            self.output.lines(self._drawn(result, table))
+
+    def _drawn(self, result: Result, table: pa.Table) -> Iterator[str]:
+        mode, paint = self.settings.mode, self.output.paint
+        zone = self._zone(result)
+        if mode == "csv":
+            return csv_lines(result.columns, table, zone)
+        if mode == "json":
+            return json_lines(result.columns, table, zone)
+        limit = SHOWN_ROWS if self.output.is_terminal and mode != "markdown" else None
+        shown = shown_part(result.columns, result.types, table, limit, zone)
+        if mode == "markdown":
+            return markdown(shown)
+        if mode == "line":
+            return line_by_line(shown, paint)
+        return box(shown, self.output.width, paint)
+
+    def _zone(self, result: Result) -> str | None:
+        """The session's time zone, if a column needs it."""
+        if not any("WITH TIME ZONE" in name for name in result.types):
+            return None
+        row = self.database.execute("SELECT current_setting('TimeZone')").fetchone()
+        return None if row is None else str(row[0])
+
+    def _summary(self, result: Result, table: pa.Table | None, seconds: float) -> str:
+        """`120 rows (40 shown) · 1.2 ms`."""
+        if table is not None:
+            text = _count(table.num_rows, "row")
+            limited = self.output.is_terminal and self.settings.mode in ("table", "line")
+            if limited and table.num_rows > SHOWN_ROWS:
+                text += f" ({SHOWN_ROWS} shown)"
+        elif result.kind == "count" and result.rowcount >= 0:
+            text = f"{_count(result.rowcount, 'row')} changed"
+        else:
+            text = "done"
+        return f"{text} · {duration(seconds)}" if self.settings.timer else text
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """While this lasts Ctrl-C makes the database end its statement with an error."""
+        self.interrupted = False
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+        self.database.interrupt()
+
+
+def script_text(path: Path) -> str:
+    """The text of a script file.
+
+    Raises:
+        InputError: it cannot be read or is not UTF-8 text.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"cannot read {path}: byte {error.start} is not UTF-8 text; is it a script?"
+        ) from error
+
+
+def duration(seconds: float) -> str:
+    """`0.42 ms`, `3.1 s`."""
+    if seconds < 0.01:
+        return f"{seconds * 1e3:.2f} ms"
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _is_plan(result: Result, text: str) -> bool:
+    """A plan is text with line breaks that mean something."""
+    return text[:8].upper().startswith("EXPLAIN") and result.types[-1:] == ["VARCHAR"]

@@ -1,0 +1,54 @@
+"""Colours SQL by DuckDB's own tokenizer, and dot commands, for the prompt and for printed SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import duckdb
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text.utils import split_lines
+from prompt_toolkit.lexers import Lexer
+
+from ivm.shell_output import Paint
+from ivm.shell_words import OWN_KEYWORDS
+
+_STYLES = {
+    duckdb.token_type.keyword: "keyword",
+    duckdb.token_type.string_const: "string",
+    duckdb.token_type.numeric_const: "number",
+    duckdb.token_type.comment: "comment",
+}
+
+
+def pieces(text: str) -> list[tuple[str, str]]:
+    """The text as (style, piece) pairs; style is "" or one of `Paint`'s styles."""
+    if text.lstrip().startswith("."):
+        line, newline, rest = text.partition("\n")
+        return [("command", line + newline), *(pieces(rest) if rest else [])]
+    data = text.encode()
+    marks = duckdb.tokenize(text)
+    ends = [start for start, _ in marks[1:]] + [len(data)]
+    head = data[: marks[0][0]] if marks else data
+    found = [("", head.decode())] if head else []
+    for (start, kind), end in zip(marks, ends, strict=True):
+        piece = data[start:end].decode()
+        own = piece.strip().upper() in OWN_KEYWORDS
+        found.append(("keyword" if own else _STYLES.get(kind, ""), piece))
+    return found
+
+
+def painted(sql: str, paint: Paint) -> str:
+    """SQL with its colours, for printing."""
+    return "".join(paint(style, piece) if style else piece for style, piece in pieces(sql))
+
+
+class SqlLexer(Lexer):
+    """prompt_toolkit's view of `pieces`."""
+
+    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
+        fragments: StyleAndTextTuples = [
+            (f"class:{style}" if style else "", piece) for style, piece in pieces(document.text)
+        ]
+        lines = list(split_lines(fragments))
+        return lambda number: lines[number] if number < len(lines) else []

@@ -1,0 +1,102 @@
+"""Where the shell writes: a text stream, with or without colours, of a known or endless width.
+
+Law: without a terminal, with NO_COLOR set or with TERM=dumb not one escape sequence is written; a
+reader that goes away (`ivm … | head`) ends the output, never the work.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+_CODES = {
+    "dim": "2",
+    "bold": "1",
+    "error": "1;31",
+    "added": "32",
+    "removed": "31",
+    "keyword": "1;34",
+    "string": "32",
+    "number": "36",
+    "comment": "2",
+    "command": "35",
+}
+
+
+class Paint:
+    """Colours text, or leaves it alone when `on` is false."""
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+
+    def __call__(self, style: str, text: str) -> str:
+        """`text` in one of the styles above."""
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.on and text else text
+
+
+class Output:
+    """A stream for results.
+
+    Attributes:
+        paint: colours, off where they do not belong.
+        is_terminal: a person reads it: tables are cut to `width` and to some rows.
+    """
+
+    def __init__(self, stream: TextIO, is_terminal: bool | None = None) -> None:
+        self._stream = stream
+        self.is_terminal = stream.isatty() if is_terminal is None else is_terminal
+        self.paint = Paint(self.is_terminal and colours_wanted())
+        self.broken = False
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal; None: endless."""
+        return shutil.get_terminal_size().columns if self.is_terminal else None
+
+    def line(self, text: str = "") -> None:
+        """Write one line."""
+        self.lines((text,))
+
+    def lines(self, texts: Iterable[str]) -> None:
+        """Write lines until they end or nobody reads them."""
+        if self.broken:
+            return
+        try:
+            for text in texts:
+                self._stream.write(text + "\n")
+            self._stream.flush()
+        except BrokenPipeError:
+            self.broken = True
+            _silence(self._stream)
+
+
+def colours_wanted() -> bool:
+    """Whether the environment lets a terminal have colours."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def standard_output() -> Output:
+    """This process's standard output; characters it cannot encode are written as escapes."""
+    return _standard(sys.stdout)
+
+
+def standard_error() -> Output:
+    """This process's standard error."""
+    return _standard(sys.stderr)
+
+
+def _standard(stream: TextIO) -> Output:
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    return Output(stream)
+
+
+def _silence(stream: TextIO) -> None:
+    """Send what is still buffered nowhere, so that the interpreter's own flush does not fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -1,0 +1,125 @@
+"""Cuts a script into SQL statements and dot commands, and says whether one is still open.
+
+Law: a semicolon ends a statement unless it stands in a string, a quoted name, a dollar-quoted text
+or a comment (comments nest), as in DuckDB; a line that begins with a dot where a statement could
+begin is a command. Regular expressions do the walking, so megabytes are cut in a moment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_OPENING = re.compile(r"--|/\*|(?<!\w)[eE]'|['\";]|(?<![\w$])\$(?:[^\W\d]\w*)?\$")
+_CLOSING = {
+    "--": re.compile(r"\n"),
+    "'": re.compile(r"'"),
+    '"': re.compile(r'"'),
+    "e'": re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL),
+}
+_COMMENT_SIGN = re.compile(r"/\*|\*/")
+_BLANK = re.compile(r"\s*")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One statement or command of a script.
+
+    Attributes:
+        text: as written, without the semicolon and the blanks and comments around it.
+        offset: characters before it in the script.
+        closed: its semicolon was seen (a command is always closed).
+    """
+
+    text: str
+    offset: int
+    closed: bool
+
+    @property
+    def is_command(self) -> bool:
+        return self.text.startswith(".")
+
+
+def parts(script: str) -> Iterator[Part]:
+    """The statements and commands of a script, in order; empty statements are dropped."""
+    place = 0
+    while (start := _skip_blanks(script, place)) < len(script):
+        cut = _command if _is_command(script, start) else _statement
+        part, place = cut(script, start)
+        if part.text:
+            yield part
+
+
+def complete(text: str) -> bool:
+    """Whether all of `text` can be run: no statement waits for its semicolon."""
+    return all(part.closed for part in parts(text)) and open_sign(text) in (None, "--")
+
+
+def open_sign(text: str) -> str | None:
+    """The sign of the comment, string or name that `text` ends in ("--", "/*", "'", …), or None."""
+    place = 0
+    while opening := _OPENING.search(text, place):
+        end = _end(text, opening)
+        if end is None:
+            return opening.group().lower()
+        place = end
+    return None
+
+
+def _end(text: str, opening: re.Match[str]) -> int | None:
+    """Where that which opens ends; None if it does not."""
+    sign = opening.group().lower()
+    if sign == ";":
+        return opening.end()
+    if sign == "/*":
+        return _end_of_comment(text, opening.end())
+    pattern = _CLOSING.get(sign) or re.compile(re.escape(opening.group()))
+    closing = pattern.search(text, opening.end())
+    return None if closing is None else closing.end()
+
+
+def _end_of_comment(text: str, place: int) -> int | None:
+    depth = 1
+    while sign := _COMMENT_SIGN.search(text, place):
+        depth += 1 if sign.group() == "/*" else -1
+        place = sign.end()
+        if depth == 0:
+            return place
+    return None
+
+
+def _skip_blanks(script: str, place: int) -> int:
+    while True:
+        blank = _BLANK.match(script, place)
+        assert blank is not None
+        opening = _OPENING.match(script, blank.end())
+        if opening is None or opening.group() not in ("--", "/*"):
+            return blank.end()
+        end = _end(script, opening)
+        if end is None:
+            return len(script)
+        place = end
+
+
+def _is_command(script: str, start: int) -> bool:
+    line = script.rfind("\n", 0, start) + 1
+    return script[start] == "." and not script[line:start].strip()
+
+
+def _command(script: str, start: int) -> tuple[Part, int]:
+    end = script.find("\n", start)
+    end = len(script) if end < 0 else end
+    return Part(script[start:end].rstrip(), start, True), end
+
+
+def _statement(script: str, start: int) -> tuple[Part, int]:
+    place = start
+    while opening := _OPENING.search(script, place):
+        if opening.group() == ";":
+            return Part(script[start : opening.start()].rstrip(), start, True), opening.end()
+        end = _end(script, opening)
+        if end is None:
+            break
+        place = end
+    return Part(script[start:].rstrip(), start, False), len(script)
