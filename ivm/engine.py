@@ -197,6 +197,11 @@ class Engine:
             self._fault = str(error)
             raise
 
+    def start_segment(self) -> None:
+        """The catalog has changed, and DuckDB has it: records from here on are of new tables."""
+        if self.warehouse.log is not None:
+            self.warehouse.log.rotate(self.catalog.tables_by_schema, self.epoch)
+
     def _sync_now(self, epoch: int) -> None:
         if self.warehouse.log is not None:
             self.warehouse.log.sync(epoch)

@@ -18,8 +18,6 @@ from ivm.translate import translated
 if TYPE_CHECKING:
     from ivm.session import Params, Session
 
-_PIN = "SELECT 1 FROM _ivm.meta LIMIT 1"
-
 
 def query(session: Session, statement: st.Query, params: Params) -> Result:
     """Run a statement that only reads."""
@@ -41,18 +39,13 @@ def _alone(session: Session, statement: st.Query, params: Params) -> Result:
         engine.flush(relations)
         cursor.execute(statement.text, params)
         return session.stream(lambda: None)
-    engine.pinned(relations, lambda: _pin(session))
+    engine.pin(relations, cursor)
     try:
         cursor.execute(statement.text, params)
     except BaseException:
         cursor.execute("ROLLBACK")
         raise
     return session.stream(lambda: run(cursor, "COMMIT"))
-
-
-def _pin(session: Session) -> None:
-    run(session.cursor, "BEGIN TRANSACTION")
-    session.cursor.execute(_PIN).fetchall()
 
 
 def _inside(session: Session, statement: st.Query, params: Params) -> Result:

@@ -182,6 +182,8 @@ class Transaction:
             raise
         for action in self._after:
             action()
+        if self._after:
+            engine.start_segment()
         engine.refresh_watched()
         self._end("the transaction is already committed")
         engine.sync(epoch)
