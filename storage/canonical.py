@@ -17,7 +17,6 @@ from ivm.storage.types import WIDE, ColumnType
 
 _NANOS_PER_DAY = 86_400_000_000_000
 _DAYS_PER_MONTH = 30
-_DAY_SHIFT = 48  # |nanoseconds of a day| < 2⁴⁷
 
 
 def canonical_values(values: npt.NDArray[Any], type: ColumnType) -> npt.NDArray[Any]:
@@ -39,20 +38,17 @@ def canonical_floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def canonical_intervals(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Intervals (Arrow's month, day, nanosecond) carried as DuckDB carries them.
+    """Intervals (Arrow's month, day, nanosecond) as the length DuckDB compares them by.
 
     Returns:
-        WIDE[n]: hi = months, lo = days·2⁴⁸ + nanoseconds + 2⁶³, which sorts as DuckDB sorts.
+        WIDE[n]: hi = days, a month being 30 of them, lo = nanoseconds of the last day, 0 … 1 day;
+        hi, then lo sorts as DuckDB sorts.
     """
     months, days, nanos = interval_parts(values)
-    carry = _quotient(nanos, _NANOS_PER_DAY)
-    nanos = nanos - carry * _NANOS_PER_DAY
-    days = days + carry
-    carry = _quotient(days, _DAYS_PER_MONTH)
-    days = days - carry * _DAYS_PER_MONTH
+    carry = nanos // _NANOS_PER_DAY
     result = np.empty(len(values), WIDE)
-    result["hi"] = months + carry
-    result["lo"] = ((days << _DAY_SHIFT) + nanos).view(np.uint64) ^ np.uint64(1 << 63)
+    result["hi"] = months * _DAYS_PER_MONTH + days + carry
+    result["lo"] = nanos - carry * _NANOS_PER_DAY
     return result
 
 
@@ -60,10 +56,3 @@ def interval_parts(values: npt.NDArray[Any]) -> tuple[Any, Any, Any]:
     """Months, days and nanoseconds (int64[n] each) of WIDE intervals."""
     low = values["lo"].view(np.int64)
     return (low << 32) >> 32, low >> 32, values["hi"]
-
-
-def _quotient(values: npt.NDArray[np.int64], divisor: int) -> npt.NDArray[np.int64]:
-    """Division that truncates toward zero, as C's does."""
-    quotient = values // divisor
-    quotient += (values < 0) & (quotient * divisor != values)
-    return quotient

@@ -38,6 +38,11 @@ class KeyCodes(NamedTuple):
     null: Mask | None
 
 
+def groupable(type: ColumnType) -> bool:
+    """Whether grouping equality of the type is known here; DuckDB alone knows that of VARIANT."""
+    return "VARIANT" not in type.sql
+
+
 def is_exact(types: Sequence[ColumnType]) -> bool:
     """Whether keys of these types have exact codes: one fixed column of at most 64 bits."""
     return len(types) == 1 and types[0].is_word

@@ -6,7 +6,7 @@ Z-set rows (`same_row`, `row_codes`, `consolidate`); the order (`order_codes`) i
 
 from __future__ import annotations
 
-from ivm.storage.codes import KeyCodes, key_codes, row_codes, same_key, same_row
+from ivm.storage.codes import KeyCodes, groupable, key_codes, row_codes, same_key, same_row
 from ivm.storage.consolidate import Groups, consolidate, group
 from ivm.storage.ordering import order_codes, orderable
 
@@ -15,6 +15,7 @@ __all__ = [
     "KeyCodes",
     "consolidate",
     "group",
+    "groupable",
     "key_codes",
     "order_codes",
     "orderable",
