@@ -5,7 +5,7 @@ Law: no function here changes a tree that was given to it; plans share their tre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from sqlglot import exp
 
@@ -89,3 +89,23 @@ def conjunction(terms: Iterable[exp.Expression]) -> exp.Expression | None:
         part = exp.Paren(this=term.copy()) if isinstance(term, exp.Or) else term.copy()
         whole = part if whole is None else exp.And(this=whole, expression=part)
     return whole
+
+
+def structure(node: object) -> Hashable:
+    """A key equal for trees that differ at most in parentheses."""
+    if isinstance(node, exp.Paren):
+        return structure(node.this)
+    if isinstance(node, exp.Expression):
+        parts = [(k, structure(v)) for k, v in sorted(node.args.items()) if v or v == 0]
+        return (type(node).__name__, *parts)
+    if isinstance(node, list):
+        return tuple(structure(part) for part in node)
+    return str(node)
+
+
+def ancestors(node: exp.Expression) -> Iterator[exp.Expression]:
+    """The nodes above, innermost first."""
+    above = node.parent
+    while above is not None:
+        yield above
+        above = above.parent

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, Schema
 
 Expr: TypeAlias = exp.Expression
@@ -28,15 +29,6 @@ class NotIncremental(Exception):  # noqa: N818  # a verdict the caller acts on, 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-@dataclass(frozen=True)
-class OrderKey:
-    """One column to order by."""
-
-    column: int
-    descending: bool = False
-    nulls_first: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,6 @@ from ivm.sql.plan import (
     Filter,
     GroupRecompute,
     Join,
-    OrderKey,
     Plan,
     Project,
     Scan,
@@ -32,6 +31,7 @@ from ivm.sql.plan import (
     width,
 )
 from ivm.storage.duck import quote
+from ivm.storage.ordering import OrderKey
 
 _JOINS = {
     "inner": "JOIN",
@@ -79,6 +79,28 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return f" {word} ".join(_select(width(plan), s) for s in sources)
         case TopK():
             return _top_k(plan, sources[0])
+
+
+def summary(plan: Plan) -> str:
+    """The node itself, without its inputs, for people."""
+    match plan:
+        case Scan():
+            return f"Scan {plan.relation} ({', '.join(name for name, _ in plan.schema)})"
+        case Filter():
+            return f"Filter {text(plan.predicate)}"
+        case Project():
+            return f"Project {', '.join(text(e) for e in plan.exprs)}"
+        case Join():
+            return f"Join {plan.kind} {_condition(plan)}"
+        case Aggregate():
+            calls = ", ".join(call_text(call) for call in plan.aggregates)
+            return f"Aggregate {calls} by ({', '.join(f'c{i}' for i in plan.groups)})"
+        case GroupRecompute():
+            return f"GroupRecompute {', '.join(text(e) for e in plan.exprs)}"
+        case TopK():
+            return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
+        case _:
+            return type(plan).__name__
 
 
 class _Renderer:
@@ -141,21 +163,21 @@ def _values(plan: Values) -> str:
 
 
 def _join(plan: Join, sources: Sequence[str]) -> str:
-    split = width(plan.left)
+    columns = [f"l.c{i}" for i in range(width(plan.left))]
+    if plan.kind not in ("semi", "anti"):
+        columns += [f"r.c{i}" for i in range(width(plan.right))]
+    joined = f"{sources[0]} AS l {_JOINS[plan.kind]} {sources[1]} AS r"
+    return f"SELECT {_listed(columns)} FROM {joined} ON {_condition(plan)}"
+
+
+def _condition(plan: Join) -> str:
     conditions = [
         f"l.c{a} {'IS NOT DISTINCT FROM' if safe else '='} r.c{b}"
         for a, b, safe in zip(plan.left_keys, plan.right_keys, plan.null_safe, strict=True)
     ]
     if plan.residual is not None:
-        conditions.append(f"({text(_sided(plan.residual, split))})")
-    condition = " AND ".join(conditions) or "TRUE"
-    columns = [f"l.c{i}" for i in range(split)]
-    if plan.kind not in ("semi", "anti"):
-        columns += [f"r.c{i}" for i in range(width(plan.right))]
-    word = _JOINS[plan.kind]
-    return (
-        f"SELECT {_listed(columns)} FROM {sources[0]} AS l {word} {sources[1]} AS r ON {condition}"
-    )
+        conditions.append(f"({text(_sided(plan.residual, width(plan.left)))})")
+    return " AND ".join(conditions) or "TRUE"
 
 
 def _sided(expr: exp.Expression, split: int) -> exp.Expression:
@@ -202,12 +224,16 @@ def order_text(order: Sequence[OrderKey], count: int) -> str:
     return ", ".join(keys)
 
 
+def _over(plan: TopK) -> str:
+    order = order_text(plan.order, width(plan.input))
+    partition = ", ".join(f"t.c{i}" for i in plan.partition)
+    return f"PARTITION BY {partition} ORDER BY {order}" if partition else f"ORDER BY {order}"
+
+
 def _top_k(plan: TopK, source: str) -> str:
     count = width(plan.input)
-    order = order_text(plan.order, count)
-    partition = ", ".join(f"t.c{i}" for i in plan.partition)
-    over = f"PARTITION BY {partition} ORDER BY {order}" if partition else f"ORDER BY {order}"
-    ranked = f"SELECT {_columns(count)}, row_number() OVER ({over}) AS c{count} FROM {source} AS t"
+    number = f"row_number() OVER ({_over(plan)}) AS c{count}"
+    ranked = f"SELECT {_columns(count)}, {number} FROM {source} AS t"
     bounds = [f"t.c{count} > {plan.offset}"] if plan.offset else []
     if plan.limit is not None:
         bounds.append(f"t.c{count} <= {plan.offset + plan.limit}")

@@ -1,0 +1,62 @@
+"""From a query's text to its logical plan, checked against DuckDB.
+
+Law: a plan is returned only if DuckDB describes its rendering with the names and types of the
+user's own query; anything the binder does not know for certain is `NotIncremental`.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from ivm.sql.bind_context import Context
+from ivm.sql.bind_functions import Functions
+from ivm.sql.bind_parse import parse_query
+from ivm.sql.bind_query import bind_query
+from ivm.sql.catalog import Catalog
+from ivm.sql.columns import column
+from ivm.sql.plan import NotIncremental, Plan, Project, width
+from ivm.sql.render import render
+from ivm.storage.duck import Cursor, describe
+from ivm.storage.types import Schema
+
+
+def bind(query: str, catalog: Catalog, cursor: Cursor) -> Plan:
+    """The logical plan of a query, as written (not yet rewritten).
+
+    Args:
+        query: one SELECT (or VALUES, FROM, set operation) that DuckDB accepts.
+        catalog: the relations it may read.
+        cursor: sees the same relations; used for types and names, never for data.
+
+    Returns:
+        A plan whose schema has the query's own column names.
+
+    Raises:
+        NotIncremental: names the construct that has no plan.
+        duckdb.Error: DuckDB does not accept the query.
+    """
+    wanted = describe(cursor, query)
+    try:
+        plan = _bound(query, catalog, cursor, wanted)
+        found = describe(cursor, render(plan))
+    except duckdb.Error as error:
+        # The user's query is fine, so our reading of it was not.
+        raise NotIncremental(f"a reading that DuckDB refuses: {error}") from error
+    if found != wanted:
+        raise NotIncremental(f"the plan's columns {_show(found)} differ from {_show(wanted)}")
+    return plan
+
+
+def _bound(query: str, catalog: Catalog, cursor: Cursor, wanted: Schema) -> Plan:
+    tree = parse_query(query, cursor)
+    bound = bind_query(tree, Context(catalog, cursor, Functions(cursor)))
+    names = [name.lower() for name, _ in wanted]
+    if [name.lower() for name in bound.names] != names:
+        raise NotIncremental(f"the column names {list(bound.names)} differ from {names}")
+    exprs = tuple(column(i) for i in range(width(bound.plan)))
+    pairs = zip(wanted, bound.plan.schema, strict=True)
+    return Project(bound.plan, exprs, tuple((name, t) for (name, _), (_, t) in pairs))
+
+
+def _show(schema: Schema) -> str:
+    return ", ".join(f"{name} {type}" for name, type in schema)

@@ -1,0 +1,71 @@
+"""What travels through one binding: the catalog, the cursor, the common table expressions in sight.
+
+Law: immutable but for caches; a nested query gets a child with more names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from ivm.sql.bind_functions import Functions
+from ivm.sql.bind_scope import Bound
+from ivm.sql.bind_types import types_of
+from ivm.sql.catalog import Catalog
+from ivm.sql.columns import column, position, text
+from ivm.sql.plan import Plan, Project
+from ivm.storage.duck import Cursor
+from ivm.storage.types import ColumnType
+
+
+@dataclass(frozen=True)
+class Context:
+    """The surroundings of a query.
+
+    Attributes:
+        ctes: bound common table expressions by lower-case name.
+        cte_texts: their SQL.
+        views: DuckDB views being expanded, against cycles.
+    """
+
+    catalog: Catalog
+    cursor: Cursor
+    functions: Functions
+    ctes: Mapping[str, Bound] = field(default_factory=dict)
+    cte_texts: Mapping[str, str] = field(default_factory=dict)
+    views: tuple[str, ...] = ()
+
+    def with_cte(self, name: str, bound: Bound, node: exp.Expression) -> Context:
+        texts = {**self.cte_texts, name.lower(): text(node)}
+        return replace(self, ctes={**self.ctes, name.lower(): bound}, cte_texts=texts)
+
+    def standalone(self, query: exp.Expression) -> str:
+        """A nested query with the common table expressions it may name."""
+        bare = query.copy()
+        bare.set("with_", None)
+        prologue = f"WITH {', '.join(self.cte_texts.values())} " if self.cte_texts else ""
+        return prologue + text(bare)
+
+    def types(self, exprs: list[exp.Expression], plan: Plan) -> list[ColumnType]:
+        """Types of expressions over the plan's columns; bare columns are not asked for."""
+        known = [position(e) for e in exprs]
+        asked = [e for e, p in zip(exprs, known, strict=True) if p is None]
+        answers = iter(types_of(self.cursor, [text(e) for e in asked], plan.schema))
+        return [next(answers) if p is None else plan.schema[p][1] for p in known]
+
+    def project(
+        self, plan: Plan, exprs: list[exp.Expression], names: list[str] | None = None
+    ) -> Plan:
+        """The plan under a projection, or the plan itself if that would change nothing."""
+        names = names or [f"c{i}" for i in range(len(exprs))]
+        same = [position(e) for e in exprs] == list(range(len(plan.schema)))
+        if same and names == [n for n, _ in plan.schema]:
+            return plan
+        schema = tuple(zip(names, self.types(exprs, plan), strict=True))
+        return Project(plan, tuple(exprs), schema)
+
+    def narrow(self, plan: Plan, columns: list[int]) -> Plan:
+        """The plan with only the given columns, in that order."""
+        return self.project(plan, [column(i) for i in columns])

@@ -1,0 +1,230 @@
+"""FROM clauses: tables, views, derived tables, VALUES and joins.
+
+Law: the plan's columns are those of all relations side by side, in the order written; a join keeps
+both sides' columns, and the scope alone knows which of them USING hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import sqlglot
+from sqlglot import exp
+
+from ivm.sql.bind_context import Context
+from ivm.sql.bind_parse import parse_query
+from ivm.sql.bind_scalar import bind_scalar
+from ivm.sql.bind_scope import Bound, Relation, Scope
+from ivm.sql.columns import column, conjunction
+from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
+from ivm.storage.duck import describe, quote, rows
+from ivm.storage.types import Schema, type_of
+
+BindQuery = Callable[[exp.Expression, Context], Bound]
+
+_TABLE_PARTS = {"this", "db", "catalog", "alias", "joins"}
+_SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
+
+
+def bind_from(select: exp.Select, context: Context, bind: BindQuery) -> tuple[Plan, Scope]:
+    """The joined plan of a SELECT's FROM clause and the names in it.
+
+    Args:
+        bind: binds a nested query.
+    """
+    start = select.args.get("from_")
+    if select.args.get("laterals"):
+        raise NotIncremental("LATERAL")
+    if start is None:
+        return _SINGLE, Scope()
+    binder = _FromBinder(context, bind)
+    plan, scope = binder.item(start.this)
+    for join in select.args.get("joins") or []:
+        plan, scope = binder.join(plan, scope, join)
+    return plan, scope
+
+
+class _FromBinder:
+    def __init__(self, context: Context, bind: BindQuery) -> None:
+        self._context = context
+        self._bind = bind
+
+    def item(self, node: exp.Expression) -> tuple[Plan, Scope]:
+        """One item of a FROM clause, with the joins nested in it."""
+        refuse_pivot_and_sample(node)
+        plan, scope = self._first(node)
+        for join in node.args.get("joins") or []:
+            plan, scope = self.join(plan, scope, join)
+        return plan, scope
+
+    def _first(self, node: exp.Expression) -> tuple[Plan, Scope]:
+        nested = isinstance(node, (exp.Subquery, exp.Paren)) and isinstance(node.this, exp.Table)
+        if nested and node.args.get("alias") is None:
+            return self.item(node.this)
+        bound, qualifiers = self._relation(node)
+        columns = tuple((name, i) for i, name in enumerate(bound.names))
+        return bound.plan, Scope([Relation(qualifiers, columns)])
+
+    def _relation(self, node: exp.Expression) -> tuple[Bound, tuple[str, ...]]:
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            return self._table(node)
+        if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Table):
+            bound = self._bind(node.this, self._context)
+            return _distinct_names(_renamed(bound, node)), (node.alias or "unnamed_subquery",)
+        if isinstance(node, exp.Values):
+            return _renamed(bind_values(node, self._context), node), (node.alias or "valueslist",)
+        raise NotIncremental(f"{_kind(node)} in FROM")
+
+    def _table(self, node: exp.Table) -> tuple[Bound, tuple[str, ...]]:
+        extra = {k for k, v in node.args.items() if v} - _TABLE_PARTS
+        if extra:
+            raise NotIncremental(f"{', '.join(sorted(extra))} of a table")
+        parts = tuple(p.name for p in node.parts)
+        cte = self._context.ctes.get(parts[0].lower()) if len(parts) == 1 else None
+        bound = cte or self._stored(parts)
+        return _renamed(bound, node), (node.alias,) if node.alias else parts
+
+    def _stored(self, parts: tuple[str, ...]) -> Bound:
+        catalog = self._context.catalog
+        name = catalog.resolve(parts)
+        if name is None:
+            return self._plain_view(parts)
+        schema = catalog.schema(name)
+        if schema is None:
+            raise NotIncremental(f"the relation {'.'.join(parts)}")
+        self._refuse_collation(parts)
+        below = catalog.view_plan(name)
+        plan = View(name, below) if below else Scan(name, tuple(range(len(schema))), schema)
+        return Bound(plan, tuple(n for n, _ in schema))
+
+    def _refuse_collation(self, parts: tuple[str, ...]) -> None:
+        found = rows(
+            self._context.cursor,
+            "SELECT 1 FROM duckdb_tables() WHERE lower(table_name) = lower(?)"
+            " AND contains(upper(sql), ' COLLATE ')",
+            [parts[-1]],
+        )
+        if found:
+            raise NotIncremental(f"a column of {parts[-1]} with a collation")
+
+    def _plain_view(self, parts: tuple[str, ...]) -> Bound:
+        name = ".".join(quote(p) for p in parts)
+        condition = " AND lower(schema_name) = lower(?)" if len(parts) > 1 else ""
+        found = rows(
+            self._context.cursor,
+            "SELECT sql FROM duckdb_views() WHERE NOT internal AND lower(view_name) = lower(?)"
+            f"{condition} ORDER BY schema_name = current_schema() DESC",
+            list(reversed(parts[-2:])),
+        )
+        if not found or name.lower() in self._context.views:
+            raise NotIncremental(f"the relation {'.'.join(parts)}")
+        inner = replace(
+            self._context, ctes={}, cte_texts={}, views=(*self._context.views, name.lower())
+        )
+        bound = self._bind(_view_query(found[0][0], self._context), inner)
+        names = tuple(n for n, _ in describe(self._context.cursor, f"FROM {name}"))
+        return Bound(bound.plan, names)
+
+    def join(self, left: Plan, scope: Scope, node: exp.Join) -> tuple[Plan, Scope]:
+        """The relations so far joined with one more item."""
+        kind = _join_kind(node)
+        right, other = self.item(node.this)
+        both, shared = _combined(left, scope, other), _shared_names(node, scope, other)
+        terms = [_equal(scope, other, name, width(left)) for name in shared]
+        for name in shared if kind != "right" else ():
+            both.merged.add(_visible(other, name) + width(left))
+        for name in shared if kind == "right" else ():
+            both.merged.add(_visible(scope, name))
+        if kind == "full" and shared:
+            raise NotIncremental("a FULL JOIN with USING")
+        if node.args.get("on") is not None:
+            terms.append(bind_scalar(node.args["on"], both, self._context.functions))
+        plan = Join(left, right, kind, residual=conjunction(terms))
+        return plan, scope if kind in ("semi", "anti") else both
+
+
+def refuse_pivot_and_sample(node: exp.Expression) -> None:
+    """Refuse the clauses that may hang on any FROM item."""
+    for part, name in (("pivots", "PIVOT"), ("sample", "TABLESAMPLE"), ("laterals", "LATERAL")):
+        if node.args.get(part):
+            raise NotIncremental(name)
+
+
+def bind_values(node: exp.Values, context: Context) -> Bound:
+    """A VALUES list as a constant relation."""
+    lists = [t.expressions if isinstance(t, exp.Tuple) else [t] for t in node.expressions]
+    constants = [[bind_scalar(e, Scope(), context.functions) for e in row] for row in lists]
+    body = ", ".join("(" + ", ".join(e.sql("duckdb") for e in row) + ")" for row in constants)
+    schema: Schema = describe(context.cursor, f"FROM (VALUES {body})")
+    plan = Values(tuple(tuple(row) for row in constants), schema)
+    return Bound(plan, tuple(name for name, _ in schema))
+
+
+def _renamed(bound: Bound, node: exp.Expression) -> Bound:
+    alias = node.args.get("alias")
+    names = [c.name for c in alias.columns] if alias is not None else []
+    return Bound(bound.plan, (*names, *bound.names[len(names) :]))
+
+
+def _distinct_names(bound: Bound) -> Bound:
+    """A derived table's second `a` is seen as `a_1`, as in DuckDB."""
+    count: dict[str, int] = {}
+    names = []
+    for name in bound.names:
+        seen = count.get(name.lower())
+        count[name.lower()] = 0 if seen is None else seen + 1
+        names.append(name if seen is None else f"{name}_{seen + 1}")
+    return Bound(bound.plan, tuple(names))
+
+
+def _view_query(sql: str, context: Context) -> exp.Expression:
+    tree = sqlglot.parse_one(sql, dialect="duckdb")
+    if not isinstance(tree, exp.Create) or tree.expression is None:
+        raise NotIncremental("a view whose definition cannot be read")
+    return parse_query(tree.expression.sql(dialect="duckdb"), context.cursor)
+
+
+def _kind(node: exp.Expression) -> str:
+    inner = node.this if isinstance(node, exp.Table) else node
+    return type(inner).__name__ if not isinstance(inner, exp.Anonymous) else f"{inner.name}()"
+
+
+def _join_kind(node: exp.Join) -> str:
+    method, side = node.method.upper(), node.side.upper()
+    kind = node.args.get("kind", "") or ""
+    if method not in ("", "NATURAL"):
+        raise NotIncremental(f"a {method} join")
+    if kind in ("SEMI", "ANTI"):
+        return str(kind).lower()
+    if node.args.get("match_condition") or node.args.get("pivots"):
+        raise NotIncremental("this kind of join")
+    return side.lower() or "inner"
+
+
+def _combined(left: Plan, scope: Scope, other: Scope) -> Scope:
+    by = width(left)
+    return Scope(
+        [*scope.relations, *(r.moved(by) for r in other.relations)],
+        scope.merged | {i + by for i in other.merged},
+    )
+
+
+def _shared_names(node: exp.Join, left: Scope, right: Scope) -> list[str]:
+    if node.method.upper() != "NATURAL":
+        return [c.name for c in node.args.get("using") or []]
+    known = {name.lower() for name, _ in right.star(None)}
+    shared = [name for name, _ in left.star(None) if name.lower() in known]
+    return list(dict.fromkeys(shared))
+
+
+def _equal(left: Scope, right: Scope, name: str, by: int) -> exp.Expression:
+    sides = column(_visible(left, name)), column(_visible(right, name) + by)
+    return exp.EQ(this=sides[0], expression=sides[1])
+
+
+def _visible(scope: Scope, name: str) -> int:
+    found = scope.visible(name)
+    if found is None:
+        raise NotIncremental(f"the join column {name}")
+    return found

@@ -1,0 +1,143 @@
+"""Which calls in a syntax tree are aggregates, which may not be bound at all.
+
+Law: DuckDB's own function list decides by name; a macro is judged by its definition.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from ivm.sql.columns import text
+from ivm.sql.plan import NotIncremental
+from ivm.storage.duck import Cursor, rows
+
+_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
+_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_REFUSED: dict[type[exp.Expression], str] = {
+    exp.Subquery: "a subquery in an expression",
+    exp.Query: "a subquery in an expression",
+    exp.Exists: "EXISTS",
+    exp.Any: "ANY over a subquery",
+    exp.All: "ALL over a subquery",
+    exp.Placeholder: "a parameter",
+    exp.Parameter: "a parameter",
+    exp.Columns: "COLUMNS(…)",
+    exp.Collate: "COLLATE",
+    exp.Comprehension: "a list comprehension",
+    exp.Grouping: "GROUPING()",
+    exp.Explode: "UNNEST in an expression",
+    exp.Unnest: "UNNEST in an expression",
+    exp.SessionParameter: "a session variable",
+}
+
+
+class Functions:
+    """Answers about functions, as one cursor sees them.
+
+    Args:
+        cursor: sees the user's macros.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._aggregates, self._tables = _builtin(cursor)
+        self._macros = _user_macros(cursor)
+
+    def is_aggregate(self, node: exp.Expression) -> bool:
+        """Whether the node is an aggregate call (its FILTER or WITHIN GROUP included)."""
+        while isinstance(node, _WRAPPERS):
+            node = node.this
+        return isinstance(node, exp.Func) and call_name(node) in self._aggregates
+
+    def aggregates(self, tree: exp.Expression) -> Iterator[exp.Expression]:
+        """The outermost aggregate calls that are no window functions."""
+        if isinstance(tree, exp.Window):
+            # What a window function is applied to is no aggregate; aggregates may stand inside.
+            function = tree.this
+            parts = list(function.iter_expressions()) if self.is_aggregate(function) else [function]
+            rest = [e for k, v in tree.args.items() if k != "this" for e in _nodes(v)]
+            for part in parts + rest:
+                yield from self.aggregates(part)
+        elif self.is_aggregate(tree):
+            yield tree
+        else:
+            for part in tree.iter_expressions():
+                yield from self.aggregates(part)
+
+    def check(self, node: exp.Expression) -> None:
+        """Refuse what cannot be a scalar expression of a plan.
+
+        Raises:
+            NotIncremental: names the construct.
+        """
+        for kind, name in _REFUSED.items():
+            if isinstance(node, kind):
+                raise NotIncremental(name)
+        if not isinstance(node, exp.Func):
+            return
+        name = call_name(node)
+        if name in self._macros:
+            raise NotIncremental(f"the macro {name}()")
+        if name in self._tables:
+            raise NotIncremental(f"{name}() in an expression")
+
+
+def call_name(node: exp.Expression) -> str:
+    """DuckDB's name of a call in lower case; empty for syntax such as CASE."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    found = _CALL.match(text(node))
+    return found[1].lower() if found else ""
+
+
+def _nodes(value: object) -> list[exp.Expression]:
+    values = value if isinstance(value, list) else [value]
+    return [v for v in values if isinstance(v, exp.Expression)]
+
+
+@functools.cache
+def _known() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    return {}
+
+
+def _builtin(cursor: Cursor) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the aggregates, and of what is a table function or a macro not to be bound."""
+    if "all" not in _known():
+        found = rows(
+            cursor,
+            "SELECT lower(function_name), list(DISTINCT function_type), any_value(macro_definition)"
+            " FROM duckdb_functions() WHERE internal GROUP BY ALL",
+        )
+        aggregates = frozenset(n for n, kinds, _ in found if "aggregate" in kinds)
+        _known()["all"] = (aggregates, frozenset(_unbindable(found, aggregates)))
+    return _known()["all"]
+
+
+def _unbindable(
+    found: list[tuple[str, list[str], str | None]], aggregates: frozenset[str]
+) -> Iterator[str]:
+    known_macros = {name for name, kinds, _ in found if "macro" in kinds}
+    bad: set[str] = {"unnest"}
+    for _ in range(3):  # macros that call macros
+        for name, kinds, definition in found:
+            if "table" in kinds and "scalar" not in kinds and "aggregate" not in kinds:
+                bad.add(name)
+            calls = {c.lower() for c in _CALLS.findall(definition or "")}
+            if "SELECT" in (definition or "") or calls & (aggregates | bad):
+                bad |= {name} & known_macros
+    yield from bad
+
+
+_CALLS = re.compile(r'"?([A-Za-z_]\w*)"?\(')
+
+
+def _user_macros(cursor: Cursor) -> frozenset[str]:
+    found = rows(
+        cursor,
+        "SELECT DISTINCT lower(function_name) FROM duckdb_functions()"
+        " WHERE NOT internal AND function_type IN ('macro', 'table_macro')",
+    )
+    return frozenset(name for (name,) in found)

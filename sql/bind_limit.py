@@ -1,0 +1,104 @@
+"""LIMIT and OFFSET with the order that chooses the rows.
+
+Law: the chosen rows are a function of the multiset below: sort keys first, then all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ivm.sql.bind_context import Context
+from ivm.sql.bind_order import check_order_settings
+from ivm.sql.columns import column, position
+from ivm.sql.plan import NotIncremental, Plan, TopK, width
+from ivm.storage.ordering import OrderKey
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Constant bounds.
+
+    Attributes:
+        count: None for no end.
+    """
+
+    count: int | None
+    offset: int
+
+
+def read_limit(node: exp.Expression) -> Limit | None:
+    """The LIMIT and OFFSET of a query; None if it has neither.
+
+    Raises:
+        NotIncremental: they are no integer literals.
+    """
+    limit, offset = node.args.get("limit"), node.args.get("offset")
+    if limit is None and offset is None:
+        return None
+    if isinstance(limit, exp.Fetch) or (limit is not None and limit.args.get("limit_options")):
+        raise NotIncremental("LIMIT with a percentage or ties")
+    count = None if limit is None else _integer(limit.expression, "LIMIT")
+    return Limit(count, 0 if offset is None else _integer(offset.expression, "OFFSET") or 0)
+
+
+def _integer(node: exp.Expression, clause: str) -> int | None:
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        return int(node.name)
+    if isinstance(node, exp.Null):
+        return None
+    raise NotIncremental(f"{clause} with an expression")
+
+
+def limited(
+    plan: Plan,
+    keys: Sequence[exp.Ordered],
+    bind_key: Callable[[exp.Expression], exp.Expression],
+    limit: Limit,
+    context: Context,
+    partition: Sequence[exp.Expression] = (),
+) -> Plan:
+    """The rows of `plan` that LIMIT keeps, in each partition if there is one.
+
+    Args:
+        keys: the ORDER BY.
+        bind_key: a key's expression over the plan's columns.
+        partition: bound expressions.
+    """
+    check_order_settings(context)
+    before = width(plan)
+    bound = [bind_key(k.this) for k in keys]
+    extra = [e for e in [*partition, *bound] if position(e) is None]
+    wide = context.project(plan, [column(i) for i in range(before)] + extra) if extra else plan
+    free = iter(range(before, width(wide)))
+    places = [next(free) if (p := position(e)) is None else p for e in [*partition, *bound]]
+    order = _order(places[len(partition) :], keys)
+    groups = tuple(dict.fromkeys(places[: len(partition)]))
+    top = TopK(wide, groups, order, limit.count, limit.offset, False, wide.schema)
+    return context.narrow(top, list(range(before))) if extra else top
+
+
+def spread(keys: Sequence[exp.Ordered], count: int) -> list[exp.Ordered]:
+    """ORDER BY ALL as its columns."""
+    if len(keys) == 1 and isinstance(keys[0].this, exp.Var) and keys[0].this.name.upper() == "ALL":
+        return [
+            exp.Ordered(
+                this=exp.Literal.number(i + 1),
+                desc=keys[0].args.get("desc"),
+                nulls_first=keys[0].args.get("nulls_first"),
+            )
+            for i in range(count)
+        ]
+    return list(keys)
+
+
+def _order(places: Sequence[int], keys: Sequence[exp.Ordered]) -> tuple[OrderKey, ...]:
+    """A column ordered twice counts where it stands first."""
+    found: dict[int, OrderKey] = {}
+    for place, key in zip(places, keys, strict=True):
+        descending = bool(key.args.get("desc"))
+        nulls_first = bool(key.args.get("nulls_first"))
+        found.setdefault(place, OrderKey(place, descending, nulls_first))
+    return tuple(found.values())

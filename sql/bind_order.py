@@ -1,0 +1,84 @@
+"""Orders: sort keys of a query, and the completion of orders that SQL leaves open.
+
+Law: NULLS LAST and ASC are DuckDB's defaults, in both directions; an open order is completed by all
+columns of the row, ascending, so a result is a function of the rows alone.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ivm.sql.bind_context import Context
+from ivm.sql.bind_functions import call_name
+from ivm.sql.bind_parse import synonyms, verbatim
+from ivm.sql.columns import column, structure
+from ivm.sql.plan import NotIncremental
+from ivm.storage.duck import rows
+
+# Functions of the multiset of their arguments: no order can change them.
+ORDERLESS = frozenset(
+    [
+        "count_star",
+        "count",
+        "count_if",
+        "min",
+        "max",
+        "bool_and",
+        "bool_or",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "approx_count_distinct",
+        "histogram",
+    ]
+)
+
+
+def check_order_settings(context: Context) -> None:
+    """Refuse to read an ORDER BY under changed defaults."""
+    query = "SELECT current_setting('default_null_order'), current_setting('default_order')"
+    found = rows(context.cursor, query)[0]
+    if [str(v).upper() for v in found] not in (["NULLS_LAST", "ASC"], ["NULLS_LAST", "ASCENDING"]):
+        raise NotIncremental(f"the order settings {found}")
+
+
+def complete_aggregate(node: exp.Expression, count: int, context: Context) -> exp.Expression:
+    """An aggregate call over columns c0 … c<count-1> with its order completed."""
+    if isinstance(node, exp.WithinGroup):
+        return node
+    if isinstance(node, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+        whole = node.copy()
+        whole.set("this", complete_aggregate(node.this, count, context))
+        return whole
+    call = verbatim(node)
+    name = call_name(call)
+    if synonyms(context.cursor).get(name, name) in ORDERLESS or not call.expressions:
+        return call
+    distinct, arguments, keys = _parts(call)
+    candidates = arguments[:1] if distinct else [column(i) for i in range(count)]
+    listed = {structure(k.this) for k in keys}
+    keys += [ordered(c) for c in candidates if structure(c) not in listed]
+    first = exp.Distinct(expressions=arguments[:1]) if distinct else arguments[0]
+    *others, last = [first, *arguments[1:]]
+    call.set("expressions", [*others, exp.Order(this=last, expressions=keys)])
+    return call
+
+
+def _parts(
+    call: exp.Expression,
+) -> tuple[bool, list[exp.Expression], list[exp.Expression]]:
+    """DISTINCT or not, the arguments, and the ORDER BY keys of a verbatim call."""
+    *others, last = call.expressions
+    keys: list[exp.Expression] = []
+    if isinstance(last, exp.Order):
+        last, keys = last.this, list(last.expressions)
+    arguments = [*others, last]
+    distinct = isinstance(arguments[0], exp.Distinct)
+    if distinct:
+        arguments = [*arguments[0].expressions, *arguments[1:]]
+    return distinct, arguments, keys
+
+
+def ordered(expr: exp.Expression) -> exp.Ordered:
+    """The expression ascending, NULLs last."""
+    return exp.Ordered(this=expr.copy(), desc=False, nulls_first=False)

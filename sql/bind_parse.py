@@ -1,0 +1,181 @@
+"""SQL text to a syntax tree that says exactly what the text says.
+
+Law: a tree is used only if the SQL written from it parses, in DuckDB, to the same syntax tree as
+the user's text (function and type synonyms taken as equal). sqlglot respells some constructs; where
+its usual reading changes the meaning, a reading that leaves all function names alone is tried.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import SqlglotError
+from sqlglot.parsers.duckdb import DuckDBParser
+
+from ivm.sql.plan import NotIncremental
+from ivm.storage.duck import Cursor, literal, rows
+
+_PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
+_PLACES = ("query_location", "query_location_length", "syntax_type", "is_operator")
+_INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
+
+
+class _VerbatimParser(DuckDBParser):
+    """Reads every function as a name and its arguments."""
+
+    FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012  # sqlglot's own protocol
+    FUNCTION_PARSERS = {  # noqa: RUF012
+        name: parser
+        for name, parser in DuckDBParser.FUNCTION_PARSERS.items()
+        if name in _PLAIN_SYNTAX
+    }
+    NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+        name: parser
+        for name, parser in DuckDBParser.NO_PAREN_FUNCTION_PARSERS.items()
+        if name != "IF"
+    }
+
+
+class Verbatim(DuckDB):
+    """DuckDB's dialect with function names left alone."""
+
+    Parser = _VerbatimParser
+
+
+def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
+    """The faithful syntax tree of a SELECT (or VALUES, FROM, set operation).
+
+    Args:
+        sql: one query that DuckDB accepts.
+        cursor: answers with DuckDB's own parse.
+
+    Raises:
+        NotIncremental: sqlglot cannot say this query exactly.
+    """
+    wanted = _syntax(sql, cursor)
+    for dialect in (DuckDB, Verbatim):
+        try:
+            tree = sqlglot.parse_one(sql, dialect=dialect)
+            written = tree.sql(dialect="duckdb")
+        except SqlglotError:
+            continue
+        if isinstance(tree, (exp.Query, exp.Values)) and _syntax(written, cursor) == wanted:
+            return tree
+    raise NotIncremental("a construct that the planner cannot read back exactly")
+
+
+def verbatim(expr: exp.Expression) -> exp.Expression:
+    """The expression with every function as its plain name and arguments."""
+    return sqlglot.parse_one(expr.sql(dialect="duckdb"), dialect=Verbatim)
+
+
+def _syntax(sql: str, cursor: Cursor) -> Any:
+    found = rows(cursor, f"SELECT json_serialize_sql({literal(sql)})")
+    return _canonical(json.loads(found[0][0]), synonyms(cursor))
+
+
+@functools.cache
+def _builtin_synonyms() -> dict[str, str]:
+    return {}
+
+
+def synonyms(cursor: Cursor) -> dict[str, str]:
+    """The chief name of each built-in function and type that has several."""
+    known = _builtin_synonyms()
+    if not known:
+        known.update(_read_synonyms(cursor))
+    return known
+
+
+def _read_synonyms(cursor: Cursor) -> dict[str, str]:
+    functions = rows(
+        cursor,
+        "SELECT DISTINCT lower(function_name), lower(alias_of) FROM duckdb_functions()"
+        " WHERE internal AND alias_of <> ''",
+    )
+    types = rows(
+        cursor,
+        "SELECT DISTINCT lower(type_name), lower(logical_type) FROM duckdb_types()"
+        " WHERE internal AND type_name <> 'JSON' AND lower(type_name) <> lower(logical_type)",
+    )
+    return {**dict(functions), **{f"type {name}": chief for name, chief in types}}
+
+
+def _canonical(node: Any, names: dict[str, str]) -> Any:
+    if isinstance(node, list):
+        return [_canonical(part, names) for part in node]
+    if not isinstance(node, dict):
+        return node
+    plain = {k: _canonical(v, names) for k, v in node.items() if k not in _PLACES}
+    if "function_name" in plain:
+        return _canonical_call(plain, names)
+    if "type_name" in plain:
+        name = plain["type_name"].lower()
+        plain["type_name"] = names.get(f"type {name}", name)
+        del plain["qualified_name"]
+    if plain.get("type") == "OPERATOR_CAST":
+        return _canonical_cast(plain)
+    if plain.get("class") == "CONSTANT" and "literal" in plain:
+        plain["literal"]["text"] = _canonical_literal(plain["literal"])
+    return plain
+
+
+def _canonical_call(call: dict[str, Any], names: dict[str, str]) -> Any:
+    name = call["function_name"].lower()
+    while name in names:
+        name = names[name]
+    call["function_name"] = name
+    call.pop("qualified_name", None)
+    arguments = call.get("arguments", [])
+    if name == "+" and len(arguments) == 1:
+        return arguments[0]["expression"]
+    if name in ("bool_and", "bool_or") and len(arguments) == 1:
+        arguments[0]["expression"] = _uncast(arguments[0]["expression"], "boolean")
+    if name.startswith("date") and arguments:
+        _lower_unit(arguments[0]["expression"])
+    if name.startswith("to_") and len(arguments) == 1:
+        return _canonical_interval(call, name[3:].rstrip("s"))
+    return call
+
+
+def _uncast(node: Any, type_name: str) -> Any:
+    if node.get("class") == "CAST" and node["type_expr"].get("type_name") == type_name:
+        return node["child"]
+    return node
+
+
+def _lower_unit(node: Any) -> None:
+    """date_trunc('MONTH', …) and date_trunc('month', …) are one."""
+    if node.get("class") == "CONSTANT" and isinstance(node["literal"].get("text"), str):
+        node["literal"]["text"] = node["literal"]["text"].lower()
+
+
+def _canonical_interval(call: dict[str, Any], unit: str) -> Any:
+    """INTERVAL 3 DAY, INTERVAL '3' DAY and INTERVAL '3 days' are one."""
+    value = call["arguments"][0]["expression"]
+    while value.get("class") == "CAST" or value.get("function_name") == "trunc":
+        value = value["child"] if "child" in value else value["arguments"][0]["expression"]
+    text = str(value.get("literal", {}).get("text"))
+    whole = text.lstrip("-").isdigit()
+    return {"interval": text, "unit": unit} if whole else call
+
+
+def _canonical_cast(cast: dict[str, Any]) -> Any:
+    text = cast["child"].get("literal", {}).get("text") if cast["child"] else None
+    if cast["type_expr"].get("type_name") == "interval" and text is not None:
+        parts = _INTERVAL.fullmatch(text.lower())
+        if parts:
+            return {"interval": parts[1], "unit": parts[2]}
+    return cast
+
+
+def _canonical_literal(constant: dict[str, Any]) -> Any:
+    text = constant.get("text")
+    numeric = constant.get("kind") != "STRING" and isinstance(text, str)
+    return text.replace("_", "").lower() if numeric else text

@@ -1,0 +1,137 @@
+"""Queries: common table expressions, set operations, and what orders and limits them.
+
+Law: an ORDER BY without LIMIT says nothing about a multiset and is dropped; with LIMIT it chooses
+rows, and ties are chosen by all columns.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ivm.sql.bind_context import Context
+from ivm.sql.bind_from import bind_values
+from ivm.sql.bind_limit import limited, read_limit, spread
+from ivm.sql.bind_scalar import bind_scalar
+from ivm.sql.bind_scope import Bound, Relation, Scope
+from ivm.sql.bind_select import bind_select
+from ivm.sql.bind_types import typed_nulls
+from ivm.sql.columns import cast, column
+from ivm.sql.plan import Distinct, NotIncremental, Plan, SetOp, Union, types, width
+from ivm.storage.duck import describe
+from ivm.storage.types import ColumnType
+
+
+def bind_query(node: exp.Expression, context: Context) -> Bound:
+    """The plan of a SELECT, set operation, VALUES or parenthesised query.
+
+    Raises:
+        NotIncremental: some construct in it has no plan.
+    """
+    context = _with_ctes(node, context)
+    if isinstance(node, exp.Select):
+        return bind_select(node, context, bind_query)
+    if isinstance(node, exp.SetOperation):
+        return _ordered(_set_operation(node, context), node, context)
+    if isinstance(node, exp.Subquery):
+        return _ordered(bind_query(node.this, context), node, context)
+    if isinstance(node, exp.Values):
+        return bind_values(node, context)
+    raise NotIncremental(f"a {type(node).__name__} query")
+
+
+def _with_ctes(node: exp.Expression, context: Context) -> Context:
+    clause = node.args.get("with_")
+    if clause is None:
+        return context
+    for cte in clause.expressions:
+        name = cte.alias
+        reads_itself = any(t.name.lower() == name.lower() for t in cte.this.find_all(exp.Table))
+        if clause.args.get("recursive") and reads_itself:
+            raise NotIncremental("WITH RECURSIVE")
+        if cte.args.get("key_expressions"):
+            raise NotIncremental("WITH … USING KEY")
+        bound = bind_query(cte.this, context)
+        names = [c.name for c in cte.args["alias"].columns]
+        context = context.with_cte(
+            name, Bound(bound.plan, (*names, *bound.names[len(names) :])), cte
+        )
+    return context
+
+
+def _ordered(bound: Bound, node: exp.Expression, context: Context) -> Bound:
+    """The ORDER BY … LIMIT of a set operation or parenthesised query."""
+    limit = read_limit(node)
+    if limit is None:
+        return bound
+    names = tuple((name, i) for i, name in enumerate(bound.names))
+    scope = Scope([Relation((), names)])
+    order = node.args.get("order")
+    keys = spread(order.expressions, width(bound.plan)) if order is not None else []
+
+    def key(expr: exp.Expression) -> exp.Expression:
+        if isinstance(expr, exp.Literal) and not expr.is_string:
+            return column(int(expr.name) - 1)
+        return bind_scalar(expr, scope, context.functions)
+
+    plan = limited(bound.plan, keys, key, limit, context)
+    return Bound(plan, bound.names)
+
+
+def _set_operation(node: exp.SetOperation, context: Context) -> Bound:
+    if any(node.args.get(k) for k in ("side", "kind", "on")):
+        raise NotIncremental("this kind of set operation")
+    left, right = bind_query(node.left, context), bind_query(node.right, context)
+    if node.args.get("by_name"):
+        left, right = _by_name(left, right, context)
+    both = _common_types(left.plan, right.plan, context)
+    plans = [_cast_to(b.plan, both, context) for b in (left, right)]
+    schema = tuple((f"c{i}", t) for i, t in enumerate(both))
+    if isinstance(node, exp.Union):
+        union = Union(_flat(plans), schema)
+        return Bound(Distinct(union) if node.args.get("distinct") else union, left.names)
+    kind = "intersect" if isinstance(node, exp.Intersect) else "except"
+    every = not node.args.get("distinct")
+    return Bound(SetOp(plans[0], plans[1], kind, every, schema), left.names)
+
+
+def _flat(plans: list[Plan]) -> tuple[Plan, ...]:
+    """Nested UNION ALLs as one."""
+    return tuple(
+        part for plan in plans for part in (plan.inputs if isinstance(plan, Union) else (plan,))
+    )
+
+
+def _common_types(left: Plan, right: Plan, context: Context) -> tuple[ColumnType, ...]:
+    if types(left) == types(right):
+        return types(left)
+    query = f"{typed_nulls(types(left))} UNION ALL {typed_nulls(types(right))}"
+    return tuple(t for _, t in describe(context.cursor, query))
+
+
+def _cast_to(plan: Plan, wanted: tuple[ColumnType, ...], context: Context) -> Plan:
+    if types(plan) == wanted:
+        return plan
+    pairs = zip(types(plan), wanted, strict=True)
+    exprs = [column(i) if a == b else cast(column(i), b) for i, (a, b) in enumerate(pairs)]
+    return context.project(plan, exprs)
+
+
+def _by_name(left: Bound, right: Bound, context: Context) -> tuple[Bound, Bound]:
+    """Both sides with the columns of either, absent ones NULL of the other side's type."""
+    names = list(left.names)
+    known = {n.lower() for n in names}
+    names += [n for n in right.names if n.lower() not in known]
+    return tuple(  # type: ignore[return-value]
+        Bound(_aligned(mine, other, names, context), tuple(names))
+        for mine, other in ((left, right), (right, left))
+    )
+
+
+def _aligned(mine: Bound, other: Bound, names: list[str], context: Context) -> Plan:
+    own = {n.lower(): i for i, n in enumerate(mine.names)}
+    foreign = {n.lower(): t for n, t in zip(other.names, types(other.plan), strict=True)}
+    exprs = [
+        column(own[n.lower()]) if n.lower() in own else cast(exp.null(), foreign[n.lower()])
+        for n in names
+    ]
+    return context.project(mine.plan, exprs)

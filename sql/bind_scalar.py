@@ -1,0 +1,69 @@
+"""Scalar expressions: names become positions, everything else stays as written.
+
+Law: a column of the FROM clause hides an alias of the SELECT list (DuckDB's rule everywhere but in
+ORDER BY); an alias stands for its whole expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from ivm.sql.bind_functions import Functions
+from ivm.sql.bind_scope import Scope
+from ivm.sql.columns import closed
+from ivm.sql.plan import NotIncremental
+
+Aliases = Mapping[str, exp.Expression]
+"""Lower-case alias → its bound expression."""
+
+
+def bind_scalar(
+    node: exp.Expression,
+    scope: Scope,
+    functions: Functions,
+    aliases: Aliases | None = None,
+    gives_way: Callable[[exp.Column], bool] = lambda _: False,
+) -> exp.Expression:
+    """The bound copy of an expression; aggregates and window functions stay as nodes in it.
+
+    Args:
+        aliases: names that stand for expressions where the scope has no such column.
+        gives_way: columns that are hidden by an alias of their name.
+
+    Raises:
+        NotIncremental: a name of an outer query, a subquery, or another refused construct.
+    """
+
+    def swap(part: exp.Expression) -> exp.Expression:
+        functions.check(part)
+        if isinstance(part, exp.Column):
+            alias = (aliases or {}).get(part.name.lower()) if not part.table else None
+            if alias is not None and gives_way(part):
+                return closed(alias)
+            return _column(part, scope, alias)
+        if isinstance(part, exp.Lambda):
+            _check_parameters(part)
+        return part
+
+    return node.copy().transform(swap, copy=False)
+
+
+def _column(node: exp.Column, scope: Scope, alias: exp.Expression | None) -> exp.Expression:
+    if isinstance(node.this, exp.Star):
+        raise NotIncremental("a star inside an expression")
+    found = scope.resolve(node)
+    if found is not None:
+        return found
+    if alias is None:
+        raise NotIncremental(f"the name {node.sql()}, which is no column of this FROM clause")
+    return closed(alias)
+
+
+def _check_parameters(node: exp.Lambda) -> None:
+    """A parameter that looks like a position would capture columns."""
+    for parameter in node.expressions:
+        name = parameter.name.lower()
+        if name[:1] == "c" and name[1:].isdigit():
+            raise NotIncremental(f"a lambda parameter named {parameter.name}")

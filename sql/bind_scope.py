@@ -1,0 +1,107 @@
+"""The names a FROM clause brings into sight, and where their columns stand.
+
+Law: lookup is case-insensitive and DuckDB's: a qualified name is a table's column first and a
+struct's field second; a column merged by USING is seen once, at its left place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from ivm.sql.columns import column
+from ivm.sql.plan import NotIncremental, Plan
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One item of a FROM clause.
+
+    Attributes:
+        qualifiers: the names it answers to, outermost first, e.g. (database, schema, table) or the
+            alias alone.
+        columns: (name, position in the joined plan), in order.
+    """
+
+    qualifiers: tuple[str, ...]
+    columns: tuple[tuple[str, int], ...]
+
+    def answers(self, qualifier: tuple[str, ...]) -> bool:
+        """Whether a written qualifier (one to three names) means this relation."""
+        tail = self.qualifiers[-len(qualifier) :]
+        return [n.lower() for n in tail] == [n.lower() for n in qualifier]
+
+    def find(self, name: str) -> int | None:
+        for known, index in self.columns:
+            if known.lower() == name.lower():
+                return index
+        return None
+
+    def moved(self, by: int) -> Relation:
+        return Relation(self.qualifiers, tuple((n, i + by) for n, i in self.columns))
+
+
+@dataclass
+class Scope:
+    """All relations of a FROM clause.
+
+    Attributes:
+        merged: positions of columns that a USING or NATURAL join hides behind their left twin.
+    """
+
+    relations: list[Relation] = field(default_factory=list)
+    merged: set[int] = field(default_factory=set)
+
+    def resolve(self, node: exp.Column) -> exp.Expression | None:
+        """The bound column (or struct field) of a reference; None if there is none.
+
+        Raises:
+            NotIncremental: the name is ambiguous here.
+        """
+        parts = [part.name for part in node.parts]
+        for split in range(len(parts) - 1, -1, -1):
+            found = self._find(tuple(parts[:split]), parts[split])
+            if found is not None:
+                return _fields(column(found), parts[split + 1 :])
+        return None
+
+    def _find(self, qualifier: tuple[str, ...], name: str) -> int | None:
+        if qualifier:
+            places = [r.find(name) for r in self.relations if r.answers(qualifier)]
+        else:
+            places = [r.find(name) for r in self.relations]
+        found = [p for p in places if p is not None]
+        if not qualifier:
+            found = [p for p in found if p not in self.merged]
+        if len(found) > 1:
+            raise NotIncremental(f"the name {name} is ambiguous")
+        return found[0] if found else None
+
+    def visible(self, name: str) -> int | None:
+        """The position of an unqualified name, None if there is none."""
+        return self._find((), name)
+
+    def star(self, qualifier: str | None) -> list[tuple[str, int]]:
+        """The columns that `*` or `qualifier.*` stands for."""
+        if qualifier is None:
+            every = [c for r in self.relations for c in r.columns]
+            return [(n, i) for n, i in every if i not in self.merged]
+        found = [r for r in self.relations if r.answers((qualifier,))]
+        if len(found) != 1:
+            raise NotIncremental(f"{qualifier}.*: no single table of that name")
+        return list(found[0].columns)
+
+
+def _fields(expr: exp.Expression, names: list[str]) -> exp.Expression:
+    for name in names:
+        expr = exp.Anonymous(this="struct_extract", expressions=[expr, exp.Literal.string(name)])
+    return expr
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound query: its plan and the names of its columns."""
+
+    plan: Plan
+    names: tuple[str, ...]

@@ -1,0 +1,246 @@
+"""One SELECT: FROM, WHERE, grouping, windows, QUALIFY, DISTINCT, LIMIT, in SQL's order of meaning.
+
+Law: every clause is bound over the plan below it; a select item is carried as one expression that
+each stage lifts over its own output, so aliases can stand for it anywhere.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ivm.sql.bind_aggregate import Grouping
+from ivm.sql.bind_context import Context
+from ivm.sql.bind_from import BindQuery, bind_from
+from ivm.sql.bind_limit import Limit, limited, read_limit, spread
+from ivm.sql.bind_scalar import bind_scalar
+from ivm.sql.bind_scope import Bound
+from ivm.sql.bind_star import Item, expand
+from ivm.sql.bind_window import Windows
+from ivm.sql.columns import ancestors, column, structure
+from ivm.sql.plan import Distinct, Filter, NotIncremental, Plan, width
+from ivm.storage.duck import describe
+
+_CLAUSES = {
+    "with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows",
+    "order", "limit", "offset", "distinct", "kind",
+}  # fmt: skip
+
+
+def bind_select(select: exp.Select, context: Context, bind: BindQuery) -> Bound:
+    """The plan of a SELECT.
+
+    Args:
+        bind: binds a nested query.
+
+    Raises:
+        NotIncremental: some construct in it has no plan.
+    """
+    extra = {k for k, v in select.args.items() if v} - _CLAUSES
+    if extra or select.args.get("kind"):
+        raise NotIncremental(f"the {', '.join(sorted(extra)).upper() or 'SELECT AS'} clause")
+    return _SelectBinder(select, context, bind).bound()
+
+
+class _SelectBinder:
+    def __init__(self, select: exp.Select, context: Context, bind: BindQuery) -> None:
+        self._select = select
+        self._context = context
+        self._plan, self._scope = bind_from(select, context, bind)
+        self._grouping: Grouping | None = None
+        self._aliases: dict[str, exp.Expression] = {}
+        self._items = self._bind_items()
+
+    # Expressions over the FROM clause
+
+    def _bind_items(self) -> list[Item]:
+        bound = []
+        for item in expand(self._select.expressions, self._scope, self._scalar):
+            bound.append(item)
+            if item.alias:
+                self._aliases.setdefault(item.alias.lower(), item.expr)
+        return bound
+
+    def _scalar(self, node: exp.Expression) -> exp.Expression:
+        return bind_scalar(node, self._scope, self._context.functions, self._aliases)
+
+    def _late(self, node: exp.Expression) -> exp.Expression:
+        """HAVING, QUALIFY, ORDER BY: outside of aggregates a column that is not grouped gives way
+        to an alias of its name."""
+        functions = self._context.functions
+        return bind_scalar(node, self._scope, functions, self._aliases, self._gives_way)
+
+    def _gives_way(self, node: exp.Column) -> bool:
+        if self._grouping is None or node.table or node.name.lower() not in self._aliases:
+            return False
+        found = self._scope.resolve(node)
+        inside = any(self._context.functions.is_aggregate(above) for above in ancestors(node))
+        return not inside and (found is None or not self._grouping.covers(found))
+
+    # Clauses in order
+
+    def bound(self) -> Bound:
+        select = self._select
+        if select.args.get("where") is not None:
+            self._plan = Filter(self._plan, self._scalar(select.args["where"].this))
+        names = self._names()
+        having, qualify, order = self._later_clauses()
+        exprs = [item.expr for item in self._items]
+        on = self._distinct_on()
+        lists = [exprs, having, qualify, order, on]
+        if self._grouping is not None:
+            grouping = self._grouping
+            lists = [[grouping.lift(e) for e in part] for part in lists]
+            self._plan = grouping.apply(self._plan, self._context)
+        for predicate in lists[1]:
+            self._plan = Filter(self._plan, predicate)
+        lists = self._windowed(lists)
+        for predicate in lists[2]:
+            self._plan = Filter(self._plan, predicate)
+        return Bound(self._finish(lists[0], lists[3], lists[4]), names)
+
+    def _names(self) -> tuple[str, ...]:
+        if all(item.name is not None for item in self._items):
+            return tuple(item.name or "" for item in self._items)
+        described = describe(self._context.cursor, self._context.standalone(self._select))
+        return tuple(name for name, _ in described)
+
+    def _later_clauses(
+        self,
+    ) -> tuple[list[exp.Expression], list[exp.Expression], list[exp.Expression]]:
+        """HAVING, QUALIFY and ORDER BY, bound over the FROM clause."""
+        self._grouping = self._group()
+        having = self._select.args.get("having")
+        qualify = self._select.args.get("qualify")
+        keys = self._order_keys()
+        return (
+            [self._late(having.this)] if having is not None else [],
+            [self._late(qualify.this)] if qualify is not None else [],
+            [self._order_key(k.this) for k in keys],
+        )
+
+    def _group(self) -> Grouping | None:
+        clause = self._select.args.get("group")
+        functions = self._context.functions
+        if clause is not None:
+            return Grouping(self._groups(clause), functions)
+        later = [self._select.args.get(k) for k in ("having", "qualify", "order")]
+        trees = [i.expr for i in self._items] + [t for t in later if t is not None]
+        if self._select.args.get("having") is None and not any(
+            True for tree in trees for _ in functions.aggregates(tree)
+        ):
+            return None
+        return Grouping([], functions)
+
+    def _groups(self, clause: exp.Group) -> list[exp.Expression]:
+        if clause.args.get("all"):
+            functions = self._context.functions
+            return [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
+        if any(clause.args.get(k) for k in ("cube", "rollup", "grouping_sets", "totals")):
+            raise NotIncremental("GROUPING SETS, ROLLUP or CUBE")
+        return [self._group_key(node) for node in clause.expressions]
+
+    def _group_key(self, node: exp.Expression) -> exp.Expression:
+        if isinstance(node, (exp.Cube, exp.Rollup, exp.GroupingSets)):
+            raise NotIncremental("GROUPING SETS, ROLLUP or CUBE")
+        if isinstance(node, exp.Tuple) and not node.expressions:
+            raise NotIncremental("an empty grouping set")
+        ordinal = _ordinal(node)
+        if ordinal is not None:
+            return self._items[ordinal].expr
+        return self._scalar(node).unnest()
+
+    def _order_keys(self) -> list[exp.Ordered]:
+        """The ORDER BY where it chooses rows; elsewhere it means nothing."""
+        order = self._select.args.get("order")
+        distinct = self._select.args.get("distinct")
+        chooses = read_limit(self._select) or (distinct is not None and distinct.args.get("on"))
+        return spread(order.expressions, len(self._items)) if order and chooses else []
+
+    def _order_key(self, node: exp.Expression) -> exp.Expression:
+        ordinal = _ordinal(node)
+        if ordinal is not None:
+            return self._items[ordinal].expr
+        if isinstance(node, exp.Column) and not node.table:
+            alias = self._aliases.get(node.name.lower())
+            if alias is not None:
+                return alias
+        return self._late(node)
+
+    def _distinct_on(self) -> list[exp.Expression]:
+        distinct = self._select.args.get("distinct")
+        on = distinct.args.get("on") if distinct is not None else None
+        if on is None:
+            return []
+        nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
+        return [self._order_key(node) for node in nodes]
+
+    def _windowed(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+        definitions = {w.name.lower(): w for w in self._select.args.get("windows") or []}
+        bound = {n: self._scalar(w) for n, w in definitions.items()}
+        if self._grouping is not None:
+            bound = {n: self._grouping.lift(w) for n, w in bound.items()}
+        windows = Windows(bound, width(self._plan))  # type: ignore[arg-type]
+        lifted = [[windows.lift(e) for e in part] for part in lists]
+        self._plan = windows.apply(self._plan, self._context)
+        return lifted
+
+    def _finish(
+        self, items: list[exp.Expression], order: list[exp.Expression], on: list[exp.Expression]
+    ) -> Plan:
+        """DISTINCT, ORDER BY … LIMIT and the select list itself."""
+        limit = read_limit(self._select)
+        context, distinct = self._context, self._select.args.get("distinct")
+        if distinct is None and limit is None:
+            return context.project(self._plan, items)
+        wide = context.project(self._plan, [*items, *order, *on])
+        first = len(items)
+        keys = self._placed_keys(first)
+        if distinct is not None and not on:
+            wide = Distinct(context.narrow(wide, list(range(first))))
+            keys = self._output_keys(items, order)
+        if on:
+            partition = [column(first + len(order) + i) for i in range(len(on))]
+            wide = limited(wide, keys, _as_is, _ONE, context, partition)
+        if limit is not None:
+            wide = limited(wide, keys, _as_is, limit, context)
+        return context.narrow(wide, list(range(first)))
+
+    def _placed_keys(self, first: int) -> list[exp.Ordered]:
+        """The sort keys, each at its own column after the select list."""
+        return [_moved(key, first + i) for i, key in enumerate(self._order_keys())]
+
+    def _output_keys(
+        self, items: list[exp.Expression], order: list[exp.Expression]
+    ) -> list[exp.Ordered]:
+        """Under DISTINCT, sort keys are output columns."""
+        places = [_index(items, e) for e in order]
+        keys = zip(self._order_keys(), places, strict=True)
+        return [_moved(key, place) for key, place in keys]
+
+
+_ONE = Limit(1, 0)
+
+
+def _as_is(expr: exp.Expression) -> exp.Expression:
+    return expr
+
+
+def _ordinal(node: exp.Expression) -> int | None:
+    """The item that a bare integer names, counted from 0."""
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        return int(node.name) - 1
+    return None
+
+
+def _moved(key: exp.Ordered, place: int) -> exp.Ordered:
+    moved = key.copy()
+    moved.set("this", column(place))
+    return moved
+
+
+def _index(items: list[exp.Expression], expr: exp.Expression) -> int:
+    wanted = structure(expr)
+    for i, item in enumerate(items):
+        if structure(item) == wanted:
+            return i
+    raise NotIncremental("an ORDER BY beside DISTINCT that is not in the select list")

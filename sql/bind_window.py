@@ -1,0 +1,148 @@
+"""Window functions: each becomes a node that adds one column.
+
+Law: ROW_NUMBER is a top-k without an end; any other function is DuckDB's own over whole partitions.
+Where rows tie and the function looks at their order, the order is completed by all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from ivm.sql.bind_context import Context
+from ivm.sql.bind_functions import call_name
+from ivm.sql.bind_order import ORDERLESS, ordered
+from ivm.sql.bind_parse import synonyms
+from ivm.sql.bind_types import types_of
+from ivm.sql.columns import column, position, structure, text
+from ivm.sql.plan import GroupRecompute, NotIncremental, Plan, TopK, width
+from ivm.storage.ordering import OrderKey
+from ivm.storage.types import type_of
+
+_PEERS_ALIKE = frozenset(["rank", "rank_dense", "dense_rank", "percent_rank", "cume_dist"])
+_BY_POSITION = frozenset(["lag", "lead", "ntile", "row_number"])
+_BY_FRAME = frozenset(["first_value", "last_value", "nth_value", "first", "last", "any_value"])
+_SUMS = frozenset(
+    ["sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "median", "quantile_cont"]
+)
+
+
+@dataclass
+class Windows:
+    """Collects the window functions of a SELECT and rewrites its expressions over their results.
+
+    Args:
+        definitions: the WINDOW clause: lower-case name → window.
+        count: columns of the plan below.
+    """
+
+    definitions: dict[str, exp.Window]
+    count: int
+    _found: dict[Hashable, tuple[int, exp.Window]] = field(default_factory=dict)
+
+    def lift(self, expr: exp.Expression) -> exp.Expression:
+        """The expression over the plan's columns followed by one per window function."""
+
+        def swap(node: exp.Expression) -> exp.Expression:
+            if not isinstance(node, exp.Window):
+                return node
+            key = structure(node)
+            if key not in self._found:
+                self._found[key] = (len(self._found), node.copy())
+            return column(self.count + self._found[key][0])
+
+        return expr.copy().transform(swap, copy=False)
+
+    def apply(self, plan: Plan, context: Context) -> Plan:
+        """The plan with one column added per window function met by `lift`."""
+        for _, node in self._found.values():
+            plan = _add(plan, self._defined(node), self.count, context)
+        return plan
+
+    def _defined(self, node: exp.Window) -> exp.Window:
+        """The window with the named one it refers to written out."""
+        name = node.args.get("alias")
+        if name is None:
+            return node
+        base = self.definitions.get(name.name.lower())
+        if base is None or any(node.args.get(k) for k in ("partition_by", "order", "spec")):
+            raise NotIncremental(f"the window {name.name}")
+        whole = node.copy()
+        whole.set("alias", None)
+        for part in ("partition_by", "order", "spec"):
+            whole.set(part, base.copy().args.get(part))
+        return self._defined(whole) if base.args.get("alias") is None else whole
+
+
+def _add(plan: Plan, node: exp.Window, count: int, context: Context) -> Plan:
+    """`plan` (its first `count` columns are the rows) with the window's column at the end."""
+    order = node.args.get("order")
+    keys = list(order.expressions) if order is not None else []
+    parts = list(node.args.get("partition_by") or [])
+    before = width(plan)
+    extra = [e for e in [*parts, *[k.this for k in keys]] if position(e) is None]
+    wide = context.project(plan, [column(i) for i in range(before)] + extra) if extra else plan
+    places = {structure(e): before + i for i, e in enumerate(extra)}
+
+    def place(expr: exp.Expression) -> int:
+        known = position(expr)
+        return places[structure(expr)] if known is None else known
+
+    partition = tuple(dict.fromkeys(place(e) for e in parts))
+    if isinstance(node.this, exp.RowNumber) and not node.args.get("spec"):
+        done = _ranked(wide, partition, [_key(k, place(k.this)) for k in keys])
+    else:
+        done = _recomputed(wide, partition, _completed(node, keys, count, context), context)
+    if not extra:
+        return done
+    return context.narrow(done, [*range(before), width(done) - 1])
+
+
+def _key(node: exp.Ordered, place: int) -> OrderKey:
+    return OrderKey(place, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+
+
+def _ranked(plan: Plan, partition: tuple[int, ...], keys: Sequence[OrderKey]) -> Plan:
+    schema = (*plan.schema, ("rank", type_of("BIGINT")))
+    first = {key.column: key for key in reversed(keys)}
+    order = tuple(first[c] for c in dict.fromkeys(k.column for k in keys))
+    return TopK(plan, partition, order, None, 0, True, schema)
+
+
+def _recomputed(
+    plan: Plan, partition: tuple[int, ...], node: exp.Expression, context: Context
+) -> Plan:
+    answer = types_of(context.cursor, [text(node)], plan.schema)[0]
+    exprs = (*[column(i) for i in range(width(plan))], node)
+    return GroupRecompute(plan, partition, exprs, False, (*plan.schema, ("window", answer)))
+
+
+def _completed(
+    node: exp.Window, keys: list[exp.Ordered], count: int, context: Context
+) -> exp.Expression:
+    """The window with its order completed where the function depends on it."""
+    function = node.this
+    while isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+        function = function.this
+    name = call_name(function)
+    name = synonyms(context.cursor).get(name, name)
+    rows_frame = node.args.get("spec") is not None and node.args["spec"].args.get("kind") == "ROWS"
+    if name in _PEERS_ALIKE:
+        return node
+    if name in _BY_POSITION or (rows_frame and name in _BY_FRAME | ORDERLESS | _SUMS):
+        return _with_ties(node, keys, count)
+    if name in ORDERLESS | _SUMS:
+        return node
+    if name in ("first_value", "first") and node.args.get("spec") is None:
+        return _with_ties(node, keys, count)
+    raise NotIncremental(f"{name}() OVER with ties that SQL leaves open")
+
+
+def _with_ties(node: exp.Window, keys: list[exp.Ordered], count: int) -> exp.Expression:
+    listed = {structure(k.this) for k in keys}
+    ties = [ordered(column(i)) for i in range(count) if structure(column(i)) not in listed]
+    whole = node.copy()
+    whole.set("order", exp.Order(expressions=[*[k.copy() for k in keys], *ties]))
+    return whole

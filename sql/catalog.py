@@ -1,0 +1,77 @@
+"""What the binder asks about the user's relations.
+
+Law: a relation has one canonical name, which is also its SQL spelling (quoted where needed), so
+that equal scans of one table are one node however the table was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ivm.sql.plan import Plan
+from ivm.storage.duck import Cursor, describe, quote, rows
+from ivm.storage.types import Schema
+
+
+class Catalog(Protocol):
+    """The relations a view may read: base tables and materialized views."""
+
+    def resolve(self, parts: Sequence[str]) -> str | None:
+        """The canonical name of a relation.
+
+        Args:
+            parts: the name as written, unquoted: table; schema, table; or database, schema, table.
+
+        Returns:
+            The name that the other methods take; None if it is no base table and no materialized
+            view (then the binder looks for a plain DuckDB view).
+        """
+
+    def schema(self, name: str) -> Schema | None:
+        """Columns of the relation with that canonical name, in the order of the table."""
+
+    def view_plan(self, name: str) -> Plan | None:
+        """The rewritten plan of a materialized view; None for tables and recomputed views."""
+
+    def primary_key(self, name: str) -> tuple[str, ...]:
+        """Column names of the primary key, () without one."""
+
+
+class DuckCatalog:
+    """The tables of a DuckDB database, and nothing else; the reference implementation.
+
+    Args:
+        cursor: sees the tables.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+
+    def resolve(self, parts: Sequence[str]) -> str | None:
+        condition = "lower(table_name) = lower(?)"
+        condition += " AND lower(schema_name) = lower(?)" if len(parts) > 1 else ""
+        condition += " AND lower(database_name) = lower(?)" if len(parts) > 2 else ""
+        found = rows(
+            self._cursor,
+            "SELECT schema_name, table_name FROM duckdb_tables()"
+            f" WHERE database_name = current_database() AND {condition}"
+            " ORDER BY schema_name = current_schema() DESC",
+            list(reversed(parts)),
+        )
+        return f"{quote(found[0][0])}.{quote(found[0][1])}" if found else None
+
+    def schema(self, name: str) -> Schema | None:
+        return describe(self._cursor, f"FROM {name}")
+
+    def view_plan(self, name: str) -> Plan | None:
+        return None
+
+    def primary_key(self, name: str) -> tuple[str, ...]:
+        found = rows(
+            self._cursor,
+            "SELECT constraint_column_names FROM duckdb_constraints() WHERE constraint_type ="
+            " 'PRIMARY KEY' AND format('\"{}\".\"{}\"', schema_name, table_name) = ?",
+            [name],
+        )
+        return tuple(found[0][0]) if found else ()
