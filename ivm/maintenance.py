@@ -17,6 +17,7 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.difference import difference
 from ivm.sql.bind import bind
 from ivm.sql.compile import Compiler
+from ivm.sql.explain import explain
 from ivm.sql.plan import NotIncremental
 from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
@@ -52,7 +53,9 @@ class Maintenance:
     def bind(self, view: View, cursor: Cursor) -> None:
         """Find the view's plan, or the reason why it is recomputed."""
         try:
-            view.plan, view.reason = rewrite(bind(view.query, self.names, cursor)), None
+            plan = rewrite(bind(view.query, self.names, cursor))
+            Compiler(Circuit(), self._warehouse.cursor).add_view(view.name, plan)  # has operators
+            view.plan, view.reason = plan, None
         except NotIncremental as verdict:
             view.plan, view.reason = None, verdict.reason
 
