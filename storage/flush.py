@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-import duckdb
 import numpy as np
 
 from ivm.storage.column import FixedColumn
 from ivm.storage.duck import Cursor, lent, quote, run
-from ivm.storage.small_flush import SMALL, python_rows
+from ivm.storage.small_flush import SMALL, Appenders, python_rows
 from ivm.storage.types import ColumnType, Schema, type_of
 from ivm.storage.zset import ZSet
 
@@ -89,16 +88,19 @@ def apply_change(cursor: Cursor, table: str, schema: Schema, change: NetChange) 
         duckdb.Error: a constraint the caller should have enforced, or the disk.
     """
     target = Target(table, schema, unique_beside_key=True)
-    apply_changes(cursor, [("", target, change)])
+    apply_changes(cursor, [("", target, change)], Appenders(cursor))
 
 
-def apply_changes(cursor: Cursor, changes: Iterable[tuple[str, Target, NetChange]]) -> None:
+def apply_changes(
+    cursor: Cursor, changes: Iterable[tuple[str, Target, NetChange]], appenders: Appenders
+) -> None:
     """Apply net changes of several relations inside the cursor's transaction.
 
     Args:
         cursor: with a write transaction.
         changes: canonical name, table and change. Referenced tables lose rows after, and gain
             rows before those that reference them.
+        appenders: of that cursor.
 
     Raises:
         duckdb.Error: a constraint the caller should have enforced, or the disk.
@@ -107,13 +109,13 @@ def apply_changes(cursor: Cursor, changes: Iterable[tuple[str, Target, NetChange
     order = _parents_first({name: part[0] for name, part in parts.items()})
     for target, delete, _, _ in [parts[name] for name in reversed(order)]:
         if len(delete.delete):
-            _delete(cursor, target, delete)
+            _delete(cursor, target, delete, appenders)
     for target, _, update, _ in [parts[name] for name in order]:
         if len(update.insert):
-            _update(cursor, target, update)
+            _update(cursor, target, update, appenders)
     for target, _, _, insert in [parts[name] for name in order]:
         if len(insert):
-            _insert(cursor, target, insert)
+            _insert(cursor, target, insert, appenders)
 
 
 def _split(target: Target, change: NetChange) -> tuple[NetChange, NetChange, ZSet]:
@@ -146,7 +148,7 @@ def _parents_first(targets: Mapping[str, Target]) -> list[str]:
     return list(ordered)
 
 
-def _insert(cursor: Cursor, target: Target, batch: ZSet) -> None:
+def _insert(cursor: Cursor, target: Target, batch: ZSet, appenders: Appenders) -> None:
     """Insert each row as often as its weight says."""
     written = [i for i in range(len(target.schema)) if i not in target.generated]
     if not bool((batch.weights == 1).all()):
@@ -155,63 +157,66 @@ def _insert(cursor: Cursor, target: Target, batch: ZSet) -> None:
     batch = batch.project(written)
     rows = python_rows(batch, schema)
     if rows is not None and not target.generated:
-        _append(cursor.appender(target.table), rows)
+        appenders.write(target.table, rows)
         return
     names = ", ".join([quote(name) for name, _ in schema])
     with lent(cursor, {_DELTA: (batch, schema)}):
         run(cursor, f"INSERT INTO {target.table} ({names}) SELECT {names} FROM {_DELTA}")
 
 
-def _update(cursor: Cursor, target: Target, change: NetChange) -> None:
+def _update(cursor: Cursor, target: Target, change: NetChange, appenders: Appenders) -> None:
     """Give the rows with the deleted keys the inserted values."""
-    key = [target.schema[i][0] for i in change.delete_columns]
+    key = tuple([target.schema[i][0] for i in change.delete_columns])
     unwritten = {*change.delete_columns, *target.generated}
     written = [i for i in range(len(target.schema)) if i not in unwritten]
     if not written:
         return
     rows = python_rows(change.insert, target.schema)
     if rows is not None and not target.generated and _no_nulls(change.delete):
-        _append(cursor.appender(target.table, action="update", key=key), rows)
+        appenders.write(target.table, rows, "update", key)
         return
     names = [quote(target.schema[i][0]) for i in written]
     settings = ", ".join([f"{name} = d.{name}" for name in names])
+    same = _same(key, change.delete)
     with lent(cursor, {_DELTA: (change.insert, target.schema)}):
-        sql = f"UPDATE {target.table} AS t SET {settings} FROM {_DELTA} AS d WHERE {_same(key)}"
-        run(cursor, sql)
+        run(cursor, f"UPDATE {target.table} AS t SET {settings} FROM {_DELTA} AS d WHERE {same}")
 
 
-def _delete(cursor: Cursor, target: Target, change: NetChange) -> None:
+def _delete(cursor: Cursor, target: Target, change: NetChange, appenders: Appenders) -> None:
     columns = tuple([target.schema[i] for i in change.delete_columns])
     if not change.by_key:
         _delete_identical(cursor, target.table, columns, change.delete)
         return
-    key = [name for name, _ in columns]
+    key = tuple([name for name, _ in columns])
     rows = python_rows(change.delete, columns)
     if rows is not None and _no_nulls(change.delete):
-        _append(cursor.appender(target.table, action="delete", key=key), rows)
+        appenders.write(target.table, rows, "delete", key)
         return
+    same = _same(key, change.delete)
     with lent(cursor, {_DELTA: (change.delete, columns)}):
-        run(cursor, f"DELETE FROM {target.table} AS t USING {_DELTA} AS d WHERE {_same(key)}")
-
-
-def _append(appender: duckdb.Appender, rows: list[tuple[object, ...]]) -> None:
-    appender.append_rows(rows)
-    appender.flush()
+        run(cursor, f"DELETE FROM {target.table} AS t USING {_DELTA} AS d WHERE {same}")
 
 
 def _no_nulls(batch: ZSet) -> bool:
     return all(column.valid is None for column in batch.columns)
 
 
-def _same(key: Iterable[str]) -> str:
-    return " AND ".join([f"t.{quote(name)} IS NOT DISTINCT FROM d.{quote(name)}" for name in key])
+def _same(names: Iterable[str], batch: ZSet) -> str:
+    """SQL that joins the table `t` with the delta `d` of these columns, NULL equal to NULL.
+
+    Only `=` lets DuckDB skip blocks of the table by the delta's smallest and greatest value.
+    """
+    signs = ["=" if c.valid is None else "IS NOT DISTINCT FROM" for c in batch.columns]
+    pairs = zip(names, signs, strict=True)
+    return " AND ".join([f"t.{quote(name)} {sign} d.{quote(name)}" for name, sign in pairs])
 
 
 def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) -> None:
     """Delete exactly `weight` of the rows identical to each one of the batch."""
     counted = ZSet((*batch.columns, FixedColumn(batch.weights)), batch.weights)
     schema = (*columns, (_COUNT, _COUNT_TYPE))
-    same = " AND ".join([_identical(quote(name), type) for name, type in columns])
+    same = _same([name for name, _ in columns], batch)
+    same += "".join([_told_apart(quote(name), type) for name, type in columns])
     with lent(cursor, {_DELTA: (counted, schema)}):
         run(
             cursor,
@@ -231,11 +236,10 @@ def is_exact(type: ColumnType) -> bool:
     return type.dtype is not None or type.is_bytes or type.sql == "BIT"
 
 
-def _identical(column: str, type: ColumnType) -> str:
-    """SQL that tells whether a table's and a delta's value have one exact representation."""
-    same = f"t.{column} IS NOT DISTINCT FROM d.{column}"
-    if type.is_float:
-        return f"{same} AND signbit(t.{column}) IS NOT DISTINCT FROM signbit(d.{column})"
+def _told_apart(column: str, type: ColumnType) -> str:
+    """SQL that tells equal values of different representation apart."""
     if is_exact(type):
-        return same
-    return f"{same} AND t.{column}::VARCHAR IS NOT DISTINCT FROM d.{column}::VARCHAR"
+        return ""
+    form = "signbit({})" if type.is_float else "{}::VARCHAR"
+    table, delta = form.format(f"t.{column}"), form.format(f"d.{column}")
+    return f" AND {table} IS NOT DISTINCT FROM {delta}"

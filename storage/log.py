@@ -168,6 +168,7 @@ class ChangeLog:
         """
         state = self._state
         with state:
+            epoch = min(epoch, self.last_epoch)
             while self.synced_epoch < epoch:
                 self._check()
                 if not self._syncing:

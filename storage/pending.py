@@ -135,16 +135,17 @@ def _by_key(change: NetChange, key: tuple[int, ...], types: Sequence[ColumnType]
     old = np.full(len(groups.first), -1, np.int64)
     old[groups.inverse[: len(delete)]] = np.arange(len(delete))
     partner = old[groups.inverse[len(delete) :]]  # the deleted row of each inserted one, or -1
-    gone = np.ones(len(delete), np.bool_)
-    gone[partner[partner >= 0]] = False
-    pairs = np.flatnonzero(partner >= 0)
-    return NetChange(
-        delete.take(np.concatenate([partner[pairs], np.flatnonzero(gone)])),
-        key,
-        True,
-        insert.take(np.concatenate([pairs, np.flatnonzero(partner < 0)])),
-        len(pairs),
-    )
+    kept = np.flatnonzero(partner >= 0)
+    partner = partner[kept]
+    gone = np.setdiff1d(np.arange(len(delete)), partner)
+    delete = _taken(delete, np.concatenate([partner, gone]))
+    insert = _taken(insert, np.concatenate([kept, np.setdiff1d(np.arange(len(insert)), kept)]))
+    return NetChange(delete, key, True, insert, len(kept))
+
+
+def _taken(batch: ZSet, order: Indexes) -> ZSet:
+    """The batch in another order; itself if it has that order already, as small ones often do."""
+    return batch if bool((order[1:] > order[:-1]).all()) else batch.take(order)
 
 
 def multiset_change(deltas: Sequence[ZSet], types: Sequence[ColumnType]) -> NetChange:

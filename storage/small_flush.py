@@ -7,11 +7,18 @@ type has no exact Python value (or none that the appender takes), the answer is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import duckdb
 import numpy as np
 
 from ivm.storage.column import Column, FixedColumn
+from ivm.storage.duck import Cursor
 from ivm.storage.types import ColumnType, Schema
 from ivm.storage.zset import ZSet
+
+Action: TypeAlias = Literal["insert", "update", "delete"]
 
 SMALL = 256
 """Rows up to which Python values are cheaper than an Arrow batch."""
@@ -21,6 +28,41 @@ _FIRST_DAY, _LAST_DAY = -719162, 2932896
 _DAY = 86_400_000_000  # microseconds
 
 _EXACT = {"BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR", "BLOB"}
+
+
+class Appenders:
+    """A cursor's appenders, kept because making one costs as much as using it.
+
+    Args:
+        cursor: they write inside its transactions.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._made: dict[tuple[str, str, tuple[str, ...]], duckdb.Appender] = {}
+
+    def write(
+        self,
+        table: str,
+        rows: Sequence[tuple[object, ...]],
+        action: Action = "insert",
+        key: tuple[str, ...] = (),
+    ) -> None:
+        """Insert full rows, update rows by key (full rows), or delete by key (key values)."""
+        appender = self._made.get((table, action, key))
+        if appender is None:
+            appender = self._cursor.appender(table, action=action, key=list(key) or None)
+            self._made[table, action, key] = appender
+        try:
+            appender.append_rows(rows)
+            appender.flush()
+        except duckdb.Error:
+            del self._made[table, action, key]
+            raise
+
+    def forget(self) -> None:
+        """The tables have changed, or the cursor is closed."""
+        self._made.clear()
 
 
 def python_rows(batch: ZSet, schema: Schema) -> list[tuple[object, ...]] | None:

@@ -22,6 +22,7 @@ from ivm.storage.duck import Cursor, rows, run
 from ivm.storage.errors import UnavailableError
 from ivm.storage.flush import NetChange, Target, apply_changes
 from ivm.storage.log import ChangeLog
+from ivm.storage.small_flush import Appenders
 from ivm.storage.table_info import TableInfo, read_tables
 from ivm.storage.warehouse_opening import Opening, open_log
 
@@ -46,6 +47,7 @@ class Warehouse:
         self.write_lock = threading.RLock()
         self._flusher = file.connection.cursor()
         self._epochs = catalog_store.load_epochs(self._flusher)
+        self._appenders = Appenders(self._flusher)
         self._targets: dict[str, Target] = {}
         self._checkpointer = Checkpointer(file, self.database_id, self.write_lock)
         self._closed = False
@@ -92,6 +94,7 @@ class Warehouse:
         """
         found = read_tables(cursor or self.cursor(), self.database)
         self._targets = {name: info.target() for name, info in found.items()}
+        self._appenders.forget()
         return found
 
     # -- epochs ----------------------------------------------------------------------------
@@ -163,8 +166,10 @@ class Warehouse:
         run(cursor, "BEGIN")
         try:
             targets = self._targets
-            apply_changes(cursor, [(n, targets[n], change) for n, change in changes.items()])
-            self.record(cursor, epochs, offsets)
+            named = [(n, targets[n], change) for n, change in changes.items()]
+            apply_changes(cursor, named, self._appenders)
+            self._appenders.write("_ivm.epochs", list(epochs.items()))
+            catalog_store.write_offsets(cursor, offsets)
             run(cursor, "COMMIT")
         except BaseException as error:
             _roll_back(cursor)
@@ -200,6 +205,7 @@ class Warehouse:
                 self.log.close()
             self._checkpointer.run(final=True)
         finally:
+            self._appenders.forget()
             self._flusher.close()
             self.file.close()
 
