@@ -18,6 +18,7 @@ from ivm.sql.scalar_kernel import (
     BIGINT,
     NotListedError,
     Term,
+    UndecidedError,
     Values,
     binary,
     binary_checked,
@@ -33,6 +34,7 @@ Compute = Callable[[Values, Values], Values]
 
 # |product| below this as a double surely is below 2^63.
 _SAFE64 = 9.22e18
+_SAFE18 = 9.999999e17
 
 
 def _fits(values: Values, type: ColumnType) -> Values:
@@ -44,6 +46,11 @@ def _fits(values: Values, type: ColumnType) -> Values:
     small = values.astype(dtype)
     refuse_if(small != values)
     return small
+
+
+def _check_wide(values: Values, type: ColumnType) -> Values:
+    """As `check_digits`, for a WIDE type: what fits into 64 bits has few digits."""
+    return values if wide.narrow(values) is not None else check_digits(values, type)
 
 
 def check_digits(values: Values, type: ColumnType) -> Values:
@@ -72,7 +79,8 @@ def _subtract64(a: Values, b: Values) -> Values:
 
 
 def _multiply64(a: Values, b: Values) -> Values:
-    refuse_if(np.abs(a.astype(np.float64) * b) > _SAFE64)
+    if not _is_below(a, b, _SAFE64):
+        raise UndecidedError
     return a * b
 
 
@@ -115,9 +123,15 @@ def _wide(operation: str) -> Compute:
 
 def _multiply_wide(a: Values, b: Values) -> Values:
     first, second = wide.narrow(a), wide.narrow(b)
-    if first is not None and second is not None:
-        return wide.store(wide.multiply_words(first, second))
-    return wide.store(wide.multiply(wide.load(a), wide.load(b)))
+    if first is None or second is None:
+        return wide.store(wide.multiply(wide.load(a), wide.load(b)))
+    if _is_below(first, second, _SAFE64):
+        return wide.store(wide.load(first * second))
+    return wide.store(wide.multiply_words(first, second))
+
+
+def _is_below(a: Values, b: Values, bound: float) -> bool:
+    return not np.count_nonzero(np.abs(np.multiply(a, b, dtype=np.float64)) > bound)
 
 
 _INT64: dict[str, Compute] = {"+": _add64, "-": _subtract64, "*": _multiply64}
@@ -126,7 +140,7 @@ _UINT64: dict[str, Compute] = {
     "-": _subtract_unsigned64,
     "*": _multiply_unsigned64,
 }
-_FLOAT: dict[str, Compute] = {"+": np.add, "-": np.subtract, "*": np.multiply}
+_PLAIN: dict[str, Compute] = {"+": np.add, "-": np.subtract, "*": np.multiply}
 
 
 def _integer(operation: str, type: ColumnType) -> Compute:
@@ -150,7 +164,7 @@ def _operation(sign: str) -> Callable[[Compiler, exp.Expression], Term]:
         if not (type.is_integer or type.is_float):
             raise NotListedError(f"{type} {sign}")
         sides = [compiler.cast_to(side, type) for side in (node.this, node.expression)]
-        compute = _FLOAT[sign] if type.is_float else _integer(sign, type)
+        compute = _PLAIN[sign] if type.is_float else _integer(sign, type)
         return binary(sides[0], sides[1], type, compute)
 
     return compile
@@ -161,19 +175,35 @@ def _decimal(compiler: Compiler, node: exp.Expression, sign: str, type: ColumnTy
         return _decimal_product(compiler, node, type)
     left = compiler.cast_to(node.this, type)
     right = compiler.cast_to(node.expression, type)
+    if _has_room(type):
+        return binary(left, right, type, _wide(sign) if is_wide(type) else _PLAIN[sign])
     exact = _wide(sign) if is_wide(type) else _INT64[sign]
     return binary(left, right, type, lambda a, b: check_digits(exact(a, b), type))
+
+
+def _has_room(type: ColumnType) -> bool:
+    """DuckDB gave the result all digits it can need; at 18 and 38 it may have cut them."""
+    return type.precision not in (18, 38)
 
 
 def _decimal_product(compiler: Compiler, node: exp.Expression, type: ColumnType) -> Term:
     left, right = _decimal_side(compiler, node.this), _decimal_side(compiler, node.expression)
     if left.type.scale + right.type.scale != type.scale:
         raise NotListedError(f"{left.type} * {right.type}")
+    if _has_room(type):
+        return binary(left, right, type, _multiply_wide if is_wide(type) else np.multiply)
     if is_wide(type):
-        return binary(left, right, type, lambda a, b: check_digits(_multiply_wide(a, b), type))
+        return binary(left, right, type, lambda a, b: _check_wide(_multiply_wide(a, b), type))
     if is_wide(left.type) or is_wide(right.type):
         raise NotListedError(f"{left.type} * {right.type}")
-    return binary(left, right, type, lambda a, b: check_digits(_multiply64(a, b), type))
+    return binary(left, right, type, _multiply18)
+
+
+def _multiply18(a: Values, b: Values) -> Values:
+    """A product of at most 18 digits; a size near 10^18 is undecided."""
+    if not _is_below(a, b, _SAFE18):
+        raise UndecidedError
+    return a * b
 
 
 def _decimal_side(compiler: Compiler, side: exp.Expression) -> Term:
@@ -214,18 +244,15 @@ def _modulo(compiler: Compiler, node: exp.Expression) -> Term:
     """`%` has the sign of the dividend."""
     type = compiler.type(node)
     if not type.is_float:
-        return _division(compiler, node, _remainder)
+        return _division(compiler, node, np.fmod)
     left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
     return binary(left, right, type, np.fmod)
 
 
 def _quotient(a: Values, b: Values) -> Values:
     quotient = a // b
-    return quotient + ((quotient < 0) & (quotient * b != a))
-
-
-def _remainder(a: Values, b: Values) -> Values:
-    return np.fmod(a, b)
+    truncated: Values = quotient + ((quotient < 0) & (quotient * b != a))
+    return truncated
 
 
 def _division(compiler: Compiler, node: exp.Expression, compute: Compute) -> Term:

@@ -74,7 +74,7 @@ class Binder:
 
     def learn(self, tree: exp.Expression) -> None:
         """Describe all subexpressions of `tree` at once (what fails is asked for singly later)."""
-        parts = {sql_of(n): None for n in nodes(tree) if isinstance(n, exp.Condition)}
+        parts = {sql_of(n): None for n in nodes(tree) if _has_type(n)}
         for node in nodes(tree):
             sides = _compared(node)
             if len(sides) > 1:
@@ -104,6 +104,13 @@ class Binder:
         return type_of(self._known[sql])
 
 
+def _has_type(node: exp.Expression) -> bool:
+    """Nodes worth a place in the DESCRIBE; the many literals of an IN list are not."""
+    if isinstance(node, exp.Literal) and isinstance(node.parent, exp.In):
+        return False
+    return isinstance(node, exp.Condition)
+
+
 def _compared(node: exp.Expression) -> list[exp.Expression]:
     if isinstance(node, exp.In):
         return [node.this, *node.expressions]
@@ -124,22 +131,35 @@ def common_sql(sides: Sequence[exp.Expression]) -> str:
 
 
 @functools.cache
-def _unstable_functions() -> frozenset[str]:
-    query = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+def _stable_functions() -> frozenset[str]:
+    query = """SELECT lower(function_name) FROM duckdb_functions() GROUP BY ALL
+        HAVING bool_and(stability IS NOT DISTINCT FROM 'CONSISTENT' AND function_type = 'scalar')"""
     with _lock:
-        return frozenset(name.lower() for (name,) in duck.rows(_connection(), query))
+        return frozenset(name for (name,) in duck.rows(_connection(), query))
+
+
+# Syntax that the parser keeps as functions.
+_SYNTAX: tuple[type[exp.Expression], ...] = (
+    *(exp.Cast, exp.TryCast, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Extract),
+    *(exp.And, exp.Or, exp.Not, exp.Is, exp.Between, exp.In, exp.TimestampTrunc, exp.Array),
+)
+_OPEN = (exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star, exp.Lambda)
 
 
 def is_constant(expr: exp.Expression) -> bool:
-    """True when no column, subquery, parameter or unstable function occurs in `expr`."""
-    for node in nodes(expr):
-        if isinstance(node, (exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star)):
-            return False
-        if isinstance(node, exp.Func):
-            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-            if name.lower() in _unstable_functions():
-                return False
-    return True
+    """True when `expr` has one value for ever: no column, no parameter, only stable functions."""
+    return all(_is_stable(node) for node in nodes(expr))
+
+
+def _is_stable(node: exp.Expression) -> bool:
+    if isinstance(node, _OPEN):
+        return False
+    if isinstance(node, exp.DataType):
+        return "TZ" not in node.sql(dialect="duckdb").upper()  # its text depends on TimeZone
+    if not isinstance(node, exp.Func) or isinstance(node, _SYNTAX):
+        return True
+    name = node.name if isinstance(node, exp.Anonymous) else sql_of(node).split("(")[0]
+    return name.lower() in _stable_functions()
 
 
 def fold(expr: exp.Expression | str, type: ColumnType) -> Column:
@@ -148,7 +168,19 @@ def fold(expr: exp.Expression | str, type: ColumnType) -> Column:
     Raises:
         NotListedError: DuckDB fails on it, which is then left to DuckDB at each evaluation.
     """
-    text = expr if isinstance(expr, str) else sql_of(expr)
+    return _fold(expr if isinstance(expr, str) else sql_of(expr), type)
+
+
+def fold_all(exprs: Sequence[exp.Expression], type: ColumnType) -> Column:
+    """The constants, cast to `type`, as one column; raises as `fold` does."""
+    casts = [f"CAST({sql_of(expr)} AS {type.sql})" for expr in exprs]
+    return _fold(f"unnest([{', '.join(casts)}])", type)
+
+
+@functools.lru_cache(maxsize=4096)
+def _fold(text: str, type: ColumnType) -> Column:
+    if "TIME ZONE" in type.sql:
+        raise NotListedError(f"{type}: it depends on the session's TimeZone")
     output = (("v", type),)
     with _lock:
         try:

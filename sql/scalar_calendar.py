@@ -20,6 +20,7 @@ DayFunction = Callable[[Days], Days]
 MICROS_PER_DAY = 86_400_000_000
 _FIRST = -25567  # 1900-01-01
 _LAST = 47482  # 2100-01-01
+_FIRST_MONTH, _LAST_MONTH = -70 * 12, 130 * 12
 FAR = 100_000_000  # days; the last timestamps are a little further away
 
 
@@ -112,7 +113,7 @@ def by_day(function: DayFunction) -> Callable[[Values], Days]:
 
     def look_up(days: Values) -> Days:
         near = (days >= _FIRST) & (days < _LAST)
-        if near.all():
+        if np.count_nonzero(near) == len(days):
             found: Days = table[days - _FIRST]
             return found
         return function(not_far(days))
@@ -120,10 +121,24 @@ def by_day(function: DayFunction) -> Callable[[Values], Days]:
     return look_up
 
 
+@functools.cache
+def _first_days() -> Days:
+    return first_day(np.arange(_FIRST_MONTH, _LAST_MONTH, dtype=np.int64))
+
+
+def _first_day(months: Days) -> Days:
+    """As `first_day`, through a table where the months are near."""
+    near = (months >= _FIRST_MONTH) & (months < _LAST_MONTH)
+    if np.count_nonzero(near) < len(months):
+        return first_day(months)
+    found: Days = _first_days()[months - _FIRST_MONTH]
+    return found
+
+
 def add_months(days: Values, months: Values) -> Days:
     """The same day of the month `months` later, or that month's last day."""
     start = by_day(month_index)(days) + months
-    first = first_day(start)
-    length = first_day(start + 1) - first
+    first = _first_day(start)
+    length = _first_day(start + 1) - first
     moved: Days = first + np.minimum(by_day(day)(days), length) - 1
     return moved

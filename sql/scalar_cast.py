@@ -66,7 +66,8 @@ def _from_integer(source: ColumnType, target: ColumnType) -> Convert | None:
     if target.is_integer:
         return lambda values: _to_integer(values, target)
     if target.is_decimal:
-        return lambda values: _rescale_up(values, target.scale, target)
+        digits = 39 if is_wide(source) else len(str(np.iinfo(source.dtype).max))  # type: ignore[arg-type]
+        return _rescaling(digits, target.scale, target)
     if target.sql == "BOOLEAN" and not is_wide(source):
         return lambda values: values != 0
     if target.sql == "DOUBLE" and is_wide(source):
@@ -78,11 +79,13 @@ def _from_integer(source: ColumnType, target: ColumnType) -> Convert | None:
 
 def _from_decimal(source: ColumnType, target: ColumnType) -> Convert | None:
     if target.sql == "DOUBLE":
+        if source.precision <= 15:
+            return lambda values: values.astype(np.float64) / float(10**source.scale)
         return lambda values: _decimal_to_double(values, source.scale)
     if target.is_decimal:
         shift = target.scale - source.scale
         if shift >= 0:
-            return lambda values: _rescale_up(values, shift, target)
+            return _rescaling(source.precision - source.scale, shift, target)
         return lambda values: check_digits(_round_off(values, -shift, target), target)
     if target.is_integer and target.sql != "UHUGEINT":
         return lambda values: _to_integer(_round_off(values, source.scale, source), target)
@@ -132,7 +135,8 @@ def _to_integer(values: Values, target: ColumnType) -> Values:
         return values if is_wide_values(values) else wide.store(wide.load(values))
     if is_wide_values(values) and target.sql == "UBIGINT":
         refuse_if(values["hi"] != 0)
-        return values["lo"]  # type: ignore[no-any-return]
+        low: Values = values["lo"]
+        return low
     narrow = values if not is_wide_values(values) else wide.narrow(values)
     if narrow is None:
         raise UndecidedError
@@ -146,13 +150,23 @@ def is_wide_values(values: Values) -> bool:
     return values.dtype.names is not None
 
 
+def _rescaling(digits: int, shift: int, target: ColumnType) -> Convert:
+    """A cast to more decimals of numbers with `digits` digits before the point."""
+    if digits > target.precision - target.scale or is_wide(target):
+        return lambda values: _rescale_up(values, shift, target)
+    if shift == 0:
+        return lambda values: values.astype(np.int64, copy=False)
+    return lambda values: np.multiply(values, 10**shift, dtype=np.int64)
+
+
 def _rescale_up(values: Values, shift: int, target: ColumnType) -> Values:
     """values · 10^shift as decimals of `target`."""
     narrow = wide.narrow(values)
     if narrow is not None and not is_wide(target):
         whole = 10 ** (target.precision - shift)
         refuse_if((narrow >= whole) | (narrow <= -whole))
-        return narrow * 10**shift
+        scaled64: Values = narrow * 10**shift
+        return scaled64
     if narrow is not None and shift <= 18:
         scaled = wide.multiply_words(narrow, np.full(1, 10**shift, np.int64))
     else:

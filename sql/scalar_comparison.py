@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from ivm.sql import scalar_wide as wide
+from ivm.sql.scalar_binder import fold_all
 from ivm.sql.scalar_compiler import Compiler, Rules, rule
 from ivm.sql.scalar_kernel import (
     BOOLEAN,
@@ -28,7 +29,7 @@ from ivm.sql.scalar_kernel import (
     null_term,
 )
 from ivm.sql.scalar_logic import any_of, negation
-from ivm.storage.column import Column, FixedColumn, Mask, column_from_arrow
+from ivm.storage.column import ArrowColumn, Column, FixedColumn, Mask, column_from_arrow
 from ivm.storage.types import ColumnType
 
 Compare = Callable[[Values, Values], Mask]
@@ -54,11 +55,13 @@ _MORE_ORDERED = ("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
 
 
 def _float_less(a: Values, b: Values) -> Mask:
-    return ~(a >= b) & (a == a)  # NaN is not less than anything
+    less: Mask = ~(a >= b) & (a == a)  # NaN is not less than anything
+    return less
 
 
 def _float_equal(a: Values, b: Values) -> Mask:
-    return (a == b) | ((a != a) & (b != b))
+    equal: Mask = (a == b) | ((a != a) & (b != b))
+    return equal
 
 
 _FLOAT: dict[str, Compare] = {
@@ -79,7 +82,7 @@ _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def _wide_compare(sign: str) -> Compare:
-    compare = {
+    compare: Callable[[wide.Wide, wide.Wide], Mask] = {
         "=": wide.equal,
         "<>": lambda a, b: ~wide.equal(a, b),
         "<": wide.less,
@@ -189,21 +192,26 @@ def _both_null(left: Term, right: Term) -> Term:
 
 
 def _in(compiler: Compiler, node: exp.Expression) -> Term:
-    value, *options = compiler.compared([node.this, *node.expressions])
-    known = [o for o in options if o.constant is not None and not o.is_null]
-    others = [o for o in options if o.constant is None or o.is_null]
-    tests = [compare("=", value, option) for option in others]
-    return any_of([*_membership(value, known), *tests])
+    sides = [node.this, *node.expressions]
+    type = compiler.binder.common(sides)
+    value = compiler.cast_to(node.this, type)
+    literals = [side for side in node.expressions if isinstance(side, exp.Literal)]
+    others = [side for side in node.expressions if not isinstance(side, exp.Literal)]
+    if len(literals) < 3 or type.is_float or is_wide(type):
+        literals, others = [], node.expressions
+    tests = [compare("=", value, compiler.cast_to(side, type)) for side in others]
+    return any_of([*_membership(value, literals), *tests])
 
 
-def _membership(value: Term, known: list[Term]) -> list[Term]:
-    if len(known) < 3 or value.type.is_float or is_wide(value.type):
-        return [compare("=", value, option) for option in known]
-    if value.type.sql == "VARCHAR":
-        return [_text_membership(value, known)]
+def _membership(value: Term, literals: list[exp.Expression]) -> list[Term]:
+    """One test for all literals (at least three, or none)."""
+    if not literals:
+        return []
+    choices = fold_all(literals, value.type)
+    if isinstance(choices, ArrowColumn):
+        return [_text_membership(value, choices.array)]
     _compare_fixed("=", value.type)
-    choices = np.unique(np.concatenate([k.constant.values for k in known]))  # type: ignore[union-attr]
-    return [_fixed_membership(value, choices)]
+    return [_fixed_membership(value, np.unique(choices.values))]
 
 
 def _fixed_membership(value: Term, choices: Values) -> Term:
@@ -220,8 +228,9 @@ def _fixed_membership(value: Term, choices: Values) -> Term:
     return Term(BOOLEAN, kernel)
 
 
-def _text_membership(value: Term, known: list[Term]) -> Term:
-    choices = pa.concat_arrays([k.constant.array for k in known])  # type: ignore[union-attr]
+def _text_membership(value: Term, choices: pa.Array) -> Term:
+    if value.type.sql != "VARCHAR" and value.type.base != "ENUM":
+        raise NotListedError(f"{value.type} IN (…)")
     argument, options = value.kernel, pc.SetLookupOptions(value_set=choices)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:

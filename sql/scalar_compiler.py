@@ -87,6 +87,8 @@ class Compiler:
             self.inexact = True
         if is_constant(expr):
             return constant(fold(expr, type), type)
+        if expr.find(exp.Column) is None:
+            raise NotListedError(f"{sql_of(expr)}: not the same for ever")
         return self._apply(expr)
 
     def cast_to(self, expr: exp.Expression, type: ColumnType) -> Term:

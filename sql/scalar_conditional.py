@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ivm.sql.scalar_comparison import arrow_input, compare
 from ivm.sql.scalar_compiler import Compiler, Rules, rule
-from ivm.sql.scalar_kernel import BOOLEAN, Term, expand, fixed, null_term
+from ivm.sql.scalar_kernel import BOOLEAN, NotListedError, Term, expand, fixed, null_term
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, Mask
 from ivm.storage.types import ColumnType
 
@@ -23,6 +23,7 @@ from ivm.storage.types import ColumnType
 def choose(test: Term, then: Term, other: Term) -> Term:
     """`then` where `test` is true, `other` where it is false or NULL."""
     if then.type.dtype is None:
+        need_text(then.type)
         return _choose_arrow(test, then, other)
     condition, first, second = fixed(test), fixed(then), fixed(other)
 
@@ -33,6 +34,12 @@ def choose(test: Term, then: Term, other: Term) -> Term:
         return FixedColumn(values, _choose_valid(mask, a.valid, b.valid))
 
     return Term(then.type, kernel)
+
+
+def need_text(type: ColumnType) -> None:
+    """Nested values and bit strings have no choosing kernel in Arrow that is tested here."""
+    if not (type.is_string or type.base in ("ENUM", "BLOB")):
+        raise NotListedError(f"a choice of {type}")
 
 
 def _choose_valid(mask: Mask, first: Mask | None, second: Mask | None) -> Mask | None:
@@ -102,6 +109,7 @@ def _first_known(first: Term, second: Term) -> Term:
     if first.constant is not None:
         return second if first.is_null else _every_row(first)
     if first.type.dtype is None:
+        need_text(first.type)
         return _first_known_arrow(first, second)
     one, two = fixed(first), fixed(second)
 

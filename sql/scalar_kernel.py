@@ -143,7 +143,7 @@ def binary_checked(
 
 def refuse_if(wrong: npt.NDArray[np.bool_]) -> None:
     """Give the batch to DuckDB if any row is marked."""
-    if wrong.any():
+    if np.count_nonzero(wrong):  # several times faster than any() on a few rows
         raise UndecidedError
 
 

@@ -21,6 +21,11 @@ from ivm.sql.scalar_string import constant_text, highest_byte, text_of, text_to_
 Match = Callable[[pa.Array], pa.Array]
 # A pattern is a list of literal texts and the wildcards ANY (%) and ONE (_).
 _ANY, _ONE = object(), object()
+_SHAPES = {
+    ("text", "%"): "starts_with",
+    ("%", "text"): "ends_with",
+    ("%", "text", "%"): "match_substring",
+}
 
 
 def _tokens(pattern: str, escape: str) -> list[object]:
@@ -53,14 +58,9 @@ def _matcher(tokens: list[object]) -> Match:
     if shape == ["text"]:
         text = pa.scalar(texts[0], pa.large_string())
         return lambda array: pc.equal(array, text)
-    if shape == ["text", "%"]:
-        return lambda array: pc.starts_with(array, pattern=texts[0])
-    if shape == ["%", "text"]:
-        return lambda array: pc.ends_with(array, pattern=texts[0])
-    if shape == ["%", "text", "%"]:
-        return lambda array: pc.match_substring(array, pattern=texts[0])
-    regex = _regex(tokens)
-    return lambda array: pc.match_substring_regex(array, pattern=regex)
+    name = _SHAPES.get(tuple(shape), "match_substring_regex")
+    options = pc.MatchSubstringOptions(texts[0] if tuple(shape) in _SHAPES else _regex(tokens))
+    return lambda array: pc.call_function(name, [array], options)
 
 
 def _regex(tokens: list[object]) -> str:

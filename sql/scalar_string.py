@@ -228,19 +228,18 @@ def _replace(compiler: Compiler, node: exp.Expression) -> Term:
     )
 
 
-def search(term: Term, find: Callable[..., pa.Array], pattern: str) -> Term:
-    """Whether a constant text is found, by one of Arrow's search functions."""
-    return text_to_fixed(term, BOOLEAN, lambda array: find(array, pattern=pattern))
+def search(term: Term, name: str, pattern: str) -> Term:
+    """Whether a constant text is found, by the named one of Arrow's search functions."""
+    options = pc.MatchSubstringOptions(pattern)
+    return text_to_fixed(term, BOOLEAN, lambda array: pc.call_function(name, [array], options))
 
 
-def _searching(
-    find: Callable[..., pa.Array],
-) -> Callable[[Compiler, exp.Expression], Term]:
+def _searching(name: str) -> Callable[[Compiler, exp.Expression], Term]:
     def compile(compiler: Compiler, node: exp.Expression) -> Term:
         subject, pattern = (
             node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
         )
-        return search(text_of(compiler, subject), find, constant_text(compiler, pattern))
+        return search(text_of(compiler, subject), name, constant_text(compiler, pattern))
 
     return compile
 
@@ -270,13 +269,13 @@ RULES: Rules = {
     exp.Right: rule(_right, "this", "expression"),
     exp.Trim: rule(_trim, "this", "position", "expression"),
     exp.Replace: rule(_replace, "this", "expression", "replacement"),
-    exp.StartsWith: rule(_searching(pc.starts_with), "this", "expression"),
-    exp.EndsWith: rule(_searching(pc.ends_with), "this", "expression"),
-    exp.Contains: rule(_searching(pc.match_substring), "this", "expression"),
+    exp.StartsWith: rule(_searching("starts_with"), "this", "expression"),
+    exp.EndsWith: rule(_searching("ends_with"), "this", "expression"),
+    exp.Contains: rule(_searching("match_substring"), "this", "expression"),
     exp.StrPosition: rule(_position, "this", "substr"),
 }
 FUNCTIONS: Functions = {
     "strlen": _byte_length,
-    "prefix": _searching(pc.starts_with),
-    "suffix": _searching(pc.ends_with),
+    "prefix": _searching("starts_with"),
+    "suffix": _searching("ends_with"),
 }

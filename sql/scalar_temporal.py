@@ -236,7 +236,8 @@ def _add_interval(times: Values, intervals: Values, factor: int) -> Values:
     _refuse_far(moved)
     moved = moved + days * factor * MICROS_PER_DAY
     refuse_if(np.abs(moved) > _FAR_TIME // 2)
-    return moved + rest * factor
+    result: Values = moved + rest * factor
+    return result
 
 
 def _add_interval_node(sign: str) -> Callable[[Compiler, exp.Expression], Term]:

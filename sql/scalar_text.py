@@ -37,7 +37,7 @@ def to_text(term: Term) -> Term:
     Raises:
         NotListedError: the text form of its type is left to DuckDB.
     """
-    if term.type.is_string:
+    if term.type.is_string or term.type.base == "ENUM":
         return Term(VARCHAR, term.kernel, term.constant)
     if term.is_null:
         return null_term(VARCHAR)
