@@ -6,12 +6,15 @@ user's own query; anything the binder does not know for certain is `NotIncrement
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import duckdb
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_functions import Functions
 from ivm.sql.bind_parse import parse_query
 from ivm.sql.bind_query import bind_query
+from ivm.sql.bind_scope import MadeUp
 from ivm.sql.catalog import Catalog
 from ivm.sql.columns import column
 from ivm.sql.plan import NotIncremental, Plan, Project, width
@@ -50,12 +53,19 @@ def bind(query: str, catalog: Catalog, cursor: Cursor) -> Plan:
 def _bound(query: str, catalog: Catalog, cursor: Cursor, wanted: Schema) -> Plan:
     tree = parse_query(query, cursor)
     bound = bind_query(tree, Context(catalog, cursor, Functions(cursor)))
-    names = [name.lower() for name, _ in wanted]
-    if [name.lower() for name in bound.names] != names:
-        raise NotIncremental(f"the column names {list(bound.names)} differ from {names}")
+    _check_names(bound.names, [name for name, _ in wanted])
     exprs = tuple(column(i) for i in range(width(bound.plan)))
     pairs = zip(wanted, bound.plan.schema, strict=True)
     return Project(bound.plan, exprs, tuple((name, t) for (name, _), (_, t) in pairs))
+
+
+def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:
+    """Equal names in equal places: a star or USING was expanded as DuckDB does."""
+    same = len(found) == len(wanted) and all(
+        isinstance(a, MadeUp) or a.lower() == b.lower() for a, b in zip(found, wanted, strict=True)
+    )
+    if not same:
+        raise NotIncremental(f"the column names {list(found)} differ from {list(wanted)}")
 
 
 def _show(schema: Schema) -> str:

@@ -18,7 +18,15 @@ from ivm.sql.bind_order import complete_aggregate
 from ivm.sql.bind_parse import synonyms
 from ivm.sql.bind_types import types_of
 from ivm.sql.columns import column, remap, structure, text, used
-from ivm.sql.plan import Aggregate, AggregateCall, GroupRecompute, NotIncremental, Plan, types
+from ivm.sql.plan import (
+    Aggregate,
+    AggregateCall,
+    GroupRecompute,
+    NotIncremental,
+    Plan,
+    types,
+    width,
+)
 from ivm.sql.render import call_text
 from ivm.storage.types import type_of
 
@@ -182,7 +190,7 @@ def _recompute(
     inputs = _Inputs(groups)
     places = {i: inputs.place(column(i)) for node in nodes for i in sorted(used(node))}
     below = context.project(plan, inputs.exprs or [exp.true()])
-    count = len(inputs.exprs)
+    count = width(below)
     calls = [complete_aggregate(remap(n, places.__getitem__), count, context) for n in nodes]
     exprs = [column(i) for i in range(len(groups))] + calls
     partition = tuple(range(len(groups)))

@@ -15,9 +15,23 @@ from ivm.sql.bind_scope import Bound
 from ivm.sql.bind_types import types_of
 from ivm.sql.catalog import Catalog
 from ivm.sql.columns import column, position, text
-from ivm.sql.plan import Plan, Project
+from ivm.sql.plan import NotIncremental, Plan, Project
 from ivm.storage.duck import Cursor
 from ivm.storage.types import ColumnType
+
+
+def demand_only(node: exp.Expression, known: str, construct: str) -> None:
+    """Refuse a node that carries a part nobody here looks at.
+
+    Args:
+        known: names of the parts that are looked at.
+
+    Raises:
+        NotIncremental: names the construct and its parts.
+    """
+    extra = {part for part, value in node.args.items() if value} - set(known.split())
+    if extra:
+        raise NotIncremental(f"{construct} with {', '.join(sorted(extra)).upper()}")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import sqlglot
 from sqlglot import exp
 
-from ivm.sql.bind_context import Context
+from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_parse import parse_query
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
@@ -23,7 +23,6 @@ from ivm.storage.types import Schema, type_of
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
 
-_TABLE_PARTS = {"this", "db", "catalog", "alias", "joins"}
 _SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
 
 
@@ -70,16 +69,16 @@ class _FromBinder:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             return self._table(node)
         if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Table):
+            demand_only(node, "this alias joins", "a derived table")
             bound = self._bind(node.this, self._context)
             return _distinct_names(_renamed(bound, node)), (node.alias or "unnamed_subquery",)
         if isinstance(node, exp.Values):
+            demand_only(node, "expressions alias joins", "VALUES in FROM")
             return _renamed(bind_values(node, self._context), node), (node.alias or "valueslist",)
         raise NotIncremental(f"{_kind(node)} in FROM")
 
     def _table(self, node: exp.Table) -> tuple[Bound, tuple[str, ...]]:
-        extra = {k for k, v in node.args.items() if v} - _TABLE_PARTS
-        if extra:
-            raise NotIncremental(f"{', '.join(sorted(extra))} of a table")
+        demand_only(node, "this db catalog alias joins", "a table")
         parts = tuple(p.name for p in node.parts)
         cte = self._context.ctes.get(parts[0].lower()) if len(parts) == 1 else None
         bound = cte or self._stored(parts)
@@ -128,6 +127,7 @@ class _FromBinder:
 
     def join(self, left: Plan, scope: Scope, node: exp.Join) -> tuple[Plan, Scope]:
         """The relations so far joined with one more item."""
+        demand_only(node, "this on side kind using method", "a join")
         kind = _join_kind(node)
         right, other = self.item(node.this)
         both, shared = _combined(left, scope, other), _shared_names(node, scope, other)
@@ -163,6 +163,8 @@ def bind_values(node: exp.Values, context: Context) -> Bound:
 
 def _renamed(bound: Bound, node: exp.Expression) -> Bound:
     alias = node.args.get("alias")
+    if alias is not None:
+        demand_only(alias, "this columns", "an alias")
     names = [c.name for c in alias.columns] if alias is not None else []
     return Bound(bound.plan, (*names, *bound.names[len(names) :]))
 
@@ -187,7 +189,9 @@ def _view_query(sql: str, context: Context) -> exp.Expression:
 
 def _kind(node: exp.Expression) -> str:
     inner = node.this if isinstance(node, exp.Table) else node
-    return type(inner).__name__ if not isinstance(inner, exp.Anonymous) else f"{inner.name}()"
+    if isinstance(inner, exp.Func):
+        return f"{inner.name if isinstance(inner, exp.Anonymous) else inner.sql_name()}()".lower()
+    return type(inner).__name__.upper()
 
 
 def _join_kind(node: exp.Join) -> str:
@@ -197,8 +201,6 @@ def _join_kind(node: exp.Join) -> str:
         raise NotIncremental(f"a {method} join")
     if kind in ("SEMI", "ANTI"):
         return str(kind).lower()
-    if node.args.get("match_condition") or node.args.get("pivots"):
-        raise NotIncremental("this kind of join")
     return side.lower() or "inner"
 
 

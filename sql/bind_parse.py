@@ -121,9 +121,18 @@ def _canonical(node: Any, names: dict[str, str]) -> Any:
         del plain["qualified_name"]
     if plain.get("type") == "OPERATOR_CAST":
         return _canonical_cast(plain)
+    if plain.get("type") == "OPERATOR_NOT":
+        return _canonical_not(plain)
     if plain.get("class") == "CONSTANT" and "literal" in plain:
         plain["literal"]["text"] = _canonical_literal(plain["literal"])
     return plain
+
+
+def _canonical_not(negation: dict[str, Any]) -> Any:
+    """NOT x IS NULL and x IS NOT NULL are one."""
+    (inner,) = negation["children"]
+    is_null = inner.get("type") == "OPERATOR_IS_NULL"
+    return {**inner, "type": "OPERATOR_IS_NOT_NULL"} if is_null else negation
 
 
 def _canonical_call(call: dict[str, Any], names: dict[str, str]) -> Any:
@@ -137,6 +146,8 @@ def _canonical_call(call: dict[str, Any], names: dict[str, str]) -> Any:
         return arguments[0]["expression"]
     if name in ("bool_and", "bool_or") and len(arguments) == 1:
         arguments[0]["expression"] = _uncast(arguments[0]["expression"], "boolean")
+    if name.startswith("quantile") and len(arguments) == 2:
+        _within_group(call)
     if name.startswith("date") and arguments:
         _lower_unit(arguments[0]["expression"])
     if name.startswith("to_") and len(arguments) == 1:
@@ -148,6 +159,14 @@ def _uncast(node: Any, type_name: str) -> Any:
     if node.get("class") == "CAST" and node["type_expr"].get("type_name") == type_name:
         return node["child"]
     return node
+
+
+def _within_group(call: dict[str, Any]) -> None:
+    """quantile(x, 0.5 ORDER BY x) is how WITHIN GROUP (ORDER BY x) is written back."""
+    orders = call["order_bys"]["orders"]
+    value = call["arguments"][0]["expression"]
+    if len(orders) == 1 and orders[0]["expression"] == value and "DESC" not in orders[0]["type"]:
+        del call["arguments"][0]
 
 
 def _lower_unit(node: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ivm.sql.bind_context import Context
+from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_from import bind_values
 from ivm.sql.bind_limit import limited, read_limit, spread
 from ivm.sql.bind_scalar import bind_scalar
@@ -19,6 +19,8 @@ from ivm.sql.columns import cast, column
 from ivm.sql.plan import Distinct, NotIncremental, Plan, SetOp, Union, types, width
 from ivm.storage.duck import describe
 from ivm.storage.types import ColumnType
+
+_TAIL = "with_ order limit offset"
 
 
 def bind_query(node: exp.Expression, context: Context) -> Bound:
@@ -31,11 +33,14 @@ def bind_query(node: exp.Expression, context: Context) -> Bound:
     if isinstance(node, exp.Select):
         return bind_select(node, context, bind_query)
     if isinstance(node, exp.SetOperation):
+        demand_only(node, f"this expression distinct by_name {_TAIL}", "a set operation")
         return _ordered(_set_operation(node, context), node, context)
     if isinstance(node, exp.Subquery):
+        demand_only(node, f"this alias {_TAIL}", "a nested query")
         return _ordered(bind_query(node.this, context), node, context)
     if isinstance(node, exp.Values):
-        return bind_values(node, context)
+        demand_only(node, f"expressions {_TAIL}", "VALUES")
+        return _ordered(bind_values(node, context), node, context)
     raise NotIncremental(f"a {type(node).__name__} query")
 
 
@@ -48,8 +53,7 @@ def _with_ctes(node: exp.Expression, context: Context) -> Context:
         reads_itself = any(t.name.lower() == name.lower() for t in cte.this.find_all(exp.Table))
         if clause.args.get("recursive") and reads_itself:
             raise NotIncremental("WITH RECURSIVE")
-        if cte.args.get("key_expressions"):
-            raise NotIncremental("WITH … USING KEY")
+        demand_only(cte, "this alias materialized", "WITH")
         bound = bind_query(cte.this, context)
         names = [c.name for c in cte.args["alias"].columns]
         context = context.with_cte(
@@ -78,8 +82,6 @@ def _ordered(bound: Bound, node: exp.Expression, context: Context) -> Bound:
 
 
 def _set_operation(node: exp.SetOperation, context: Context) -> Bound:
-    if any(node.args.get(k) for k in ("side", "kind", "on")):
-        raise NotIncremental("this kind of set operation")
     left, right = bind_query(node.left, context), bind_query(node.right, context)
     if node.args.get("by_name"):
         left, right = _by_name(left, right, context)

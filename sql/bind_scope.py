@@ -99,6 +99,12 @@ def _fields(expr: exp.Expression, names: list[str]) -> exp.Expression:
     return expr
 
 
+class MadeUp(str):
+    """A name DuckDB makes up from the text of an expression; respelled, it may differ."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Bound:
     """A bound query: its plan and the names of its columns."""

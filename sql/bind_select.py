@@ -9,21 +9,20 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.sql.bind_aggregate import Grouping
-from ivm.sql.bind_context import Context
+from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_from import BindQuery, bind_from
 from ivm.sql.bind_limit import Limit, limited, read_limit, spread
 from ivm.sql.bind_scalar import bind_scalar
-from ivm.sql.bind_scope import Bound
+from ivm.sql.bind_scope import Bound, MadeUp
 from ivm.sql.bind_star import Item, expand
 from ivm.sql.bind_window import Windows
 from ivm.sql.columns import ancestors, column, structure
 from ivm.sql.plan import Distinct, Filter, NotIncremental, Plan, width
 from ivm.storage.duck import describe
 
-_CLAUSES = {
-    "with_", "expressions", "from_", "joins", "where", "group", "having", "qualify", "windows",
-    "order", "limit", "offset", "distinct", "kind",
-}  # fmt: skip
+_CLAUSES = (
+    "with_ expressions from_ joins where group having qualify windows order limit offset distinct"
+)
 
 
 def bind_select(select: exp.Select, context: Context, bind: BindQuery) -> Bound:
@@ -35,9 +34,7 @@ def bind_select(select: exp.Select, context: Context, bind: BindQuery) -> Bound:
     Raises:
         NotIncremental: some construct in it has no plan.
     """
-    extra = {k for k, v in select.args.items() if v} - _CLAUSES
-    if extra or select.args.get("kind"):
-        raise NotIncremental(f"the {', '.join(sorted(extra)).upper() or 'SELECT AS'} clause")
+    demand_only(select, _CLAUSES, "SELECT")
     return _SelectBinder(select, context, bind).bound()
 
 
@@ -102,7 +99,8 @@ class _SelectBinder:
         if all(item.name is not None for item in self._items):
             return tuple(item.name or "" for item in self._items)
         described = describe(self._context.cursor, self._context.standalone(self._select))
-        return tuple(name for name, _ in described)
+        pairs = zip(self._items, described, strict=True)
+        return tuple(MadeUp(n) if item.name is None else item.name for item, (n, _) in pairs)
 
     def _later_clauses(
         self,
@@ -135,8 +133,7 @@ class _SelectBinder:
         if clause.args.get("all"):
             functions = self._context.functions
             return [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
-        if any(clause.args.get(k) for k in ("cube", "rollup", "grouping_sets", "totals")):
-            raise NotIncremental("GROUPING SETS, ROLLUP or CUBE")
+        demand_only(clause, "expressions", "GROUP BY")
         return [self._group_key(node) for node in clause.expressions]
 
     def _group_key(self, node: exp.Expression) -> exp.Expression:

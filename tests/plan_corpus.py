@@ -43,7 +43,7 @@ QUERIES: dict[str, list[str]] = {
         "SELECT k IN (1, 2, NULL), k NOT IN (1, 2), k BETWEEN 1 AND 3, k IS NULL, NOT b FROM t",
         "SELECT k IS DISTINCT FROM v, k IS NOT DISTINCT FROM v, k = v, k <> v FROM t",
         "SELECT st.x, t.st.y, st['x'], (st).y, l[1], l[1:2], len(l) FROM t",
-        "SELECT list_transform(l, x -> x + k), list_filter(l, lambda x: x > 1) FROM t",
+        "SELECT list_transform(l, lambda x: x + k), list_filter(l, lambda x: x > 1) FROM t",
         "SELECT {'a': k, 'b': g}, [k, 2], struct_pack(z := k), MAP {'k': k} FROM t",
         "SELECT day + INTERVAL 1 DAY, day - INTERVAL '2 months', day - DATE '2020-01-01' FROM t",
         "SELECT year(day), extract(month FROM day), date_trunc('month', day), dayname(day) FROM t",
@@ -51,7 +51,7 @@ QUERIES: dict[str, list[str]] = {
         "SELECT round(d, 1), abs(v), floor(f), sqrt(abs(f)), log10(abs(f) + 1), k ^ 2 FROM t",
         "SELECT k & 1, k | 2, k << 1, xor(k, 3), ~k FROM t WHERE k >= 0",
         "SELECT md5(g), hash(k), bit_count(k), chr(65 + k) FROM t",
-        "SELECT 'a' 'b', 'it''s', E'tab\\t', 1_000 FROM t",
+        "SELECT 'it''s', E'tab\\t', 1_000 FROM t",
         "SELECT (k) AS k2, ((k + 1)) * 2, -(-k), (k + 1) * (v - 1) FROM t",
     ],
     "filter": [
@@ -222,7 +222,7 @@ QUERIES: dict[str, list[str]] = {
         "SELECT k, sum(v) OVER (PARTITION BY g) FROM t",
         "SELECT k, v, sum(v) OVER (PARTITION BY g ORDER BY k) FROM t",
         "SELECT k, rank() OVER (PARTITION BY g ORDER BY k), dense_rank() OVER (ORDER BY v) FROM t",
-        "SELECT k, v, lag(v) OVER (PARTITION BY g ORDER BY v) FROM t",
+        "SELECT v, lag(v) OVER (PARTITION BY g ORDER BY v) FROM t",
         "SELECT k, count(*) OVER () FROM t",
         "SELECT g, sum(v), sum(sum(v)) OVER (ORDER BY g) FROM t GROUP BY g",
         "SELECT k, max(v) OVER w, min(v) OVER w FROM t WINDOW w AS (PARTITION BY g)",
@@ -242,7 +242,7 @@ QUERIES: dict[str, list[str]] = {
         "SELECT avg(c) FROM (SELECT count(*) AS c FROM t GROUP BY g) s",
         "SELECT * FROM (SELECT k, k FROM t)",
         "SELECT * FROM (VALUES (1, 'a'), (2, NULL), (NULL, 'c')) v(x, y) JOIN t ON t.k = v.x",
-        "SELECT column0 FROM (VALUES (1), (2.5))",
+        "SELECT col0 FROM (VALUES (1), (2.5))",
         "VALUES (1, 'a'), (2, NULL)",
         "SELECT 1",
         "SELECT 1 AS a, 'x' AS b UNION ALL SELECT 2, 'y'",
@@ -265,7 +265,7 @@ REFUSED: dict[str, str] = {
     " SELECT * FROM r": "WITH RECURSIVE",
     "SELECT g, k, count(*) FROM t GROUP BY ROLLUP (g, k)": "ROLLUP",
     "SELECT unnest(l) FROM t": "UNNEST",
-    "SELECT * FROM range(3)": "GenerateSeries",
+    "SELECT * FROM range(3)": "range",
     "SELECT k FROM t LIMIT 10%": "LIMIT",
     "SELECT t FROM t": "the name t",
     "SELECT rowid FROM t": "rowid",
@@ -275,7 +275,6 @@ REFUSED: dict[str, str] = {
     "SELECT [x * 2 for x in l] FROM t": "comprehension",
     "SELECT * FROM t, LATERAL (SELECT t.k + 1 AS j)": "LATERAL",
     "PIVOT t ON b USING sum(v) GROUP BY g": "read back",
-    "SELECT 0x1F FROM t": "read back",
 }
 
 
