@@ -11,7 +11,6 @@ import copy
 import difflib
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -22,12 +21,12 @@ from ivm.database import Database
 from ivm.shell_commands import run_command
 from ivm.shell_console import Console, Settings
 from ivm.shell_errors import report
-from ivm.shell_open import MEMORY, open_database
+from ivm.shell_open import MEMORY, open_database, version_number
 from ivm.shell_output import standard_error, standard_output
 from ivm.shell_script import complete
 from ivm.storage.errors import IvmError
 
-_DEFAULT = "open"
+_DEFAULT = "open"  # what `ivm FILE` runs; never shown
 
 _HELP = """
 A database that keeps materialized views right by computing with the change.
@@ -65,6 +64,10 @@ class Group(TyperGroup):
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return ("" if name == _DEFAULT else name), command, rest
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help of `ivm` shows what `ivm FILE` takes too, and ends with examples."""
         shown = copy.copy(self)
@@ -94,7 +97,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"ivm {version_of('ivmdb')}")
+        typer.echo(f"ivm {version_number()}")
         raise typer.Exit
 
 
@@ -113,7 +116,7 @@ def _flag(name: str, what: str) -> Any:
 
 
 File = Annotated[
-    str, typer.Argument(metavar="[FILE]", help="A DuckDB file.", show_default="in memory")
+    str, typer.Argument(metavar="FILE", help="A DuckDB file.", show_default="in memory")
 ]
 Json = Annotated[bool, _flag("json", "Print results as JSON arrays of objects.")]
 Csv = Annotated[bool, _flag("csv", "Print results as CSV with a header.")]

@@ -1,14 +1,13 @@
 """The interactive shell: a prompt with history, completion and colours around a console.
 
 Law: Enter runs the text once every statement in it is closed, else it begins a new line; Ctrl-C
-drops the text or ends the running statement, Ctrl-D leaves; which rolls an open transaction back.
+drops the text or ends the running statement, Ctrl-D leaves and rolls an open transaction back.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import duckdb
@@ -28,8 +27,8 @@ from ivm.shell_commands import COMMANDS, run_command
 from ivm.shell_completer import SqlCompleter, function_names
 from ivm.shell_completion import Names
 from ivm.shell_console import Console, Settings
-from ivm.shell_highlight import SqlLexer
-from ivm.shell_open import title
+from ivm.shell_lexer import SqlLexer
+from ivm.shell_open import title, version_number
 from ivm.shell_output import colours_wanted, standard_error, standard_output
 from ivm.shell_script import complete
 from ivm.storage.errors import IvmError
@@ -104,7 +103,7 @@ class Shell:
             self.console.run(_WORDS.get(_bare(text), text))
 
     def _greet(self) -> None:
-        console, paint, number = self.console, self.console.output.paint, version("ivmdb")
+        console, paint, number = self.console, self.console.output.paint, version_number()
         name = "in memory, gone when you leave" if console.path == ":memory:" else console.path
         console.output.line(f"{paint('bold', f'ivm {number}')} · {name}")
         console.output.line(paint("dim", "SQL ends with ; · .help shows more · Ctrl-D leaves"))

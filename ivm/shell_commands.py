@@ -11,7 +11,6 @@ from ivm.shell_catalog import named, relations, statements, tables_query
 from ivm.shell_console import MODES, Console
 from ivm.shell_highlight import painted
 from ivm.shell_open import open_database, same_file
-from ivm.shell_watch import watch
 from ivm.storage.errors import InputError
 
 
@@ -123,6 +122,8 @@ def _explain(console: Console, argument: str) -> bool:
 
 
 def _watch(console: Console, argument: str) -> bool:
+    from ivm.shell_watch import watch  # with prompt_toolkit, which scripts need not load
+
     watch(console, argument)
     return True
 

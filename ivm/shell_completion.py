@@ -92,7 +92,7 @@ _LISTS = {  # a comma continues the list that the last of these words began
 _CLAUSE_STARTS = {"WHERE", "HAVING", "ON", "LIMIT", "VALUES", "RETURNING", "QUALIFY", *_LISTS}
 _EXPRESSION = (Want("column"), Want("function"), Want("clause"))
 _FILE_FUNCTIONS = re.compile(r"(?:FROM|JOIN|COPY|TO|READ_\w+\s*\()\s*$", re.IGNORECASE)
-_WORD = re.compile(r'(?:[^\W\d]\w*|"[^"]*)\Z')
+_WORD = re.compile(r"[^\W\d]\w*\Z")
 _COMMAND_LINE = re.compile(r"(\.\w*)(\s+)?(.*)\Z", re.DOTALL)
 
 
@@ -130,7 +130,9 @@ def _command_wants(line: str) -> tuple[Want, ...]:
 
 
 def word_before(before: str) -> str:
-    """The unfinished word that the text ends in, "" after a blank or a sign."""
+    """The unfinished word or quoted name that the text ends in, "" after a blank or a sign."""
+    if open_sign(before) == '"':
+        return before[before.rindex('"') :]
     found = _WORD.search(before)
     return found.group() if found else ""
 

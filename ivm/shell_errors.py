@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 import duckdb
-from prompt_toolkit.utils import get_cwidth
+from rich.cells import cell_len
 
 from ivm.shell_output import Paint
 from ivm.storage.errors import InternalError
@@ -69,13 +69,13 @@ def _caret(statement: str, position: int, length: int) -> list[str]:
     end = len(statement) if end < 0 else end
     before = _clean(statement[start:position])
     after = _clean(statement[position:end])
-    if get_cwidth(before) > _BEFORE:
+    if cell_len(before) > _BEFORE:
         before = "…" + before[-_BEFORE:]
     if len(after) > _AFTER:
         after = after[:_AFTER] + "…"
-    carets = min(max(length, 1), max(get_cwidth(after), 1))
+    carets = min(max(length, 1), max(cell_len(after), 1))
     label = f"LINE {statement.count(chr(10), 0, position) + 1}: "
-    return [label + before + after, " " * get_cwidth(label + before) + "^" * carets]
+    return [label + before + after, " " * cell_len(label + before) + "^" * carets]
 
 
 def _clean(text: str) -> str:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import duckdb
-from prompt_toolkit.document import Document
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.formatted_text.utils import split_lines
-from prompt_toolkit.lexers import Lexer
 
 from ivm.shell_output import Paint
 from ivm.shell_words import OWN_KEYWORDS
@@ -41,14 +35,3 @@ def pieces(text: str) -> list[tuple[str, str]]:
 def painted(sql: str, paint: Paint) -> str:
     """SQL with its colours, for printing."""
     return "".join(paint(style, piece) if style else piece for style, piece in pieces(sql))
-
-
-class SqlLexer(Lexer):
-    """prompt_toolkit's view of `pieces`."""
-
-    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
-        fragments: StyleAndTextTuples = [
-            (f"class:{style}" if style else "", piece) for style, piece in pieces(document.text)
-        ]
-        lines = list(split_lines(fragments))
-        return lambda number: lines[number] if number < len(lines) else []

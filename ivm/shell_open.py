@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import metadata
 from pathlib import Path
 
 from ivm.database import Database, connect
@@ -49,3 +50,11 @@ def same_file(one: str, other: str) -> bool:
 def title(path: str) -> str:
     """A short name for the prompt."""
     return "memory" if path == MEMORY else Path(path).stem
+
+
+def version_number() -> str:
+    """Of the installed distribution; a checkout that is only on the path has none."""
+    try:
+        return metadata.version("ivmdb")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from prompt_toolkit.utils import get_cwidth
+from rich.cells import cell_len
 
 from ivm.shell_cells import Texts, texts
 from ivm.shell_output import Paint
@@ -144,8 +144,7 @@ def markdown(shown: Shown) -> Iterator[str]:
     columns = [[(c or "").replace("|", "\\|") for c in column] for column in shown.cells]
     names = [name.replace("|", "\\|") for name in shown.names]
     widths = [
-        max(3, *map(get_cwidth, (name, *column)))
-        for name, column in zip(names, columns, strict=True)
+        max(3, *map(cell_len, (name, *column))) for name, column in zip(names, columns, strict=True)
     ]
     right = [numeric(name) for name in shown.types]
     yield _markdown_row([pad(n, w, r) for n, w, r in zip(names, widths, right, strict=True)])
@@ -161,7 +160,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 def line_by_line(shown: Shown, paint: Paint) -> Iterator[str]:
     """A line a cell, for rows too wide for a table."""
-    width = max(map(get_cwidth, shown.names), default=0)
+    width = max(map(cell_len, shown.names), default=0)
     for row in range(shown.rows):
         if row == shown.split and shown.hidden:
             yield paint("dim", f"… {shown.hidden:,} rows")
@@ -182,15 +181,15 @@ def numeric(type_name: str) -> bool:
 def _room(shown: Shown, column: int) -> int:
     """The width at which nothing of a column is cut."""
     cells = (
-        4 if c is None else len(c) if c.isascii() else get_cwidth(c) for c in shown.cells[column]
+        4 if c is None else len(c) if c.isascii() else cell_len(c) for c in shown.cells[column]
     )
     type_room = min(len(shown.types[column]), _TYPE_ROOM)
-    return max(get_cwidth(shown.names[column]), type_room, max(cells, default=0))
+    return max(cell_len(shown.names[column]), type_room, max(cells, default=0))
 
 
 def _centred(texts: Sequence[str], column: int | None, width: int) -> str:
     text = clip(_ELLIPSIS if column is None else texts[column].translate(_CONTROLS), width)
-    room = width - get_cwidth(text)
+    room = width - cell_len(text)
     return " " * (room // 2) + text + " " * (room - room // 2)
 
 

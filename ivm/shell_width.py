@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prompt_toolkit.utils import get_cwidth
+from rich.cells import cell_len
 
 _NARROW = 10  # no column is cut below this while columns can be left out
 _BORDER = 3  # blank, bar, blank
@@ -16,7 +16,7 @@ _BORDER = 3  # blank, bar, blank
 
 def pad(text: str, width: int, to_right: bool) -> str:
     """`text` with blanks up to `width` terminal columns."""
-    blanks = " " * (width - (len(text) if text.isascii() else get_cwidth(text)))
+    blanks = " " * (width - (len(text) if text.isascii() else cell_len(text)))
     return blanks + text if to_right else text + blanks
 
 
@@ -24,11 +24,11 @@ def clip(text: str, width: int) -> str:
     """`text` cut to `width` terminal columns, an ellipsis as the last one."""
     if len(text) * 2 <= width or (len(text) <= width and text.isascii()):
         return text
-    if get_cwidth(text) <= width:
+    if cell_len(text) <= width:
         return text
     kept, room = 0, width - 1
     for char in text:
-        room -= get_cwidth(char)
+        room -= cell_len(char)
         if room < 0:
             break
         kept += 1

@@ -1,0 +1,156 @@
+"""Completion is a pure function of the text: what may stand here, and what it is called."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ivm.shell_completion import Column, Names, suggest, wants
+from ivm.shell_scope import scope_of
+
+NAMES = Names(
+    tables={
+        "orders": (
+            Column("id", "BIGINT"),
+            Column("customer_id", "BIGINT"),
+            Column("amount", "DOUBLE"),
+        ),
+        "customers": (Column("id", "BIGINT"), Column("region", "VARCHAR")),
+        "stage.Raw Data": (Column("select", "INTEGER"),),
+    },
+    views={"revenue": (Column("region", "VARCHAR"), Column("total", "DOUBLE"))},
+    functions=("count", "sum", "read_csv"),
+    commands={".help": "this list", ".watch": "show a view", ".mode": "how results look"},
+)
+
+
+def kinds(text: str) -> list[str]:
+    return [want.kind for want in wants(text)]
+
+
+def found(text: str) -> list[str]:
+    """Suggestions at the bar in the text."""
+    before, _, after = text.partition("|")
+    return [suggestion.text for suggestion in suggest(before, after, NAMES)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "statement"),
+        ("sel", "statement"),
+        ("select 1; ", "statement"),
+        ("select * from ", "relation"),
+        ("select * from ord", "relation"),
+        ("select * from orders o join ", "relation"),
+        ("select * from orders, ", "relation"),
+        ("select ", "column function"),
+        ("select id, ", "column function"),
+        ("select * from orders where ", "column function clause"),
+        ("select * from orders group by id, ", "column function"),
+        ("select * from orders ", "column function clause"),
+        ("select o.", "column"),
+        ("insert into ", "table"),
+        ("insert into orders (", "column"),
+        ("insert into orders (id, ", "column"),
+        ("update ", "table"),
+        ("update orders set ", "column"),
+        ("drop materialized view ", "view"),
+        ("drop materialized view if exists ", "view"),
+        ("drop table if exists ", "table"),
+        ("verify materialized view ", "view"),
+        ("explain materialized view ", "view"),
+        ("explain ", "statement"),
+        ("create materialized view v as ", "statement"),
+        ("create materialized view ", "clause"),
+        ("create table t (a ", "type clause"),
+        ("select cast(a as ", "type clause"),
+        ("select a::", "type clause"),
+        ("alter table t add column a ", "type clause"),
+        ("select * from orders join customers using (", "column"),
+        ("select * from (", "statement column function clause"),
+        ("select 'a ", ""),
+        ("select 1 -- a ", ""),
+        ("-- sel", ""),
+        ("select /* a ", ""),
+        ("select * from 'da", "file"),
+        ("select * from read_csv('", "file"),
+        (".", "command"),
+        (".wa", "command"),
+        (".watch ", "view"),
+        (".mode c", "word"),
+        (".read ", "file"),
+        (".tables ", ""),
+        ("select 1;\n.wat", "command"),
+    ],
+)
+def test_what_may_stand_here(text: str, expected: str) -> None:
+    assert " ".join(kinds(text)) == expected
+
+
+def test_relations_after_from() -> None:
+    assert found("select * from |")[:3] == ["revenue", "orders", "customers"]
+    assert found("select * from cu|") == ["customers"]
+
+
+def test_names_that_need_quotes_get_them() -> None:
+    assert found("select * from sta|") == ['stage."Raw Data"']
+    assert found('select * from stage."Raw Data" r where r.|') == ['"select"']
+
+
+def test_columns_are_those_of_the_statements_relations() -> None:
+    assert found("select re| from customers")[0] == "region"
+    assert "amount" not in found("select | from customers")
+    assert "amount" in found("select | from customers c join orders o on true")
+
+
+def test_columns_after_an_alias() -> None:
+    assert found("select o.| from orders o") == ["id", "customer_id", "amount"]
+    assert found("select * from customers as c, orders where c.|") == ["id", "region"]
+    assert found("select orders.a| from orders") == ["amount"]
+
+
+def test_a_part_of_a_name_finds_it() -> None:
+    assert found("select cust| from orders")[0] == "customer_id"
+    assert found("select id| from orders") == ["customer_id"]
+
+
+def test_keywords_follow_the_case_that_was_begun() -> None:
+    assert "group by" in found("select * from orders gr|")
+    assert "GROUP BY" in found("SELECT * FROM orders GR|")
+
+
+def test_with_names_are_relations() -> None:
+    assert found("with recent as (select 1) select * from rec|") == ["recent"]
+
+
+def test_commands_and_their_arguments() -> None:
+    assert found(".w|") == [".watch"]
+    assert found(".watch |") == ["revenue"]
+    assert found(".mode |") == ["table", "line", "csv", "json", "markdown"]
+    assert found(".help .m|") == [".mode"]
+
+
+def test_a_finished_word_is_not_offered_again() -> None:
+    assert "orders" not in found("select * from orders|")
+
+
+def test_only_views_can_be_dropped_as_views() -> None:
+    assert found("drop materialized view |") == ["revenue"]
+
+
+def test_suggestions_replace_the_word_alone() -> None:
+    (suggestion,) = suggest("select * from cust", "", NAMES)
+    assert suggestion.replaces == 4
+
+
+@given(st.text(alphabet="selct from .;,()'\"$-/*\n\\aé", max_size=40))
+def test_no_text_confuses_completion(text: str) -> None:
+    for suggestion in suggest(text, "", NAMES):
+        assert suggestion.replaces <= len(text)
+
+
+def test_scope_reads_aliases_of_all_levels() -> None:
+    scope = scope_of("select * from a x join s.b using (id) where id in (select 1 from c, d as y")
+    assert scope.relations == {"x": "a", "b": "s.b", "c": "c", "y": "d"}
