@@ -12,24 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ivm.storage.build_run import build_run, merge_runs
+from ivm.storage.build_run import build_run
 from ivm.storage.codes import KeyCodes, same_key
 from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.consolidate import consolidate
 from ivm.storage.first import first_rows
 from ivm.storage.layout import Layout
-from ivm.storage.merger import Merge, schedule
 from ivm.storage.ordering import OrderKey
 from ivm.storage.run import Run
-from ivm.storage.tail import TAIL_ROWS, Tail
+from ivm.storage.spine import Spine, adopt, grow
+from ivm.storage.tail import Tail, has_room
 from ivm.storage.types import type_of
 from ivm.storage.zset import ZSet, add
 
 __all__ = ["Arrangement", "Layout", "Matches", "OrderKey"]
-
-_GROWTH = 2  # a run is at least so many times as long as all newer ones together
-_FOREGROUND_ROWS = 8192  # merges up to here are done at once
-_MOST_RUNS = 16
 
 
 class Matches(NamedTuple):
@@ -47,26 +43,18 @@ class Matches(NamedTuple):
 class Arrangement:
     """Rows indexed by a key; every method leaves it as it is."""
 
-    __slots__ = ("_merges", "_seen", "_tail", "layout", "runs")
+    __slots__ = ("_seen", "_spine", "_tail", "layout")
 
-    def __init__(
-        self,
-        layout: Layout,
-        runs: tuple[Run, ...],
-        tail: Tail,
-        seen: int,
-        merges: tuple[Merge, ...],
-    ) -> None:
+    def __init__(self, layout: Layout, spine: Spine, tail: Tail, seen: int) -> None:
         self.layout = layout
-        self.runs = runs
+        self._spine = spine
         self._tail = tail
-        self._seen = seen
-        self._merges = merges
+        self._seen = seen  # rows of the tail that belong to this version
 
     @staticmethod
     def empty(layout: Layout) -> Arrangement:
         """The arrangement of no rows."""
-        return Arrangement(layout, (), Tail(layout), 0, ())
+        return Arrangement(layout, Spine(), Tail(layout), 0)
 
     @staticmethod
     def build(layout: Layout, batches: Iterable[ZSet]) -> Arrangement:
@@ -75,7 +63,12 @@ class Arrangement:
         if not kept:
             return Arrangement.empty(layout)
         run = build_run(layout, add(kept))
-        return Arrangement(layout, (run,) if len(run) else (), Tail(layout), 0, ())
+        return Arrangement(layout, Spine((run,) if len(run) else ()), Tail(layout), 0)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, oldest and largest first; the tail is not among them."""
+        return self._spine.runs
 
     @property
     def row_count(self) -> int:
@@ -93,15 +86,16 @@ class Arrangement:
         if count == 0:
             return self
         layout, seen = self.layout, self._seen
-        runs, merges = adopt(self.runs, self._merges)
-        if seen + count <= TAIL_ROWS:
+        spine = self._spine
+        if spine.merges:
+            spine = adopt(spine)
+        if has_room(seen + count):
             codes = layout.search_codes(layout.key_columns(delta.columns))
             tail = self._tail.append(seen, delta, codes)
-            return Arrangement(layout, runs, tail, seen + count, merges)
+            return Arrangement(layout, spine, tail, seen + count)
         if seen:
             delta = add([self._tail.take(np.arange(seen), seen), delta])
-        runs, merges = compact(layout, (*runs, build_run(layout, delta)), merges)
-        return Arrangement(layout, runs, Tail(layout), 0, merges)
+        return Arrangement(layout, grow(layout, spine, build_run(layout, delta)), Tail(layout), 0)
 
     def lookup(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
         """All entries whose key equals (grouping equality, NULL = NULL) one of the keys.
@@ -201,56 +195,3 @@ class Arrangement:
         if equal.all():
             return matches
         return Matches(matches.probe[equal], matches.rows.filter(equal))
-
-
-def adopt(
-    runs: tuple[Run, ...], merges: tuple[Merge, ...]
-) -> tuple[tuple[Run, ...], tuple[Merge, ...]]:
-    """Put the results of finished merges in the place of their runs."""
-    for merge in merges:
-        if merge.done:
-            at = next(i for i, run in enumerate(runs) if run is merge.runs[0])
-            result = merge.result()
-            runs = runs[:at] + ((result,) if len(result) else ()) + runs[at + len(merge.runs) :]
-            merges = tuple([m for m in merges if m is not merge])
-    return runs, merges
-
-
-def compact(
-    layout: Layout, runs: tuple[Run, ...], merges: tuple[Merge, ...]
-) -> tuple[tuple[Run, ...], tuple[Merge, ...]]:
-    """Merge the newest runs, or schedule that, so that runs grow toward the oldest."""
-    free = _free_from(runs, merges)
-    start, rows = len(runs) - 1, len(runs[-1])
-    while start > free and len(runs[start - 1]) < _GROWTH * rows:
-        start -= 1
-        rows += len(runs[start])
-    if start < len(runs) - 1:
-        if rows > _FOREGROUND_ROWS:
-            return _bounded(layout, runs, (*merges, schedule(layout, runs[start:])))
-        merged = merge_runs(layout, runs[start:])
-        runs = runs[:start] + ((merged,) if len(merged) else ())
-    return _bounded(layout, runs, merges)
-
-
-def _free_from(runs: tuple[Run, ...], merges: tuple[Merge, ...]) -> int:
-    """The position after all runs that are being merged."""
-    if not merges:
-        return 0
-    last = merges[-1].runs[-1]
-    return next(i for i, run in enumerate(runs) if run is last) + 1
-
-
-def _bounded(
-    layout: Layout, runs: tuple[Run, ...], merges: tuple[Merge, ...]
-) -> tuple[tuple[Run, ...], tuple[Merge, ...]]:
-    """At most `_MOST_RUNS` runs: when the merger is behind, help or wait."""
-    while len(runs) > _MOST_RUNS:
-        free = _free_from(runs, merges)
-        if len(runs) - free > 1:
-            merged = merge_runs(layout, runs[free:])
-            runs = runs[:free] + ((merged,) if len(merged) else ())
-        else:
-            merges[-1].result()
-            runs, merges = adopt(runs, merges)
-    return runs, merges

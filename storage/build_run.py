@@ -1,8 +1,8 @@
 """Builds and merges runs: sorting, and cancelling of opposite weights.
 
 Law: the run of a batch is the batch as a Z-set, and merge(a, b) = a + b; the result depends on the
-rows alone, never on when it is computed. Only rows that share a code with a negative weight are compared
-with each other, so that merging a small run into a large one costs little more than copying.
+rows alone, never on when it is computed. Only rows that share a code with a negative weight are
+compared with each other, so merging a small run into a large one costs little more than copying.
 """
 
 from __future__ import annotations

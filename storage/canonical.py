@@ -20,7 +20,7 @@ _DAYS_PER_MONTH = 30
 
 
 def canonical_values(values: npt.NDArray[Any], type: ColumnType) -> npt.NDArray[Any]:
-    """`values` of a fixed-width type in canonical form (the array itself where there is one form)."""
+    """`values` of a fixed-width type in canonical form (the array itself if no other exists)."""
     if values.dtype.kind == "f":
         return canonical_floats(values)
     if type.is_interval:

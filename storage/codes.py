@@ -78,7 +78,7 @@ def null_keys(columns: Sequence[Column]) -> Mask | None:
 
 
 def word_codes(values: npt.NDArray[Any], type: ColumnType) -> npt.NDArray[np.int64]:
-    """Fixed values of at most 64 bits as int64 that are equal and sort as DuckDB's grouping does."""
+    """Fixed values of at most 64 bits as int64 that are equal and sort as DuckDB has it."""
     kind = values.dtype.kind
     if kind == "f":
         bits = canonical_floats(values).astype(np.float64).view(np.int64)

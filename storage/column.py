@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ivm.storage.errors import InternalError
 from ivm.storage.types import WIDE, ColumnType
 
 Indexes: TypeAlias = npt.NDArray[np.int64]
@@ -150,8 +151,15 @@ def _var_from_arrow(array: pa.Array, type: ColumnType) -> pa.Array:
 
 
 def _bits(buffer: pa.Buffer, offset: int, count: int) -> Mask:
-    bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
-    return bits[offset : offset + count].view(np.bool_)
+    first, skipped = divmod(offset, 8)
+    packed = np.frombuffer(buffer, np.uint8, (skipped + count + 7) // 8, first)
+    bits = np.unpackbits(packed, count=skipped + count, bitorder="little")
+    return bits[skipped:].view(np.bool_)
+
+
+def _bit_width(type: ColumnType) -> int:
+    arrow = type.arrow.storage_type if isinstance(type.arrow, pa.BaseExtensionType) else type.arrow
+    return int(arrow.bit_width)
 
 
 def _fixed_from_arrow(array: pa.Array, type: ColumnType) -> FixedColumn:
@@ -168,6 +176,11 @@ def _fixed_from_arrow(array: pa.Array, type: ColumnType) -> FixedColumn:
     values: npt.NDArray[Any]
     if pa.types.is_boolean(array.type):
         values = _bits(data, offset, count)
+    elif array.type.bit_width != _bit_width(type):
+        raise InternalError(
+            f"An Arrow array of {array.type} was taken for a column of {type.sql}, which has "
+            "another width. Please report this with the statement that led to it."
+        )
     elif type.is_decimal and type.dtype != WIDE:
         values = np.frombuffer(data, np.int64)[2 * offset : 2 * (offset + count) : 2].copy()
     else:

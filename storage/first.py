@@ -1,8 +1,8 @@
 """The first live rows under a key, from the heads of the runs.
 
 Law: let b be the least of the last rows read from runs that have more to give; every row up to b
-has been read in all runs (no row stands twice in a run), so its net weight is known. Where cancelled
-rows leave fewer than k known live ones, the heads are read twice as deep.
+has been read in all runs (no row stands twice in a run), so its net weight is known. Where
+cancelled rows leave fewer than k known live ones, the heads are read twice as deep.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def _read(runs: Sequence[Run], probes: Codes, active: Indexes, depth: int) -> _H
             pieces.append(_Heads(active[hits[which]], goes_on, run.take(rows)))
     if not pieces:
         return None
-    probe, goes_on, rows = zip(*pieces, strict=True)
-    return _Heads(np.concatenate(probe), np.concatenate(goes_on), add(rows))
+    probe = np.concatenate([piece.probe for piece in pieces])
+    goes_on = np.concatenate([piece.goes_on for piece in pieces])
+    return _Heads(probe, goes_on, add([piece.rows for piece in pieces]))
 
 
 def _settle(

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from ivm.storage.canonical import canonical_values
 from ivm.storage.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.nested import (
-    Parts,
     ByteParts,
     FixedParts,
     ListParts,
+    Parts,
     StructParts,
     UnionParts,
     parts,
@@ -48,7 +48,9 @@ _LOOP_WORDS = 8  # words of a string hashed one pass each; the rest all at once
 _memo: dict[str | bytes, int] = {}
 
 
-def hash_rows(columns: Sequence[Column], types: Sequence[ColumnType], grouping: bool) -> Any:
+def hash_rows(
+    columns: Sequence[Column], types: Sequence[ColumnType], grouping: bool
+) -> npt.NDArray[np.int64]:
     """Hashes of the rows.
 
     Args:
@@ -81,7 +83,7 @@ def hash_column(column: Column, type: ColumnType, grouping: bool) -> Hashes:
 
 def _hash_small(
     columns: Sequence[Column], types: Sequence[ColumnType], grouping: bool, count: int
-) -> Any:
+) -> npt.NDArray[np.int64]:
     totals = [0] * count
     for column, type in zip(columns, types, strict=True):
         hashes = _small_hashes(column, type, grouping)
@@ -182,7 +184,7 @@ def _sum_by(hashes: Hashes, lengths: npt.NDArray[np.int64]) -> Hashes:
     sums = np.zeros(len(hashes) + 1, np.uint64)
     np.cumsum(hashes, out=sums[1:])
     ends = np.cumsum(lengths)
-    return sums[ends] - sums[ends - lengths]
+    return sums[ends] - sums[ends - lengths]  # type: ignore[no-any-return]
 
 
 def _hash_bytes(array: ByteParts, grouping: bool) -> Hashes:

@@ -1,7 +1,7 @@
 """Everything about the identity of rows and keys: the names other layers import from here.
 
-Law: SQL's grouping equality (`same_key`, `key_codes`, `group`) is coarser than the exact equality of
-Z-set rows (`same_row`, `row_codes`, `consolidate`); the order (`order_codes`) is DuckDB's.
+Law: SQL's grouping equality (`same_key`, `key_codes`, `group`) is coarser than the exact equality
+of Z-set rows (`same_row`, `row_codes`, `consolidate`); the order (`order_codes`) is DuckDB's.
 """
 
 from __future__ import annotations

@@ -58,8 +58,9 @@ class Layout:
         for type in self.types:
             if not orderable(type):
                 raise UnsupportedError(
-                    f"Rows with a column of type {type.sql} cannot be kept in order: its order is "
-                    "not one of numbers or bytes. Ask orderable(type) first and arrange without order."
+                    f"Rows with a column of type {type.sql} cannot be kept in order: its order "
+                    "is not one of numbers or bytes. Ask orderable(type) first, and arrange "
+                    "without an order."
                 )
 
     def key_columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -75,5 +76,5 @@ class Layout:
         it twice; any other has int64 codes.
         """
         if self.native:
-            return keys[0].values  # type: ignore[union-attr,no-any-return]
+            return keys[0].values  # type: ignore[union-attr]
         return (key_codes(keys, self.key_types) if codes is None else codes).codes

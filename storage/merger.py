@@ -38,6 +38,10 @@ class Merge:
     def done(self) -> bool:
         return self._done.is_set()
 
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
     def result(self) -> Run:
         """The merged run; waits for it. Raises what the merge raised (out of memory)."""
         self._done.wait()

@@ -141,7 +141,7 @@ def _validity(array: pa.Array) -> Mask | None:
 
 
 def _leaf(array: pa.Array, valid: Mask | None) -> Parts:
-    kind, count, offset = array.type, len(array), array.offset
+    kind, count = array.type, len(array)
     if pa.types.is_null(kind):
         return FixedParts(np.zeros(count, np.int8), np.zeros(count, np.bool_))
     if pa.types.is_boolean(kind):

@@ -99,8 +99,8 @@ def wide_codes(
 
 
 def _text_ranks(array: pa.Array) -> npt.NDArray[np.int64]:
-    ranks = pc.rank(array, "ascending", tiebreaker="dense")
-    return ranks.to_numpy(zero_copy_only=False).astype(np.int64)
+    ranks: pa.Array = pc.rank(array, "ascending", tiebreaker="dense")
+    return np.asarray(ranks.to_numpy(zero_copy_only=False), np.int64)
 
 
 def _ranks(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

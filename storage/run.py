@@ -1,8 +1,8 @@
 """A run: an immutable batch of rows sorted by key code.
 
 Invariant: codes ascend. In an ordered layout the rows under one code are sorted by the order keys,
-then by all columns ascending with NULLS LAST, then by their bits, and no row stands twice; in
-any other their order is not defined and equal rows may repeat. Weights are None when all are 1; codes
+then by all columns ascending with NULLS LAST, then by their bits, and no row stands twice; in any
+other their order is not defined and equal rows may repeat. Weights are None when all are 1; codes
 that are the key column itself share its memory.
 """
 

@@ -21,6 +21,11 @@ from ivm.storage.zset import ZSet
 TAIL_ROWS = 256
 
 
+def has_room(rows: int) -> bool:
+    """Whether a tail can hold so many rows."""
+    return rows <= TAIL_ROWS
+
+
 class _FixedTail:
     """Fixed-width values; the mask exists from the first NULL on."""
 

@@ -12,6 +12,7 @@ import pytest
 
 from ivm.storage.column import column_from_arrow, concat, empty_column, null_column
 from ivm.storage.duck import describe, lent, rows, table
+from ivm.storage.errors import InternalError
 from ivm.storage.types import Schema, type_of
 from ivm.storage.zset import ZSet, add, empty, from_arrow
 from tests.type_values import NAMES, select_values
@@ -100,6 +101,21 @@ def test_values_under_null_are_zero_bits(duck: duckdb.DuckDBPyConnection, name: 
     batch, _ = load(duck, name)
     values = batch.columns[0].values  # type: ignore[union-attr]
     assert values[:1].tobytes() == bytes(values.dtype.itemsize)
+
+
+def test_an_array_of_another_width_is_refused() -> None:
+    with pytest.raises(InternalError, match="int32 was taken for a column of BIGINT"):
+        column_from_arrow(pa.array([1], pa.int32()), type_of("BIGINT"))
+
+
+def test_slices_of_masks_and_bits() -> None:
+    """NULLs and packed booleans at every offset."""
+    values = [None, True, False, True, None, False, True, True, None, False, True, None]
+    for start in range(12):
+        for stop in range(start, 13):
+            array = pa.array(values, pa.bool_()).slice(start, stop - start)
+            column = column_from_arrow(array, type_of("BOOLEAN"))
+            assert column.to_arrow(type_of("BOOLEAN")).to_pylist() == values[start:stop]
 
 
 def test_types_are_equal_by_name() -> None:

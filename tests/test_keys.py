@@ -10,12 +10,13 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.storage import hashing
-from ivm.storage.column import Column
+from ivm.storage.column import Column, column_from_arrow
 from ivm.storage.duck import describe, evaluate, rows, table
 from ivm.storage.keys import (
     consolidate,
@@ -64,15 +65,15 @@ def classes_by_duckdb(duck: duckdb.DuckDBPyConnection, batch: ZSet, schema: Any)
     sql = (
         "WITH numbered AS (SELECT v, row_number() OVER () - 1 AS n FROM lent_rows), "
         "least AS (SELECT v, min(n) AS first FROM numbered GROUP BY v) "
-        "SELECT first FROM numbered JOIN least ON numbered.v IS NOT DISTINCT FROM least.v ORDER BY n"
+        "SELECT first FROM numbered a JOIN least b ON a.v IS NOT DISTINCT FROM b.v ORDER BY n"
     )
     got = evaluate(duck, sql, {"lent_rows": (batch, schema)}, (("first", type_of("BIGINT")),))
-    return got.columns[0].values.tolist()  # type: ignore[union-attr,no-any-return]
+    return list(got.columns[0].values)  # type: ignore[union-attr]
 
 
 def classes_by_group(columns: Sequence[Column], types: Sequence[ColumnType]) -> list[int]:
     first, inverse = group(columns, types)
-    return first[inverse].tolist()
+    return list(first[inverse])
 
 
 @pytest.mark.parametrize("name", GROUPABLE)
@@ -207,10 +208,6 @@ TYPES = (type_of("BIGINT"), type_of("VARCHAR"), type_of("DOUBLE"))
 
 
 def zset(entries: Sequence[tuple[Row, int]]) -> ZSet:
-    import pyarrow as pa
-
-    from ivm.storage.column import column_from_arrow
-
     columns = [
         column_from_arrow(pa.array([row[i] for row, _ in entries], type.arrow), type)
         for i, type in enumerate(TYPES)
@@ -239,12 +236,13 @@ def check_consolidate(entries: Sequence[tuple[Row, int]]) -> None:
 
 
 @given(ENTRIES)
+@settings(deadline=None)
 def test_consolidate_is_the_same_function(entries: list[tuple[Row, int]]) -> None:
     check_consolidate(entries)
 
 
 @given(ENTRIES)
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_consolidate_survives_collisions(entries: list[tuple[Row, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         whole = hashing.hash_rows
@@ -259,6 +257,7 @@ def test_consolidate_without_columns() -> None:
 
 
 @given(st.lists(ROWS, max_size=40))
+@settings(deadline=None)
 def test_group_numbers_first_occurrences(given_rows: list[Row]) -> None:
     """Dense, and each group's first row leads it."""
     columns = zset([(row, 1) for row in given_rows]).columns

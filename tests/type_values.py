@@ -162,5 +162,5 @@ NAMES = tuple(VALUES)
 def select_values(name: str, numbered: bool = False) -> str:
     """A query with one row a value, NULL first (column v), with its number (n) if asked for."""
     values = ("NULL", *VALUES[name])
-    rows = [f"SELECT {i} AS n, CAST({value} AS {name}) AS v" for i, value in enumerate(values)]
+    rows = [f"SELECT {i}::BIGINT AS n, CAST({v} AS {name}) AS v" for i, v in enumerate(values)]
     return f"SELECT {'n, ' if numbered else ''}v FROM ({' UNION ALL '.join(rows)}) ORDER BY n"

@@ -1,0 +1,384 @@
+"""Arrangements agree with a dictionary and with DuckDB after any history."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ivm.storage import build_run, hashing, merger, spine, tail
+from ivm.storage.arrangement import Arrangement, Layout, Matches, OrderKey
+from ivm.storage.column import column_from_arrow
+from ivm.storage.duck import describe, evaluate, table
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.keys import groupable, key_codes
+from ivm.storage.types import type_of
+from ivm.storage.zset import ZSet, add, from_arrow
+from tests.type_values import NAMES, select_values
+
+TYPES = (type_of("BIGINT"), type_of("VARCHAR"), type_of("DOUBLE"))
+GROUPABLE = [name for name in NAMES if groupable(type_of(name))]
+
+Row = tuple[int | None, str | None, float | None]
+ROWS: st.SearchStrategy[Row] = st.tuples(
+    st.sampled_from([None, 0, 1, 7]),
+    st.sampled_from([None, "", "a", "b"]),
+    st.sampled_from([None, 0.0, -0.0, float("nan"), 2.0, -1.5]),
+)
+BATCHES = st.lists(st.tuples(ROWS, st.sampled_from([1, 1, 1, -1, 2, -2])), min_size=1, max_size=12)
+HISTORIES = st.lists(BATCHES, min_size=1, max_size=12)
+KEYS = st.sampled_from([(0,), (1,), (2,), (0, 1), (2, 1), (0, 1, 2)])
+ORDER_KEYS = st.builds(OrderKey, st.integers(0, 2), st.booleans(), st.booleans())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small() -> Iterator[None]:
+    """A tail of 8 rows and merges in the background from 24 rows on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tail, "TAIL_ROWS", 8)
+        patch.setattr(spine, "FOREGROUND_ROWS", 24)
+        yield
+
+
+@pytest.fixture(scope="module")
+def duck() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        connection.execute("SET arrow_lossless_conversion = true")
+        yield connection
+
+
+def zset(entries: Sequence[tuple[Row, int]]) -> ZSet:
+    columns = [
+        column_from_arrow(pa.array([row[i] for row, _ in entries], type.arrow), type)
+        for i, type in enumerate(TYPES)
+    ]
+    return ZSet(tuple(columns), np.array([weight for _, weight in entries], np.int64))
+
+
+def listed(rows: ZSet) -> list[Row]:
+    arrays = [c.to_arrow(t).to_pylist() for c, t in zip(rows.columns, TYPES, strict=True)]
+    return list(zip(*arrays, strict=True))
+
+
+def exact(row: Row) -> str:
+    """Equal for rows with the same representation only."""
+    return repr(row)
+
+
+def grouped(row: Row, key: Sequence[int]) -> str:
+    """Equal for rows whose keys SQL groups together."""
+    return repr([row[i] for i in key]).replace("-0.0", "0.0")
+
+
+def net(matches: Matches) -> dict[tuple[int, str], int]:
+    total: Counter[tuple[int, str]] = Counter()
+    probes, weights = matches.probe.tolist(), matches.rows.weights.tolist()
+    for probe, row, weight in zip(probes, listed(matches.rows), weights, strict=True):
+        total[probe, exact(row)] += weight
+    return {key: weight for key, weight in total.items() if weight}
+
+
+class Model:
+    """The same Z-set as a dictionary."""
+
+    def __init__(self, key: Sequence[int]) -> None:
+        self.key = key
+        self.weights: Counter[str] = Counter()
+        self.rows: dict[str, Row] = {}
+
+    def append(self, entries: Sequence[tuple[Row, int]]) -> None:
+        for row, weight in entries:
+            self.weights[exact(row)] += weight
+            self.rows[exact(row)] = row
+
+    def lookup(self, probes: Sequence[Row]) -> dict[tuple[int, str], int]:
+        return {
+            (i, name): weight
+            for i, probe in enumerate(probes)
+            for name, weight in self.weights.items()
+            if weight and grouped(self.rows[name], self.key) == grouped(probe, self.key)
+        }
+
+
+def probe(key: Sequence[int], rows: Sequence[Row]) -> list[Any]:
+    columns = zset([(row, 1) for row in rows]).columns
+    return [columns[i] for i in key]
+
+
+def check_lookups(store: Arrangement, model: Model, probes: Sequence[Row]) -> None:
+    keys = probe(model.key, probes)
+    want = model.lookup(probes)
+    assert net(store.lookup(keys)) == want
+    assert net(store.lookup(keys, key_codes(keys, store.layout.key_types))) == want
+    live = store.lookup_live(keys)
+    assert (live.rows.weights > 0).all()
+    assert net(live) == {key: weight for key, weight in want.items() if weight > 0}
+
+
+@given(HISTORIES, KEYS, st.lists(ROWS, min_size=1, max_size=30), st.sampled_from([1, 2, 2**64]))
+@settings(max_examples=150, deadline=None)
+def test_lookup_after_any_history(
+    history: list[list[tuple[Row, int]]], key: tuple[int, ...], probes: list[Row], hashes: int
+) -> None:
+    """Also when all hashes are equal, or one of two."""
+    with pytest.MonkeyPatch.context() as patch:
+        whole = hashing.hash_rows
+        if hashes < 2**64:
+            patch.setattr(hashing, "hash_rows", lambda *given: whole(*given) % hashes)
+        store, model = Arrangement.empty(Layout(TYPES, key)), Model(key)
+        for i, entries in enumerate(history):
+            store = store.append(zset(entries))
+            model.append(entries)
+            check_lookups(store, model, probes[i : i + 1])
+        check_lookups(store, model, probes)
+        built = Arrangement.build(Layout(TYPES, key), [zset(entries) for entries in history])
+        check_lookups(built, model, probes)
+
+
+def first_by_model(
+    model: Model, order: Sequence[OrderKey], probes: Sequence[Row], k: int, duck: Any
+) -> list[tuple[int, str, int]]:
+    """First live rows as DuckDB orders them; rows that DuckDB holds equal by their bits."""
+    entries = [(i, model.rows[n], w) for (i, n), w in model.lookup(probes).items() if w > 0]
+    if not entries:
+        return []
+    batch = zset([(row, 1) for _, row, _ in entries])
+    names = ("a", "b", "c")
+    terms = [
+        f"{names[o.column]} {'DESC' if o.descending else 'ASC'} "
+        f"NULLS {'FIRST' if o.nulls_first else 'LAST'}"
+        for o in order
+    ]
+    terms += [f"{name} ASC NULLS LAST" for name in names] + ["signbit(c) DESC"]
+    sql = (
+        f"SELECT row_number() OVER (ORDER BY {', '.join(terms)}) AS r FROM "
+        "(SELECT *, row_number() OVER () AS n FROM lent_rows) ORDER BY n"
+    )
+    schema = tuple(zip(names, TYPES, strict=True))
+    ranks = evaluate(duck, sql, {"lent_rows": (batch, schema)}, (("r", TYPES[0]),)).columns[0]
+    numbers = ranks.values.tolist()  # type: ignore[union-attr]
+    ordered = sorted(zip(entries, numbers, strict=True), key=lambda e: (e[0][0], e[1]))
+    result, left = [], dict.fromkeys(range(len(probes)), k)
+    for (i, row, weight), _ in ordered:
+        if left[i] > 0:
+            result.append((i, exact(row), min(weight, left[i])))
+            left[i] -= weight
+    return result
+
+
+@given(
+    HISTORIES,
+    KEYS,
+    st.lists(ORDER_KEYS, min_size=1, max_size=3),
+    st.lists(ROWS, min_size=1, max_size=6),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from([1, 2**64]),
+)
+@settings(max_examples=100, deadline=None)
+def test_first_after_any_history(
+    duck: duckdb.DuckDBPyConnection,
+    history: list[list[tuple[Row, int]]],
+    key: tuple[int, ...],
+    order: list[OrderKey],
+    probes: list[Row],
+    k: int,
+    hashes: int,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        whole = hashing.hash_rows
+        if hashes == 1:
+            patch.setattr(hashing, "hash_rows", lambda *given: whole(*given) % 1)
+        store = Arrangement.empty(Layout(TYPES, key, tuple(order)))
+        model = Model(key)
+        for entries in history:
+            store = store.append(zset(entries))
+            model.append(entries)
+        check_lookups(store, model, probes)
+        found = store.first(probe(key, probes), k)
+        names = [exact(row) for row in listed(found.rows)]
+        got = list(zip(found.probe.tolist(), names, found.rows.weights.tolist(), strict=True))
+        assert got == first_by_model(model, order, probes, k, duck)
+
+
+@pytest.mark.parametrize("name", GROUPABLE)
+def test_every_type_as_key_and_value(duck: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Alone and beside a string; appended, built, retracted."""
+    query = select_values(name, numbered=True)
+    schema = describe(duck, query)
+    batch = from_arrow(table(duck, query), schema)
+    types = tuple([type for _, type in schema])
+    join = (
+        "SELECT p.n AS p, s.n AS s "
+        "FROM lent_rows p JOIN lent_rows s ON p.v IS NOT DISTINCT FROM s.v"
+    )
+    pairs = (("p", TYPES[0]), ("s", TYPES[0]))
+    found = evaluate(duck, join, {"lent_rows": (batch, schema)}, pairs)
+    want = sorted(zip(*[c.values.tolist() for c in found.columns], strict=True))  # type: ignore[union-attr]
+    for key in ((1,), (1, 0)):
+        store = Arrangement.empty(Layout(types, key))
+        one, rest = batch.slice(0, 1), batch.slice(1, len(batch))
+        for part in (one, batch, one.negate(), rest):
+            store = store.append(part)
+        expected = want if key == (1,) else [(i, i) for i in range(len(batch))]
+        found_pairs = pairs_of(store.lookup([batch.columns[i] for i in key]))
+        assert found_pairs == [(p, s, 1 + (s > 0)) for p, s in expected]
+        store = store.append(add([batch, rest]).negate())
+        assert pairs_of(store.lookup([batch.columns[i] for i in key])) == []
+
+
+def pairs_of(matches: Matches) -> list[tuple[int, int, int]]:
+    total: Counter[tuple[int, int]] = Counter()
+    numbers = matches.rows.columns[0].values  # type: ignore[union-attr]
+    for pair in zip(matches.probe.tolist(), numbers.tolist(), matches.rows.weights, strict=True):
+        total[pair[:2]] += int(pair[2])
+    return sorted((p, s, weight) for (p, s), weight in total.items() if weight)
+
+
+@given(HISTORIES, KEYS, st.lists(ROWS, min_size=1, max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_old_versions_stay_readable(
+    history: list[list[tuple[Row, int]]], key: tuple[int, ...], probes: list[Row]
+) -> None:
+    """Two branches grow from every version; each shows what it showed when it was new."""
+    versions: list[tuple[Arrangement, dict[tuple[int, str], int]]] = []
+    store, model = Arrangement.empty(Layout(TYPES, key)), Model(key)
+    keys = probe(key, probes)
+    for entries in history:
+        branch = store.append(zset([(row, 5) for row, _ in entries]))
+        versions.append((branch, net(branch.lookup(keys))))
+        store = store.append(zset(entries))
+        model.append(entries)
+        versions.append((store, model.lookup(probes)))
+    for version, want in versions:
+        assert net(version.lookup(keys)) == want
+
+
+@pytest.mark.parametrize("order", [(), (OrderKey(2, True, False),)])
+@pytest.mark.parametrize("late", [False, True])
+def test_merges_change_nothing_that_can_be_seen(
+    monkeypatch: pytest.MonkeyPatch, order: tuple[OrderKey, ...], late: bool
+) -> None:
+    """Whether merges end at once or long after, results are the same and runs are bounded."""
+    gate = threading.Event()
+    whole = build_run.merge_runs
+
+    def held(*given: Any) -> Any:
+        gate.wait(0.002)
+        return whole(*given)
+
+    monkeypatch.setattr(merger, "merge_runs", held if late else whole)
+    rng = np.random.default_rng(3)
+    values = [None, 0.0, -0.0, 1.0, float("nan")]
+    store, model = Arrangement.empty(Layout(TYPES, (0,), order)), Model((0,))
+    for _ in range(120):
+        entries = [
+            ((int(rng.integers(20)), "x" * int(rng.integers(3)), values[rng.integers(5)]), int(w))
+            for w in rng.choice([1, 1, -1], int(rng.integers(1, 30)))
+        ]
+        store = store.append(zset(entries))
+        model.append(entries)
+        assert len(store.runs) <= spine.MOST_RUNS
+    gate.set()
+    probes: list[Row] = [(i, None, None) for i in range(20)]
+    check_lookups(store, model, probes)
+    store = store.append(zset([((99, None, None), 1)]))
+    check_lookups(store, model, probes)
+
+
+def test_cancelled_rows_are_given_back() -> None:
+    """After everything is retracted and merged, nothing is left."""
+    entries: list[tuple[Row, int]] = [((i, str(i), float(i)), 1) for i in range(500)]
+    store = Arrangement.build(Layout(TYPES, (0,)), [zset(entries)])
+    assert store.row_count == 500
+    store = store.append(zset(entries[:100]).negate()).append(zset(entries[100:]).negate())
+    assert store.row_count <= 1000
+    for _ in range(50):
+        for merge in store._spine.merges:
+            merge.result()
+        for weight in (1, -1):
+            store = store.append(zset([((1000, None, None), weight)]))
+    assert store.row_count < 100
+    assert store.nbytes < 10_000
+
+
+def test_plain_runs_store_nothing_twice() -> None:
+    """Weights of one are not stored, and an integer key is its own code."""
+    entries: list[tuple[Row, int]] = [((i, None, float(i)), 1) for i in range(100)]
+    (run,) = Arrangement.build(Layout(TYPES, (0,)), [zset(entries)]).runs
+    assert run.weights is None
+    assert np.shares_memory(run.codes, run.columns[0].values)  # type: ignore[union-attr]
+
+
+def test_first_touches_only_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of 10 000 rows costs a row a run, not the group."""
+    taken: list[int] = []
+    entries: list[tuple[Row, int]] = [((1, None, float(i)), 1) for i in range(10_000)]
+    store = Arrangement.build(Layout(TYPES, (0,), (OrderKey(2, True, False),)), [zset(entries)])
+    store = store.append(zset([((1, None, float(i)), -1) for i in range(9_995, 10_000)]))
+    watch_reads(monkeypatch, taken)
+    found = store.first(probe((0,), [(1, None, None)]), 1)
+    assert listed(found.rows) == [(1, None, 9_994.0)]
+    assert sum(taken) < 60
+
+
+def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
+    from ivm.storage.run import Run
+
+    whole_take, whole_slice = Run.take, Run.slice
+
+    def take(self: Run, rows: Any) -> ZSet:
+        taken.append(len(rows))
+        return whole_take(self, rows)
+
+    def cut(self: Run, start: int, stop: int) -> ZSet:
+        taken.append(stop - start)
+        return whole_slice(self, start, stop)
+
+    monkeypatch.setattr(Run, "take", take)
+    monkeypatch.setattr(Run, "slice", cut)
+
+
+def test_layouts_refuse_unordered_types() -> None:
+    with pytest.raises(UnsupportedError, match=r"INTEGER\[\].*orderable"):
+        Layout((TYPES[0], type_of("INTEGER[]")), (0,), (OrderKey(0, False, False),))
+
+
+def test_empty_arrangement() -> None:
+    for order in ((), (OrderKey(0, False, False),)):
+        store = Arrangement.empty(Layout(TYPES, (0,), order))
+        assert store.append(zset([])) is store
+        assert store.row_count == 0
+        assert len(store.lookup(probe((0,), [(1, None, None)] * 3)).probe) == 0
+        assert len(store.lookup(probe((0,), [])).probe) == 0
+    assert len(store.first(probe((0,), [(1, None, None)]), 3).probe) == 0
+    assert Arrangement.build(Layout(TYPES, (0,)), []).row_count == 0
+
+
+def test_a_failed_merge_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is done again when it is due again."""
+
+    def fail(*given: Any) -> Any:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(merger, "merge_runs", fail)
+    rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(100)]
+    store, model = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)]), Model((0,))
+    model.append(rows)
+    for _ in range(10):
+        store = store.append(zset(rows))
+        model.append(rows)
+    (merge,) = store._spine.merges[:1]
+    with pytest.raises(MemoryError, match="no room"):
+        merge.result()
+    monkeypatch.undo()
+    store = store.append(zset(rows))
+    model.append(rows)
+    check_lookups(store, model, [row for row, _ in rows[:5]])
