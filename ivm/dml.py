@@ -15,6 +15,7 @@ from ivm.catalog import View
 from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.sql.literal_columns import columns_of
+from ivm.storage.change import TableChange
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.table_info import TableInfo
 from ivm.transaction import Transaction
@@ -43,7 +44,7 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
 
 
 def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
-    """Positions of the columns an INSERT names; [] if one is unknown or doubled (DuckDB says so)."""
+    """Positions of the columns an INSERT names; [] if one is unknown or doubled."""
     if names is None:
         return list(range(len(info.schema)))
     found = [info.position(name) for name in names]
@@ -71,12 +72,18 @@ def natively(
         info: the changed table, None if it is not one of the database's base tables.
     """
     transaction.go_native()
-    transaction.show(session.engine.relations(session.cursor, statement.text))
+    transaction.show(session.engine.relations(statement.text))
+    tables = session.engine.catalog.tables
     try:
-        captured = capture(session.cursor, statement, info, params)
+        captured = capture(session.cursor, statement, info, params, tables)
     except duckdb.Error as error:
         raise translated(error, statement.offset, statement.text) from error
-    return captured
+    for name, (removed, added) in captured.changes.items():
+        whole = tuple(range(len(tables[name].schema)))
+        transaction.add_native(TableChange(name, removed, whole, added))
+    if captured.returned is not None:
+        return Result.of_table(captured.returned, captured.types)
+    return Result.count(captured.count)
 
 
 def _table(session: Session, statement: st.Dml) -> TableInfo | None:

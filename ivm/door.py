@@ -99,7 +99,9 @@ class Door:
             ConstraintError: a row is not stored.
         """
         self._need_exactly(given)
-        return self._remove(ZSet(tuple(given[i] for i in self.index_key), np.ones(count, np.int64)), index)
+        return self._remove(
+            ZSet(tuple(given[i] for i in self.index_key), np.ones(count, np.int64)), index
+        )
 
     def apply(self, given: dict[int, Column], weights: Weights, index: KeyIndex) -> TableChange:
         """A Z-set: rows with negative weights go, then rows with positive weights come.
@@ -172,7 +174,9 @@ class Door:
         )
 
     def _complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
-        return tuple([given[i] if i in given else self._default(i, count) for i in range(len(self.schema))])
+        return tuple(
+            [given[i] if i in given else self._default(i, count) for i in range(len(self.schema))]
+        )
 
     def _default(self, position: int, count: int) -> Column:
         constant = self.defaults.get(position)
@@ -231,8 +235,8 @@ class Door:
     def _refuse_known(self, keys: Sequence[Column], known: Mask) -> None:
         if known.any():
             raise ConstraintError(
-                f"Duplicate key {self._key_text(keys, int(known.argmax()))} violates the primary key "
-                f"of table {self.table!r}: the row exists; use upsert to replace it"
+                f"Duplicate key {self._key_text(keys, int(known.argmax()))} violates the primary "
+                f"key of table {self.table!r}: the row exists; use upsert to replace it"
             )
 
     def _refuse_unknown(self, keys: Sequence[Column], at: int) -> None:
@@ -250,7 +254,9 @@ class Door:
             )
         for position in self.key:
             if position not in given:
-                raise InputError(f"{what} into {self.table!r} needs key column {self.schema[position][0]!r}")
+                raise InputError(
+                    f"{what} into {self.table!r} needs key column {self.schema[position][0]!r}"
+                )
 
     def _need_exactly(self, given: Mapping[int, Column]) -> None:
         if set(given) != set(self.index_key):
@@ -263,7 +269,9 @@ class Door:
     def _need_all(self, given: Mapping[int, Column]) -> None:
         missing = [name for i, (name, _) in enumerate(self.schema) if i not in given]
         if missing:
-            raise InputError(f"apply to {self.table!r} needs every column; missing: {', '.join(missing)}")
+            raise InputError(
+                f"apply to {self.table!r} needs every column; missing: {', '.join(missing)}"
+            )
 
     def _key_types(self) -> list[ColumnType]:
         return [self.schema[i][1] for i in self.key]
@@ -279,7 +287,11 @@ class Door:
 
 def _text(row: ZSet, schema: Schema) -> str:
     table = row.to_arrow(schema)
-    return "(" + ", ".join(f"{name}: {_value(table.column(i))}" for i, (name, _) in enumerate(schema)) + ")"
+    return (
+        "("
+        + ", ".join(f"{name}: {_value(table.column(i))}" for i, (name, _) in enumerate(schema))
+        + ")"
+    )
 
 
 def _value(column: object) -> str:
@@ -291,7 +303,9 @@ def _all(rows: ZSet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.arange(len(rows))
 
 
-def _last_of_each(keys: Sequence[Column], types: Sequence[ColumnType]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _last_of_each(
+    keys: Sequence[Column], types: Sequence[ColumnType]
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Index of the last row of each key, ascending."""
     count = len(keys[0])
     if count < 2:
@@ -333,5 +347,3 @@ def _take_counts(
     taken = np.empty(len(probe), np.int64)
     taken[order] = np.clip(wishes - before, 0, counts)
     return taken
-
-

@@ -16,7 +16,7 @@ from sqlglot import exp
 from ivm.door import Check, Door
 from ivm.sql.scalar import compile_predicate
 from ivm.storage.column import Column, column_from_arrow
-from ivm.storage.duck import Cursor, table
+from ivm.storage.duck import Cursor, rows, table
 from ivm.storage.table_info import TableInfo
 
 _VOLATILE = re.compile(r"nextval|random|uuid|now\(|current_|get_current|today|setseed", re.I)
@@ -29,7 +29,7 @@ def door_of(info: TableInfo, cursor: Cursor) -> Door | None:
         info: the table.
         cursor: evaluates constant defaults.
     """
-    if info.native_reason is not None or info.uniques:
+    if info.native_reason is not None or info.uniques or _has_trigger(info, cursor):
         return None
     if any(_VOLATILE.search(text) for text in info.defaults.values()):
         return None
@@ -45,6 +45,12 @@ def door_of(info: TableInfo, cursor: Cursor) -> Door | None:
         defaults=_defaults(info, cursor),
         checks=known,
     )
+
+
+def _has_trigger(info: TableInfo, cursor: Cursor) -> bool:
+    schema, _, name = info.name.rpartition(".")
+    sql = "SELECT 1 FROM duckdb_triggers() WHERE schema_name = ? AND table_name = ?"
+    return bool(rows(cursor, sql, [schema or "main", name]))
 
 
 def _defaults(info: TableInfo, cursor: Cursor) -> Mapping[int, Column]:
@@ -67,7 +73,9 @@ def _check(text: str, info: TableInfo) -> Check | None:
         if position is None:
             return None
         column.replace(exp.column(f"c{position}"))
-    passes = exp.func("COALESCE", parsed if not isinstance(parsed, exp.Column) else parsed.copy(), exp.true())
+    passes = exp.func(
+        "COALESCE", parsed if not isinstance(parsed, exp.Column) else parsed.copy(), exp.true()
+    )
     try:
         holds = compile_predicate(passes, [type for _, type in info.schema])
     except duckdb.Error:

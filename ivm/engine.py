@@ -1,10 +1,11 @@
 """The way of a change: circuits step, the log commits, state is adopted, flushes follow.
 
-Law: after every epoch each view equals its query over the base tables. The commit is the log record;
-whatever comes before it can be dropped, whatever comes after it can be replayed.
+Law: after every epoch each view equals its query over the base tables. The commit is the log
+record; whatever comes before it can be dropped, whatever comes after it can be replayed.
 
-Three locks, taken in this order: the writers' turn (`turns`, held by a transaction), the warehouse's
-`write_lock` (one flush at a time; readers pin their snapshot under it), the lock of `Pending`.
+Three locks, taken in this order: the writers' turn (`turns`, held by a transaction), the
+warehouse's `write_lock` (one flush at a time; readers pin their snapshot under it), the lock of
+`Pending`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from ivm.storage.catalog_store import BASE
 from ivm.storage.change import Record, TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
 from ivm.storage.errors import IvmError, UnavailableError
-from ivm.storage.flush import apply_change
-from ivm.storage.pending import NetChange, PendingView
+from ivm.storage.flush import NetChange, apply_change
+from ivm.storage.pending import PendingView
 from ivm.storage.warehouse import Warehouse
 from ivm.storage.zset import ZSet, add
 from ivm.turns import Turns
@@ -269,18 +270,22 @@ class Engine:
         self._indexes.clear()
         self._relations.clear()
 
-    def relations(self, cursor: Cursor, sql: str) -> frozenset[str]:
-        """Canonical names of what a statement reads; in doubt, everything."""
+    def relations(self, sql: str) -> frozenset[str]:
+        """Canonical names of what a statement reads; in doubt, everything.
+
+        Asked of a cursor of our own, since a statement that does not bind would abort the
+        transaction of the session's.
+        """
         known = self._relations.get(sql)
         if known is None:
             if len(self._relations) > 4096:
                 self._relations.clear()
-            known = self._relations[sql] = self._relations_of(cursor, sql)
+            known = self._relations[sql] = self._relations_of(sql)
         return known
 
-    def _relations_of(self, cursor: Cursor, sql: str) -> frozenset[str]:
+    def _relations_of(self, sql: str) -> frozenset[str]:
         try:
-            found = cursor.get_table_names(sql)
+            found = self.warehouse.cursor().get_table_names(sql)
         except duckdb.Error:  # not a SELECT, or it does not bind: DuckDB says so when it runs
             return frozenset((*self.catalog.tables, *self.catalog.views))
         names = found | {name.rpartition(".")[2] for name in found}
@@ -407,9 +412,7 @@ class Engine:
         view = self.catalog.views[name]
         return view.recomputed_below if view.incremental else (*view.recomputed_below, name)
 
-    def _recompute_inside(
-        self, cursor: Cursor, view: View, recomputed: dict[str, ZSet]
-    ) -> None:
+    def _recompute_inside(self, cursor: Cursor, view: View, recomputed: dict[str, ZSet]) -> None:
         delta = self.maintenance.recompute(view, cursor)
         if not len(delta):
             return

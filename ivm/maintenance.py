@@ -140,7 +140,9 @@ class Maintenance:
         for change in changes:
             if len(change.removed):
                 held = change.removed_columns
-                positions = columns if len(held) == held[-1] + 1 else [held.index(i) for i in columns]
+                positions = (
+                    columns if len(held) == held[-1] + 1 else [held.index(i) for i in columns]
+                )
                 parts.append(change.removed.project(positions).negate())
             if len(change.added):
                 parts.append(change.added.project(columns))
@@ -170,7 +172,7 @@ class Maintenance:
         """Stale recomputed views at or below the given relations, lowest first."""
         if not self.stale:
             return []
-        wanted = set()
+        wanted: set[str] = set()
         for name in relations:
             view = self._catalog.views.get(name)
             if view is not None:
@@ -188,6 +190,6 @@ class Maintenance:
             return difference(cursor, f"FROM {table}", view.query, view.schema)
         except duckdb.Error as error:
             raise EvaluationError(
-                f"view {view.name!r} cannot be computed: {error}; mend the rows its query fails on, "
-                "or drop the view"
+                f"view {view.name!r} cannot be computed: {error}; mend the rows its query fails "
+                "on, or drop the view"
             ) from error

@@ -64,8 +64,8 @@ def _define(engine: Engine, cursor: Cursor, stored: StoredView) -> View:
         return define(engine, cursor, stored.name, stored.query, stored.columns)
     except (duckdb.Error, IvmError) as error:
         raise CorruptionError(
-            f"materialized view {stored.name!r} no longer fits its tables ({error}); another program "
-            "has changed them: restore them, or remove the view from _ivm.views with DuckDB"
+            f"materialized view {stored.name!r} no longer fits its tables ({error}); another "
+            "program has changed them: restore them, or remove the view from _ivm.views"
         ) from error
 
 

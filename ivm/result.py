@@ -49,7 +49,7 @@ class Result:
 
     @classmethod
     def streaming(cls, cursor: Cursor, on_end: Callable[[], None]) -> Result:
-        """The open result of `cursor`; `on_end` runs once, when it is read to its end or detached."""
+        """The open result of `cursor`; `on_end` runs once, when it has been read or detached."""
         description = cursor.description or []
         result = cls("rows", [d[0] for d in description], [str(d[1]) for d in description])
         result._cursor, result._on_end = cursor, on_end
@@ -87,7 +87,7 @@ class Result:
         rows = cursor.fetchall() if size is None else cursor.fetchmany(size)
         if size is None or len(rows) < size:
             self._end()
-        return rows  # type: ignore[no-any-return]
+        return rows
 
     def arrow(self) -> pa.Table:
         """The remaining rows as an Arrow table, in DuckDB's lossless Arrow types."""
@@ -148,7 +148,7 @@ class Result:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Without DuckDB's extension types, which polars does not know: through DuckDB's plain Arrow."""
+    """Without DuckDB's extension types, which polars does not know."""
     connection = duckdb.connect()
     connection.register("held", table)
     return connection.sql("SELECT * FROM held").to_arrow_table()

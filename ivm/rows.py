@@ -48,7 +48,7 @@ def to_arrow(rows: Rows) -> pa.Table | pa.RecordBatch | dict[str, Any]:
     if hasattr(rows, "__arrow_c_stream__"):  # polars, and pandas since 2.2
         return pa.table(rows)
     if hasattr(rows, "to_arrow"):
-        return rows.to_arrow()  # type: ignore[no-any-return]
+        return rows.to_arrow()
     raise InputError(
         f"cannot take rows of type {type(rows).__name__}: give an Arrow table or batch, a pandas or"
         " polars frame, a dict of columns, or a list of dicts"
@@ -133,7 +133,7 @@ def _arrays(
 
 
 def _python_array(values: Any, type: ColumnType) -> pa.Array:
-    """Python values (or a numpy/Arrow array) as Arrow, in the column's type if that loses nothing."""
+    """Values as Arrow, in the column's own type where that loses nothing."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
@@ -156,7 +156,11 @@ def direct_type(type: ColumnType) -> pa.DataType | None:
         return _PLAIN_INTEGERS[type.sql]
     if type.sql == "BOOLEAN":
         return pa.bool_()
-    if type.is_float or type.sql in ("VARCHAR", "BLOB", "DATE") or type.base.startswith("TIMESTAMP"):
+    if (
+        type.is_float
+        or type.sql in ("VARCHAR", "BLOB", "DATE")
+        or type.base.startswith("TIMESTAMP")
+    ):
         return type.arrow
     return None
 

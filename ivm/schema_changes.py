@@ -7,6 +7,7 @@ them. Views whose tables were altered are filled and compiled anew.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -17,6 +18,7 @@ from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.storage.duck import describe
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.table_info import TableInfo
 from ivm.transaction import Transaction
 from ivm.translate import translated
 
@@ -64,17 +66,24 @@ def _refuse_views(session: Session, statement: st.Ddl) -> None:
     catalog = session.engine.catalog
     for parts in (*statement.names, *([statement.on] if statement.on else [])):
         name = catalog.resolve(parts)
-        if name in catalog.views and statement.action in ("drop", "alter") and statement.target in (
-            "table",
-            "view",
+        if (
+            name in catalog.views
+            and statement.action in ("drop", "alter")
+            and statement.target
+            in (
+                "table",
+                "view",
+            )
         ):
             raise UnsupportedError(
-                f"{name!r} is a materialized view: use DROP MATERIALIZED VIEW, or CREATE OR REPLACE "
-                "MATERIALIZED VIEW to change it",
+                f"{name!r} is a materialized view: use DROP MATERIALIZED VIEW, or CREATE OR "
+                "REPLACE MATERIALIZED VIEW to change it",
                 statement.offset,
             )
         if name in catalog.views and statement.action == "create" and statement.target == "table":
-            raise UnsupportedError(f"{name!r} is a materialized view: drop it first", statement.offset)
+            raise UnsupportedError(
+                f"{name!r} is a materialized view: drop it first", statement.offset
+            )
 
 
 def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
@@ -115,7 +124,7 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
         transaction.change_catalog(lambda view=view: engine.reattach(view), undo)  # type: ignore[misc]
 
 
-def _affected(session: Session, statement: st.Ddl, before: dict[str, object]) -> list[View]:
+def _affected(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> list[View]:
     """Views whose tables are not what they were, or that may use a definition that changed."""
     catalog = session.engine.catalog
     if statement.target in _DEFINITIONS and (statement.action != "create" or statement.replace):

@@ -1,8 +1,9 @@
 """One open transaction of a session: changes in order, and a DuckDB transaction once SQL needs it.
 
 Law: a transaction is one epoch or nothing. As long as only the fast path is used, DuckDB is not
-asked at all; the first SQL statement makes it *native*: a DuckDB transaction begins on the session's
-cursor, gets what was changed so far, and from then on sees its own writes, in tables and in views.
+asked at all; the first SQL statement makes it *native*: a DuckDB transaction begins on the
+session's cursor, gets what was changed so far, and from then on sees its own writes, in tables
+and in views.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ivm.key_index import KeyIndex
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor, run
 from ivm.storage.errors import UnavailableError
-from ivm.storage.pending import PendingView
+from ivm.storage.pending import PendingTable, PendingView
 from ivm.storage.zset import ZSet
 
 
@@ -108,7 +109,7 @@ class Transaction:
             self._write(self.changes)
 
     def _write(self, changes: Iterable[TableChange]) -> None:
-        parts = {}
+        parts: dict[str, PendingTable] = {}
         for change in changes:
             part = parts.get(change.table)
             if part is None:

@@ -48,7 +48,7 @@ def translated(error: duckdb.Error, offset: int = 0, text: str | None = None) ->
     message = str(error)
     kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), InputError)
     if kind in (SqlError, UnsupportedError):
-        return kind(message, _position(message, offset, text))  # type: ignore[call-arg]
+        return kind(message, _position(message, offset, text))
     return kind(message)
 
 

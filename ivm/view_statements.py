@@ -32,7 +32,7 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
         return Result("done")
     with session.writing() as transaction:
         transaction.go_native()
-        relations = engine.relations(cursor, statement.query)
+        relations = engine.relations(statement.query)
         transaction.show(relations)
         if present is not None:
             views.drop(engine, transaction, cursor, engine.catalog.views[present])

@@ -38,12 +38,25 @@ def run(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> None:
 
 def rows(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
     """All rows of a query as Python tuples (for catalogs and tests, not for data)."""
-    return cursor.execute(sql, params).fetchall()  # type: ignore[no-any-return]
+    return cursor.execute(sql, params).fetchall()
 
 
 def table(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> pa.Table:
     """All rows of a query as an Arrow table."""
     return cursor.sql(sql, params=params).to_arrow_table()
+
+
+def chunks(cursor: Cursor, sql: str, schema: Schema, size: int = 1 << 20) -> Iterator[ZSet]:
+    """A query's rows as Z-sets of at most `size` rows, each row with weight 1.
+
+    Args:
+        cursor: not used for anything else until the iterator ends.
+        sql: a SELECT whose columns have the schema's types.
+        schema: names and types of its columns.
+        size: rows a chunk.
+    """
+    for batch in cursor.sql(sql).to_arrow_reader(size):
+        yield from_arrow(batch, schema)
 
 
 def describe(cursor: Cursor, query: str) -> Schema:
@@ -77,7 +90,10 @@ def _lend(cursor: Cursor, name: str, batch: ZSet, schema: Schema) -> None:
         return
     cursor.register(f"{name}__plain", batch.to_arrow(schema))
     casts = ", ".join(f"{quote(n)}::{t.sql} AS {quote(n)}" for n, t in schema)
-    run(cursor, f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT {casts} FROM {quote(name + '__plain')}")
+    run(
+        cursor,
+        f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT {casts} FROM {quote(name + '__plain')}",
+    )
 
 
 def _take_back(cursor: Cursor, name: str, schema: Schema) -> None:

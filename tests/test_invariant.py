@@ -36,7 +36,9 @@ CREATE TABLE c (k INTEGER, j VARCHAR, day DATE, PRIMARY KEY (k, j));
 
 keys = st.integers(0, 7)
 groups = st.none() | st.integers(0, 3)
-doubles = st.none() | st.sampled_from([0.0, -0.0, 1.5, -2.25, 0.1, 1e15, float("inf"), float("nan")])
+doubles = st.none() | st.sampled_from(
+    [0.0, -0.0, 1.5, -2.25, 0.1, 1e15, float("inf"), float("nan")]
+)
 words = st.none() | st.sampled_from(["", "a", "b", "B", "é"])
 numbers = st.none() | st.integers(-3, 3)
 decimals = st.none() | st.sampled_from(["0.00", "1.10", "-2.55", "99.99"])

@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 _predicates = {
-    "a": ["a.g > 1", "a.x < 10", "a.s = 'a'", "a.s IS NULL", "a.k % 2 = 0 OR a.g IS NULL", "a.x > 0"],
+    "a": [
+        "a.g > 1",
+        "a.x < 10",
+        "a.s = 'a'",
+        "a.s IS NULL",
+        "a.k % 2 = 0 OR a.g IS NULL",
+        "a.x > 0",
+    ],
     "b": ["b.n > 0", "b.d < 50", "b.g IS NOT NULL", "b.n BETWEEN -1 AND 2"],
     "c": ["c.j = 'p'", "c.day > DATE '2000-01-01'", "c.k < 5"],
 }
@@ -45,7 +52,8 @@ def queries(draw: st.DrawFn) -> str:
             keys = draw(_pick(_columns, tables, 1, 2))
             having = draw(st.sampled_from(["", " HAVING count(*) > 1", " HAVING count(*) < 3"]))
             calls = draw(_calls(tables))
-            return f"SELECT {_named(keys + calls)} FROM {source}{where} GROUP BY {', '.join(keys)}{having}"
+            grouped = f"GROUP BY {', '.join(keys)}{having}"
+            return f"SELECT {_named(keys + calls)} FROM {source}{where} {grouped}"
         case "scalar":
             return f"SELECT {_named(draw(_calls(tables)))} FROM {source}{where}"
         case "topk":
@@ -69,7 +77,9 @@ def _pick(
 
 def _where(tables: str) -> st.SearchStrategy[str]:
     picked = _pick(_predicates, tables, 0, 2)
-    return picked.map(lambda found: " WHERE " + " AND ".join(f"({p})" for p in found) if found else "")
+    return picked.map(
+        lambda found: " WHERE " + " AND ".join(f"({p})" for p in found) if found else ""
+    )
 
 
 @st.composite
@@ -110,7 +120,8 @@ def _set_operation(draw: st.DrawFn) -> str:
 def _other() -> st.SearchStrategy[str]:
     return st.sampled_from(
         [
-            "WITH t AS (SELECT g, sum(n) AS n FROM b GROUP BY g) SELECT a.k, t.n FROM a JOIN t ON a.g = t.g",
+            "WITH t AS (SELECT g, sum(n) AS n FROM b GROUP BY g)"
+            " SELECT a.k, t.n FROM a JOIN t ON a.g = t.g",
             "SELECT g, list(n ORDER BY n) AS l FROM b GROUP BY g",
             "SELECT g, median(x) AS m FROM a WHERE x < 100 GROUP BY g",
             "SELECT k, sum(g) OVER (ORDER BY k) AS s FROM a",
@@ -118,7 +129,8 @@ def _other() -> st.SearchStrategy[str]:
             "SELECT k FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.g = a.g)",
             "SELECT g, count(*) AS n FROM a GROUP BY ROLLUP (g)",
             "SELECT (SELECT max(n) FROM b) AS m, k FROM c",
-            "SELECT o, sum(n) AS n FROM (SELECT g AS o, n FROM b UNION ALL SELECT k, 1 FROM c) GROUP BY o",
+            "SELECT o, sum(n) AS n FROM (SELECT g AS o, n FROM b UNION ALL SELECT k, 1 FROM c)"
+            " GROUP BY o",
             "SELECT s, string_agg(k::VARCHAR, ',' ORDER BY k) AS l FROM a GROUP BY s",
         ]
     )

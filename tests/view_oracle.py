@@ -36,7 +36,8 @@ def assert_same_rows(found: Iterable[Row], wanted: Iterable[Row], what: str) -> 
     """Equal as multisets, doubles at nine digits."""
     have, want = multiset(found), multiset(wanted)
     assert have == want, (
-        f"{what}: missing {list((want - have).items())[:5]}, extra {list((have - want).items())[:5]}"
+        f"{what}: missing {list((want - have).items())[:5]},"
+        f" extra {list((have - want).items())[:5]}"
     )
 
 
