@@ -1,0 +1,111 @@
+"""MERGE INTO: watches the target rows that the source matches.
+
+Law: the source is evaluated once, into a temporary table under its own alias; matched rows and
+new rows are all that MERGE touches, unless a branch is for rows NOT MATCHED BY SOURCE: then, and
+where the source has no plain alias, the whole table is compared.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ivm.capture_binding import binds, require_binding
+from ivm.capture_clauses import Clauses, Params
+from ivm.capture_result import Captured, run_shown, run_verbatim
+from ivm.capture_watch import temporary, watching
+from ivm.sql.statement_nodes import Dml
+from ivm.storage.duck import Cursor, quote
+from ivm.storage.errors import SqlError
+from ivm.storage.table_info import TableInfo
+
+_SOURCE = "__ivm_source"
+
+
+class _Merge(NamedTuple):
+    """The pieces of a MERGE; `query` selects its source, `condition` is ON … or USING …."""
+
+    prefix: str
+    target: str
+    reference: str
+    query: str
+    alias: str
+    condition: str
+    branches: str
+
+
+def capture_merge(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
+    """Run the MERGE from a copy of its source, watching the rows that the source matches."""
+    require_binding(cursor, statement.text, params)
+    clauses = Clauses(statement.text, params)
+    merge = _read(clauses, statement, info)
+    if merge is not None and binds(cursor, clauses, merge.query):
+        values = clauses.params(merge.query)
+        with temporary(cursor, _SOURCE, f"AS {merge.query}", values) as source:
+            matched, sql = _matched(merge, source), _merge(merge, source)
+            if binds(cursor, clauses, matched) and binds(cursor, clauses, sql):
+                known, values = f"rowid IN ({matched})", clauses.params(matched)
+                with watching(cursor, info, known, values) as watch:
+                    result = run_shown(cursor, sql, clauses.params(sql), statement.returning)
+                    return result.with_changes({info.name: watch.changes()})
+    with watching(cursor, info) as watch:
+        result = run_verbatim(cursor, statement, params)
+        return result.with_changes({info.name: watch.changes()})
+
+
+def _matched(merge: _Merge, source: str) -> str:
+    """SELECT of the row ids of matched target rows."""
+    joined = f"{merge.target} JOIN {source} AS {quote(merge.alias)} {merge.condition}"
+    return f"SELECT {merge.reference}.rowid FROM {joined}"
+
+
+def _merge(merge: _Merge, source: str) -> str:
+    prefix = merge.prefix if "SELECT" in (merge.condition + merge.branches).upper() else ""
+    using = f"USING {source} AS {quote(merge.alias)} {merge.condition}"
+    return f"{prefix} MERGE INTO {merge.target} {using} {merge.branches}"
+
+
+# --- reading the clauses ---
+
+
+def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
+    """The pieces, or None for what this module does not take apart."""
+    if info.position("rowid") is not None or statement.table is None:
+        return None
+    verb, end = clauses.verb("MERGE"), len(clauses.tokens)
+    if "SOURCE" in [t.word for t in clauses.tokens]:  # WHEN NOT MATCHED BY SOURCE
+        return None
+    using = clauses.place(verb, "USING")
+    branches = min(
+        clauses.place(using, "WHEN", "MATCHED"), clauses.place(using, "WHEN", "NOT", "MATCHED")
+    )
+    condition = min(clauses.place(using + 1, "ON"), clauses.place(using + 1, "USING"))
+    alias = _alias(clauses, using + 1, condition)
+    if alias is None or condition > branches:
+        return None
+    prefix = clauses.piece(0, verb)
+    return _Merge(
+        prefix,
+        clauses.piece(verb + 2, using),
+        quote(statement.alias or statement.table[-1]),
+        f"{prefix} SELECT * FROM {clauses.piece(using + 1, condition)}",
+        alias,
+        clauses.piece(condition, branches),
+        clauses.piece(branches, end),
+    )
+
+
+def _alias(clauses: Clauses, begin: int, end: int) -> str | None:
+    """The name under which the source is known, if it is one plain relation."""
+    reader = clauses.reader(begin)
+    try:
+        alias = "" if reader.peek() == "(" else reader.name()[-1]
+        if reader.peek() == "(":
+            reader.skip_parentheses()
+        if reader.at < end:
+            reader.accept("AS")
+            alias = reader.identifier()
+        if reader.at < end:
+            reader.columns()
+    except SqlError:
+        return None
+    return alias if reader.at == end and alias else None

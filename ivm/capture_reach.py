@@ -1,0 +1,80 @@
+"""Finds statements whose changes reach further than their words, and the tables they reach.
+
+Law: the answer may name too many tables, never too few: a trigger's or CTE's target is looked for
+by its last name in every schema, and a target that is not found means all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ivm.sql.statement_nodes import Dml
+from ivm.sql.statement_tokens import Reader, tokens
+from ivm.storage.duck import Cursor, rows
+from ivm.storage.errors import SqlError
+from ivm.storage.table_info import TableInfo, canonical_name
+
+_TRIGGERS = "SELECT schema_name, table_name, sql FROM duckdb_triggers()"
+_TARGETS = (("INSERT", "INTO"), ("REPLACE", "INTO"), ("IGNORE", "INTO"), ("DELETE", "FROM"))
+_HEADS = (*_TARGETS, ("MERGE", "INTO"), ("TRUNCATE", "TABLE"), ("TRUNCATE",), ("UPDATE",))
+
+_Triggers = Mapping[str, list[str]]
+
+
+def reached_tables(
+    cursor: Cursor, statement: Dml, table: TableInfo | None, tables: Mapping[str, TableInfo]
+) -> list[TableInfo]:
+    """The tables to compare as a whole, [] if the statement changes `table` alone.
+
+    Args:
+        table: the table that the statement names, if it is a base table.
+        tables: all base tables.
+    """
+    triggers = _triggers(cursor)
+    if statement.kind == "other":
+        start = _targets(statement.text, tables)
+    elif table is not None and table.name in triggers:
+        start = {table.name}
+    elif table is None and triggers:  # a temporary table's trigger may write to base tables
+        start = set(tables)
+    else:
+        return []
+    return [tables[name] for name in sorted(_closure(start, triggers, tables)) if name in tables]
+
+
+def _triggers(cursor: Cursor) -> _Triggers:
+    found: dict[str, list[str]] = {}
+    for schema, name, sql in rows(cursor, _TRIGGERS):
+        found.setdefault(canonical_name(schema, name), []).append(sql)
+    return found
+
+
+def _closure(start: Iterable[str], triggers: _Triggers, tables: Mapping[str, Any]) -> set[str]:
+    """The tables of `start` and those that their triggers change, and so on."""
+    reached: set[str] = set()
+    waiting = list(start)
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for sql in triggers.get(name, ()):
+            waiting += _targets(sql, tables)
+    return reached
+
+
+def _targets(sql: str, tables: Mapping[str, Any]) -> set[str]:
+    """Tables that stand behind INSERT INTO, UPDATE, … in a text; all if one is not known."""
+    reader = Reader(tokens(sql))
+    found: set[str] = set()
+    while not reader.done:
+        if not any(reader.accept(*head) for head in _HEADS):
+            reader.at += 1
+            continue
+        try:
+            last = reader.name()[-1].lower()
+        except SqlError:
+            continue
+        found |= {name for name in tables if name.rpartition(".")[2].lower() == last}
+    return found or set(tables)

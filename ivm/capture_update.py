@@ -1,0 +1,135 @@
+"""UPDATE: its RETURNING gives new values only, so the old rows are read with the new ones.
+
+Law: one query evaluates the WHERE, FROM and SET clauses, once, into a temporary table of row id,
+old row and new values; a second UPDATE writes these values by row id. A row that FROM matches
+twice gets one of its new values, as in DuckDB, which does not say which.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ivm.capture_binding import binds, require_binding
+from ivm.capture_clauses import Clauses, Params
+from ivm.capture_result import Captured, run_returning, run_verbatim
+from ivm.capture_watch import temporary, watching
+from ivm.sql.statement_nodes import Dml
+from ivm.storage.duck import Cursor, quote, run, table
+from ivm.storage.errors import SqlError
+from ivm.storage.table_info import TableInfo
+from ivm.storage.zset import ZSet, from_arrow
+
+_NEW = "__ivm_update"
+
+
+class _Update(NamedTuple):
+    """The clauses of an UPDATE; `sets` maps a column's position to the SQL of its new value."""
+
+    prefix: str
+    target: str
+    reference: str
+    sets: dict[int, str]
+    sources: str
+    where: str
+    returning: str
+
+
+def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
+    """Run an UPDATE in two steps, or as it stands beside a comparison of the whole table."""
+    require_binding(cursor, statement.text, params)
+    clauses = Clauses(statement.text, params)
+    update = _read(clauses, statement, info)
+    if update is not None:
+        with temporary(cursor, _NEW, _definition(update, info)) as new:
+            fill = _fill(update, info, new)
+            if binds(cursor, clauses, fill):
+                run(cursor, fill, clauses.params(fill))
+                return _write(cursor, clauses, statement, update, info, new)
+    with watching(cursor, info) as watch:
+        result = run_verbatim(cursor, statement, params)
+        return result.with_changes({info.name: watch.changes()})
+
+
+def _definition(update: _Update, info: TableInfo) -> str:
+    old = [f"old_{i} {type.sql}" for i, (_, type) in enumerate(info.schema)]
+    new = [f"new_{i} {info.schema[i][1].sql}" for i in update.sets]
+    return f"(row_id BIGINT, {', '.join(old + new)})"
+
+
+def _fill(update: _Update, info: TableInfo, new: str) -> str:
+    """INSERT of row id, old row and new values of every row to be updated."""
+    old = [f"{update.reference}.{quote(name)}" for name, _ in info.schema]
+    values = ", ".join([f"{update.reference}.rowid", *old, *update.sets.values()])
+    sources = f", {update.sources}" if update.sources else ""
+    query = f"SELECT {values} FROM {update.target}{sources} {update.where}"
+    return f"{update.prefix} INSERT INTO {new} {query}"
+
+
+def _write(
+    cursor: Cursor, clauses: Clauses, statement: Dml, update: _Update, info: TableInfo, new: str
+) -> Captured:
+    """Write the new values by row id."""
+    sets = ", ".join(f"{quote(info.schema[i][0])} = __ivm_new.new_{i}" for i in update.sets)
+    sql = (
+        f"UPDATE {update.target} SET {sets} FROM {new} AS __ivm_new"
+        f" WHERE {update.reference}.rowid = __ivm_new.row_id {update.returning}"
+    )
+    shown = statement.returning
+    result, added = run_returning(cursor, sql, clauses.params(sql), info, shown)
+    return result.with_changes({info.name: (_old(cursor, info, new, len(added)), added)})
+
+
+def _old(cursor: Cursor, info: TableInfo, new: str, count: int) -> ZSet:
+    """The old rows, each once, however often FROM matched it."""
+    columns = ", ".join(f"old_{i}" for i in range(len(info.schema)))
+    old = from_arrow(table(cursor, f"SELECT {columns} FROM {new}"), info.schema)
+    if len(old) == count:
+        return old
+    once = f"SELECT DISTINCT ON (row_id) {columns} FROM {new}"
+    return from_arrow(table(cursor, once), info.schema)
+
+
+# --- reading the clauses ---
+
+
+def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Update | None:
+    """The clauses, or None for what this module does not take apart."""
+    if info.position("rowid") is not None or statement.table is None:
+        return None
+    verb = clauses.verb("UPDATE")
+    end = len(clauses.tokens)
+    returning = clauses.place(verb, "RETURNING")
+    where = min(clauses.place(verb, "WHERE"), returning)
+    sources = min(clauses.place(verb, "FROM"), where)
+    begin = clauses.place(verb, "SET")
+    sets = _sets(clauses, begin + 1, sources, info)
+    if sets is None:
+        return None
+    return _Update(
+        clauses.piece(0, verb),
+        clauses.piece(verb + 1, begin),
+        quote(statement.alias or statement.table[-1]),
+        sets,
+        clauses.piece(sources + 1, where),
+        clauses.piece(where, returning),
+        clauses.piece(returning, end),
+    )
+
+
+def _sets(clauses: Clauses, begin: int, end: int, info: TableInfo) -> dict[int, str] | None:
+    """`column = value, …` by position; None for `(a, b) = …` and what is odd."""
+    sets: dict[int, str] = {}
+    for first, last in clauses.parts(begin, end):
+        reader = clauses.reader(first)
+        try:
+            position = info.position(reader.identifier())
+            reader.expect("=")
+        except SqlError:
+            return None
+        if position is None or position in sets:
+            return None
+        value = clauses.piece(reader.at, last)
+        if value.upper() == "DEFAULT":
+            value = info.defaults.get(position, "NULL")
+        sets[position] = f"({value})"
+    return sets

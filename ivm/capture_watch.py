@@ -1,0 +1,134 @@
+"""Compares rows of a table before and after a statement, whatever the statement does.
+
+Law: removed = watched rows that are gone or changed in place; added = their new values and the
+rows behind the greatest row id before. Exact if every old row the statement touches is watched:
+within a transaction DuckDB never gives a row id twice, and new or moved rows get greater ones
+(tried on 2.0: indexed updates, updates of lists, deletes and re-inserts in one transaction).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from ivm.capture_result import Change, net, nothing
+from ivm.storage.column import FixedColumn
+from ivm.storage.duck import Cursor, quote, rows, run, table
+from ivm.storage.table_info import TableInfo
+from ivm.storage.types import ColumnType, type_of
+from ivm.storage.zset import ZSet, add, from_arrow
+
+_BOOLEAN = type_of("BOOLEAN")
+
+
+class Watch(Protocol):
+    """A table under watch."""
+
+    table: TableInfo
+
+    def changes(self) -> Change:
+        """What happened to the table since the watch began."""
+
+
+@contextlib.contextmanager
+def temporary(cursor: Cursor, name: str, definition: str, params: Any = None) -> Iterator[str]:
+    """A temporary table for the length of the block; gives its quoted name.
+
+    After an error it goes with the transaction, which is to be rolled back.
+    """
+    run(cursor, f"CREATE OR REPLACE TEMP TABLE {quote(name)} {definition}", params)
+    yield f"temp.{quote(name)}"
+    run(cursor, f"DROP TABLE temp.{quote(name)}")
+
+
+@contextlib.contextmanager
+def watching(
+    cursor: Cursor, info: TableInfo, condition: str = "true", params: Any = None
+) -> Iterator[Watch]:
+    """Watch the rows of a table that meet a condition over `t`, and all rows that will be new."""
+    if info.position("rowid") is not None:  # a column of that name hides DuckDB's own
+        yield _WholeWatch(cursor, info)
+        return
+    last = rows(cursor, f"SELECT max(rowid) FROM {info.qualified}")[0][0]
+    source = f"SELECT rowid AS __ivm_row, * FROM {info.qualified} t WHERE {condition}"
+    with temporary(cursor, f"__ivm_before_{info.name}", f"AS {source}", params) as before:
+        yield _RowWatch(cursor, info, before, -1 if last is None else int(last))
+
+
+@contextlib.contextmanager
+def watched(cursor: Cursor, tables: Iterable[TableInfo]) -> Iterator[list[Watch]]:
+    """Watch several whole tables."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(watching(cursor, info)) for info in tables]
+
+
+def whole(cursor: Cursor, info: TableInfo) -> ZSet:
+    """All rows of a table."""
+    return from_arrow(table(cursor, f"SELECT * FROM {info.qualified}"), info.schema)
+
+
+class _WholeWatch:
+    """Keeps the table's rows themselves: for tables whose row ids cannot be read."""
+
+    def __init__(self, cursor: Cursor, info: TableInfo) -> None:
+        self.table = info
+        self._cursor = cursor
+        self._before = whole(cursor, info)
+
+    def changes(self) -> Change:
+        return net(self._before, whole(self._cursor, self.table), self.table.schema)
+
+
+class _RowWatch:
+    """Keeps the watched rows and their row ids in a temporary table."""
+
+    def __init__(self, cursor: Cursor, info: TableInfo, before: str, last: int) -> None:
+        self.table = info
+        self._cursor = cursor
+        self._before = before
+        self._last = last
+
+    def changes(self) -> Change:
+        removed, added = self._touched()
+        return net(removed, add([added, self._appended()]), self.table.schema)
+
+    def _appended(self) -> ZSet:
+        sql = f"SELECT * FROM {self.table.qualified} t WHERE t.rowid > {self._last}"
+        return from_arrow(table(self._cursor, sql), self.table.schema)
+
+    def _touched(self) -> Change:
+        """Watched rows that are gone or differ, and what the latter are now."""
+        schema = self.table.schema
+        same = " AND ".join(_same(name, type) for name, type in schema)
+        sql = (
+            f"SELECT b.* EXCLUDE (__ivm_row), t.*, t.rowid IS NOT NULL AS __ivm_stays"
+            f" FROM {self._before} b LEFT JOIN {self.table.qualified} t ON t.rowid = b.__ivm_row"
+            f" WHERE t.rowid IS NULL OR NOT ({same})"
+        )
+        pairs = from_arrow(table(self._cursor, sql), (*schema, *schema, ("stays", _BOOLEAN)))
+        if not len(pairs):
+            return nothing(schema), nothing(schema)
+        width = len(schema)
+        stays = pairs.columns[-1]
+        assert isinstance(stays, FixedColumn)
+        now = pairs.project(range(width, 2 * width)).take(np.flatnonzero(stays.values))
+        return pairs.project(range(width)), now
+
+
+_EXACT = ("VARCHAR", "JSON", "BLOB", "UUID", "BOOLEAN", "DATE", "TIME", "ENUM", "DECIMAL")
+
+
+def _same(name: str, type: ColumnType) -> str:
+    """SQL: the column has the very same value before (`b`) and now (`t`)."""
+    before, now = f"b.{quote(name)}", f"t.{quote(name)}"
+    equal = f"{before} IS NOT DISTINCT FROM {now}"
+    if type.is_float:
+        return f"{equal} AND signbit({before}) IS NOT DISTINCT FROM signbit({now})"
+    if type.is_string:  # a collation makes different strings equal
+        return f"encode({before}) IS NOT DISTINCT FROM encode({now})"
+    if type.is_integer or type.base in _EXACT or type.base.startswith("TIMESTAMP"):
+        return equal
+    return f"{equal} AND CAST({before} AS VARCHAR) IS NOT DISTINCT FROM CAST({now} AS VARCHAR)"
