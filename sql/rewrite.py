@@ -1,13 +1,22 @@
 """The ordered rules between binding and compiling.
 
-Law: every rule gives a plan with the same content and the same schema.
+Law: every rule gives a plan with the same content and the same names and types; none looks at data.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ivm.sql.merge_projects import merge_projects
 from ivm.sql.plan import Plan
+from ivm.sql.prune_columns import prune_columns
+from ivm.sql.push_filters import push_filters
+
+RULES: tuple[Callable[[Plan], Plan], ...] = (push_filters, prune_columns, merge_projects)
 
 
 def rewrite(plan: Plan) -> Plan:
     """The plan after all rules, in their order."""
+    for rule in RULES:
+        plan = rule(plan)
     return plan

@@ -1,0 +1,150 @@
+"""Filters move down to where their columns come from; joins take their keys from them.
+
+Law: σp(e) has the rows of e where p is true. p commutes with a projection it can be written over,
+with the side of an inner join whose columns it uses alone, with UNION ALL, and with any grouping if
+it is a function of the group. Values that are equal but not the same (0.0 and -0.0, '1 month' and
+'30 days') are told apart by some predicates, so over such columns nothing passes a grouping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from ivm.sql.bound_ranks import bound_ranks
+from ivm.sql.columns import (
+    cast,
+    conjunction,
+    conjuncts,
+    index_of,
+    position,
+    remap,
+    used,
+)
+from ivm.sql.columns import replace as substitute
+from ivm.sql.order_joins import order_joins
+from ivm.sql.plan import (
+    Aggregate,
+    Distinct,
+    Filter,
+    GroupRecompute,
+    Join,
+    Plan,
+    Project,
+    SetOp,
+    TopK,
+    Union,
+    types,
+    width,
+)
+from ivm.sql.split_keys import split_keys
+from ivm.storage.types import ColumnType
+
+Terms = list[exp.Expression]
+
+
+def push_filters(plan: Plan) -> Plan:
+    """The plan with every filter as low as it may stand."""
+    return _push(plan, [])
+
+
+def _push(plan: Plan, terms: Terms) -> Plan:
+    """The rows of `plan` where all terms hold, with the terms moved into it where possible."""
+    match plan:
+        case Filter():
+            return _push(plan.input, conjuncts(plan.predicate) + terms)
+        case Project():
+            moved = [substitute(t, image_of(plan)) for t in terms]
+            return replace(plan, input=_push(plan.input, moved))
+        case Join(kind="inner"):
+            return order_joins(plan, terms, _push)
+        case Join():
+            return _push_outer(plan, terms)
+        case Union():
+            return replace(plan, inputs=tuple(_push(part, terms) for part in plan.inputs))
+        case SetOp():
+            sides = {"left": _push(plan.left, []), "right": _push(plan.right, [])}
+            return filtered(replace(plan, **sides), terms)
+        case Distinct() | Aggregate() | GroupRecompute() | TopK():
+            return _push_grouped(plan, terms)
+        case _:
+            return filtered(plan, terms)
+
+
+def filtered(plan: Plan, terms: Terms) -> Plan:
+    """The plan under a filter of the terms, if there are any."""
+    predicate = conjunction(terms)
+    return plan if predicate is None else Filter(plan, predicate)
+
+
+def image_of(project: Project) -> Callable[[exp.Column], exp.Expression]:
+    """What a column of a projection stands for. The cast keeps a literal's type what it is."""
+
+    def image(node: exp.Column) -> exp.Expression:
+        index = index_of(node)
+        expr = project.exprs[index]
+        return expr if position(expr) is not None else cast(expr, project.schema[index][1])
+
+    return image
+
+
+def _push_outer(plan: Join, terms: Terms) -> Plan:
+    """Terms over the preserved side alone pass; conditions over the other side pass too."""
+    split = width(plan.left)
+    keeps_left = plan.kind in ("left", "semi", "anti")
+    keeps_right = plan.kind == "right"
+    left: Terms = []
+    right: Terms = []
+    above: Terms = []
+    for term in terms:
+        columns = used(term)
+        if columns and keeps_left and max(columns) < split:
+            left.append(term)
+        elif columns and keeps_right and min(columns) >= split:
+            right.append(remap(term, lambda i: i - split))
+        else:
+            above.append(term)
+    sides = {"left": _push(plan.left, left), "right": _push(plan.right, right)}
+    return filtered(split_keys(replace(plan, **sides)), above)
+
+
+def _push_grouped(plan: Distinct | Aggregate | GroupRecompute | TopK, terms: Terms) -> Plan:
+    if isinstance(plan, TopK):
+        plan, terms = bound_ranks(plan, terms)
+    columns = _group_columns(plan)
+    given = types(plan.input)
+    below: Terms = []
+    above: Terms = []
+    for term in terms:
+        places = used(term)
+        passes = places and all(i in columns and _exact(given[columns[i]]) for i in places)
+        (below if passes else above).append(term)
+    moved = [remap(term, columns.__getitem__) for term in below]
+    return filtered(replace(plan, input=_push(plan.input, moved)), above)
+
+
+def _group_columns(plan: Plan) -> Mapping[int, int]:
+    """Output columns that are functions of the group: output position → input position."""
+    match plan:
+        case Distinct():
+            return {i: i for i in range(width(plan))}
+        case Aggregate():
+            return dict(enumerate(plan.groups))
+        case TopK():
+            return {i: i for i in plan.partition}
+        case GroupRecompute():
+            places = [position(e) for e in plan.exprs]
+            return {i: p for i, p in enumerate(places) if p is not None and p in plan.partition}
+        case _:
+            return {}
+
+
+def _exact(type: ColumnType) -> bool:
+    """Whether equal values of the type are the same value."""
+    return not (type.is_float or type.sql == "INTERVAL" or _is_nested(type))
+
+
+def _is_nested(type: ColumnType) -> bool:
+    return type.base in ("LIST", "STRUCT", "MAP", "UNION")
