@@ -63,9 +63,11 @@ def interact(
     settings = Settings(mode, timer=True, talkative=True)
     output, errors = standard_output(), standard_error()
     console = Console(database, path, output, errors, settings, run_command)
-    Shell(console).run()
-    if owned:
-        console.guarded(console.close)
+    try:
+        Shell(console).run()
+    finally:
+        if owned:
+            console.guarded(console.close)
 
 
 class Shell:
@@ -100,7 +102,11 @@ class Shell:
             except EOFError:
                 break
             self._names = None
-            self.console.run(_WORDS.get(_bare(text), text))
+            self._run(_WORDS.get(_bare(text), text))
+
+    def _run(self, text: str) -> None:
+        text = text.encode(errors="replace").decode()  # bytes that are no UTF-8 can be typed
+        self.console.guarded(lambda: self.console.run(text))
 
     def _greet(self) -> None:
         console, paint, number = self.console, self.console.output.paint, version_number()
@@ -180,6 +186,6 @@ def _keys() -> KeyBindings:
         if complete(buffer.text) or _bare(buffer.text) in _WORDS:
             buffer.validate_and_handle()
         else:
-            buffer.newline(copy_margin=not event.app.current_buffer.document.on_first_line)
+            buffer.newline(copy_margin=False)  # typed-in text keeps its own indentation
 
     return keys

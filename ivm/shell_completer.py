@@ -33,7 +33,8 @@ class SqlCompleter(Completer):
         self._paths = PathCompleter(expanduser=True)
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        before, after = document.text_before_cursor, document.text_after_cursor
+        before = document.text_before_cursor.encode(errors="replace").decode()
+        after = document.text_after_cursor.encode(errors="replace").decode()
         if any(want.kind == "file" for want in wants(before)):
             yield from self._files(before, event)
             return

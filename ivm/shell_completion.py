@@ -14,7 +14,7 @@ import duckdb
 
 from ivm.shell_scope import Scope, scope_of
 from ivm.shell_script import open_sign, parts
-from ivm.shell_words import CLAUSES, STATEMENTS, TYPES
+from ivm.shell_words import CLAUSES, STATEMENTS, TABLE_FUNCTIONS, TYPES
 from ivm.sql.statement_tokens import Token, tokens
 
 
@@ -334,7 +334,7 @@ def _relations(want: Want, names: Names, scope: Scope) -> Filler:
     yield from ((name, "with") for name in scope.queries)
     yield from _views(want, names, scope)
     yield from _tables(want, names, scope)
-    yield from ((name, "function") for name in names.functions if name.startswith("read_"))
+    yield from ((name, "function") for name in TABLE_FUNCTIONS if name in names.functions)
 
 
 def _tables(want: Want, names: Names, scope: Scope) -> Filler:

@@ -98,7 +98,12 @@ class Console:
         Returns:
             Whether all of it went well.
         """
+        if not self._depth:
+            self.interrupted = False
         for part in parts(script):
+            if self.interrupted:
+                self.errors.line("Cancelled: the statements that follow were not run.")
+                return False
             line = lines_before + script.count("\n", 0, part.offset) + 1
             if not self._run_part(part, f"{source}:{line}" if source else ""):
                 return False
@@ -227,7 +232,6 @@ class Console:
     @contextmanager
     def interruptible(self) -> Iterator[None]:
         """While this lasts Ctrl-C makes the database end its statement with an error."""
-        self.interrupted = False
         if threading.current_thread() is not threading.main_thread():
             yield
             return

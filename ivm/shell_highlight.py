@@ -20,11 +20,13 @@ def pieces(text: str) -> list[tuple[str, str]]:
     if text.lstrip().startswith("."):
         line, newline, rest = text.partition("\n")
         return [("command", line + newline), *(pieces(rest) if rest else [])]
-    data = text.encode()
-    marks = duckdb.tokenize(text)
+    data = text.encode(errors="replace")
+    marks = duckdb.tokenize(data.decode())
+    if not marks:
+        return [("", text)]
     ends = [start for start, _ in marks[1:]] + [len(data)]
-    head = data[: marks[0][0]] if marks else data
-    found = [("", head.decode())] if head else []
+    head = data[: marks[0][0]].decode()
+    found = [("", head)] if head else []
     for (start, kind), end in zip(marks, ends, strict=True):
         piece = data[start:end].decode()
         own = piece.strip().upper() in OWN_KEYWORDS

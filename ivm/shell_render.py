@@ -17,7 +17,7 @@ from ivm.shell_output import Paint
 from ivm.shell_width import clip, fit, pad
 
 SHOWN_ROWS = 40
-_TYPE_ROOM = 12  # a type name alone does not make its column wider than this
+_TYPE_ROOM = 16  # a type name alone does not make its column wider than this
 _RIGHT = ("INT", "DECIMAL", "FLOAT", "DOUBLE", "BIGNUM", "REAL")  # UBIGINT, HUGEINT, … too
 _NULL = "NULL"
 _CONTROLS = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160))}

@@ -38,14 +38,14 @@ class Picture:
     """A view at one moment.
 
     Attributes:
-        epoch: of the last change seen; None before the first.
+        epoch: that the view had reached, at least.
         rows: of the whole view.
         added, removed: rows of the last change.
         shown: the rows on the screen.
         marked: rows among them that came with the last change.
     """
 
-    epoch: int | None
+    epoch: int
     rows: int
     added: int
     removed: int
@@ -77,7 +77,12 @@ class ViewReader:
         self.name = name
         self._orders = [*_own_order(database, name), "ALL"]
 
-    def picture(self, epoch: int | None, deltas: list[pa.Table], rows: int) -> Picture:
+    @property
+    def epoch(self) -> int:
+        """The database's last commit."""
+        return self._database.epoch
+
+    def picture(self, epoch: int, deltas: list[pa.Table], rows: int) -> Picture:
         """The view as it is now, and what `deltas` did to it."""
         total = self._database.execute(f"SELECT count(*) FROM {named(self.name)}").fetchone()
         shown = self._shown(rows)
@@ -127,11 +132,11 @@ def _added_rows(shown: Shown, deltas: list[pa.Table]) -> frozenset[tuple[str | N
 
 def drawn(name: str, picture: Picture, width: int, paint: Paint) -> list[str]:
     """The screen's lines."""
-    head = [paint("bold", name), f"{picture.rows:,} rows"]
-    if picture.epoch is not None:
+    head = [paint("bold", name), f"{picture.rows:,} rows", f"epoch {picture.epoch:,}"]
+    if picture.added or picture.removed:
         added = paint("added", f"+{picture.added:,}")
         removed = paint("removed", f"−{picture.removed:,}")
-        head += [f"epoch {picture.epoch:,}", f"last change {added} {removed}"]
+        head.append(f"last change {added} {removed}")
     head.append(paint("dim", "q ends"))
     lines = ["   ".join(head), "", *box(picture.shown, width, paint, picture.marked)]
     rest = picture.rows - picture.shown.rows
@@ -179,7 +184,7 @@ class Screen:
 
     def _follow(self) -> None:
         try:
-            self._draw(None, [])
+            self._draw(self._reader.epoch, [])
             while not self._ending.is_set():
                 self._wait_for_change()
         except (IvmError, duckdb.Error) as error:
@@ -198,7 +203,7 @@ class Screen:
             deltas.append(item[1])
         self._draw(epoch, deltas)
 
-    def _draw(self, epoch: int | None, deltas: list[pa.Table]) -> None:
+    def _draw(self, epoch: int, deltas: list[pa.Table]) -> None:
         room = self._app.output.get_size().rows - _LINES_AROUND
         self._picture = self._reader.picture(epoch, deltas, max(room, 1))
         self._app.invalidate()

@@ -196,5 +196,7 @@ TYPES = (
     "VARCHAR",
 )
 
+TABLE_FUNCTIONS = ("read_csv", "read_json", "read_parquet", "glob", "range", "unnest")
+
 OWN_KEYWORDS = frozenset({"VERIFY", "SUBSCRIBE", "MATERIALIZED", "VIEWS"})
 """Words of our own statements, which DuckDB's tokenizer takes for names."""
