@@ -6,54 +6,88 @@ group(c).inverse[j] ⇔ rows i and j are equal under SQL's grouping equality.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ivm.storage.codes import key_codes, row_codes, same_key, same_row
-from ivm.storage.column import Column, Indexes, Mask
+from ivm.storage.column import ArrowColumn, Column, Indexes, Mask
+from ivm.storage.numbering import Groups, number_exact, number_hashed
+from ivm.storage.small import small_rows
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
 
-
-class Groups(NamedTuple):
-    """Dense numbers of equal rows.
-
-    Attributes:
-        first: int64[g], the index of each group's first row.
-        inverse: int64[n], each row's group number, in 0 … g−1.
-    """
-
-    first: Indexes
-    inverse: Indexes
+_DIGITS_LIMIT = 1 << 62
 
 
 def consolidate(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
     """The same Z-set with every row once and no weight zero (in no promised order)."""
-    if len(zset) <= 1:
-        return zset if len(zset) == 0 or zset.weights[0] != 0 else zset.slice(0, 0)
+    count = len(zset)
+    if count <= 1:
+        return zset if count == 0 or zset.weights[0] != 0 else zset.slice(0, 0)
     if not types:
         total = zset.weights.sum(keepdims=True)
         return ZSet((), total[total != 0])
+    small = small_rows(zset.columns, types, False)
+    if small is not None:
+        return _consolidate_small(zset, small)
     first, inverse = distinct_rows(zset.columns, types)
-    if len(first) == len(zset):
-        kept = zset.weights != 0
-        return zset if kept.all() else zset.filter(kept)
+    if len(first) == count:
+        return zset if np.count_nonzero(zset.weights) == count else zset.filter(zset.weights != 0)
     weights = np.zeros(len(first), np.int64)
     np.add.at(weights, inverse, zset.weights)
     live = np.flatnonzero(weights)
     return ZSet(tuple([c.take(first[live]) for c in zset.columns]), weights[live])
 
 
+def _consolidate_small(zset: ZSet, rows: list[tuple[object, ...]]) -> ZSet:
+    weights = zset.weights.tolist()
+    if len(set(rows)) == len(rows) and 0 not in weights:
+        return zset
+    at: dict[tuple[object, ...], int] = {}
+    for i, row in enumerate(rows):
+        leader = at.setdefault(row, i)
+        if leader != i:
+            weights[leader] += weights[i]
+            weights[i] = 0
+    live = [i for i, weight in enumerate(weights) if weight]
+    return ZSet(zset.take(np.array(live, np.int64)).columns, np.array(weights, np.int64)[live])
+
+
 def distinct_rows(columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:
     """Groups of exactly equal rows."""
+    fixed = [i for i, type in enumerate(types) if type.dtype is not None]
+    if not fixed or len(fixed) == len(types):
+        return _by_row_hash(columns, types)
+    groups = number_exact(row_codes([columns[i] for i in fixed], [types[i] for i in fixed]))
+    return _refined(groups, columns, types)
 
+
+def _refined(groups: Groups, columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:
+    """Groups by whole rows, given coarser ones by some columns: most rows are alone already."""
+    first, inverse = groups
+    shared = np.bincount(inverse, minlength=len(first)) > 1
+    rows = np.flatnonzero(shared[inverse])
+    if len(rows) == 0:
+        return groups
+    if len(rows) == len(inverse):
+        return _by_row_hash(columns, types)
+    part = _by_row_hash([c.take(rows) for c in columns], types)
+    alone = np.flatnonzero(~shared)
+    numbers = np.empty(len(first), np.int64)
+    numbers[alone] = np.arange(len(alone))
+    result = numbers[inverse]
+    result[rows] = part.inverse + len(alone)
+    return Groups(np.concatenate((first[alone], rows[part.first])), result)
+
+
+def _by_row_hash(columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:
     def same(a: Indexes, b: Indexes) -> Mask:
         return same_row(columns, a, columns, b, types)
 
-    return number(row_codes(columns, types), same)
+    return number_hashed(row_codes(columns, types), same)
 
 
 def group(columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:
@@ -66,57 +100,57 @@ def group(columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:
     Returns:
         Numbers that depend on the rows and their order alone.
     """
-    codes = key_codes(columns, types)
-    if codes.exact and codes.null is None:
-        return number(codes.codes, None)
-
-    def same(a: Indexes, b: Indexes) -> Mask:
-        return same_key(columns, a, columns, b, types)
-
-    return number(codes.codes, same)
-
-
-def number(codes: npt.NDArray[np.int64], same: Callable[[Indexes, Indexes], Mask] | None) -> Groups:
-    """Dense numbers of rows by their codes.
-
-    Args:
-        codes: int64[n]; equal rows have equal codes.
-        same: pairwise equality of row numbers, None when equal codes mean equal rows.
-    """
-    groups = _by_code(codes)
-    if same is None:
-        return groups
-    first, inverse = groups
-    apart = _apart(first[inverse], same)
-    while len(apart):  # rows that share a code with a different row: number them anew
-        sub_first, sub_inverse = _by_code(codes[apart])
-        inverse[apart] = sub_inverse + len(first)
-        first = np.concatenate((first, apart[sub_first]))
-        apart = apart[_apart(apart[sub_first[sub_inverse]], same, apart)]
-    return Groups(first, inverse)
+    small = small_rows(columns, types, True)
+    if small is not None:
+        return _group_small(small)
+    codes, limit = _digits(columns[0], types[0])
+    for column, type in zip(columns[1:], types[1:], strict=True):
+        digits, base = _digits(column, type)
+        if limit * base >= _DIGITS_LIMIT:
+            codes, limit = _dense(codes)
+        if limit * base >= _DIGITS_LIMIT:
+            digits, base = _dense(digits)
+        codes = codes * base + digits
+        limit *= base
+    return number_exact(codes, limit)
 
 
-def _apart(
-    leaders: Indexes, same: Callable[[Indexes, Indexes], Mask], rows: Indexes | None = None
-) -> Indexes:
-    """Positions whose row is not equal to its leader (only rows that do not lead are compared)."""
-    rows = np.arange(len(leaders)) if rows is None else rows
-    followers = np.flatnonzero(leaders != rows)
-    if len(followers) == 0:
-        return followers
-    return followers[~same(leaders[followers], rows[followers])]
+def _group_small(rows: list[tuple[object, ...]]) -> Groups:
+    numbers: dict[tuple[object, ...], int] = {}
+    inverse = [numbers.setdefault(row, len(numbers)) for row in rows]
+    first = [inverse.index(i) for i in range(len(numbers))]
+    return Groups(np.array(first, np.int64), np.array(inverse, np.int64))
 
 
-def _by_code(codes: npt.NDArray[np.int64]) -> Groups:
-    """Numbers in the order of the codes; `first` is the smallest index of each."""
-    if len(codes) == 0:
-        none = np.zeros(0, np.int64)
-        return Groups(none, none)
-    order = np.argsort(codes)
-    ordered = codes[order]
-    begins = np.empty(len(codes), np.bool_)
-    begins[0] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
-    inverse = np.empty(len(codes), np.int64)
-    inverse[order] = np.cumsum(begins) - 1
-    return Groups(np.minimum.reduceat(order, np.flatnonzero(begins)), inverse)
+def _digits(column: Column, type: ColumnType) -> tuple[npt.NDArray[np.int64], int]:
+    """Numbers that are equal for equal values only, and a limit above all of them."""
+    if isinstance(column, ArrowColumn) and type.is_bytes:
+        return _labels(column.array)
+    keys = key_codes([column], [type])
+    if not keys.exact:
+
+        def same(a: Indexes, b: Indexes) -> Mask:
+            return same_key([column], a, [column], b, [type])
+
+        groups = number_hashed(keys.codes, same)
+        return groups.inverse, len(groups.first)
+    codes = keys.codes
+    low, high = int(codes.min(initial=0)), int(codes.max(initial=0))
+    if high - low >= _DIGITS_LIMIT:
+        codes, base = _dense(codes)
+    else:
+        codes, base = codes - low, high - low + 1
+    if keys.null is not None:
+        codes = np.where(keys.null, base, codes)
+        base += 1
+    return codes, base
+
+
+def _labels(array: pa.Array) -> tuple[npt.NDArray[np.int64], int]:
+    encoded = array.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def _dense(codes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
+    first, inverse = number_exact(codes)
+    return inverse, len(first)

@@ -27,6 +27,7 @@ from ivm.storage.nested import (
     UnionParts,
     parts,
 )
+from ivm.storage.small import word_bits
 from ivm.storage.types import ColumnType
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -96,10 +97,9 @@ def _small_hashes(column: Column, type: ColumnType, grouping: bool) -> list[int]
         if type.is_bytes:
             return [_hash_object(s) for s in column.array.to_pylist()]
         return _listed(hash_column(column, type, grouping))
-    values = canonical_values(column.values, type) if grouping else column.values
-    if values.dtype.kind not in "ib":
-        return _listed(_hide_nulls(_hash_fixed(values), column.valid))
-    hashes = [_mix_int(v & _MASK) for v in values.tolist()]
+    if not type.is_word:
+        return _listed(hash_column(column, type, grouping))
+    hashes = [_mix_int(v & _MASK) for v in word_bits(column.values, grouping)]
     if column.valid is None:
         return hashes
     return [h if ok else _NULL for h, ok in zip(hashes, column.valid.tolist(), strict=True)]

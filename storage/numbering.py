@@ -1,0 +1,92 @@
+"""Dense numbers of equal codes, by counting, sorting, or pairwise comparison after a hash.
+
+Law: inverse[i] = inverse[j] ⇔ rows i and j are equal; first[g] is the least row of group g. Which
+of the ways is taken changes the numbers at most, not the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.column import Indexes, Mask
+
+Codes = npt.NDArray[np.int64]
+Same = Callable[[Indexes, Indexes], Mask]
+
+_COUNTED = 4  # codes below so many times the rows are counted instead of sorted
+
+
+class Groups(NamedTuple):
+    """Dense numbers of equal rows.
+
+    Attributes:
+        first: int64[g], the index of each group's first row.
+        inverse: int64[n], each row's group number, in 0 … g−1.
+    """
+
+    first: Indexes
+    inverse: Indexes
+
+
+def number_exact(codes: Codes, limit: int | None = None) -> Groups:
+    """Groups of equal codes.
+
+    Args:
+        codes: int64[n].
+        limit: all codes are in 0 … limit−1, if known.
+    """
+    if limit is not None and limit <= _COUNTED * len(codes):
+        return _by_counting(codes, limit)
+    return _by_sorting(codes)
+
+
+def number_hashed(codes: Codes, same: Same) -> Groups:
+    """Groups of equal rows.
+
+    Args:
+        codes: int64[n]; equal rows have equal codes.
+        same: pairwise equality of row numbers.
+    """
+    first, inverse = _by_sorting(codes)
+    apart = _apart(first[inverse], np.arange(len(codes)), same)
+    while len(apart):  # rows that share a code with a different row: number them anew
+        sub_first, sub_inverse = _by_sorting(codes[apart])
+        inverse[apart] = sub_inverse + len(first)
+        first = np.concatenate((first, apart[sub_first]))
+        apart = apart[_apart(apart[sub_first[sub_inverse]], apart, same)]
+    return Groups(first, inverse)
+
+
+def _apart(leaders: Indexes, rows: Indexes, same: Same) -> Indexes:
+    """Positions whose row is not equal to its leader (a row that leads is)."""
+    followers = np.flatnonzero(leaders != rows)
+    if len(followers) == 0:
+        return followers
+    return followers[~same(leaders[followers], rows[followers])]
+
+
+def _by_counting(codes: Codes, limit: int) -> Groups:
+    least = np.full(limit, -1, np.int64)
+    least[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last one written stays
+    used = np.flatnonzero(least >= 0)
+    numbers = np.empty(limit, np.int64)
+    numbers[used] = np.arange(len(used))
+    return Groups(least[used], numbers[codes])
+
+
+def _by_sorting(codes: Codes) -> Groups:
+    if len(codes) == 0:
+        none = np.zeros(0, np.int64)
+        return Groups(none, none)
+    order = np.argsort(codes)
+    ordered = codes[order]
+    begins = np.empty(len(codes), np.bool_)
+    begins[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    inverse = np.empty(len(codes), np.int64)
+    inverse[order] = np.cumsum(begins) - 1
+    return Groups(np.minimum.reduceat(order, np.flatnonzero(begins)), inverse)

@@ -1,0 +1,57 @@
+"""Rows of tiny batches as Python tuples, where numpy's fixed cost per call would dominate.
+
+Law: two tuples are equal ⇔ the rows are (exactly, or under SQL's grouping equality). Batches above
+`SMALL_ROWS` and those with nested values have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from ivm.storage.canonical import canonical_values
+from ivm.storage.column import ArrowColumn, Column
+from ivm.storage.types import ColumnType
+
+SMALL_ROWS = 16
+
+# What `canonical_floats` makes of any NaN.
+_NAN_BITS = {4: 0x7FC00000, 8: 0x7FF8000000000000}
+
+
+def small_rows(
+    columns: Sequence[Column], types: Sequence[ColumnType], grouping: bool
+) -> list[tuple[Hashable, ...]] | None:
+    """One tuple a row, or None when the batch is not small or not made of plain values."""
+    if len(columns[0]) > SMALL_ROWS:
+        return None
+    lists = []
+    for column, type in zip(columns, types, strict=True):
+        if isinstance(column, ArrowColumn):
+            if not type.is_bytes:
+                return None
+            lists.append(column.array.to_pylist())
+        else:
+            lists.append(_values(column.values, type, grouping))
+            if column.valid is not None:
+                lists.append(column.valid.tolist())
+    return list(zip(*lists, strict=True))
+
+
+def word_bits(values: Any, grouping: bool) -> list[int]:
+    """Values of at most 64 bits as integers, floats by their (canonical) bits."""
+    if values.dtype.kind != "f":
+        return values.tolist()  # type: ignore[no-any-return]
+    size = values.dtype.itemsize
+    bits: list[int] = values.view(f"i{size}").tolist()
+    if not grouping:
+        return bits
+    nan = _NAN_BITS[size]
+    floats = values.tolist()
+    return [0 if v == 0 else b if v == v else nan for v, b in zip(floats, bits, strict=True)]
+
+
+def _values(values: Any, type: ColumnType, grouping: bool) -> list[Any]:
+    if type.is_word:
+        return word_bits(values, grouping)
+    return (canonical_values(values, type) if grouping else values).tolist()  # type: ignore[no-any-return]
