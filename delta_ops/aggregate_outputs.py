@@ -104,8 +104,8 @@ def finisher(call: AggregateCall, terms: TermTable) -> Finish:
     if function in ("count_star", "count"):
         return _count(call.output, terms.count(argument).lane)
     assert call.argument_type is not None
-    if function == "count_if":
-        return _count(call.output, terms.true(argument).lane)
+    if function == "count_if" or (function == "sum" and call.argument_type.sql == "BOOLEAN"):
+        return _true_sum(terms.count(argument).lane, terms.true(argument).lane)
     if function in ("bool_and", "bool_or"):
         return _boolean(function, terms.count(argument).lane, terms.true(argument).lane)
     if function in _VARIANCES:
@@ -125,6 +125,11 @@ def _nullable(values: Floats | Indexes | Mask, valid: Mask) -> FixedColumn:
     if valid.all():
         return FixedColumn(values)
     return FixedColumn(np.where(valid, values, np.zeros(1, values.dtype)), valid)
+
+
+def _true_sum(count: int, true: int) -> Finish:
+    """How often the argument is true; NULL if it never had a value."""
+    return lambda lanes: _nullable(wide.from_int64(lanes[:, true]), lanes[:, count] > 0)
 
 
 def _boolean(function: str, count: int, true: int) -> Finish:

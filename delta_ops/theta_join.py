@@ -1,12 +1,25 @@
-"""Cross and non-equi join."""
+"""Cross and non-equi join: the product rule over all pairs.
+
+Law: Δ(A × B) = ΔA × B + (A + ΔA) × ΔB, then the condition; weights multiply. The cost is |Δ| times the
+other side: a kernel sees the pairs in blocks, a SQL condition leaves the search to DuckDB (which has
+range joins), one statement for each side that changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from ivm.delta_ops.operator import CursorFactory, Operator, Predicate, Strategy
+import numpy as np
+
+from ivm.delta_ops.bag import Bag
+from ivm.delta_ops.duck_eval import BIGINT, column_names, row_numbers, run_sql
+from ivm.delta_ops.operator import CursorFactory, Fetch, Operator, Predicate, Strategy
+from ivm.storage.column import FixedColumn, Indexes
 from ivm.storage.types import ColumnType
+from ivm.storage.zset import ZSet, add, empty
+
+_BLOCK = 1 << 18  # pairs looked at together
 
 
 class ThetaJoin(Operator):
@@ -34,3 +47,97 @@ class ThetaJoin(Operator):
     ) -> None:
         both = (*left, *right)
         super().__init__([both[i] for i in output])
+        self._sides = (tuple(left), tuple(right))
+        self._output = tuple(output)
+        self._condition = condition
+        self._cursor_factory = cursor_factory
+        self._before = (Bag(left), Bag(right))
+        self._after = self._before
+
+    def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
+        a, b = inputs
+        self._after = (self._before[0].append(a), self._before[1].append(b))
+        parts = [*self._pairs([a], self._before[1].batches)]
+        parts += self._pairs(self._after[0].batches, [b])
+        parts = [p for p in parts if len(p)]
+        return add(parts) if parts else empty(self.types)
+
+    def contents(self, inputs: Fetch) -> Iterator[ZSet]:
+        return self._pairs(self._before[0].batches, self._before[1].batches)
+
+    def _pairs(self, left: Sequence[ZSet], right: Sequence[ZSet]) -> Iterator[ZSet]:
+        left, right = [a for a in left if len(a)], [b for b in right if len(b)]
+        if not left or not right:
+            return
+        if isinstance(self._condition, str):
+            yield self._search(add(left), add(right), self._condition)
+            return
+        for a in left:
+            for b in right:
+                yield from self._blocks(a, b)
+
+    def _blocks(self, a: ZSet, b: ZSet) -> Iterator[ZSet]:
+        width = min(len(b), _BLOCK)
+        height = max(1, _BLOCK // width)
+        for i in range(0, len(a), height):
+            rows = np.arange(i, min(i + height, len(a)))
+            for j in range(0, len(b), width):
+                others = np.arange(j, min(j + width, len(b)))
+                left, right = np.repeat(rows, len(others)), np.tile(others, len(rows))
+                yield self._emit(a, left, b, right, self._condition)
+
+    def _emit(
+        self, a: ZSet, left: Indexes, b: ZSet, right: Indexes, condition: Predicate | str | None
+    ) -> ZSet:
+        if callable(condition):
+            columns = [*[c.take(left) for c in a.columns], *[c.take(right) for c in b.columns]]
+            found = np.flatnonzero(condition(columns, len(left)))
+            left, right = left[found], right[found]
+        width = len(a.columns)
+        out = [
+            a.columns[i].take(left) if i < width else b.columns[i - width].take(right)
+            for i in self._output
+        ]
+        return ZSet(tuple(out), a.weights[left] * b.weights[right])
+
+    def _search(self, a: ZSet, b: ZSet, condition: str) -> ZSet:
+        assert self._cursor_factory is not None
+        left, right = self._sides
+        lent = {
+            "l": (_numbered(a), (*column_names(left), ("l_row", BIGINT))),
+            "r": (_numbered(b), (*column_names(right, len(left)), ("r_row", BIGINT))),
+        }
+        sql = f"SELECT l_row, r_row FROM l, r WHERE {condition}"
+        output = (("l_row", BIGINT), ("r_row", BIGINT))
+        found = run_sql(self._cursor_factory, sql, lent, output)
+        return self._emit(a, row_numbers(found.columns[0]), b, row_numbers(found.columns[1]), None)
+
+    def commit(self) -> None:
+        self._before = self._after
+
+    def rollback(self) -> None:
+        self._after = self._before
+
+    def hydrate(self, inputs: Fetch) -> None:
+        left, right = self._sides
+        self._before = (Bag.build(left, inputs(0)), Bag.build(right, inputs(1)))
+        self._after = self._before
+
+    def describe(self) -> str:
+        return f"ThetaJoin({_name(self._condition)})"
+
+    def state_rows(self) -> int:
+        return sum(bag.row_count for bag in self._before)
+
+    def state_bytes(self) -> int:
+        return sum(bag.nbytes for bag in self._before)
+
+
+def _numbered(z: ZSet) -> ZSet:
+    return ZSet((*z.columns, FixedColumn(np.arange(len(z)))), z.weights)
+
+
+def _name(condition: Predicate | str | None) -> str:
+    if condition is None:
+        return "cross"
+    return condition if isinstance(condition, str) else "kernel"

@@ -1,0 +1,79 @@
+"""Rows arranged by a partition, which may be the whole input.
+
+Law: `changed` holds each partition that a delta touches once. Without partition columns there is one
+partition: a constant column stands in for its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from ivm.storage import keys
+from ivm.storage.arrangement import Arrangement
+from ivm.storage.column import Column, FixedColumn
+from ivm.storage.layout import Layout, OrderKey
+from ivm.storage.types import ColumnType, type_of
+from ivm.storage.zset import ZSet
+
+
+class Partitions:
+    """Staged arrangement of an input by its partition columns.
+
+    Args:
+        types: the input's types.
+        partition: positions of the partition columns; none for a single partition.
+        order: the order within a partition.
+
+    Attributes:
+        before: without the staged delta.
+        after: with it.
+    """
+
+    def __init__(
+        self,
+        types: Sequence[ColumnType],
+        partition: Sequence[int],
+        order: Sequence[OrderKey] = (),
+    ) -> None:
+        self._width = len(types)
+        self._single = not partition
+        key = tuple(partition) or (len(types),)
+        all_types = (*types, type_of("BOOLEAN")) if self._single else tuple(types)
+        self._layout = Layout(all_types, key, tuple(order))
+        self.before = self.after = Arrangement.empty(self._layout)
+
+    def _keyed(self, rows: ZSet) -> ZSet:
+        if not self._single:
+            return rows
+        return ZSet((*rows.columns, FixedColumn(np.zeros(len(rows), np.bool_))), rows.weights)
+
+    def stage(self, delta: ZSet) -> None:
+        self.after = self.before.append(self._keyed(delta))
+
+    def changed(self, delta: ZSet) -> tuple[Column, ...]:
+        """The keys of the delta's partitions, each once."""
+        columns = self._layout.key_columns(self._keyed(delta).columns)
+        if len(delta.weights) == 1:
+            return columns
+        first = keys.group(columns, self._layout.key_types).first
+        return tuple([c.take(first) for c in columns])
+
+    def plain(self, rows: ZSet) -> ZSet:
+        """Rows of the arrangement as rows of the input."""
+        return rows.project(range(self._width)) if self._single else rows
+
+    def build(self, chunks: Iterable[ZSet]) -> None:
+        self.before = Arrangement.build(self._layout, self._all_keyed(chunks))
+        self.after = self.before
+
+    def _all_keyed(self, chunks: Iterable[ZSet]) -> Iterator[ZSet]:
+        for chunk in chunks:
+            yield self._keyed(chunk)
+
+    def commit(self) -> None:
+        self.before = self.after
+
+    def rollback(self) -> None:
+        self.after = self.before

@@ -1,0 +1,62 @@
+"""LIMIT and ROW_NUMBER ≤ k against DuckDB on random streams; ties by all columns."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ivm.delta_ops.topk import TopK
+from ivm.storage.layout import OrderKey
+from tests.operator_help import Bench, drive, streams, types_of, zset
+
+TYPES = types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)")
+ALL = "c0 ASC NULLS LAST, c1 ASC NULLS LAST, c2 ASC NULLS LAST"
+
+
+def bench(
+    partition: list[int], order: list[OrderKey], limit: int | None, offset: int, rank: bool
+) -> Bench:
+    terms = [
+        f"c{k.column} {'DESC' if k.descending else 'ASC'} NULLS {'FIRST' if k.nulls_first else 'LAST'}"
+        for k in order
+    ]
+    by = f"PARTITION BY {', '.join(f'c{p}' for p in partition)}" if partition else ""
+    end = "" if limit is None else f"AND n <= {offset + limit}"
+    columns = "*" if rank else "* EXCLUDE n"
+    sql = f"""SELECT {columns} FROM (SELECT *, row_number() OVER ({by}
+        ORDER BY {', '.join([*terms, ALL])}) AS n FROM i0) WHERE n > {offset} {end}"""
+    return Bench(
+        lambda c, s: c.add(
+            "op", lambda _: TopK(TYPES, partition, order, limit, offset, rank_column=rank), s
+        ),
+        [TYPES],
+        sql,
+    )
+
+
+ORDERS = [
+    [OrderKey(2, True, False)],
+    [OrderKey(1, False, True), OrderKey(2, True, True)],
+    [],
+]
+
+
+@pytest.mark.parametrize("partition", [[], [0], [1, 0]])
+@pytest.mark.parametrize("order", ORDERS)
+@settings(deadline=None, max_examples=6)
+@given(data=st.data())
+def test_follows_duckdb(
+    partition: list[int], order: list[OrderKey], data: st.DataObject
+) -> None:
+    limit = data.draw(st.sampled_from([0, 1, 2, 3, None]))
+    offset = data.draw(st.sampled_from([0, 0, 1, 2]))
+    under_test = bench(partition, order, limit, offset, data.draw(st.booleans()))
+    drive(under_test, data.draw(streams(TYPES)))
+
+
+def test_rows_behind_the_limit_change_nothing() -> None:
+    under_test = bench([0], [OrderKey(2, True, False)], 1, 0, False)
+    assert len(under_test.step([zset(TYPES, [(("1", "'a'", "1.10"), 1)])])) == 1
+    assert len(under_test.step([zset(TYPES, [(("1", "'b'", "0.01"), 1)])])) == 0
+    assert len(under_test.step([zset(TYPES, [(("1", "'a'", "1.10"), -1)])])) == 2
