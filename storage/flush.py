@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ivm.storage.column import FixedColumn
+from ivm.storage.column import FixedColumn, Mask
 from ivm.storage.duck import Cursor, lent, quote, run
 from ivm.storage.small_flush import SMALL, Appenders, python_rows
 from ivm.storage.types import ColumnType, Schema, type_of
@@ -120,17 +120,46 @@ def apply_changes(
 
 def _split(target: Target, change: NetChange) -> tuple[NetChange, NetChange, ZSet]:
     """Deletions, updates in place, insertions."""
+    delete, insert, key = change.delete, change.insert, (change.delete_columns, change.by_key)
+    mask = _in_place(target, change)
+    if mask.all():  # also if nothing is replaced
+        olds, news = _cut(delete, len(mask)), _cut(insert, len(mask))
+    else:
+        olds, news = _part(delete, mask), _part(insert, mask)
+    nothing = insert.slice(0, 0)
+    return NetChange(olds[1], *key, nothing), NetChange(olds[0], *key, news[0]), news[1]
+
+
+def _cut(batch: ZSet, count: int) -> tuple[ZSet, ZSet]:
+    return batch.slice(0, count), batch.slice(count, len(batch))
+
+
+def _part(batch: ZSet, mask: Mask) -> tuple[ZSet, ZSet]:
+    """The leading rows where the mask is true, and all others."""
+    chosen = np.zeros(len(batch), np.bool_)
+    chosen[: len(mask)] = mask
+    return batch.filter(chosen), batch.filter(~chosen)
+
+
+def _in_place(target: Target, change: NetChange) -> Mask:
+    """Which of the replaced rows are updated in place.
+
+    DuckDB leaves a value as it is when the new one is equal in SQL, so 0.0 would not become -0.0
+    nor '1 month' '30 days'. A referenced row cannot be deleted, and keeps its equal value.
+    """
     count = change.replaced
-    in_place = target.referenced or count <= SMALL or count >= _UPDATE_FROM
-    if not in_place or target.unique_beside_key:
-        count = 0
-    delete, insert = change.delete, change.insert
-    key = (change.delete_columns, change.by_key)
-    return (
-        NetChange(delete.slice(count, len(delete)), *key, insert.slice(0, 0)),
-        NetChange(delete.slice(0, count), *key, insert.slice(0, count), count),
-        insert.slice(count, len(insert)),
-    )
+    if target.referenced:
+        return np.ones(count, np.bool_)
+    worthwhile = count <= SMALL or count >= _UPDATE_FROM
+    if not worthwhile or target.unique_beside_key:
+        return np.zeros(count, np.bool_)
+    mask = np.ones(count, np.bool_)
+    for column, (_, type) in zip(change.insert.columns, target.schema, strict=True):
+        if type.is_float and isinstance(column, FixedColumn):
+            mask &= column.values[:count] != 0
+        elif not is_exact(type):
+            mask[:] = False
+    return mask
 
 
 def _parents_first(targets: Mapping[str, Target]) -> list[str]:
