@@ -6,7 +6,8 @@ with ivm.connect() as db:
     db.execute("""
         CREATE TABLE stock (item VARCHAR, place VARCHAR, pieces INTEGER, PRIMARY KEY (item, place));
         CREATE MATERIALIZED VIEW low AS
-            SELECT item, sum(pieces) AS pieces FROM stock GROUP BY item HAVING sum(pieces) < 10;
+            SELECT item, sum(pieces)::INTEGER AS pieces FROM stock GROUP BY item
+            HAVING sum(pieces) < 10;
     """)
     with db.subscribe("low") as feed:
         db.insert("stock", {"item": ["nut", "bolt"], "place": ["A", "A"], "pieces": [5, 50]})
