@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import duckdb
@@ -162,6 +162,16 @@ def _is_stable(node: exp.Expression) -> bool:
     return name.lower() in _stable_functions()
 
 
+def _evaluate(sql: str, inputs: Mapping[str, tuple[ZSet, Schema]], output: Schema) -> Column:
+    """The first column of a query over the private database."""
+    with _lock:
+        try:
+            return duck.evaluate(_connection(), sql, inputs, output).columns[0]
+        except (duckdb.InternalException, duckdb.FatalException):
+            _connection.cache_clear()  # such an error makes DuckDB refuse all further work
+            raise
+
+
 def fold(expr: exp.Expression | str, type: ColumnType) -> Column:
     """The one-row column of a constant expression.
 
@@ -181,12 +191,10 @@ def fold_all(exprs: Sequence[exp.Expression], type: ColumnType) -> Column:
 def _fold(text: str, type: ColumnType) -> Column:
     if "TIME ZONE" in type.sql:
         raise NotListedError(f"{type}: it depends on the session's TimeZone")
-    output = (("v", type),)
-    with _lock:
-        try:
-            return duck.evaluate(_connection(), f"SELECT {text} AS v", {}, output).columns[0]
-        except duckdb.Error as error:
-            raise NotListedError(text) from error
+    try:
+        return _evaluate(f"SELECT {text} AS v", {}, (("v", type),))
+    except duckdb.Error as error:
+        raise NotListedError(text) from error
 
 
 def _inputs(expr: exp.Expression, types: Sequence[ColumnType]) -> list[int]:
@@ -237,9 +245,7 @@ class Fallback:
 
     def _run(self, sql: str, columns: Sequence[Column], count: int, output: Schema) -> Column:
         batch = _lend(self._used, self._types, columns, count)
-        with _lock:
-            try:
-                result = duck.evaluate(_connection(), sql, {_BATCH: batch}, output)
-            except duckdb.Error as error:
-                raise EvaluationError(f"{self._text}: {error}") from error
-        return result.columns[0]
+        try:
+            return _evaluate(sql, {_BATCH: batch}, output)
+        except duckdb.Error as error:
+            raise EvaluationError(f"{self._text}: {error}") from error

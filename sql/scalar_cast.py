@@ -22,6 +22,7 @@ from ivm.sql.scalar_kernel import (
     is_wide,
     null_term,
     refuse_if,
+    round_half_away,
     unary,
 )
 from ivm.sql.scalar_text import to_text
@@ -66,7 +67,7 @@ def _from_integer(source: ColumnType, target: ColumnType) -> Convert | None:
     if target.is_integer:
         return lambda values: _to_integer(values, target)
     if target.is_decimal:
-        digits = 39 if is_wide(source) else len(str(np.iinfo(source.dtype).max))  # type: ignore[arg-type]
+        digits = 39 if is_wide(source) else len(str(np.iinfo(source.dtype).max))
         return _rescaling(digits, target.scale, target)
     if target.sql == "BOOLEAN" and not is_wide(source):
         return lambda values: values != 0
@@ -97,6 +98,8 @@ def _from_float(source: ColumnType, target: ColumnType) -> Convert | None:
         return lambda values: _float_to_integer(values, target)
     if target.sql == "BOOLEAN":
         return lambda values: values != 0
+    if source.sql == "DOUBLE" and target.is_decimal and not is_wide(target):
+        return lambda values: _double_to_decimal(values, target)
     if source.sql == "FLOAT" and target.sql == "DOUBLE":
         return lambda values: values.astype(np.float64)
     if source.sql == "DOUBLE" and target.sql == "FLOAT":
@@ -248,6 +251,13 @@ def _float_to_integer(values: Values, target: ColumnType) -> Values:
     info = np.iinfo(target.dtype)
     refuse_if(~((values >= float(info.min)) & (values < float(info.max))))
     return np.rint(values).astype(target.dtype)
+
+
+def _double_to_decimal(values: Values, target: ColumnType) -> Values:
+    """Scaled in floating point, then rounded half away from zero, as DuckDB does."""
+    scaled = round_half_away(values * 10.0**target.scale)
+    refuse_if(~(np.abs(scaled) < 10.0**target.precision))
+    return scaled.astype(np.int64)
 
 
 def _double_to_float(values: Values) -> Values:

@@ -28,7 +28,7 @@ from ivm.sql.scalar_kernel import (
     is_wide,
     null_term,
 )
-from ivm.sql.scalar_logic import any_of, negation
+from ivm.sql.scalar_logic import any_of, conjunction, is_null, negation
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, Mask, column_from_arrow
 from ivm.storage.types import ColumnType
 
@@ -151,8 +151,6 @@ def _comparison(sign: str) -> Callable[[Compiler, exp.Expression], Term]:
 
 
 def _between(compiler: Compiler, node: exp.Expression) -> Term:
-    from ivm.sql.scalar_logic import conjunction
-
     value, low, high = compiler.compared([node.this, node.args["low"], node.args["high"]])
     return conjunction(compare(">=", value, low), compare("<=", value, high))
 
@@ -186,8 +184,6 @@ def not_distinct(left: Term, right: Term) -> Term:
 
 
 def _both_null(left: Term, right: Term) -> Term:
-    from ivm.sql.scalar_logic import is_null
-
     return is_null(right if left.is_null else left)
 
 
@@ -203,7 +199,7 @@ def _in(compiler: Compiler, node: exp.Expression) -> Term:
     return any_of([*_membership(value, literals), *tests])
 
 
-def _membership(value: Term, literals: list[exp.Expression]) -> list[Term]:
+def _membership(value: Term, literals: Sequence[exp.Expression]) -> list[Term]:
     """One test for all literals (at least three, or none)."""
     if not literals:
         return []

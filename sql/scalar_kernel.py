@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.column import ArrowColumn, Column, FixedColumn, Mask
+from ivm.storage.column import ArrowColumn, Column, FixedColumn, Mask, null_column
 from ivm.storage.types import WIDE, ColumnType, type_of
 
 Values: TypeAlias = npt.NDArray[Any]
@@ -64,8 +64,6 @@ def constant(column: Column, type: ColumnType) -> Term:
 
 def null_term(type: ColumnType) -> Term:
     """A constant NULL of `type`."""
-    from ivm.storage.column import null_column
-
     return constant(null_column(type, 1), type)
 
 
@@ -145,6 +143,13 @@ def refuse_if(wrong: npt.NDArray[np.bool_]) -> None:
     """Give the batch to DuckDB if any row is marked."""
     if np.count_nonzero(wrong):  # several times faster than any() on a few rows
         raise UndecidedError
+
+
+def round_half_away(values: Values) -> Values:
+    """C's round: x.5 away from zero, the sign of zero kept."""
+    whole = np.trunc(values)
+    up = np.abs(values - whole) >= 0.5
+    return np.where(up, whole + np.copysign(values.dtype.type(1), values), whole)
 
 
 def expand(column: Column, count: int) -> Column:

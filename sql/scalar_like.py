@@ -1,4 +1,4 @@
-"""LIKE, NOT LIKE and ILIKE with a constant pattern.
+"""LIKE, NOT LIKE, ILIKE and regexp_matches with a constant pattern.
 
 Law: `%` is any text, `_` one code point (also a newline); there is no escape character unless
 ESCAPE names one. ILIKE compares lower-case forms, computed here for ASCII text alone.
@@ -16,7 +16,7 @@ from sqlglot import exp
 from ivm.sql.scalar_compiler import Compiler, Rules, rule
 from ivm.sql.scalar_kernel import BOOLEAN, NotListedError, Term, UndecidedError
 from ivm.sql.scalar_logic import negation
-from ivm.sql.scalar_string import constant_text, highest_byte, text_of, text_to_fixed
+from ivm.sql.scalar_string import constant_text, highest_byte, search, text_of, text_to_fixed
 
 Match = Callable[[pa.Array], pa.Array]
 # A pattern is a list of literal texts and the wildcards ANY (%) and ONE (_).
@@ -106,8 +106,26 @@ def _ilike(compiler: Compiler, node: exp.Expression) -> Term:
     return negation(found) if node.args.get("negate") else found
 
 
+# Case folding and classes of Unicode follow the tables of each library's own version.
+_VERSIONED = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i|\[:\^?(?!ascii)|\\[QC]")
+
+
+def _regexp_matches(compiler: Compiler, node: exp.Expression) -> Term:
+    """Both sides are RE2 with its default options."""
+    pattern = constant_text(compiler, node.expression)
+    if _VERSIONED.search(pattern) or "\0" in pattern:
+        raise NotListedError(f"the regular expression {pattern!r}")
+    options = pc.MatchSubstringOptions(pattern)
+    try:
+        pc.call_function("match_substring_regex", [pa.array([], pa.large_string())], options)
+    except pa.ArrowInvalid as error:
+        raise NotListedError(f"the regular expression {pattern!r}") from error
+    return search(text_of(compiler, node.this), "match_substring_regex", pattern)
+
+
 RULES: Rules = {
     exp.Like: rule(_like, "this", "expression", "negate"),
     exp.ILike: rule(_ilike, "this", "expression", "negate"),
     exp.Escape: rule(_escape, "this", "expression"),
+    exp.RegexpLike: rule(_regexp_matches, "this", "expression"),
 }

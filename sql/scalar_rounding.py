@@ -16,19 +16,20 @@ from ivm.sql.scalar_binder import fold, is_constant
 from ivm.sql.scalar_comparison import compare
 from ivm.sql.scalar_compiler import Compiler, Rules, rule
 from ivm.sql.scalar_conditional import choose
-from ivm.sql.scalar_kernel import NotListedError, Term, UndecidedError, Values, is_wide, unary
+from ivm.sql.scalar_kernel import (
+    NotListedError,
+    Term,
+    UndecidedError,
+    Values,
+    is_wide,
+    round_half_away,
+    unary,
+)
 from ivm.sql.scalar_logic import disjunction, is_null
 from ivm.storage.column import FixedColumn
 from ivm.storage.types import ColumnType, type_of
 
 _INTEGER = type_of("INTEGER")
-
-
-def round_half_away(values: Values) -> Values:
-    """C's round: x.5 away from zero, the sign of zero kept."""
-    whole = np.trunc(values)
-    up = np.abs(values - whole) >= 0.5
-    return np.where(up, whole + np.copysign(values.dtype.type(1), values), whole)
 
 
 def _round(compiler: Compiler, node: exp.Expression) -> Term:

@@ -1,7 +1,7 @@
 """Text forms of values, and the bridge between numpy columns and Arrow strings.
 
-Limit: floats, intervals and timestamps have a text form of DuckDB's own and stay with DuckDB;
-dates outside the years 1 to 9999 are undecided.
+Limit: floats, intervals and times have a text form of DuckDB's own and stay with DuckDB; dates
+outside the years 1 to 9999 are undecided.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.sql import scalar_wide as wide
+from ivm.sql.scalar_format import timestamp_text
 from ivm.sql.scalar_kernel import (
     VARCHAR,
     NotListedError,
@@ -54,12 +55,14 @@ def to_text(term: Term) -> Term:
 def _has_text(type: ColumnType) -> bool:
     if type.sql in ("UHUGEINT", "FLOAT", "DOUBLE"):
         return False
-    return type.is_integer or type.is_decimal or type.sql in ("BOOLEAN", "DATE")
+    return type.is_integer or type.is_decimal or type.sql in ("BOOLEAN", "DATE", "TIMESTAMP")
 
 
 def _text(column: FixedColumn, type: ColumnType) -> pa.Array:
     if type.sql == "BOOLEAN":
         return column.to_arrow(type).cast(pa.string()).cast(_STRING)
+    if type.sql == "TIMESTAMP":
+        return timestamp_text(column, type)
     if type.sql == "DATE":
         refuse_if((column.values < _YEAR_1) | (column.values >= _YEAR_10000))
         return column.to_arrow(type).cast(_STRING)

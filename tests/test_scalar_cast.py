@@ -16,6 +16,7 @@ CASTS += [(a, b) for a in DECIMALS for b in [*INTEGERS, "HUGEINT", "DOUBLE", "VA
 CASTS += [(a, b) for a in ["DOUBLE", "FLOAT"] for b in [*INTEGERS, "DOUBLE", "FLOAT", "BOOLEAN"]]
 CASTS += [(a, b) for a in INTEGERS for b in ["FLOAT", "BOOLEAN", "VARCHAR"]]
 CASTS += [("BOOLEAN", b) for b in [*INTEGERS, "DOUBLE", "VARCHAR"]]
+CASTS += [("DOUBLE", b) for b in DECIMALS[:3]] + [("TIMESTAMP", "VARCHAR")]
 CASTS += [("HUGEINT", "VARCHAR"), ("DATE", "VARCHAR"), ("DATE", "TIMESTAMP"), ("TIMESTAMP", "DATE")]
 
 
