@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from ivm.sql.plan import Plan
 from ivm.storage.errors import InternalError, SqlError
-from ivm.storage.types import Schema
 from ivm.storage.table_info import TableInfo
+from ivm.storage.types import Schema
 
 
 @dataclass
@@ -30,6 +30,7 @@ class View:
         broken: what a change from a stream broke in it, else None.
         described: names and types as DuckDB describes the query, when it was created.
         key: positions of columns known to be unique in the view, empty if none are.
+        rounds: DuckDB's answer to the query may differ from the circuit's in its last bits.
         bases: base tables it reads, also through other views.
         recomputed_below: recomputed views it reads, also through other views, lowest first.
     """
@@ -43,6 +44,7 @@ class View:
     broken: str | None = None
     described: Schema = ()
     key: tuple[int, ...] = ()
+    rounds: bool = False
     bases: frozenset[str] = frozenset()
     recomputed_below: tuple[str, ...] = ()
 

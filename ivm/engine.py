@@ -21,7 +21,7 @@ from ivm.doors import door_of
 from ivm.key_index import KeyIndex
 from ivm.maintenance import Maintenance
 from ivm.pending import Pending
-from ivm.storage.catalog_store import BASE
+from ivm.storage.catalog_store import BASE, StoredView, save_view
 from ivm.storage.change import Record, TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
 from ivm.storage.errors import IvmError, UnavailableError
@@ -30,6 +30,8 @@ from ivm.storage.pending import PendingView
 from ivm.storage.warehouse import Warehouse
 from ivm.storage.zset import ZSet, add
 from ivm.turns import Turns
+
+UNSETTLED = "unsettled"
 
 
 class Engine:
@@ -333,6 +335,29 @@ class Engine:
         """A view's table stands at the current epoch: maintain it from here on."""
         self.maintenance.attach(view)
         self.maintenance.hydrate()
+        if view.rounds:
+            self.settle(view)
+
+    def settle(self, view: View) -> None:
+        """Put the circuit's own rows into the view's table, where DuckDB would round otherwise.
+
+        Deltas take out exactly the rows they once put in, so the first ones must be the circuit's.
+        """
+        cursor = self.warehouse.cursor()
+        with self.warehouse.write_lock:
+            run(cursor, "BEGIN TRANSACTION")
+            run(cursor, f"DELETE FROM {self.catalog.qualified[view.name]}")
+            for chunk in self.maintenance.contents(view):
+                part = PendingView(view.schema)
+                part.add(chunk)
+                self.write(cursor, view.name, part.net())
+            save_view(cursor, self.stored(view, settled=True))
+            run(cursor, "COMMIT")
+
+    def stored(self, view: View, *, settled: bool) -> StoredView:
+        """The view as the file records it; an unsettled one is filled anew at the next opening."""
+        given = () if view.schema == view.described else tuple(n for n, _ in view.schema)
+        return StoredView(view.name, view.query, given, None if settled else UNSETTLED)
 
     def detach(self, name: str) -> None:
         """A view is gone."""

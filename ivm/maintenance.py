@@ -21,12 +21,15 @@ from ivm.sql.explain import explain
 from ivm.sql.plan import NotIncremental
 from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
+from ivm.sql.unique_key import unique_key
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor
 from ivm.storage.errors import EvaluationError
 from ivm.storage.keys import consolidate
 from ivm.storage.warehouse import Warehouse
 from ivm.storage.zset import ZSet, add
+
+_SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
 
 class Maintenance:
@@ -54,10 +57,12 @@ class Maintenance:
         """Find the view's plan, or the reason why it is recomputed."""
         try:
             plan = rewrite(bind(view.query, self.names, cursor))
-            Compiler(Circuit(), self._warehouse.cursor).add_view(view.name, plan)  # has operators
-            view.plan, view.reason = plan, None
+            trial = Circuit()  # the plan may yet have a part without an operator
+            node = Compiler(trial, self._warehouse.cursor).add_view(view.name, plan)
+            view.plan, view.reason, view.key = plan, None, unique_key(plan)
+            view.rounds = not trial.node(node).reproducible
         except NotIncremental as verdict:
-            view.plan, view.reason = None, verdict.reason
+            view.plan, view.reason, view.key, view.rounds = None, verdict.reason, (), False
 
     def text(self, view: View) -> str:
         """The SQL whose answer the view must equal: its plan's, where SQL leaves something open."""
@@ -68,6 +73,10 @@ class Maintenance:
         if view.plan is not None:
             self.compiler.add_view(view.name, view.plan)
             self._learn_sources()
+
+    def contents(self, view: View) -> Iterator[ZSet]:
+        """All rows of an incremental view in chunks, bit for bit what its deltas add up to."""
+        return self.circuit.contents(self.circuit.views[view.name], self.compiler.fetch)
 
     def detach(self, name: str) -> None:
         """Forget a view."""
@@ -87,8 +96,11 @@ class Maintenance:
         return {i for _, columns in self._sources.get(table, ()) for i in columns}
 
     def strategy(self, view: View) -> str:
-        """How the view is kept: "incremental" or "whole recompute"."""
-        return "incremental" if view.incremental else "whole recompute"
+        """The word of the view's slowest operator."""
+        if view.name not in self.circuit.views:
+            return "whole recompute"
+        nodes = self.circuit.nodes_of(view.name)
+        return max((self.circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
 
     def explain(self, view: View, *, format: str = "text") -> str:
         """How the view is maintained, an operator a line."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from ivm.catalog import Catalog, View
-from ivm.engine import Engine
+from ivm.engine import UNSETTLED, Engine
 from ivm.storage.catalog_store import StoredView, load_views
 from ivm.storage.duck import Cursor, run
 from ivm.storage.errors import CorruptionError, IvmError
@@ -55,8 +55,10 @@ def _load(engine: Engine) -> None:
         view = _define(engine, cursor, each)
         engine.catalog.add_view(view)
         engine.maintenance.attach(view)
-        if not view.incremental and engine.warehouse.view_epoch(view.name) >= 0:
+        if not view.incremental:
             engine.maintenance.stale.add(view.name)
+        elif each.broken == UNSETTLED:
+            engine.settle(view)
 
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView) -> View:
@@ -90,3 +92,6 @@ def _refresh_all(engine: Engine) -> None:
         for view in engine.catalog.views.values():
             engine.refill(cursor, view)
         run(cursor, "COMMIT")
+    for view in engine.catalog.views.values():
+        if view.rounds:
+            engine.settle(view)

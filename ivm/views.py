@@ -11,16 +11,14 @@ import duckdb
 from ivm.catalog import View
 from ivm.engine import Engine
 from ivm.sql.determinism import check_deterministic
-from ivm.storage.catalog_store import StoredView, delete_view, save_view
+from ivm.storage.catalog_store import delete_view, save_view
 from ivm.storage.duck import Cursor, describe, quote, run
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 
 
-def define(
-    engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple[str, ...]
-) -> View:
+def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple[str, ...]) -> View:
     """A view that is not in the catalog yet, bound.
 
     Args:
@@ -102,8 +100,7 @@ def create(engine: Engine, transaction: Transaction, cursor: Cursor, view: View)
     table = quote_name(view.name)
     run(cursor, f"CREATE TABLE {table} ({columns})")
     run(cursor, f"INSERT INTO {table} {maintenance.text(view)}")
-    given = () if view.schema == view.described else tuple(name for name, _ in view.schema)
-    save_view(cursor, StoredView(view.name, view.query, given))
+    save_view(cursor, engine.stored(view, settled=not view.rounds))
     catalog.add_view(view)
     made_after = len(transaction.changes)
 

@@ -30,7 +30,7 @@ POINTS = [
     ("ivm.engine", "Engine", "_adopt", "native"),
     # 6: flushes
     ("ivm.storage.warehouse", "Warehouse", "_write", "fast"),
-    ("ivm.storage.warehouse", "Warehouse", "record", "fast"),
+    ("ivm.storage.small_flush", "Appenders", "write", "fast"),
     ("ivm.storage.warehouse", "Warehouse", "recorded", "fast"),
     ("ivm.storage.warehouse", "Warehouse", "record", "native"),
     ("ivm.storage.log", "ChangeLog", "truncate", "fast"),
