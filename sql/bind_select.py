@@ -16,7 +16,7 @@ from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, MadeUp
 from ivm.sql.bind_star import Item, expand
 from ivm.sql.bind_window import Windows
-from ivm.sql.columns import ancestors, column, structure
+from ivm.sql.columns import ancestors, column, remap, structure, used
 from ivm.sql.plan import Distinct, Filter, NotIncremental, Plan, width
 from ivm.storage.duck import describe
 
@@ -172,14 +172,29 @@ class _SelectBinder:
         return [self._order_key(node) for node in nodes]
 
     def _windowed(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
-        definitions = {w.name.lower(): w for w in self._select.args.get("windows") or []}
-        bound = {n: self._scalar(w) for n, w in definitions.items()}
-        if self._grouping is not None:
-            bound = {n: self._grouping.lift(w) for n, w in bound.items()}
-        windows = Windows(bound, width(self._plan))  # type: ignore[arg-type]
+        if not any(e.find(exp.Window) for part in lists for e in part):
+            return lists
+        definitions = self._definitions()
+        lists = self._narrowed([*lists, list(definitions.values())])
+        windows = Windows(dict(zip(definitions, lists.pop(), strict=True)), width(self._plan))
         lifted = [[windows.lift(e) for e in part] for part in lists]
         self._plan = windows.apply(self._plan, self._context)
         return lifted
+
+    def _definitions(self) -> dict[str, exp.Expression]:
+        """The WINDOW clause over the plan: lower-case name → window."""
+        named = self._select.args.get("windows") or []
+        bound = {w.name.lower(): self._scalar(w) for w in named}
+        if self._grouping is None:
+            return bound
+        return {name: self._grouping.lift(w) for name, w in bound.items()}
+
+    def _narrowed(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+        """Only the columns in use: they are what breaks ties, and what windows must keep."""
+        columns = sorted({i for part in lists for e in part for i in used(e)})
+        places = {old: new for new, old in enumerate(columns)}
+        self._plan = self._context.narrow(self._plan, columns or [0])
+        return [[remap(e, places.__getitem__) for e in part] for part in lists]
 
     def _finish(
         self, items: list[exp.Expression], order: list[exp.Expression], on: list[exp.Expression]

@@ -38,9 +38,9 @@ class Windows:
         count: columns of the plan below.
     """
 
-    definitions: dict[str, exp.Window]
+    definitions: dict[str, exp.Expression]
     count: int
-    _found: dict[Hashable, tuple[int, exp.Window]] = field(default_factory=dict)
+    _found: dict[Hashable, tuple[int, exp.Expression]] = field(default_factory=dict)
 
     def lift(self, expr: exp.Expression) -> exp.Expression:
         """The expression over the plan's columns followed by one per window function."""
@@ -61,22 +61,23 @@ class Windows:
             plan = _add(plan, self._defined(node), self.count, context)
         return plan
 
-    def _defined(self, node: exp.Window) -> exp.Window:
+    def _defined(self, node: exp.Expression) -> exp.Expression:
         """The window with the named one it refers to written out."""
         name = node.args.get("alias")
         if name is None:
             return node
         base = self.definitions.get(name.name.lower())
-        if base is None or any(node.args.get(k) for k in ("partition_by", "order", "spec")):
+        parts = ("partition_by", "order", "spec")
+        if base is None or base.args.get("alias") or any(node.args.get(k) for k in parts):
             raise NotIncremental(f"the window {name.name}")
         whole = node.copy()
         whole.set("alias", None)
-        for part in ("partition_by", "order", "spec"):
+        for part in parts:
             whole.set(part, base.copy().args.get(part))
-        return self._defined(whole) if base.args.get("alias") is None else whole
+        return whole
 
 
-def _add(plan: Plan, node: exp.Window, count: int, context: Context) -> Plan:
+def _add(plan: Plan, node: exp.Expression, count: int, context: Context) -> Plan:
     """`plan` (its first `count` columns are the rows) with the window's column at the end."""
     order = node.args.get("order")
     keys = list(order.expressions) if order is not None else []
@@ -120,7 +121,7 @@ def _recomputed(
 
 
 def _completed(
-    node: exp.Window, keys: list[exp.Ordered], count: int, context: Context
+    node: exp.Expression, keys: list[exp.Ordered], count: int, context: Context
 ) -> exp.Expression:
     """The window with its order completed where the function depends on it."""
     function = node.this
@@ -140,7 +141,7 @@ def _completed(
     raise NotIncremental(f"{name}() OVER with ties that SQL leaves open")
 
 
-def _with_ties(node: exp.Window, keys: list[exp.Ordered], count: int) -> exp.Expression:
+def _with_ties(node: exp.Expression, keys: list[exp.Ordered], count: int) -> exp.Expression:
     listed = {structure(k.this) for k in keys}
     ties = [ordered(column(i)) for i in range(count) if structure(column(i)) not in listed]
     whole = node.copy()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-import sqlglot
 from sqlglot import exp
 
 from ivm.delta_ops.aggregate import Aggregate as AggregateOperator
@@ -53,8 +52,11 @@ from ivm.sql.plan import (
 from ivm.sql.render import call_text, render, render_body, summary
 from ivm.sql.scalar import compile_predicate, compile_scalar
 from ivm.storage.duck import chunks
+from ivm.storage.ordering import orderable
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
+
+Groups = tuple[int, ...]
 
 
 class Compiler:
@@ -124,7 +126,7 @@ class Compiler:
             case Aggregate():
                 return self._aggregate(plan)
             case GroupRecompute():
-                return self._group_recompute(plan)
+                return self._recompute(plan, plan.partition)
             case TopK():
                 return self._top_k(plan)
             case _:
@@ -224,7 +226,7 @@ class Compiler:
     def _aggregate(self, plan: Aggregate) -> int:
         calls = [self._call(call, types(plan.input)) for call in plan.aggregates]
         if not all(supported(call) for call in calls):
-            return self._group_recompute(as_recompute(plan))
+            return self._recompute(plan, plan.groups)
         below = self._node(plan.input)
         key = ("aggregate", plan.groups, tuple(call_text(c) for c in plan.aggregates))
         given = types(plan.input)
@@ -241,18 +243,21 @@ class Compiler:
             call.distinct,
         )
 
-    def _group_recompute(self, plan: GroupRecompute) -> int:
+    def _recompute(self, plan: Aggregate | GroupRecompute | TopK, partition: Groups) -> int:
+        """The node's own SQL over whole groups."""
         below = self._node(plan.input)
         sql = render_body(plan, ["delta"])
         given, cursors = types(plan.input), self._cursors
         return self._add(
             plan,
             ("group recompute", sql),
-            lambda _: GroupRecomputeOperator(given, plan.partition, sql, types(plan), cursors),
+            lambda _: GroupRecomputeOperator(given, partition, sql, types(plan), cursors),
             [below],
         )
 
     def _top_k(self, plan: TopK) -> int:
+        if not all(orderable(t) for t in types(plan.input)):
+            return self._recompute(plan, plan.partition)
         below = self._node(plan.input)
         parameters = (plan.partition, plan.order, plan.limit, plan.offset)
         return self._add(
@@ -282,10 +287,3 @@ class Compiler:
 
 def _is_identity(plan: Project) -> bool:
     return [position(e) for e in plan.exprs] == list(range(width(plan.input)))
-
-
-def as_recompute(plan: Aggregate) -> GroupRecompute:
-    """The same grouping with DuckDB's own aggregates over whole groups."""
-    exprs = [column(i) for i in plan.groups]
-    exprs += [sqlglot.parse_one(call_text(c), dialect="duckdb") for c in plan.aggregates]
-    return GroupRecompute(plan.input, plan.groups, tuple(exprs), True, plan.schema)
