@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import duckdb
+
+from ivm.capture_binding import in_users_words
 from ivm.capture_clauses import Params
 from ivm.capture_copy import capture_copy
 from ivm.capture_delete import capture_delete, capture_truncate
@@ -59,6 +62,19 @@ def capture(
     Raises:
         duckdb.Error: as DuckDB raises it; the transaction is aborted then, as DuckDB aborts it.
     """
+    try:
+        return _capture(cursor, statement, table, params, tables)
+    except duckdb.Error as error:
+        raise in_users_words(error) from None
+
+
+def _capture(
+    cursor: Cursor,
+    statement: Dml,
+    table: TableInfo | None,
+    params: Params,
+    tables: Mapping[str, TableInfo] | None,
+) -> Captured:
     known = tables if tables is not None else {} if table is None else {table.name: table}
     reached = reached_tables(cursor, statement, table, known)
     if reached:

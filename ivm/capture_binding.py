@@ -1,4 +1,4 @@
-"""Asks DuckDB whether a statement binds, without running it and without harm to the transaction.
+"""Asks DuckDB whether a statement binds, without harm to the transaction, and words its errors.
 
 Law: DuckDB 2.0 aborts a transaction at any error, a misspelt column included, unless told that
 errors of parser and binder are harmless; they are told so here, and only for the question.
@@ -6,6 +6,7 @@ errors of parser and binder are harmless; they are told so here, and only for th
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import duckdb
@@ -24,6 +25,18 @@ def require_binding(cursor: Cursor, sql: str, params: Any) -> None:
         duckdb.Error: the statement does not bind; the transaction is aborted.
     """
     run(cursor, f"EXPLAIN {sql}", params)
+
+
+_EXPLAIN = re.compile(r"^(LINE 1: )EXPLAIN (.*)\n {8}(.*)", re.MULTILINE)
+_OURS = re.compile(r'(?:,| RETURNING) "(?:[^"]|"")*" AS __ivm_row_0.*')
+
+
+def in_users_words(error: duckdb.Error) -> duckdb.Error:
+    """The error without the parts of its quoted line that the user did not write."""
+    message = _OURS.sub("", _EXPLAIN.sub(r"\1\2\n\3", str(error)))
+    if "__ivm" in message:
+        message = message.split("\n\nLINE ")[0]
+    return error if message == str(error) else type(error)(message)
 
 
 def binds(cursor: Cursor, clauses: Clauses, sql: str) -> bool:

@@ -1,7 +1,8 @@
-"""UPDATE: its RETURNING gives new values only, so the old rows are read with the new ones.
+"""UPDATE: the old rows are kept with the new values, then the new values are written by row id.
 
 Law: one query evaluates the WHERE, FROM and SET clauses, once, into a temporary table of row id,
-old row and new values; a second UPDATE writes these values by row id. A row that FROM matches
+old row and new values; a second UPDATE writes these values. It gets no RETURNING of ours: with
+one, DuckDB deletes and inserts the rows, which a foreign key may forbid. A row that FROM matches
 twice gets one of its new values, as in DuckDB, which does not say which.
 """
 
@@ -11,13 +12,12 @@ from typing import NamedTuple
 
 from ivm.capture_binding import binds, require_binding
 from ivm.capture_clauses import Clauses, Params
-from ivm.capture_result import Captured, run_returning, run_verbatim
-from ivm.capture_watch import temporary, watching
+from ivm.capture_result import Captured, run_shown, run_verbatim
+from ivm.capture_watch import ROW_ID, RowWatch, temporary, watching
 from ivm.sql.statement_nodes import Dml
-from ivm.storage.duck import Cursor, quote, run, table
+from ivm.storage.duck import Cursor, quote, rows, run
 from ivm.storage.errors import SqlError
 from ivm.storage.table_info import TableInfo
-from ivm.storage.zset import ZSet, from_arrow
 
 _NEW = "__ivm_update"
 
@@ -44,16 +44,16 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
             fill = _fill(update, info, new)
             if binds(cursor, clauses, fill):
                 run(cursor, fill, clauses.params(fill))
-                return _write(cursor, clauses, statement, update, info, new)
+                return _write(cursor, update, info, new)
     with watching(cursor, info) as watch:
         result = run_verbatim(cursor, statement, params)
         return result.with_changes({info.name: watch.changes()})
 
 
 def _definition(update: _Update, info: TableInfo) -> str:
-    old = [f"old_{i} {type.sql}" for i, (_, type) in enumerate(info.schema)]
-    new = [f"new_{i} {info.schema[i][1].sql}" for i in update.sets]
-    return f"(row_id BIGINT, {', '.join(old + new)})"
+    old = [f"{quote(name)} {type.sql}" for name, type in info.schema]
+    new = [f"__ivm_new_{i} {info.schema[i][1].sql}" for i in update.sets]
+    return f"({ROW_ID} BIGINT, {', '.join(old + new)})"
 
 
 def _fill(update: _Update, info: TableInfo, new: str) -> str:
@@ -65,28 +65,23 @@ def _fill(update: _Update, info: TableInfo, new: str) -> str:
     return f"{update.prefix} INSERT INTO {new} {query}"
 
 
-def _write(
-    cursor: Cursor, clauses: Clauses, statement: Dml, update: _Update, info: TableInfo, new: str
-) -> Captured:
+def _write(cursor: Cursor, update: _Update, info: TableInfo, new: str) -> Captured:
     """Write the new values by row id."""
-    sets = ", ".join(f"{quote(info.schema[i][0])} = __ivm_new.new_{i}" for i in update.sets)
+    sets = ", ".join(f"{quote(info.schema[i][0])} = __ivm_new.__ivm_new_{i}" for i in update.sets)
     sql = (
         f"UPDATE {update.target} SET {sets} FROM {new} AS __ivm_new"
-        f" WHERE {update.reference}.rowid = __ivm_new.row_id {update.returning}"
+        f" WHERE {update.reference}.rowid = __ivm_new.{ROW_ID} {update.returning}"
     )
-    shown = statement.returning
-    result, added = run_returning(cursor, sql, clauses.params(sql), info, shown)
-    return result.with_changes({info.name: (_old(cursor, info, new, len(added)), added)})
+    watch = RowWatch(cursor, info, _once(cursor, new))
+    result = run_shown(cursor, sql, None, bool(update.returning))
+    return result.with_changes({info.name: watch.changes()})
 
 
-def _old(cursor: Cursor, info: TableInfo, new: str, count: int) -> ZSet:
-    """The old rows, each once, however often FROM matched it."""
-    columns = ", ".join(f"old_{i}" for i in range(len(info.schema)))
-    old = from_arrow(table(cursor, f"SELECT {columns} FROM {new}"), info.schema)
-    if len(old) == count:
-        return old
-    once = f"SELECT DISTINCT ON (row_id) {columns} FROM {new}"
-    return from_arrow(table(cursor, once), info.schema)
+def _once(cursor: Cursor, new: str) -> str:
+    """The rows to be updated, each once, however often FROM matched it."""
+    count = f"SELECT count(*), count(DISTINCT {ROW_ID}) FROM {new}"
+    matched, distinct = rows(cursor, count)[0]
+    return new if matched == distinct else f"(SELECT DISTINCT ON ({ROW_ID}) * FROM {new})"
 
 
 # --- reading the clauses ---

@@ -22,7 +22,8 @@ _SOURCE = "__ivm_source"
 
 
 class _Upsert(NamedTuple):
-    """The pieces of an INSERT; `columns` are the positions it fills, `key` the conflict columns."""
+    """The pieces of an INSERT; `columns` are the positions it fills, `key` the conflict columns,
+    `naming` the words between its head and the copied source."""
 
     prefix: str
     head: str
@@ -30,6 +31,7 @@ class _Upsert(NamedTuple):
     source: str
     rest: str
     key: tuple[int, ...]
+    naming: str
 
 
 def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
@@ -63,8 +65,7 @@ def _definition(upsert: _Upsert, info: TableInfo) -> str:
 
 def _insert(upsert: _Upsert, info: TableInfo, source: str) -> str:
     names = ", ".join(quote(info.schema[i][0]) for i in upsert.columns)
-    prefix = upsert.prefix if "SELECT" in upsert.rest.upper() else ""
-    return f"{prefix} {upsert.head} ({names}) SELECT {names} FROM {source} {upsert.rest}"
+    return f"{upsert.head} {upsert.naming} SELECT {names} FROM {source} {upsert.rest}"
 
 
 def _known(upsert: _Upsert, info: TableInfo, source: str) -> str:
@@ -91,17 +92,20 @@ def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> 
         return None
     end = min(clauses.place(reader.at, "ON", "CONFLICT"), clauses.place(reader.at, "RETURNING"))
     prefix, source = clauses.piece(0, verb), clauses.piece(reader.at, end)
-    if reader.accept("BY", "NAME"):
+    by_name = reader.accept("BY", "NAME")
+    if by_name:
         query = f"{prefix} {clauses.piece(reader.at, end)}"
         named = tuple(cursor.sql(query, params=clauses.params(query)).columns)
     columns = _positions(named, info)
     key = _key(clauses, end, info)
     if columns is None or not key or not set(key) <= set(columns):
         return None
-    if named is not None and not source.upper().startswith("BY"):
-        source = f"({', '.join(quote(n) for n in named)}) {source}"
+    listed = f"({', '.join(quote(info.schema[i][0]) for i in columns)})"
+    if named is not None and not by_name:
+        source = f"{listed} {source}"
     rest = clauses.piece(end, len(clauses.tokens))
-    return _Upsert(prefix, head, columns, source, rest, key)
+    naming = "BY NAME" if by_name else listed
+    return _Upsert(prefix, head, columns, source, rest, key, naming)
 
 
 def _lists_columns(word: str, following: str) -> bool:

@@ -9,9 +9,11 @@ within a transaction DuckDB never gives a row id twice, and new or moved rows ge
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
+import duckdb
 import numpy as np
 
 from ivm.capture_result import Change, net, nothing
@@ -21,7 +23,18 @@ from ivm.storage.table_info import TableInfo
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet, add, from_arrow
 
+ROW_ID = "__ivm_row"
 _BOOLEAN = type_of("BOOLEAN")
+
+
+@functools.cache
+def _first_new_row_id() -> int:
+    """Rows that a transaction appends get this row id and greater ones until it commits."""
+    with duckdb.connect(":memory:") as probe:
+        run(probe, "CREATE TABLE t (a INTEGER)")
+        run(probe, "BEGIN")
+        run(probe, "INSERT INTO t VALUES (1)")
+        return int(rows(probe, "SELECT rowid FROM t")[0][0])
 
 
 class Watch(Protocol):
@@ -52,10 +65,9 @@ def watching(
     if info.position("rowid") is not None:  # a column of that name hides DuckDB's own
         yield _WholeWatch(cursor, info)
         return
-    last = rows(cursor, f"SELECT max(rowid) FROM {info.qualified}")[0][0]
-    source = f"SELECT rowid AS __ivm_row, * FROM {info.qualified} t WHERE {condition}"
+    source = f"SELECT rowid AS {ROW_ID}, * FROM {info.qualified} t WHERE {condition}"
     with temporary(cursor, f"__ivm_before_{info.name}", f"AS {source}", params) as before:
-        yield _RowWatch(cursor, info, before, -1 if last is None else int(last))
+        yield RowWatch(cursor, info, before)
 
 
 @contextlib.contextmanager
@@ -82,14 +94,21 @@ class _WholeWatch:
         return net(self._before, whole(self._cursor, self.table), self.table.schema)
 
 
-class _RowWatch:
-    """Keeps the watched rows and their row ids in a temporary table."""
+class RowWatch:
+    """Watched rows as they were, in a relation that has their row ids as `ROW_ID`.
 
-    def __init__(self, cursor: Cursor, info: TableInfo, before: str, last: int) -> None:
+    Args:
+        info: the watched table, not changed yet; it has no column named rowid.
+        before: the relation (other columns are not looked at), each row once.
+    """
+
+    def __init__(self, cursor: Cursor, info: TableInfo, before: str) -> None:
         self.table = info
         self._cursor = cursor
         self._before = before
-        self._last = last
+        own = f"SELECT max(rowid) FROM {info.qualified} WHERE rowid >= {_first_new_row_id()}"
+        last = rows(cursor, own)[0][0]
+        self._last = _first_new_row_id() - 1 if last is None else int(last)
 
     def changes(self) -> Change:
         removed, added = self._touched()
@@ -102,10 +121,11 @@ class _RowWatch:
     def _touched(self) -> Change:
         """Watched rows that are gone or differ, and what the latter are now."""
         schema = self.table.schema
+        old = ", ".join(f"b.{quote(name)}" for name, _ in schema)
         same = " AND ".join(_same(name, type) for name, type in schema)
         sql = (
-            f"SELECT b.* EXCLUDE (__ivm_row), t.*, t.rowid IS NOT NULL AS __ivm_stays"
-            f" FROM {self._before} b LEFT JOIN {self.table.qualified} t ON t.rowid = b.__ivm_row"
+            f"SELECT {old}, t.*, t.rowid IS NOT NULL"
+            f" FROM {self._before} b LEFT JOIN {self.table.qualified} t ON t.rowid = b.{ROW_ID}"
             f" WHERE t.rowid IS NULL OR NOT ({same})"
         )
         pairs = from_arrow(table(self._cursor, sql), (*schema, *schema, ("stays", _BOOLEAN)))
