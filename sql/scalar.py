@@ -49,7 +49,7 @@ _FUNCTIONS = {**scalar_string.FUNCTIONS, **scalar_temporal.FUNCTIONS}
 
 
 def compile_scalar(
-    expr: exp.Expression, types: Sequence[ColumnType], output: ColumnType
+    expr: exp.Expr, types: Sequence[ColumnType], output: ColumnType
 ) -> Kernel | None:
     """The kernel of an expression.
 
@@ -71,7 +71,7 @@ def compile_scalar(
     return _finish(term, compiler.inexact, Fallback(expr, types, output))
 
 
-def compile_predicate(expr: exp.Expression, types: Sequence[ColumnType]) -> Predicate | None:
+def compile_predicate(expr: exp.Expr, types: Sequence[ColumnType]) -> Predicate | None:
     """The mask of rows where a condition is true (NULL counts as false).
 
     Returns:
@@ -85,7 +85,7 @@ def compile_predicate(expr: exp.Expression, types: Sequence[ColumnType]) -> Pred
     return _finish_predicate(term, compiler.inexact, Fallback(expr, types, BOOLEAN))
 
 
-def explain_missing(expr: exp.Expression, types: Sequence[ColumnType]) -> str | None:
+def explain_missing(expr: exp.Expr, types: Sequence[ColumnType]) -> str | None:
     """The first construct of `expr` that is not on the list, or None if all are."""
     try:
         _compile(expr, types)
@@ -94,7 +94,7 @@ def explain_missing(expr: exp.Expression, types: Sequence[ColumnType]) -> str | 
     return None
 
 
-def _compile(expr: exp.Expression, types: Sequence[ColumnType]) -> tuple[Compiler, Term]:
+def _compile(expr: exp.Expr, types: Sequence[ColumnType]) -> tuple[Compiler, Term]:
     compiler = Compiler(types, _RULES, _FUNCTIONS, scalar_cast.cast)
     compiler.binder.learn(expr)
     return compiler, compiler.term(expr)

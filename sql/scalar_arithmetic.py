@@ -153,8 +153,8 @@ def _integer(operation: str, type: ColumnType) -> Compute:
     return _UINT64[operation] if type.sql == "UBIGINT" else _small(operation, type)
 
 
-def _operation(sign: str) -> Callable[[Compiler, exp.Expression], Term]:
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+def _operation(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         type = compiler.type(node)
         if is_shift(compiler.type(node.this), compiler.type(node.expression)):
             left, right = compiler.term(node.this), compiler.term(node.expression)
@@ -170,7 +170,7 @@ def _operation(sign: str) -> Callable[[Compiler, exp.Expression], Term]:
     return compile
 
 
-def _decimal(compiler: Compiler, node: exp.Expression, sign: str, type: ColumnType) -> Term:
+def _decimal(compiler: Compiler, node: exp.Expr, sign: str, type: ColumnType) -> Term:
     if sign == "*":
         return _decimal_product(compiler, node, type)
     left = compiler.cast_to(node.this, type)
@@ -186,7 +186,7 @@ def _has_room(type: ColumnType) -> bool:
     return type.precision not in (18, 38)
 
 
-def _decimal_product(compiler: Compiler, node: exp.Expression, type: ColumnType) -> Term:
+def _decimal_product(compiler: Compiler, node: exp.Expr, type: ColumnType) -> Term:
     left, right = _decimal_side(compiler, node.this), _decimal_side(compiler, node.expression)
     if left.type.scale + right.type.scale != type.scale:
         raise NotListedError(f"{left.type} * {right.type}")
@@ -206,7 +206,7 @@ def _multiply18(a: Values, b: Values) -> Values:
     return a * b
 
 
-def _decimal_side(compiler: Compiler, side: exp.Expression) -> Term:
+def _decimal_side(compiler: Compiler, side: exp.Expr) -> Term:
     """A factor with its own scale; integers have scale 0 and need no cast."""
     term = compiler.term(side)
     if not (term.type.is_decimal or term.type.is_integer) or term.type.sql == "UHUGEINT":
@@ -216,7 +216,7 @@ def _decimal_side(compiler: Compiler, side: exp.Expression) -> Term:
     return term
 
 
-def _divide(compiler: Compiler, node: exp.Expression) -> Term:
+def _divide(compiler: Compiler, node: exp.Expr) -> Term:
     """`/` is float division; a zero divisor gives ±Inf or NaN."""
     type = compiler.type(node)
     if not type.is_float:
@@ -225,7 +225,7 @@ def _divide(compiler: Compiler, node: exp.Expression) -> Term:
     return binary(left, right, type, np.divide)
 
 
-def _integer_divide(compiler: Compiler, node: exp.Expression) -> Term:
+def _integer_divide(compiler: Compiler, node: exp.Expr) -> Term:
     """`//` truncates towards zero on integers and is plain division on anything else."""
     type = compiler.type(node)
     if type.is_float:
@@ -240,7 +240,7 @@ def _divide_nonzero(a: Values, b: Values, valid: Mask | None) -> Values:
     return np.divide(a, b)
 
 
-def _modulo(compiler: Compiler, node: exp.Expression) -> Term:
+def _modulo(compiler: Compiler, node: exp.Expr) -> Term:
     """`%` has the sign of the dividend."""
     type = compiler.type(node)
     if not type.is_float:
@@ -255,7 +255,7 @@ def _quotient(a: Values, b: Values) -> Values:
     return truncated
 
 
-def _division(compiler: Compiler, node: exp.Expression, compute: Compute) -> Term:
+def _division(compiler: Compiler, node: exp.Expr, compute: Compute) -> Term:
     type = compiler.type(node)
     if not (type.is_integer or type.is_decimal):
         raise NotListedError(f"{type} division")
@@ -291,7 +291,7 @@ def _divide_wide(
     return wide.store(wide.load(narrow))
 
 
-def _negate(compiler: Compiler, node: exp.Expression) -> Term:
+def _negate(compiler: Compiler, node: exp.Expr) -> Term:
     type = compiler.type(node)
     term = compiler.cast_to(node.this, type)
     if type.is_float:
@@ -308,7 +308,7 @@ def _negate_signed(values: Values) -> Values:
     return -values
 
 
-def _absolute(compiler: Compiler, node: exp.Expression) -> Term:
+def _absolute(compiler: Compiler, node: exp.Expr) -> Term:
     type = compiler.type(node)
     term = compiler.cast_to(node.this, type)
     if type.is_float:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import numpy as np
@@ -34,17 +33,12 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def nodes(tree: exp.Expression) -> Iterator[exp.Expression]:
-    """All nodes of a tree, the root first."""
-    return cast(Iterator[exp.Expression], tree.walk())
-
-
-def sql_of(expr: exp.Expression) -> str:
+def sql_of(expr: exp.Expr) -> str:
     """The expression as DuckDB reads it."""
     return expr.sql(dialect="duckdb")
 
 
-def column_index(expr: exp.Expression) -> int:
+def column_index(expr: exp.Expr) -> int:
     """The position that a column reference ``c<i>`` names."""
     return int(expr.name[1:])
 
@@ -72,10 +66,10 @@ class Binder:
         self._names = tuple(t.sql for t in types)
         self._known: dict[str, str] = {}
 
-    def learn(self, tree: exp.Expression) -> None:
+    def learn(self, tree: exp.Expr) -> None:
         """Describe all subexpressions of `tree` at once (what fails is asked for singly later)."""
-        parts = {sql_of(n): None for n in nodes(tree) if _has_type(n)}
-        for node in nodes(tree):
+        parts = {sql_of(n): None for n in tree.walk() if _has_type(n)}
+        for node in tree.walk():
             sides = _compared(node)
             if len(sides) > 1:
                 parts[common_sql(sides)] = None
@@ -83,7 +77,7 @@ class Binder:
         if answer is not None:
             self._known.update(zip(parts, answer, strict=True))
 
-    def type(self, expr: exp.Expression) -> ColumnType:
+    def type(self, expr: exp.Expr) -> ColumnType:
         """DuckDB's type of `expr`.
 
         Raises:
@@ -91,7 +85,7 @@ class Binder:
         """
         return self._type(sql_of(expr))
 
-    def common(self, sides: Sequence[exp.Expression]) -> ColumnType:
+    def common(self, sides: Sequence[exp.Expr]) -> ColumnType:
         """The type to which DuckDB casts all `sides` before it compares them."""
         return self._type(common_sql(sides))
 
@@ -104,14 +98,14 @@ class Binder:
         return type_of(self._known[sql])
 
 
-def _has_type(node: exp.Expression) -> bool:
+def _has_type(node: exp.Expr) -> bool:
     """Nodes worth a place in the DESCRIBE; the many literals of an IN list are not."""
     if isinstance(node, exp.Literal) and isinstance(node.parent, exp.In):
         return False
     return isinstance(node, exp.Condition)
 
 
-def _compared(node: exp.Expression) -> list[exp.Expression]:
+def _compared(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.In):
         return [node.this, *node.expressions]
     if isinstance(node, exp.Between):
@@ -123,7 +117,7 @@ def _compared(node: exp.Expression) -> list[exp.Expression]:
     return []
 
 
-def common_sql(sides: Sequence[exp.Expression]) -> str:
+def common_sql(sides: Sequence[exp.Expr]) -> str:
     """An expression whose type is the one DuckDB compares `sides` in."""
     first, *rest = [f"({sql_of(side)})" for side in sides]
     branches = " ".join(f"WHEN TRUE THEN {side}" for side in rest)
@@ -139,19 +133,19 @@ def _stable_functions() -> frozenset[str]:
 
 
 # Syntax that the parser keeps as functions.
-_SYNTAX: tuple[type[exp.Expression], ...] = (
+_SYNTAX: tuple[type[exp.Expr], ...] = (
     *(exp.Cast, exp.TryCast, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Extract),
     *(exp.And, exp.Or, exp.Not, exp.Is, exp.Between, exp.In, exp.TimestampTrunc, exp.Array),
 )
 _OPEN = (exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star, exp.Lambda)
 
 
-def is_constant(expr: exp.Expression) -> bool:
+def is_constant(expr: exp.Expr) -> bool:
     """True when `expr` has one value for ever: no column, no parameter, only stable functions."""
-    return all(_is_stable(node) for node in nodes(expr))
+    return all(_is_stable(node) for node in expr.walk())
 
 
-def _is_stable(node: exp.Expression) -> bool:
+def _is_stable(node: exp.Expr) -> bool:
     if isinstance(node, _OPEN):
         return False
     if isinstance(node, exp.DataType):
@@ -172,7 +166,7 @@ def _evaluate(sql: str, inputs: Mapping[str, tuple[ZSet, Schema]], output: Schem
             raise
 
 
-def fold(expr: exp.Expression | str, type: ColumnType) -> Column:
+def fold(expr: exp.Expr | str, type: ColumnType) -> Column:
     """The one-row column of a constant expression.
 
     Raises:
@@ -181,7 +175,7 @@ def fold(expr: exp.Expression | str, type: ColumnType) -> Column:
     return _fold(expr if isinstance(expr, str) else sql_of(expr), type)
 
 
-def fold_all(exprs: Sequence[exp.Expression], type: ColumnType) -> Column:
+def fold_all(exprs: Sequence[exp.Expr], type: ColumnType) -> Column:
     """The constants, cast to `type`, as one column; raises as `fold` does."""
     casts = [f"CAST({sql_of(expr)} AS {type.sql})" for expr in exprs]
     return _fold(f"unnest([{', '.join(casts)}])", type)
@@ -197,7 +191,7 @@ def _fold(text: str, type: ColumnType) -> Column:
         raise NotListedError(text) from error
 
 
-def _inputs(expr: exp.Expression, types: Sequence[ColumnType]) -> list[int]:
+def _inputs(expr: exp.Expr, types: Sequence[ColumnType]) -> list[int]:
     return sorted({column_index(c) for c in expr.find_all(exp.Column)})
 
 
@@ -218,9 +212,7 @@ class Fallback:
         output: the type of the result.
     """
 
-    def __init__(
-        self, expr: exp.Expression, types: Sequence[ColumnType], output: ColumnType
-    ) -> None:
+    def __init__(self, expr: exp.Expr, types: Sequence[ColumnType], output: ColumnType) -> None:
         self._types = tuple(types)
         self._output = output
         self._text = sql_of(expr)

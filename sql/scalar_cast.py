@@ -284,7 +284,7 @@ def timestamp_to_date(times: Values) -> Values:
     return np.where(endless, np.sign(times) * _INFINITE_DAY, days).astype(np.int32)
 
 
-def _explicit(compiler: Compiler, node: exp.Expression) -> Term:
+def _explicit(compiler: Compiler, node: exp.Expr) -> Term:
     return compiler.cast(compiler.term(node.this), compiler.type(node))
 
 

@@ -142,21 +142,21 @@ def _compare_text(sign: str, left: Term, right: Term) -> Term:
     return Term(BOOLEAN, kernel)
 
 
-def _comparison(sign: str) -> Callable[[Compiler, exp.Expression], Term]:
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+def _comparison(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         left, right = compiler.compared([node.this, node.expression])
         return compare(sign, left, right)
 
     return compile
 
 
-def _between(compiler: Compiler, node: exp.Expression) -> Term:
+def _between(compiler: Compiler, node: exp.Expr) -> Term:
     value, low, high = compiler.compared([node.this, node.args["low"], node.args["high"]])
     return conjunction(compare(">=", value, low), compare("<=", value, high))
 
 
-def _distinct(negated: bool) -> Callable[[Compiler, exp.Expression], Term]:
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+def _distinct(negated: bool) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         left, right = compiler.compared([node.this, node.expression])
         same = not_distinct(left, right)
         return same if negated else negation(same)
@@ -187,7 +187,7 @@ def _both_null(left: Term, right: Term) -> Term:
     return is_null(right if left.is_null else left)
 
 
-def _in(compiler: Compiler, node: exp.Expression) -> Term:
+def _in(compiler: Compiler, node: exp.Expr) -> Term:
     sides = [node.this, *node.expressions]
     type = compiler.binder.common(sides)
     value = compiler.cast_to(node.this, type)
@@ -199,7 +199,7 @@ def _in(compiler: Compiler, node: exp.Expression) -> Term:
     return any_of([*_membership(value, literals), *tests])
 
 
-def _membership(value: Term, literals: Sequence[exp.Expression]) -> list[Term]:
+def _membership(value: Term, literals: Sequence[exp.Expr]) -> list[Term]:
     """One test for all literals (at least three, or none)."""
     if not literals:
         return []

@@ -28,11 +28,11 @@ class Rule:
         flags: values of further arguments that change nothing, e.g. ``{"safe": True}``.
     """
 
-    compile: Callable[[Compiler, exp.Expression], Term]
+    compile: Callable[[Compiler, exp.Expr], Term]
     arguments: frozenset[str]
     flags: Mapping[str, object]
 
-    def understands(self, node: exp.Expression) -> bool:
+    def understands(self, node: exp.Expr) -> bool:
         for name, value in node.args.items():
             if value in (None, False, []) or name in self.arguments:
                 continue
@@ -41,15 +41,13 @@ class Rule:
         return True
 
 
-def rule(
-    compile: Callable[[Compiler, exp.Expression], Term], *arguments: str, **flags: object
-) -> Rule:
+def rule(compile: Callable[[Compiler, exp.Expr], Term], *arguments: str, **flags: object) -> Rule:
     """A `Rule` for nodes with the given arguments and harmless flags."""
     return Rule(compile, frozenset(arguments), flags)
 
 
-Rules = Mapping[type[exp.Expression], Rule]
-Functions = Mapping[str, Callable[["Compiler", exp.Expression], Term]]
+Rules = Mapping[type[exp.Expr], Rule]
+Functions = Mapping[str, Callable[["Compiler", exp.Expr], Term]]
 
 
 class Compiler:
@@ -69,10 +67,10 @@ class Compiler:
         self._functions = functions
         self._cast = cast
 
-    def type(self, expr: exp.Expression) -> ColumnType:
+    def type(self, expr: exp.Expr) -> ColumnType:
         return self.binder.type(expr)
 
-    def term(self, expr: exp.Expression) -> Term:
+    def term(self, expr: exp.Expr) -> Term:
         """The term of a subexpression.
 
         Raises:
@@ -91,7 +89,7 @@ class Compiler:
             raise NotListedError(f"{sql_of(expr)}: not the same for ever")
         return self._apply(expr)
 
-    def cast_to(self, expr: exp.Expression, type: ColumnType) -> Term:
+    def cast_to(self, expr: exp.Expr, type: ColumnType) -> Term:
         """The term of `expr` cast to `type` as DuckDB casts implicitly."""
         if self.type(expr).sql != type.sql and is_constant(expr):
             return constant(fold(f"CAST({sql_of(expr)} AS {type.sql})", type), type)
@@ -101,16 +99,16 @@ class Compiler:
         """`term` cast to `type`."""
         return term if term.type.sql == type.sql else self._cast(self, term, type)
 
-    def compared(self, sides: Sequence[exp.Expression]) -> list[Term]:
+    def compared(self, sides: Sequence[exp.Expr]) -> list[Term]:
         """The sides of a comparison, all cast to the type they are compared in."""
         type = self.binder.common(sides)
         return [self.cast_to(side, type) for side in sides]
 
-    def _column(self, expr: exp.Expression) -> Term:
+    def _column(self, expr: exp.Expr) -> Term:
         index = column_index(expr)
         return Term(self.binder.types[index], lambda columns, count: columns[index])
 
-    def _apply(self, expr: exp.Expression) -> Term:
+    def _apply(self, expr: exp.Expr) -> Term:
         if isinstance(expr, exp.Anonymous):
             function = self._functions.get(expr.name.lower())
             if function is None:

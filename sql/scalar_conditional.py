@@ -62,7 +62,7 @@ def _choose_arrow(test: Term, then: Term, other: Term) -> Term:
     return Term(then.type, kernel)
 
 
-def _case(compiler: Compiler, node: exp.Expression) -> Term:
+def _case(compiler: Compiler, node: exp.Expr) -> Term:
     type = compiler.type(node)
     default = node.args.get("default")
     result = null_term(type) if default is None else compiler.cast_to(default, type)
@@ -72,7 +72,7 @@ def _case(compiler: Compiler, node: exp.Expression) -> Term:
     return result
 
 
-def _test(compiler: Compiler, subject: exp.Expression | None, when: exp.Expression) -> Term:
+def _test(compiler: Compiler, subject: exp.Expr | None, when: exp.Expr) -> Term:
     """The condition of a branch; with a constant condition it still has one value a row."""
     if subject is not None:
         left, right = compiler.compared([subject, when])
@@ -88,7 +88,7 @@ def _every_row(term: Term) -> Term:
     return Term(term.type, lambda columns, count: expand(column, count))
 
 
-def _if(compiler: Compiler, node: exp.Expression) -> Term:
+def _if(compiler: Compiler, node: exp.Expr) -> Term:
     type = compiler.type(node)
     otherwise = node.args.get("false")
     other = null_term(type) if otherwise is None else compiler.cast_to(otherwise, type)
@@ -96,7 +96,7 @@ def _if(compiler: Compiler, node: exp.Expression) -> Term:
     return choose(_test(compiler, None, node.this), then, other)
 
 
-def _coalesce(compiler: Compiler, node: exp.Expression) -> Term:
+def _coalesce(compiler: Compiler, node: exp.Expr) -> Term:
     type = compiler.type(node)
     parts = [compiler.cast_to(part, type) for part in (node.this, *node.expressions)]
     result = parts.pop()
@@ -136,7 +136,7 @@ def _first_known_arrow(first: Term, second: Term) -> Term:
     return Term(first.type, kernel)
 
 
-def _nullif(compiler: Compiler, node: exp.Expression) -> Term:
+def _nullif(compiler: Compiler, node: exp.Expr) -> Term:
     left, right = compiler.compared([node.this, node.expression])
     type: ColumnType = compiler.type(node)
     value = compiler.cast_to(node.this, type)

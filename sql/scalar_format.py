@@ -61,7 +61,7 @@ def _need_date(term: Term) -> None:
         raise NotListedError(f"the text of {term.type}")
 
 
-def _strftime(compiler: Compiler, node: exp.Expression) -> Term:
+def _strftime(compiler: Compiler, node: exp.Expr) -> Term:
     term, format = compiler.term(node.this), compiler.term(node.args["format"])
     _need_date(term)
     if format.constant is None or format.is_null or format.type.sql != "VARCHAR":
@@ -78,12 +78,10 @@ def _strftime(compiler: Compiler, node: exp.Expression) -> Term:
     return Term(VARCHAR, kernel)
 
 
-def _name(
-    number: calendar.DayFunction, names: list[str]
-) -> Callable[[Compiler, exp.Expression], Term]:
+def _name(number: calendar.DayFunction, names: list[str]) -> Callable[[Compiler, exp.Expr], Term]:
     texts = pa.array(names, _STRING)
 
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         term = compiler.term(node.this)
         _need_date(term)
         argument, type, look_up = fixed(term), term.type, by_day(number)

@@ -74,24 +74,24 @@ def _quoted(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_\x80-\U0010ffff]", lambda m: "\\" + m.group(), text)
 
 
-def _like(compiler: Compiler, node: exp.Expression) -> Term:
+def _like(compiler: Compiler, node: exp.Expr) -> Term:
     return _match(compiler, node, "")
 
 
-def _escape(compiler: Compiler, node: exp.Expression) -> Term:
+def _escape(compiler: Compiler, node: exp.Expr) -> Term:
     escape = constant_text(compiler, node.expression)
     if not isinstance(node.this, exp.Like) or len(escape) != 1:
         raise NotListedError("ESCAPE")
     return _match(compiler, node.this, escape)
 
 
-def _match(compiler: Compiler, node: exp.Expression, escape: str) -> Term:
+def _match(compiler: Compiler, node: exp.Expr, escape: str) -> Term:
     pattern = constant_text(compiler, node.expression)
     found = text_to_fixed(text_of(compiler, node.this), BOOLEAN, _matcher(_tokens(pattern, escape)))
     return negation(found) if node.args.get("negate") else found
 
 
-def _ilike(compiler: Compiler, node: exp.Expression) -> Term:
+def _ilike(compiler: Compiler, node: exp.Expr) -> Term:
     pattern = constant_text(compiler, node.expression)
     if not pattern.isascii():
         raise NotListedError("ILIKE with a pattern beyond ASCII")
@@ -110,7 +110,7 @@ def _ilike(compiler: Compiler, node: exp.Expression) -> Term:
 _VERSIONED = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i|\[:\^?(?!ascii)|\\[QC]")
 
 
-def _regexp_matches(compiler: Compiler, node: exp.Expression) -> Term:
+def _regexp_matches(compiler: Compiler, node: exp.Expr) -> Term:
     """Both sides are RE2 with its default options."""
     pattern = constant_text(compiler, node.expression)
     if _VERSIONED.search(pattern) or "\0" in pattern:

@@ -16,7 +16,7 @@ from ivm.sql.scalar_kernel import BOOLEAN, NotListedError, Term, constant, fixed
 from ivm.storage.column import Column, FixedColumn, Mask
 
 
-def _boolean(compiler: Compiler, expr: exp.Expression) -> Term:
+def _boolean(compiler: Compiler, expr: exp.Expr) -> Term:
     term = compiler.term(expr)
     if term.type.sql == "BOOLEAN":
         return term
@@ -88,14 +88,14 @@ def is_null(term: Term) -> Term:
 
 def _binary(
     join: Callable[[Term, Term], Term],
-) -> Callable[[Compiler, exp.Expression], Term]:
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         return join(_boolean(compiler, node.this), _boolean(compiler, node.expression))
 
     return compile
 
 
-def _not(compiler: Compiler, node: exp.Expression) -> Term:
+def _not(compiler: Compiler, node: exp.Expr) -> Term:
     if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
         return _is_not_null(compiler.term(node.this.this))
     return negation(_boolean(compiler, node.this))
@@ -111,7 +111,7 @@ def _is_not_null(term: Term) -> Term:
     return Term(BOOLEAN, kernel)
 
 
-def _is(compiler: Compiler, node: exp.Expression) -> Term:
+def _is(compiler: Compiler, node: exp.Expr) -> Term:
     if isinstance(node.expression, exp.Null):
         return is_null(compiler.term(node.this))
     if not isinstance(node.expression, exp.Boolean):

@@ -32,7 +32,7 @@ from ivm.storage.types import ColumnType, type_of
 _INTEGER = type_of("INTEGER")
 
 
-def _round(compiler: Compiler, node: exp.Expression) -> Term:
+def _round(compiler: Compiler, node: exp.Expr) -> Term:
     type, term = compiler.type(node), compiler.term(node.this)
     digits = _digits(node.args.get("decimals"))
     if type.is_float:
@@ -47,7 +47,7 @@ def _round(compiler: Compiler, node: exp.Expression) -> Term:
     raise NotListedError(f"round({term.type}, {digits})")
 
 
-def _digits(decimals: exp.Expression | None) -> int:
+def _digits(decimals: exp.Expr | None) -> int:
     if decimals is None:
         return 0
     if not is_constant(decimals):
@@ -114,8 +114,8 @@ def _shrink(term: Term, type: ColumnType, adjust: Adjust) -> Term:
 
 def _rounding(
     on_float: Callable[[Values], Values], on_decimal: Adjust
-) -> Callable[[Compiler, exp.Expression], Term]:
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         type, term = compiler.type(node), compiler.term(node.this)
         if type.is_float:
             return unary(compiler.cast(term, type), type, on_float)
@@ -126,14 +126,14 @@ def _rounding(
     return compile
 
 
-def _sqrt(compiler: Compiler, node: exp.Expression) -> Term:
+def _sqrt(compiler: Compiler, node: exp.Expr) -> Term:
     type = compiler.type(node)
     if type.sql != "DOUBLE":
         raise NotListedError(f"sqrt() as {type}")
     return unary(compiler.cast_to(node.this, type), type, np.sqrt)
 
 
-def _sign(compiler: Compiler, node: exp.Expression) -> Term:
+def _sign(compiler: Compiler, node: exp.Expr) -> Term:
     term, type = compiler.term(node.this), compiler.type(node)
     if term.type.is_float:
         return unary(
@@ -146,10 +146,10 @@ def _sign(compiler: Compiler, node: exp.Expression) -> Term:
     )
 
 
-def _extreme(sign: str) -> Callable[[Compiler, exp.Expression], Term]:
+def _extreme(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
     """greatest and least skip NULLs; the first of equal values is taken."""
 
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         type = compiler.type(node)
         terms = [compiler.cast_to(side, type) for side in (node.this, *node.expressions)]
         if any(term.constant is not None for term in terms[:1]):

@@ -36,7 +36,7 @@ _EMPTY = pa.scalar("", pa.large_string())
 _LATIN = 0xC5
 
 
-def text_of(compiler: Compiler, expr: exp.Expression) -> Term:
+def text_of(compiler: Compiler, expr: exp.Expr) -> Term:
     """The term of a VARCHAR expression; other types are not on the list."""
     term = compiler.term(expr)
     if term.type.sql != "VARCHAR":
@@ -44,7 +44,7 @@ def text_of(compiler: Compiler, expr: exp.Expression) -> Term:
     return term
 
 
-def constant_text(compiler: Compiler, expr: exp.Expression) -> str:
+def constant_text(compiler: Compiler, expr: exp.Expr) -> str:
     """The value of a constant string that is not NULL."""
     term = text_of(compiler, expr)
     if term.constant is None or term.is_null:
@@ -52,7 +52,7 @@ def constant_text(compiler: Compiler, expr: exp.Expression) -> str:
     return term.constant.array[0].as_py()  # type: ignore[union-attr, no-any-return]
 
 
-def constant_integer(expr: exp.Expression) -> int:
+def constant_integer(expr: exp.Expr) -> int:
     """The value of a constant integer that is not NULL."""
     if not is_constant(expr):
         raise NotListedError(f"a computed length: {expr.sql(dialect='duckdb')}")
@@ -104,18 +104,18 @@ def _case_mapping(map: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], p
     return compute
 
 
-def _mapped(compute: Callable[[pa.Array], pa.Array]) -> Callable[[Compiler, exp.Expression], Term]:
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+def _mapped(compute: Callable[[pa.Array], pa.Array]) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         return text_to_text(text_of(compiler, node.this), compute)
 
     return compile
 
 
-def _length(compiler: Compiler, node: exp.Expression) -> Term:
+def _length(compiler: Compiler, node: exp.Expr) -> Term:
     return text_to_fixed(text_of(compiler, node.this), compiler.type(node), pc.utf8_length)
 
 
-def _byte_length(compiler: Compiler, node: exp.Expression) -> Term:
+def _byte_length(compiler: Compiler, node: exp.Expr) -> Term:
     (argument,) = node.expressions
     return text_to_fixed(text_of(compiler, argument), compiler.type(node), pc.binary_length)
 
@@ -146,7 +146,7 @@ def _without_null(term: Term, separator: str) -> Term:
     return Term(VARCHAR, kernel)
 
 
-def _append(compiler: Compiler, node: exp.Expression) -> Term:
+def _append(compiler: Compiler, node: exp.Expr) -> Term:
     if compiler.type(node).sql != "VARCHAR":
         raise NotListedError(f"|| to {compiler.type(node)}")
     terms = [compiler.cast_to(side, VARCHAR) for side in (node.this, node.expression)]
@@ -155,14 +155,14 @@ def _append(compiler: Compiler, node: exp.Expression) -> Term:
     return _join(terms)
 
 
-def _concat(compiler: Compiler, node: exp.Expression) -> Term:
+def _concat(compiler: Compiler, node: exp.Expr) -> Term:
     if compiler.type(node).sql != "VARCHAR":
         raise NotListedError(f"concat() to {compiler.type(node)}")
     terms = [compiler.cast_to(part, VARCHAR) for part in node.expressions]
     return _join([_without_null(term, "") for term in terms])
 
 
-def _concat_with(compiler: Compiler, node: exp.Expression) -> Term:
+def _concat_with(compiler: Compiler, node: exp.Expr) -> Term:
     first, *rest = node.expressions
     separator = constant_text(compiler, first)
     terms = [compiler.cast_to(part, VARCHAR) for part in rest]
@@ -174,7 +174,7 @@ def _slice(start: int, stop: int | None) -> Callable[[pa.Array], pa.Array]:
     return lambda array: pc.utf8_slice_codeunits(array, start=start, stop=stop)
 
 
-def _substring(compiler: Compiler, node: exp.Expression) -> Term:
+def _substring(compiler: Compiler, node: exp.Expr) -> Term:
     term, start = text_of(compiler, node.this), constant_integer(node.args["start"])
     length = node.args.get("length")
     count = None if length is None else constant_integer(length)
@@ -192,16 +192,16 @@ def _substring_slice(start: int, count: int | None) -> Callable[[pa.Array], pa.A
     return _slice(start, stop)
 
 
-def _left(compiler: Compiler, node: exp.Expression) -> Term:
+def _left(compiler: Compiler, node: exp.Expr) -> Term:
     return text_to_text(text_of(compiler, node.this), _slice(0, constant_integer(node.expression)))
 
 
-def _right(compiler: Compiler, node: exp.Expression) -> Term:
+def _right(compiler: Compiler, node: exp.Expr) -> Term:
     term, count = text_of(compiler, node.this), constant_integer(node.expression)
     return text_to_text(term, _slice(0, 0) if count == 0 else _slice(-count, None))
 
 
-def _trim(compiler: Compiler, node: exp.Expression) -> Term:
+def _trim(compiler: Compiler, node: exp.Expr) -> Term:
     trim = {"LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}.get(
         node.args.get("position", "BOTH"), pc.utf8_trim
     )
@@ -217,7 +217,7 @@ _SPACES = " \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u20
 _SPACES += "\u202f\u205f\u3000"
 
 
-def _replace(compiler: Compiler, node: exp.Expression) -> Term:
+def _replace(compiler: Compiler, node: exp.Expr) -> Term:
     term = text_of(compiler, node.this)
     old = constant_text(compiler, node.expression)
     new = constant_text(compiler, node.args["replacement"])
@@ -234,8 +234,8 @@ def search(term: Term, name: str, pattern: str) -> Term:
     return text_to_fixed(term, BOOLEAN, lambda array: pc.call_function(name, [array], options))
 
 
-def _searching(name: str) -> Callable[[Compiler, exp.Expression], Term]:
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+def _searching(name: str) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         subject, pattern = (
             node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
         )
@@ -244,7 +244,7 @@ def _searching(name: str) -> Callable[[Compiler, exp.Expression], Term]:
     return compile
 
 
-def _position(compiler: Compiler, node: exp.Expression) -> Term:
+def _position(compiler: Compiler, node: exp.Expr) -> Term:
     term = text_of(compiler, node.this)
     pattern = constant_text(compiler, node.args["substr"])
 

@@ -103,26 +103,26 @@ def _refuse_far(times: Values) -> None:
     refuse_if((times > _FAR_TIME) | (times < -_FAR_TIME))
 
 
-def _extract(compiler: Compiler, node: exp.Expression) -> Term:
+def _extract(compiler: Compiler, node: exp.Expr) -> Term:
     term = compiler.term(node.expression)
     return part(node.this.name.lower(), term, compiler.type(node))
 
 
-def _named(unit: str) -> Callable[[Compiler, exp.Expression], Term]:
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+def _named(unit: str) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         return part(unit, compiler.term(node.this), compiler.type(node))
 
     return compile
 
 
-def _date_part(compiler: Compiler, node: exp.Expression) -> Term:
+def _date_part(compiler: Compiler, node: exp.Expr) -> Term:
     unit, argument = node.expressions
     if not (isinstance(unit, exp.Literal) and unit.is_string):
         raise NotListedError("date_part() of a computed unit")
     return part(unit.name.lower(), compiler.term(argument), compiler.type(node))
 
 
-def _truncate(compiler: Compiler, node: exp.Expression) -> Term:
+def _truncate(compiler: Compiler, node: exp.Expr) -> Term:
     term, unit = compiler.term(node.this), node.args["unit"].name.lower()
     _need_date(term)
     output, type = compiler.type(node), term.type
@@ -142,7 +142,7 @@ def _floor(times: Values, step: int) -> Values:
     return times // step * step
 
 
-def _last_day(compiler: Compiler, node: exp.Expression) -> Term:
+def _last_day(compiler: Compiler, node: exp.Expr) -> Term:
     term = compiler.term(node.this)
     _need_date(term)
     last, type = by_day(calendar.last_day_of_month), term.type
@@ -151,7 +151,7 @@ def _last_day(compiler: Compiler, node: exp.Expression) -> Term:
     )
 
 
-def _difference(compiler: Compiler, node: exp.Expression) -> Term:
+def _difference(compiler: Compiler, node: exp.Expr) -> Term:
     """date_diff: how many boundaries of the unit lie between."""
     unit = node.args["unit"].name.lower()
     start, end = compiler.term(node.expression), compiler.term(node.this)
@@ -240,15 +240,15 @@ def _add_interval(times: Values, intervals: Values, factor: int) -> Values:
     return result
 
 
-def _add_interval_node(sign: str) -> Callable[[Compiler, exp.Expression], Term]:
-    def compile(compiler: Compiler, node: exp.Expression) -> Term:
+def _add_interval_node(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
         left, right = compiler.term(node.this), compiler.term(node.expression)
         return shift(compiler, left, right, sign, compiler.type(node))
 
     return compile
 
 
-_NAMED: tuple[tuple[type[exp.Expression], str], ...] = (
+_NAMED: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Year, "year"),
     (exp.Month, "month"),
     (exp.Day, "day"),

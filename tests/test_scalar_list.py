@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import sqlglot
@@ -49,8 +50,11 @@ TPCH: list[tuple[str, list[str]]] = [
 
 @pytest.mark.parametrize(("text", "types"), TPCH)
 def test_tpch_is_on_the_list(text: str, types: list[str]) -> None:
-    plain = {"VARCHAR": ["PROMO BOX", "13-green", "R", None], "DATE": [9000, 9496, 8800, 9131]}
-    values = [plain.get(t, [100, 4, 52345, 7]) for t in types]
+    plain: dict[str, list[Any]] = {
+        "VARCHAR": ["PROMO BOX", "13-green", "R", None],
+        "DATE": [9000, 9496, 8800, 9131],
+    }
+    values: list[list[Any]] = [plain.get(t, [100, 4, 52345, 7]) for t in types]
     settled(text, types, *values)
 
 
@@ -115,7 +119,7 @@ def test_empty_batch(text: str) -> None:
     assert same_bits(column, make_column([], output), output)
 
 
-def _parse(text: str) -> exp.Expression:
+def _parse(text: str) -> exp.Expr:
     return sqlglot.parse_one(text, dialect="duckdb")
 
 
