@@ -91,6 +91,15 @@ VIEWS = {
 }
 
 
+def standalone(name: str) -> str:
+    """A view's query over the base tables alone: the view it reads stands in it as a CTE."""
+    below = [other for other in VIEWS if other in VIEWS[name]]
+    if not below:
+        return VIEWS[name]
+    parts = ", ".join(f"{other} AS ({VIEWS[other]})" for other in below)
+    return f"WITH {parts} {VIEWS[name]}"
+
+
 def generate(folder: Path, scale: float) -> None:
     """Write the eight tables as Parquet files with tpchgen-cli.
 
