@@ -116,8 +116,7 @@ class ChangeLog:
     def replay(self, after_epoch: int) -> Iterator[Record]:
         """All records with a higher epoch, in order (call before the first append)."""
         for path in segment_paths(self.folder):
-            with SegmentFile(path) as segment:
-                yield from segment.records(after_epoch)
+            yield from SegmentFile(path).records(after_epoch)
 
     def rotate(self, tables: Mapping[str, Schema], after_epoch: int | None = None) -> None:
         """Sync, then start a new segment whose records are of these tables.

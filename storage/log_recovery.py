@@ -36,7 +36,7 @@ def scan_chain(
     Raises:
         CorruptionError: naming file, offset and epoch; nothing was changed.
     """
-    scans = tuple([(path, _scan(path)) for path in segment_paths(folder)])
+    scans = tuple([(path, SegmentFile(path).scan()) for path in segment_paths(folder)])
     for path, scan in scans:
         _check_owner(path, scan, database_id)
     if scans:
@@ -57,11 +57,6 @@ def settle(path: Path, scan: SegmentScan) -> None:
         os.pwrite(fd, mark_bytes(scan.end), MARK_AT)
     finally:
         os.close(fd)
-
-
-def _scan(path: Path) -> SegmentScan:
-    with SegmentFile(path) as segment:
-        return segment.scan()
 
 
 def _check_owner(path: Path, scan: SegmentScan, database_id: str) -> None:

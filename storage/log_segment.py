@@ -138,7 +138,7 @@ def header_bytes(header: SegmentHeader) -> bytes:
 
 
 class SegmentFile:
-    """A segment opened for reading (its bytes mapped, nothing changed)."""
+    """A segment opened for reading: its bytes are mapped as long as this object lives."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -146,20 +146,9 @@ class SegmentFile:
             self.size = os.fstat(file.fileno()).st_size
             if self.size < HEADER_AT + _SIZE.size:
                 raise self._damaged(self.size, "the file ends inside its header")
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._view = memoryview(self._map)
+            self._view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         self.header, self._start = self._read_header()
         self.codes = TableCodes(self.header.tables)
-
-    def close(self) -> None:
-        self._view.release()
-        self._map.close()
-
-    def __enter__(self) -> SegmentFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def scan(self) -> SegmentScan:
         """Check every record up to the first one that is not right."""
