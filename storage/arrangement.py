@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ivm.storage.build_run import build_run
+from ivm.storage.build_run import build_large_run, build_run
 from ivm.storage.codes import KeyCodes, same_key
 from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.consolidate import consolidate
@@ -62,7 +62,7 @@ class Arrangement:
         kept = [batch for batch in batches if len(batch)]
         if not kept:
             return Arrangement.empty(layout)
-        run = build_run(layout, add(kept))
+        run = build_large_run(layout, kept)
         return Arrangement(layout, Spine((run,) if len(run) else ()), Tail(layout), 0)
 
     @property

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.codes import KeyCodes
-from ivm.storage.column import Column, FixedColumn, Indexes
+from ivm.storage.column import Column, Indexes, concat
 from ivm.storage.consolidate import distinct_rows
 from ivm.storage.layout import Layout
-from ivm.storage.ordering import sort_keys, sort_rows
-from ivm.storage.run import Run, expand
+from ivm.storage.ordered_run import build_ordered, merge_ordered
+from ivm.storage.run import Run, expand, pack_run, parts_of
 from ivm.storage.zset import Weights, ZSet, add
 
 Codes = npt.NDArray[Any]
@@ -27,69 +27,112 @@ Codes = npt.NDArray[Any]
 def build_run(layout: Layout, batch: ZSet, codes: KeyCodes | None = None) -> Run:
     """The run of a batch's rows (`codes`: those of its key, if known)."""
     searched = layout.search_codes(layout.key_columns(batch.columns), codes)
-    return _sorted_run(layout, searched, batch)
+    if layout.order:
+        return build_ordered(layout, searched, batch)
+    weights = None if (batch.weights == 1).all() else batch.weights
+    return _cancelled(layout, searched, [[c] for c in batch.columns], weights, _sorted(searched))
+
+
+def build_large_run(layout: Layout, batches: list[ZSet]) -> Run:
+    """The run of many batches' rows, which are taken over: the list is empty afterwards.
+
+    About one column stands in memory twice at a time.
+    """
+    if layout.order:
+        whole = add(batches)
+        batches.clear()
+        return build_run(layout, whole)
+    codes = np.concatenate([layout.search_codes(layout.key_columns(b.columns)) for b in batches])
+    weights = [b.weights for b in batches if not (b.weights == 1).all()]
+    merged = np.concatenate([b.weights for b in batches]) if weights else None
+    parts = [list(column) for column in zip(*[b.columns for b in batches], strict=True)]
+    batches.clear()
+    return _cancelled(layout, codes, parts, merged, _sorted(codes))
 
 
 def merge_runs(layout: Layout, runs: Sequence[Run]) -> Run:
     """One run with the rows of all."""
-    codes = np.concatenate([run.codes for run in runs])
-    return _sorted_run(layout, codes, add([run.slice(0, len(run)) for run in runs]))
-
-
-def _sorted_run(layout: Layout, codes: Codes, batch: ZSet) -> Run:
     if layout.order:
-        keys = sort_keys(codes, batch.columns, layout.types, layout.order)
-        order, begins = sort_rows(keys)
-        weights = np.add.reduceat(batch.weights[order], begins) if len(begins) else batch.weights
-        return _pack(layout, codes, batch.columns, order[begins], weights)
-    order = np.argsort(codes, kind="stable") if not _ascends(codes) else np.arange(len(codes))
-    return _cancelled(layout, codes, batch, order)
+        return merge_ordered(layout, runs)
+    codes = np.concatenate([run.codes for run in runs])
+    # This sort finds the ascending stretches and merges them.
+    order = np.argsort(codes, kind="stable")
+    return _cancelled(layout, codes, parts_of(runs), _weights(runs), order)
 
 
-def _ascends(codes: Codes) -> bool:
-    return bool((codes[1:] >= codes[:-1]).all())
+def _weights(runs: Sequence[Run]) -> Weights | None:
+    if all(run.weights is None for run in runs):
+        return None
+    ones = [np.ones(len(run), np.int64) if run.weights is None else run.weights for run in runs]
+    return np.concatenate(ones)
 
 
-def _cancelled(layout: Layout, codes: Codes, batch: ZSet, order: Indexes) -> Run:
-    weights = batch.weights
-    if layout.key_is_row:  # equal rows have equal codes: it is cheap to keep each once
-        ordered = codes[order]
-        wanted = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    else:
-        wanted = np.unique(codes[weights < 0])
+def _sorted(codes: Codes) -> Indexes | None:
+    """The order of the codes, None when they ascend."""
+    if bool((codes[1:] >= codes[:-1]).all()):
+        return None
+    packed = _packed_order(codes)
+    return np.argsort(codes) if packed is None else packed
+
+
+def _packed_order(codes: Codes) -> Indexes | None:
+    """The order by a sort of code and position in one word, which is several times as fast."""
+    if codes.dtype.kind != "i":
+        return None
+    low, bits = int(codes.min()), len(codes).bit_length()
+    if (int(codes.max()) - low).bit_length() + bits > 63:
+        return None
+    words = codes.astype(np.int64)
+    words -= low
+    words <<= bits
+    words |= np.arange(len(codes))
+    words.sort()
+    words &= (1 << bits) - 1
+    return words
+
+
+def _cancelled(
+    layout: Layout,
+    codes: Codes,
+    parts: list[list[Column]],
+    weights: Weights | None,
+    order: Indexes | None,
+) -> Run:
+    """The run of the rows in the given order; weights None are all 1. Empties `parts`."""
+    wanted = _suspects(layout, codes, weights, order)
     if len(wanted):
-        weights = _net_weights(layout, codes, batch, order, wanted)
-    return _pack(layout, codes, batch.columns, order, weights[order])
+        order = np.arange(len(codes)) if order is None else order
+        weights = np.ones(len(codes), np.int64) if weights is None else weights.copy()
+        _sum_up(layout, codes, parts, weights, order, wanted)
+    if weights is not None and order is not None:
+        weights = weights[order]
+    return pack_run(layout, codes, parts, order, weights)
 
 
-def _net_weights(
-    layout: Layout, codes: Codes, batch: ZSet, order: Indexes, wanted: Codes
-) -> Weights:
-    """Weights with those of equal rows under the wanted codes summed up in one of them."""
+def _suspects(
+    layout: Layout, codes: Codes, weights: Weights | None, order: Indexes | None
+) -> Codes:
+    """Codes under which equal rows should be looked for."""
+    if layout.key_is_row:  # equal rows have equal codes: it is cheap to keep each once
+        ordered = codes if order is None else codes[order]
+        return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    return codes[:0] if weights is None else np.unique(codes[weights < 0])
+
+
+def _sum_up(
+    layout: Layout,
+    codes: Codes,
+    parts: Sequence[Sequence[Column]],
+    weights: Weights,
+    order: Indexes,
+    wanted: Codes,
+) -> None:
+    """Give one of several equal rows under the wanted codes the weights of all."""
     ordered = codes[order]
-    _, places = expand(ordered.searchsorted(wanted), ordered.searchsorted(wanted, "right"))
-    rows = order[places]
-    first, inverse = distinct_rows(tuple([c.take(rows) for c in batch.columns]), layout.types)
+    starts, stops = ordered.searchsorted(wanted), ordered.searchsorted(wanted, "right")
+    rows = order[expand(starts, stops)[1]]
+    first, inverse = distinct_rows([concat(pieces).take(rows) for pieces in parts], layout.types)
     sums = np.zeros(len(first), np.int64)
-    np.add.at(sums, inverse, batch.weights[rows])
-    weights = batch.weights.copy()
+    np.add.at(sums, inverse, weights[rows])
     weights[rows] = 0
     weights[rows[first]] = sums
-    return weights
-
-
-def _pack(
-    layout: Layout, codes: Codes, columns: Sequence[Column], order: Indexes, weights: Weights
-) -> Run:
-    """The run of the rows `order`, whose weights are `weights`; zero weights left out."""
-    live = weights != 0
-    if not live.all():
-        order, weights = order[live], weights[live]
-    taken = tuple([c.take(order) for c in columns])
-    if layout.native:
-        key = taken[layout.key[0]]
-        assert isinstance(key, FixedColumn)
-        codes = key.values
-    else:
-        codes = codes[order]
-    return Run(codes, taken, None if (weights == 1).all() else weights)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ivm.storage.codes import KeyCodes, same_key
 from ivm.storage.column import Column, Indexes, Mask
 from ivm.storage.layout import Layout
-from ivm.storage.ordering import sort_keys, sort_rows
+from ivm.storage.ordering import sort_rows
 from ivm.storage.run import Run, expand
 from ivm.storage.zset import ZSet, add
 
@@ -77,8 +77,8 @@ def _settle(
     layout: Layout, keys: Sequence[Column], heads: _Heads, k: int, probes: int
 ) -> tuple[Indexes, ZSet, Indexes]:
     """First rows of the probes for which the heads suffice, and the other probes."""
-    columns, types = heads.rows.columns, layout.types
-    order, begins = sort_rows(sort_keys(heads.probe, columns, types, layout.order))
+    columns = heads.rows.columns
+    order, begins = sort_rows(heads.probe, columns, layout.terms)
     known = _known(heads, order, begins, probes)
     row, probe = order[begins], heads.probe[order[begins]]
     weights = np.add.reduceat(heads.rows.weights[order], begins)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ivm.storage.codes import KeyCodes, is_exact, key_codes
 from ivm.storage.column import Column
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.ordering import OrderKey, orderable
+from ivm.storage.ordering import OrderKey, Term, order_terms, orderable
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, empty
 
@@ -40,6 +40,7 @@ class Layout:
     exact: bool = field(init=False, compare=False)
     native: bool = field(init=False, compare=False)
     key_is_row: bool = field(init=False, compare=False)
+    terms: tuple[Term, ...] = field(init=False, compare=False, repr=False)
     zero: ZSet = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -50,6 +51,7 @@ class Layout:
         object.__setattr__(self, "exact", exact)
         object.__setattr__(self, "native", native)
         object.__setattr__(self, "key_is_row", set(self.key) == set(range(len(self.types))))
+        object.__setattr__(self, "terms", order_terms(self.types, self.order))
         object.__setattr__(self, "zero", empty(self.types))
         if self.order:
             self._refuse_unorderable()

@@ -1,7 +1,9 @@
-"""Order codes: integers that sort as DuckDB sorts a column's values.
+"""DuckDB's order of values: ranks of a column, a total order of rows, and sorting by it.
 
-Law: a < b in DuckDB's ORDER BY (NaN greatest, strings by their bytes, intervals by their carried
-form) ⇔ code(a) < code(b). Codes are ranks, valid among the rows of one call.
+Law: a < b in DuckDB's ORDER BY (NaN greatest, strings by their bytes, ENUMs by their position,
+intervals by their length) ⇔ code(a) < code(b). The terms of an order are its keys, then all other
+columns ascending with NULLS LAST, then the bits of values that DuckDB holds equal; rows that no
+term tells apart are exactly equal.
 """
 
 from __future__ import annotations
@@ -17,8 +19,14 @@ import pyarrow.compute as pc
 
 from ivm.storage.canonical import canonical_intervals
 from ivm.storage.codes import word_codes
-from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes, Mask
+from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes
 from ivm.storage.types import ColumnType
+
+Codes = npt.NDArray[np.int64]
+
+_LIMITS = np.iinfo(np.int64)
+_NARROW = 4  # bytes: the codes of such integers leave room for NULL below and above
+_BYTES_IN_ORDER = frozenset(("VARCHAR", "JSON", "BLOB", "BIGNUM"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +38,35 @@ class OrderKey:
     nulls_first: bool
 
 
-_NARROW = 4  # bytes: codes of such values leave room for NULL below and above
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term of a total order: an order key, or the bits of a column's values."""
+
+    column: int
+    type: ColumnType
+    descending: bool = False
+    nulls_first: bool = False
+    bits: bool = False
 
 
 def orderable(type: ColumnType) -> bool:
     """Whether values of the type can be sorted here as DuckDB sorts them."""
-    return type.dtype is not None or type.sql in ("VARCHAR", "JSON", "BLOB")
+    return type.dtype is not None or type.is_enum or type.sql in _BYTES_IN_ORDER
+
+
+def order_terms(types: Sequence[ColumnType], order: Sequence[OrderKey]) -> tuple[Term, ...]:
+    """The terms of the total order that begins with the given keys."""
+    terms = [Term(k.column, types[k.column], k.descending, k.nulls_first) for k in order]
+    named = {key.column for key in order}
+    terms += [Term(i, type) for i, type in enumerate(types) if i not in named]
+    several = [i for i, type in enumerate(types) if type.is_float or type.is_interval]
+    return (*terms, *[Term(i, types[i], bits=True) for i in several])
 
 
 def order_codes(
     column: Column, type: ColumnType, descending: bool, nulls_first: bool
 ) -> npt.NDArray[np.int64]:
-    """Ranks of the values in DuckDB's order.
+    """Ranks of the values in DuckDB's order, valid among themselves.
 
     Args:
         column: n values of an orderable type.
@@ -53,17 +78,24 @@ def order_codes(
         int64[n], ascending in the wanted order; equal values have equal codes.
     """
     valid = column.valid
-    codes = _value_codes(column, type)
-    if valid is not None and codes is not None and not _has_room(column):
+    codes = value_codes(column, type)
+    if valid is not None and not _has_room(column):
         codes = _ranks(codes)
     if descending:
         codes = ~codes
-    return codes if valid is None else np.where(valid, codes, _outside(nulls_first))
+    if valid is None:
+        return codes
+    return np.where(valid, codes, _LIMITS.min if nulls_first else _LIMITS.max)
 
 
-def _outside(first: bool) -> np.int64:
-    limits = np.iinfo(np.int64)
-    return np.int64(limits.min if first else limits.max)
+def term_codes(column: Column, term: Term) -> Codes:
+    """Ranks of a column's values under one term."""
+    if not term.bits:
+        return order_codes(column, term.type, term.descending, term.nulls_first)
+    assert isinstance(column, FixedColumn)
+    if term.type.is_float:
+        return column.values.view(f"i{column.values.dtype.itemsize}").astype(np.int64)
+    return _wide_ranks(column.values["hi"], column.values["lo"])
 
 
 def _has_room(column: Column) -> bool:
@@ -72,100 +104,98 @@ def _has_room(column: Column) -> bool:
     return column.values.dtype.itemsize <= _NARROW and column.values.dtype.kind != "f"
 
 
-def _value_codes(column: Column, type: ColumnType) -> npt.NDArray[np.int64]:
+def value_codes(column: Column, type: ColumnType) -> Codes:
+    """Ranks of the values ascending; what stands under NULL has some code."""
     if isinstance(column, ArrowColumn):
-        return _text_ranks(column.array)
-    assert isinstance(column, FixedColumn)
+        return label_codes(column.array, type) if type.is_enum else _text_ranks(column.array)
     if type.is_word:
         return word_codes(column.values, type)
-    high, low = wide_codes(column.values, type)
-    order = np.lexsort((low, high))
-    return _ranks_in_order(order, (high[order], low[order]))
+    return _wide_ranks(*wide_codes(column.values, type))
 
 
-def wide_codes(
-    values: npt.NDArray[Any], type: ColumnType
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+def label_codes(array: pa.Array, type: ColumnType) -> Codes:
+    """The positions of an ENUM's labels."""
+    positions = pc.index_in(array, value_set=pa.array(type.labels, type.memory))
+    return np.asarray(positions.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def wide_codes(values: npt.NDArray[Any], type: ColumnType) -> tuple[Any, Any]:
     """High (signed) and low (unsigned) words that sort 16-byte values as DuckDB does."""
     if type.is_interval:
         values = canonical_intervals(values)
     high, low = values["hi"], values["lo"]
     if type.sql == "UUID":  # 16 bytes, most significant first
-        swapped = values["lo"].byteswap(), values["hi"].view(np.uint64).byteswap()
-        high, low = swapped[0].view(np.int64), swapped[1]
+        high, low = low.byteswap().view(np.int64), high.view(np.uint64).byteswap()
     if type.sql in ("UUID", "UHUGEINT"):
-        high = high ^ np.int64(np.iinfo(np.int64).min)
+        high = high ^ np.int64(_LIMITS.min)
     return high, low
 
 
-def _text_ranks(array: pa.Array) -> npt.NDArray[np.int64]:
+def _wide_ranks(high: Any, low: Any) -> Codes:
+    order = np.lexsort((low, high))
+    return _ranks_in_order(order, _steps(high[order]) | _steps(low[order]))
+
+
+def _text_ranks(array: pa.Array) -> Codes:
     ranks: pa.Array = pc.rank(array, "ascending", tiebreaker="dense")
     return np.asarray(ranks.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _ranks(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Dense ranks 0 …, so that room is left below and above."""
+def _ranks(codes: npt.NDArray[Any]) -> Codes:
+    """Dense ranks 0 …"""
     order = np.argsort(codes)
-    return _ranks_in_order(order, (codes[order],))
+    return _ranks_in_order(order, _steps(codes[order]))
 
 
-def _ranks_in_order(
-    order: npt.NDArray[np.intp], ordered: tuple[npt.NDArray[Any], ...]
-) -> npt.NDArray[np.int64]:
-    steps: Mask = np.zeros(len(order), np.bool_)
-    for values in ordered:
-        steps[1:] |= values[1:] != values[:-1]
+def _steps(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """True where a value differs from the one before it."""
+    steps = np.zeros(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=steps[1:])
+    return steps
+
+
+def _ranks_in_order(order: Indexes, steps: npt.NDArray[np.bool_]) -> Codes:
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.cumsum(steps)
     return ranks
 
 
-def sort_keys(
-    codes: npt.NDArray[Any],
-    columns: Sequence[Column],
-    types: Sequence[ColumnType],
-    order: Sequence[OrderKey],
-) -> list[npt.NDArray[Any]]:
-    """What rows are sorted by, most significant first; rows with equal keys are exactly equal.
-
-    These are the given codes, the order keys, then all other columns ascending with NULLS LAST,
-    then the bits of values that DuckDB holds equal.
-    """
-    keys = [codes]
-    for key in order:
-        column, type = columns[key.column], types[key.column]
-        keys.append(order_codes(column, type, key.descending, key.nulls_first))
-    done = {key.column for key in order}
-    for i, (column, type) in enumerate(zip(columns, types, strict=True)):
-        if i not in done:
-            keys.append(order_codes(column, type, False, False))
-    for column, type in zip(columns, types, strict=True):
-        keys.extend(_bits(column, type))
-    return keys
-
-
-def _bits(column: Column, type: ColumnType) -> list[npt.NDArray[Any]]:
-    """The representation of values that have several."""
-    if not isinstance(column, FixedColumn):
-        return []
-    if type.is_float:
-        return [column.values.view(f"i{column.values.dtype.itemsize}")]
-    return [column.values["hi"], column.values["lo"]] if type.is_interval else []
-
-
-def sort_rows(keys: Sequence[npt.NDArray[Any]]) -> tuple[Indexes, Indexes]:
-    """Sort by several keys.
+def sort_rows(
+    codes: npt.NDArray[Any], columns: Sequence[Column], terms: Sequence[Term]
+) -> tuple[Indexes, Indexes]:
+    """Sort by codes, then by the terms; later terms look at rows that earlier ones leave tied.
 
     Args:
-        keys: most significant first, of equal length.
+        codes: the most significant key.
+        columns: all columns of the rows.
+        terms: of a total order.
 
     Returns:
         The order of the rows, and the positions in it where a stretch of equal rows begins.
     """
-    order = np.lexsort(tuple(reversed(keys)))
-    begins = np.zeros(len(order), np.bool_)
+    order = np.argsort(codes)
+    begins = _steps(codes[order])
     begins[:1] = True
-    for key in keys:
-        ordered = key[order]
-        begins[1:] |= ordered[1:] != ordered[:-1]
+    for term in terms:
+        tied = ~begins
+        tied[:-1] |= tied[1:]
+        places = np.flatnonzero(tied)
+        if len(places) == 0:
+            break
+        rows = order[places]
+        ranks = term_codes(columns[term.column].take(rows), term)
+        stretch = np.cumsum(begins[places])
+        again = _sort_pairs(stretch, ranks)
+        order[places] = rows[again]
+        begins[places] |= _steps(ranks[again])
     return order, np.flatnonzero(begins)
+
+
+def _sort_pairs(stretch: npt.NDArray[Any], ranks: Codes) -> Indexes:
+    """The order by stretch, then rank: both in one word, if they fit."""
+    low, high = int(ranks.min()), int(ranks.max())
+    bits = (high - low).bit_length()
+    if bits + int(stretch[-1]).bit_length() > 63:
+        ranks = _ranks(ranks)
+        low, bits = 0, len(ranks).bit_length()
+    return np.argsort((stretch << bits) | (ranks - low))

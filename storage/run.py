@@ -8,12 +8,14 @@ that are the key column itself share its memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.column import Column, Indexes
+from ivm.storage.column import Column, Indexes, concat
+from ivm.storage.layout import Layout
 from ivm.storage.zset import Weights, ZSet
 
 _FEW_PROBES = 4  # times a run's rows: above it the run is searched in the probes
@@ -114,3 +116,44 @@ def expand(starts: Indexes, stops: Indexes) -> tuple[Indexes, Indexes]:
     which = np.repeat(np.arange(len(counts)), counts)
     begins = np.cumsum(counts) - counts
     return which, np.arange(len(which)) + (starts - begins)[which]
+
+
+def pack_run(
+    layout: Layout,
+    codes: npt.NDArray[Any],
+    parts: list[list[Column]],
+    order: Indexes | None,
+    weights: Weights | None,
+) -> Run:
+    """A run of chosen rows; those of weight zero are left out.
+
+    Args:
+        layout: of the run.
+        codes: search codes of all rows.
+        parts: all rows, each column in one or more pieces; the pieces are let go one column
+            after the other, so that about one column stands in memory twice.
+        order: the run's rows, in its order; None for all as they stand.
+        weights: their weights in that order; None for all ones.
+    """
+    if weights is not None and not weights.all():
+        live = np.flatnonzero(weights)
+        order, weights = live if order is None else order[live], weights[live]
+    if weights is not None and (weights == 1).all():
+        weights = None
+    taken = [_gathered(pieces, order) for pieces in parts]
+    if layout.native:
+        codes = taken[layout.key[0]].values  # type: ignore[union-attr]
+    elif order is not None:
+        codes = codes[order]
+    return Run(codes, tuple(taken), weights)
+
+
+def _gathered(pieces: list[Column], order: Indexes | None) -> Column:
+    column = concat(pieces)
+    pieces.clear()
+    return column if order is None else column.take(order)
+
+
+def parts_of(runs: Sequence[Run]) -> list[list[Column]]:
+    """The columns of several runs, each in as many pieces."""
+    return [list(pieces) for pieces in zip(*[run.columns for run in runs], strict=True)]

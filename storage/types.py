@@ -79,6 +79,7 @@ class ColumnType:
         is_bytes: an `ArrowColumn` of strings or binaries, 64-bit offsets.
         is_word: a `FixedColumn` of at most 64 bits.
         is_interval: INTERVAL.
+        is_enum: an ENUM, held as its labels.
     """
 
     sql: str
@@ -89,6 +90,7 @@ class ColumnType:
     is_bytes: bool = field(init=False, compare=False)
     is_word: bool = field(init=False, compare=False)
     is_interval: bool = field(init=False, compare=False)
+    is_enum: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         memory = pa.large_binary() if self.sql in _BYTES else _without_dictionaries(self.arrow)
@@ -97,6 +99,7 @@ class ColumnType:
         object.__setattr__(self, "is_bytes", large)
         object.__setattr__(self, "is_word", self.dtype is not None and self.dtype.itemsize <= 8)
         object.__setattr__(self, "is_interval", self.sql == "INTERVAL")
+        object.__setattr__(self, "is_enum", self.base == "ENUM")
 
     @property
     def base(self) -> str:
@@ -121,6 +124,13 @@ class ColumnType:
     def is_string(self) -> bool:
         """VARCHAR and JSON; an ENUM is not, since it sorts by its position."""
         return self.sql in ("VARCHAR", "JSON")
+
+    @functools.cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of an ENUM in their order."""
+        with _lock:
+            ((labels,),) = _probe().execute(f"SELECT enum_range(NULL::{self.sql})").fetchall()
+        return tuple(labels)
 
     @property
     def scale(self) -> int:

@@ -193,6 +193,7 @@ def test_order_as_duckdb_orders(
 def test_nested_types_cannot_be_ordered_or_variants_grouped() -> None:
     assert not orderable(type_of("INTEGER[]"))
     assert not orderable(type_of("STRUCT(a INTEGER)"))
+    assert not orderable(type_of("BIT"))
     assert not groupable(type_of("VARIANT"))
     assert not groupable(type_of("STRUCT(a VARIANT[])"))
     assert groupable(type_of("MAP(VARCHAR, DOUBLE[])"))

@@ -1,0 +1,109 @@
+"""Pairwise comparison of rows by the terms of an order, and search in sorted rows by it.
+
+Law: compare(a, b) is −1, 0 or 1 as a stands before b, is exactly equal to it, or stands after it
+in the total order of the terms, whatever batches the two are in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from ivm.storage.codes import word_codes
+from ivm.storage.column import ArrowColumn, Column, Indexes
+from ivm.storage.ordering import Term, label_codes, wide_codes
+from ivm.storage.types import ColumnType
+
+Signs = npt.NDArray[np.int8]
+
+
+def compare_rows(
+    a: Sequence[Column],
+    a_rows: Indexes,
+    b: Sequence[Column],
+    b_rows: Indexes,
+    terms: Sequence[Term],
+) -> Signs:
+    """Signs of row a_rows[i] of `a` against row b_rows[i] of `b`."""
+    signs = np.zeros(len(a_rows), np.int8)
+    open_ = np.arange(len(a_rows))
+    for term in terms:
+        left, right = a[term.column].take(a_rows[open_]), b[term.column].take(b_rows[open_])
+        found = _compare_columns(left, right, term)
+        signs[open_] = found
+        open_ = open_[found == 0]
+        if len(open_) == 0:
+            break
+    return signs
+
+
+def lower_bounds(
+    sorted_columns: Sequence[Column],
+    starts: Indexes,
+    stops: Indexes,
+    columns: Sequence[Column],
+    rows: Indexes,
+    terms: Sequence[Term],
+) -> Indexes:
+    """Where each row belongs in a range of sorted rows: before the first that is not less."""
+    low, high = starts.copy(), stops.copy()
+    active = np.flatnonzero(low < high)
+    while len(active):
+        middle = (low[active] + high[active]) >> 1
+        less = compare_rows(sorted_columns, middle, columns, rows[active], terms) < 0
+        low[active] = np.where(less, middle + 1, low[active])
+        high[active] = np.where(less, high[active], middle)
+        active = active[low[active] < high[active]]
+    return low
+
+
+def _compare_columns(a: Column, b: Column, term: Term) -> Signs:
+    signs = _compare_bits(a, b, term.type) if term.bits else _compare_values(a, b, term.type)
+    if term.descending:
+        signs = -signs
+    a_valid, b_valid = a.valid, b.valid
+    if a_valid is None and b_valid is None:
+        return signs
+    a_null = np.zeros(len(signs), np.bool_) if a_valid is None else ~a_valid
+    b_null = np.zeros(len(signs), np.bool_) if b_valid is None else ~b_valid
+    nulls = _sign(a_null.view(np.int8), b_null.view(np.int8))
+    return np.where(a_null | b_null, -nulls if term.nulls_first else nulls, signs)
+
+
+def _sign(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Signs:
+    return (a > b).view(np.int8) - (a < b).view(np.int8)
+
+
+def _compare_values(a: Column, b: Column, type: ColumnType) -> Signs:
+    if isinstance(a, ArrowColumn):
+        assert isinstance(b, ArrowColumn)
+        if type.is_enum:
+            return _sign(label_codes(a.array, type), label_codes(b.array, type))
+        return _compare_bytes(a.array, b.array)
+    assert not isinstance(b, ArrowColumn)
+    if type.is_word:
+        return _sign(word_codes(a.values, type), word_codes(b.values, type))
+    a_high, a_low = wide_codes(a.values, type)
+    b_high, b_low = wide_codes(b.values, type)
+    high = _sign(a_high, b_high)
+    return np.where(high != 0, high, _sign(a_low, b_low))
+
+
+def _compare_bytes(a: Any, b: Any) -> Signs:
+    greater = pc.greater(a, b).fill_null(False).to_numpy(zero_copy_only=False)
+    less = pc.less(a, b).fill_null(False).to_numpy(zero_copy_only=False)
+    return greater.view(np.int8) - less.view(np.int8)  # type: ignore[no-any-return]
+
+
+def _compare_bits(a: Column, b: Column, type: ColumnType) -> Signs:
+    assert not isinstance(a, ArrowColumn)
+    assert not isinstance(b, ArrowColumn)
+    if type.is_float:
+        words = f"i{a.values.dtype.itemsize}"
+        return _sign(a.values.view(words), b.values.view(words))
+    high = _sign(a.values["hi"], b.values["hi"])
+    return np.where(high != 0, high, _sign(a.values["lo"], b.values["lo"]))
