@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,7 @@ class Workshop:
             file = Path(place) / "shop.duckdb"
             shutil.copyfile(self.base(cell), file)
             order = {"cell": asdict(cell), "file": str(file), "stream": str(self.stream(cell))}
+            os.sync()  # or the system writes the copies back while the clock runs
             command = [sys.executable, "-m", "benchmarks.cell", json.dumps(order)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         if done.returncode:
