@@ -204,7 +204,7 @@ def _with_indexes(info: TableInfo, facts: list[tuple[Any, ...]]) -> TableInfo:
     for is_unique, text, sql in facts:
         if not is_unique:
             continue
-        columns = [info.position(part.strip().strip('"')) for part in text[1:-1].split(",")]
+        columns = [info.position(part.strip(" '").strip('"')) for part in text[1:-1].split(",")]
         if all(c is not None for c in columns):
             uniques.append(tuple([c for c in columns if c is not None]))
         else:
