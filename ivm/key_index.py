@@ -54,7 +54,7 @@ class KeyIndex:
             positions = [change.removed_columns.index(i) for i in self.columns]
             parts.append(change.removed.project(positions).negate())
         if len(change.added):
-            parts.append(change.added.project(self.columns))
+            parts.append(change.added.project(self.columns).labelled())
         if parts:
             self._current = self._current.append(add(parts))
 

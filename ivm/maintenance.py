@@ -155,9 +155,9 @@ class Maintenance:
                 positions = (
                     columns if len(held) == held[-1] + 1 else [held.index(i) for i in columns]
                 )
-                parts.append(change.removed.project(positions).negate())
+                parts.append(change.removed.project(positions).labelled().negate())
             if len(change.added):
-                parts.append(change.added.project(columns))
+                parts.append(change.added.project(columns).labelled())
         if len(parts) < 2:
             return parts[0] if parts else None
         schema = self._catalog.tables[table].schema

@@ -15,9 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.storage.errors import InternalError
+from ivm.storage import labels
 from ivm.storage.types import WIDE, ColumnType
 
 Indexes: TypeAlias = npt.NDArray[np.int64]
+_STRING = pa.large_string()
+_ROWS_TO_JOIN = 256  # labels from which on a few other strings are given numbers to join them
+
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -94,7 +98,73 @@ class ArrowColumn:
         return int(self.array.nbytes)
 
 
+class LabelColumn(ArrowColumn):
+    """Strings that repeat, as numbers of the process's label table (see `labels`)."""
+
+    __slots__ = ("_decoded", "codes")
+
+    def __init__(self, codes: labels.Codes, decoded: pa.Array | None = None) -> None:
+        self.codes = codes
+        self._decoded = decoded
+
+    @property
+    def array(self) -> pa.Array:  # type: ignore[override]
+        """The strings themselves, decoded at the first need."""
+        if self._decoded is None:
+            self._decoded = labels.decode(self.codes)
+        return self._decoded
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def valid(self) -> Mask | None:
+        mask: Mask = self.codes != 0
+        return None if mask.all() else mask
+
+    def take(self, indexes: Indexes) -> LabelColumn:
+        return LabelColumn(self.codes[indexes])
+
+    def filter(self, mask: Mask) -> LabelColumn:
+        return LabelColumn(self.codes[mask])
+
+    def slice(self, start: int, stop: int) -> LabelColumn:
+        return LabelColumn(self.codes[start:stop])
+
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes
+
+
 Column: TypeAlias = FixedColumn | ArrowColumn
+
+
+def labelled(column: Column) -> Column:
+    """The column as labels where its strings repeat, else itself."""
+    if not isinstance(column, ArrowColumn) or isinstance(column, LabelColumn):
+        return column
+    if column.array.type != _STRING or len(column.array) == 0:
+        return column
+    codes = labels.encode(column.array)
+    return column if codes is None else LabelColumn(codes, column.array)
+
+
+def _concat_labels(columns: Sequence[Column]) -> LabelColumn | None:
+    """Columns that are mostly labels as one label column; None where it does not pay."""
+    numbered = sum(len(c) for c in columns if isinstance(c, LabelColumn))
+    total = sum(len(c) for c in columns)
+    if numbered < total and (numbered < _ROWS_TO_JOIN or 2 * numbered < total):
+        return None
+    parts = []
+    for column in columns:
+        if isinstance(column, LabelColumn):
+            codes: labels.Codes | None = column.codes
+        else:
+            codes = labels.encode(column.array, force=True)  # type: ignore[union-attr]
+        if codes is None:
+            return None
+        parts.append(codes)
+    return LabelColumn(np.concatenate(parts))
 
 
 def concat(columns: Sequence[Column]) -> Column:
@@ -103,6 +173,10 @@ def concat(columns: Sequence[Column]) -> Column:
     if len(columns) == 1:
         return first
     if isinstance(first, ArrowColumn):
+        if any(isinstance(c, LabelColumn) for c in columns):
+            joined = _concat_labels(columns)
+            if joined is not None:
+                return joined
         return ArrowColumn(pa.concat_arrays([c.array for c in columns]))  # type: ignore[union-attr]
     values = np.concatenate([c.values for c in columns])  # type: ignore[union-attr]
     if all(c.valid is None for c in columns):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.storage.codes import key_codes, row_codes, same_key, same_row
-from ivm.storage.column import ArrowColumn, Column, Indexes, Mask
+from ivm.storage.column import ArrowColumn, Column, Indexes, LabelColumn, Mask
 from ivm.storage.numbering import Groups, number_exact, number_hashed
 from ivm.storage.small import small_rows
 from ivm.storage.types import ColumnType
@@ -124,6 +124,8 @@ def _group_small(rows: list[tuple[object, ...]]) -> Groups:
 
 def _digits(column: Column, type: ColumnType) -> tuple[npt.NDArray[np.int64], int]:
     """Numbers that are equal for equal values only, and a limit above all of them."""
+    if isinstance(column, LabelColumn):
+        return column.codes.astype(np.int64), int(column.codes.max(initial=0)) + 1
     if isinstance(column, ArrowColumn) and type.is_bytes:
         return _labels(column.array)
     keys = key_codes([column], [type])

@@ -56,7 +56,7 @@ def chunks(cursor: Cursor, sql: str, schema: Schema, size: int = 1 << 20) -> Ite
         size: rows a chunk.
     """
     for batch in cursor.sql(sql).to_arrow_reader(size):
-        yield from_arrow(batch, schema)
+        yield from_arrow(batch, schema).labelled()
 
 
 def describe(cursor: Cursor, query: str) -> Schema:

@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.canonical import canonical_values
-from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes, Mask
+from ivm.storage.column import (
+    ArrowColumn,
+    Column,
+    FixedColumn,
+    Indexes,
+    LabelColumn,
+    Mask,
+)
 from ivm.storage.nested import (
     ByteParts,
     FixedParts,
@@ -45,6 +52,8 @@ def equal_rows(
 def _equal_columns(
     a: Column, a_rows: Indexes, b: Column, b_rows: Indexes, type: ColumnType, grouping: bool
 ) -> Mask:
+    if isinstance(a, LabelColumn) and isinstance(b, LabelColumn):
+        return a.codes[a_rows] == b.codes[b_rows]  # type: ignore[no-any-return]
     if isinstance(a, ArrowColumn):
         assert isinstance(b, ArrowColumn)
         return _equal_parts(parts(a.array).take(a_rows), parts(b.array).take(b_rows), grouping)

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.canonical import canonical_values
-from ivm.storage.column import ArrowColumn, Column, FixedColumn
+from ivm.storage import labels
+from ivm.storage.column import ArrowColumn, Column, FixedColumn, LabelColumn
 from ivm.storage.nested import (
     ByteParts,
     FixedParts,
@@ -77,9 +78,24 @@ def hash_column(column: Column, type: ColumnType, grouping: bool) -> Hashes:
     if isinstance(column, FixedColumn):
         values = canonical_values(column.values, type) if grouping else column.values
         return _hide_nulls(_hash_fixed(values), column.valid)
+    if isinstance(column, LabelColumn):
+        return label_hashes()[column.codes]
     if type.is_bytes and len(column) <= _SMALL_STRINGS:
         return np.array([_hash_object(s) for s in column.array.to_pylist()], np.uint64)
     return _hash_parts(parts(column.array), grouping)
+
+
+_label_hashes: Hashes = np.zeros(0, np.uint64)
+
+
+def label_hashes() -> Hashes:
+    """The hash of every label by its number; the same that its text has in any column."""
+    global _label_hashes
+    hashes = _label_hashes
+    if len(hashes) < labels.count():
+        new = _hash_parts(parts(labels.texts().slice(len(hashes))), True)
+        hashes = _label_hashes = np.concatenate((hashes, new))
+    return hashes
 
 
 def _hash_small(
@@ -93,6 +109,8 @@ def _hash_small(
 
 
 def _small_hashes(column: Column, type: ColumnType, grouping: bool) -> list[int]:
+    if isinstance(column, LabelColumn):
+        return _listed(label_hashes()[column.codes])
     if isinstance(column, ArrowColumn):
         if type.is_bytes:
             return [_hash_object(s) for s in column.array.to_pylist()]

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ivm.storage.canonical import canonical_values
-from ivm.storage.column import ArrowColumn, Column
+from ivm.storage.column import ArrowColumn, Column, LabelColumn
 from ivm.storage.types import ColumnType
 
 SMALL_ROWS = 16
@@ -27,7 +27,9 @@ def small_rows(
         return None
     lists = []
     for column, type in zip(columns, types, strict=True):
-        if isinstance(column, ArrowColumn):
+        if isinstance(column, LabelColumn):
+            lists.append(column.codes.tolist())
+        elif isinstance(column, ArrowColumn):
             if not type.is_bytes:
                 return None
             lists.append(column.array.to_pylist())

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes
+from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes, LabelColumn
 from ivm.storage.layout import Layout
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
@@ -50,19 +50,30 @@ class _FixedTail:
 
 
 class _TextTail:
-    """Strings and binaries as Python objects: for so few rows they are the fastest form."""
+    """Strings and binaries as Python objects: for so few rows they are the fastest form.
 
-    __slots__ = ("type", "values")
+    As long as only labels have come, their numbers are kept beside them.
+    """
+
+    __slots__ = ("codes", "labelled", "type", "values")
 
     def __init__(self, type: ColumnType) -> None:
         self.type = type.memory
         self.values: list[Any] = []
+        self.codes = np.empty(TAIL_ROWS, np.int32)
+        self.labelled = True
 
     def append(self, start: int, stop: int, column: Column) -> None:
         assert isinstance(column, ArrowColumn)
+        if isinstance(column, LabelColumn):
+            self.codes[start:stop] = column.codes
+        else:
+            self.labelled = False
         self.values.extend(column.array.to_pylist())
 
     def take(self, rows: Indexes, stop: int) -> Column:
+        if self.labelled:
+            return LabelColumn(self.codes[rows])
         values = self.values
         return ArrowColumn(pa.array([values[i] for i in rows.tolist()], self.type))
 

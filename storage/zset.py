@@ -13,7 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.storage.column import Column, Indexes, Mask, column_from_arrow, concat, empty_column
+from ivm.storage.column import (
+    Column,
+    Indexes,
+    Mask,
+    column_from_arrow,
+    concat,
+    empty_column,
+    labelled,
+)
 from ivm.storage.types import ColumnType, Schema
 
 Weights = npt.NDArray[np.int64]
@@ -46,6 +54,10 @@ class ZSet:
         """The same rows with only the columns at `positions`."""
         columns = self.columns
         return ZSet(tuple([columns[i] for i in positions]), self.weights)
+
+    def labelled(self) -> ZSet:
+        """The same rows, strings that repeat as labels."""
+        return ZSet(tuple([labelled(c) for c in self.columns]), self.weights)
 
     def negate(self) -> ZSet:
         return ZSet(self.columns, -self.weights)

@@ -1,0 +1,97 @@
+"""Labels: strings that come again and again, held as numbers of one table for the whole process.
+
+Law: a label's number stands for its text for as long as the process lives, in every column, so two
+label columns are compared, hashed and gathered by their numbers alone. The table only grows, and
+only up to `_MOST`; columns of ever new texts stay what they are. Number 0 is NULL.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Codes = npt.NDArray[np.int32]
+
+_MOST = 1 << 18
+_LONGEST = 64  # characters of a label
+_FEW = 16  # rows below which single look-ups are the fastest
+_SAMPLE = 1024
+
+_lock = threading.Lock()
+_numbers: dict[str | None, int] = {None: 0}
+_texts: list[str | None] = [None]
+_array: pa.Array = pa.array(_texts, pa.large_string())
+
+
+def count() -> int:
+    """Numbers given so far, that of NULL included."""
+    return len(_texts)
+
+
+def texts() -> pa.Array:
+    """The text of every number (large_string)."""
+    global _array
+    array = _array
+    if len(array) < len(_texts):
+        with _lock:
+            new = pa.array(_texts[len(_array) :], pa.large_string())
+            array = _array = pa.concat_arrays([_array, new])
+    return array
+
+
+def decode(codes: Codes) -> pa.Array:
+    """The texts of numbers (large_string)."""
+    if len(codes) <= _FEW:
+        return pa.array([_texts[code] for code in codes.tolist()], pa.large_string())
+    return texts().take(pa.array(codes))
+
+
+def encode(array: pa.Array, *, force: bool = False) -> Codes | None:
+    """The numbers of texts, or None if they are not worth it.
+
+    Few rows are taken only if all their texts have numbers already; many rows give new numbers if
+    their texts repeat often enough.
+
+    Args:
+        array: large_string[n].
+        force: give new numbers to few rows as well, since they join a label column.
+    """
+    if len(array) <= _FEW and not force:
+        return _known(array)
+    if not force and not _repeats(array):
+        return None
+    encoded = array.dictionary_encode(null_encoding="encode")
+    words = encoded.dictionary.to_pylist()
+    if not force and len(words) > len(array) // 4:
+        return None
+    numbers = _give(words)
+    return None if numbers is None else numbers[encoded.indices.to_numpy()]
+
+
+def _known(array: pa.Array) -> Codes | None:
+    codes = [_numbers.get(text, -1) for text in array.to_pylist()]
+    return None if -1 in codes else np.array(codes, np.int32)
+
+
+def _repeats(array: pa.Array) -> bool:
+    if len(array) < _SAMPLE:
+        return True
+    sample = array.slice(0, _SAMPLE).dictionary_encode(null_encoding="encode")
+    return len(sample.dictionary) <= _SAMPLE // 4
+
+
+def _give(words: list[str | None]) -> Codes | None:
+    """Numbers of distinct texts, new ones where needed; None if they are too long or too many."""
+    new = [word for word in words if word not in _numbers]
+    if new:
+        with _lock:
+            if len(_texts) + len(new) > _MOST or max(len(w or "") for w in new) > _LONGEST:
+                return None
+            for word in new:
+                if word not in _numbers:
+                    _texts.append(word)
+                    _numbers[word] = len(_texts) - 1
+    return np.array([_numbers[word] for word in words], np.int32)
