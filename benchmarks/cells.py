@@ -19,7 +19,8 @@ class Cell:
     """What to measure.
 
     Attributes:
-        engine: "maintain" (ivm) or "recompute" (plain DuckDB, each transaction refreshes the view).
+        engine: "maintain" (ivm), "recompute" (plain DuckDB, each transaction refreshes the view)
+            or "circuit_step" (ivm, but only the circuit is timed).
         orders: rows of `orders` at the start.
         views: keys of `workload.VIEWS`.
         size: changes a transaction.

@@ -87,11 +87,11 @@ def speed_line(tally: Tally) -> str:
 
 
 def view_table(tally: Tally) -> Table:
-    """A row for each view: a fresh read against DuckDB's recompute."""
+    """A row for each view: the median fresh read against DuckDB's recompute."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("view")
+    table.add_column("view", no_wrap=True)
     table.add_column("maintained by")
-    for head in ("fresh read, p50", "DuckDB recompute", "ratio"):
+    for head in ("fresh read", "recompute", "ratio"):
         table.add_column(head, justify="right")
     for view in tally.views:
         ratio = f"{view.recompute / view.fresh:.1f} ×" if view.reads else "–"
