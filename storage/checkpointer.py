@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 
 import duckdb
 
 from ivm.storage import catalog_store
 from ivm.storage.database_file import DatabaseFile
-from ivm.storage.duck import run
+from ivm.storage.duck import Cursor, run
 from ivm.storage.side_folder import Note, side_folder, write_note
 
 WAL_BYTES = 64 << 20
 """A write-ahead log beyond this is checkpointed in the background; replaying it takes < 1 s."""
+
+_PAUSE = 1.0  # seconds after a checkpoint that could not be done
+
+_NOT_NOW = (duckdb.TransactionException, duckdb.IOException, duckdb.OutOfMemoryException)
 
 
 class Checkpointer:
@@ -34,7 +39,7 @@ class Checkpointer:
         self._write_lock = write_lock
         self._one_at_a_time = threading.Lock()
         self._wanted = threading.Event()
-        self._stopping = False
+        self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def consider(self) -> None:
@@ -53,38 +58,43 @@ class Checkpointer:
             final: the database is being closed.
 
         Returns:
-            False if open transactions prevent it; the write-ahead log then stays.
+            False if open transactions or the disk prevent it; the write-ahead log then stays
+            and is as good.
         """
         if self._file.file is None:
             return True
         with self._one_at_a_time:
-            self._drop_passed_epochs()
             self._note(moving=True)
-            done = self._checkpoint()
+            done = self._drop_passed_epochs() and self._checkpoint()
             self._note(moving=False, closed=final and done)
         return done
 
     def stop(self) -> None:
         """End the background thread, after a checkpoint that is under way."""
-        self._stopping = True
+        self._stopping.set()
         self._wanted.set()
         if self._thread is not None:
             self._thread.join()
 
     def _serve(self) -> None:
-        while self._wanted.wait() and not self._stopping:
-            self.run()
+        while self._wanted.wait() and not self._stopping.is_set():
+            if not self.run():
+                self._stopping.wait(_PAUSE)
             self._wanted.clear()
 
-    def _drop_passed_epochs(self) -> None:
-        with self._write_lock, contextlib.closing(self._file.connection.cursor()) as cursor:
-            catalog_store.compact_epochs(cursor)
+    def _drop_passed_epochs(self) -> bool:
+        with self._write_lock:
+            return self._attempt(catalog_store.compact_epochs)
 
     def _checkpoint(self) -> bool:
+        return self._attempt(lambda cursor: run(cursor, "CHECKPOINT"))
+
+    def _attempt(self, work: Callable[[Cursor], None]) -> bool:
+        """Do something on a cursor of its own; False where it cannot be done now."""
         with contextlib.closing(self._file.connection.cursor()) as cursor:
             try:
-                run(cursor, "CHECKPOINT")
-            except duckdb.TransactionException:  # others' transactions; the next one may succeed
+                work(cursor)
+            except _NOT_NOW:
                 return False
         return True
 

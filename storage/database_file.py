@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duckdb
 
-from ivm.storage.errors import CorruptionError, UnavailableError
+from ivm.storage.errors import CorruptionError, InputError, UnavailableError
 from ivm.storage.side_folder import read_iteration
 
 DEFAULT_MEMORY = 1 << 30
@@ -39,6 +39,7 @@ class DatabaseFile:
     Raises:
         UnavailableError: another process or connection has it, or it cannot be reached.
         CorruptionError: it is not a DuckDB file, or a damaged one.
+        InputError: DuckDB does not take these settings.
     """
 
     def __init__(self, file: Path | None, memory_limit: int | None, threads: int | None) -> None:
@@ -87,7 +88,7 @@ class DatabaseFile:
         try:
             connection = duckdb.connect(str(self.file or ":memory:"), config=config)
         except duckdb.Error as error:
-            raise _explained(self.file, error) from error
+            raise explained(self.file, error) from error
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         connection.complete()
         return connection
@@ -111,8 +112,8 @@ def _claim(file: Path) -> None:
         _open_files.add(file)
 
 
-def _explained(file: Path | None, error: duckdb.Error) -> Exception:
-    """DuckDB's refusal to open, sorted by remedy."""
+def explained(file: Path | None, error: duckdb.Error) -> Exception:
+    """DuckDB's refusal to open a file or to read our records in it, sorted by remedy."""
     text = str(error)
     if "Could not set lock" in text:
         return UnavailableError(
@@ -123,7 +124,10 @@ def _explained(file: Path | None, error: duckdb.Error) -> Exception:
             f"{file} is open in this process through DuckDB itself: close that connection and try"
             f" again. {text}"
         )
-    if "not a valid DuckDB" in text or not isinstance(error, duckdb.IOException):
+    if isinstance(error, duckdb.ProgrammingError):
+        return InputError(f"DuckDB refuses its settings: {text}. Give it others.")
+    torn = "not a valid DuckDB" in text or "Could not read enough bytes" in text
+    if torn or not isinstance(error, duckdb.IOException):
         return CorruptionError(
             f"{file} is not a DuckDB database, or a damaged one; it was not changed. Give another"
             f" path, or restore the file. {text}"

@@ -17,7 +17,7 @@ import duckdb
 from ivm.storage import catalog_store
 from ivm.storage.catalog_store import BASE
 from ivm.storage.checkpointer import Checkpointer
-from ivm.storage.database_file import DatabaseFile
+from ivm.storage.database_file import DatabaseFile, explained
 from ivm.storage.duck import Cursor, rows, run
 from ivm.storage.errors import UnavailableError
 from ivm.storage.flush import NetChange, Target, apply_changes
@@ -77,8 +77,10 @@ class Warehouse:
         file = DatabaseFile(location, memory_limit, threads)
         try:
             return Warehouse(file, open_log(file, sync_interval))
-        except BaseException:
+        except BaseException as error:
             file.close()
+            if isinstance(error, duckdb.Error):
+                raise explained(file.file, error) from error
             raise
 
     def cursor(self) -> Cursor:

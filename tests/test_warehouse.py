@@ -27,7 +27,7 @@ from ivm.storage.catalog_store import (
 from ivm.storage.change import Record, TableChange
 from ivm.storage.column import FixedColumn
 from ivm.storage.duck import Cursor, rows, run
-from ivm.storage.errors import CorruptionError, UnavailableError
+from ivm.storage.errors import CorruptionError, InputError, UnavailableError
 from ivm.storage.flush import NetChange
 from ivm.storage.log_segment import segment_paths
 from ivm.storage.pending import PendingTable
@@ -313,6 +313,27 @@ def test_a_file_that_is_no_database_is_refused(path: Path, content: bytes) -> No
         Warehouse.open(path)
     assert path.read_bytes() == content
     assert not side_folder(path).exists()
+
+
+@pytest.mark.parametrize("damage", ["cut short", "header", "blocks"])
+def test_a_damaged_file_is_refused(path: Path, damage: str) -> None:
+    create(path).close()
+    shutil.rmtree(side_folder(path))
+    whole = bytearray(path.read_bytes())
+    if damage == "cut short":
+        del whole[15_000:]
+    for at in {"header": [4100], "blocks": range(12_288, len(whole), 4096)}.get(damage, ()):
+        whole[at] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(CorruptionError, match="damaged"):
+        Warehouse.open(path)
+    assert path.read_bytes() == whole
+    assert not side_folder(path).exists()
+
+
+def test_settings_that_duckdb_refuses_are_told(path: Path) -> None:
+    with pytest.raises(InputError, match="at least 1 thread"):
+        Warehouse.open(path, threads=0)
 
 
 def test_a_path_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
