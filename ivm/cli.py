@@ -209,9 +209,9 @@ def _converse(file: str, mode: str) -> None:
     if not sys.stdin.isatty():
         _run(file, mode, _piped(sys.stdin))
         return
-    from ivm.shell import interact  # prompt_toolkit's prompt takes 0.1 s to load
+    from ivm.shell import interact_here  # prompt_toolkit's prompt takes 0.1 s to load
 
-    interact(_opened(file), file, mode, owned=True)
+    interact_here(_opened(file), file, mode)
 
 
 def _opened(file: str) -> Database:

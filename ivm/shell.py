@@ -7,12 +7,13 @@ drops the text or ends the running statement, Ctrl-D leaves and rolls an open tr
 from __future__ import annotations
 
 import os
-import sys
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 
 import duckdb
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import create_app_session, get_app
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus, is_searching
 from prompt_toolkit.formatted_text import FormattedText
@@ -49,6 +50,15 @@ _STYLE = Style.from_dict(
 )
 
 
+def interact_here(database: Database, path: str, mode: str) -> None:
+    """Run the shell on this terminal, and close the database at the end.
+
+    With standard output sent elsewhere (`ivm FILE > results`) the prompt is on standard error.
+    """
+    with create_app_session(output=create_output(always_prefer_tty=True)):
+        interact(database, path, mode, owned=True)
+
+
 def interact(
     database: Database, path: str = ":memory:", mode: str = "table", *, owned: bool = False
 ) -> None:
@@ -76,7 +86,7 @@ class Shell:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._names: Names | None = None
-        self._functions: list[str] = []
+        self._functions: Future[list[str]] = Future()
         self._prompt: PromptSession[str] = PromptSession(
             multiline=True,
             history=_history(),
@@ -88,12 +98,13 @@ class Shell:
             key_bindings=_keys(),
             prompt_continuation=_continuation,
             color_depth=None if colours_wanted() else ColorDepth.DEPTH_1_BIT,
-            output=None if sys.stdout.isatty() else create_output(always_prefer_tty=True),
         )
 
     def run(self) -> None:
         """Read and run until the user leaves."""
         self._greet()
+        loading = Thread(target=lambda: self._functions.set_result(function_names()), daemon=True)
+        loading.start()
         while not self.console.ended:
             try:
                 text = self._prompt.prompt(self._message)
@@ -120,8 +131,6 @@ class Shell:
 
     def names(self) -> Names:
         """What can be completed; read again after each statement."""
-        if not self._functions:
-            self._functions = function_names()
         if self._names is None:
             self._names = self._read_names()
         return self._names
@@ -135,7 +144,7 @@ class Shell:
         return Names(
             tables={r.name: r.columns for r in found if r.kind != "materialized view"},
             views={r.name: r.columns for r in found if r.kind == "materialized view"},
-            functions=self._functions,
+            functions=self._functions.result(),
             commands=commands,
         )
 

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot
-from prompt_toolkit.application import Application, get_app_session
+from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import Layout, Window
@@ -160,7 +160,9 @@ class Screen:
         self._error: Exception | None = None
         self._ending = threading.Event()
         self._app: Application[None] = Application(
-            layout=Layout(Window(FormattedTextControl(self._text), always_hide_cursor=True)),
+            layout=Layout(
+                Window(FormattedTextControl(lambda: ANSI(self.text())), always_hide_cursor=True)
+            ),
             key_bindings=_keys(),
             full_screen=True,
         )
@@ -176,11 +178,12 @@ class Screen:
         if self._error is not None:
             raise self._error
 
-    def _text(self) -> ANSI:
+    def text(self) -> str:
+        """What is on the screen."""
         if self._picture is None:
-            return ANSI("…")
-        width = get_app_session().output.get_size().columns
-        return ANSI("\n".join(drawn(self._reader.name, self._picture, width, self._paint)))
+            return "…"
+        width = self._app.output.get_size().columns
+        return "\n".join(drawn(self._reader.name, self._picture, width, self._paint))
 
     def _follow(self) -> None:
         try:

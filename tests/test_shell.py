@@ -1,0 +1,386 @@
+"""The interactive shell, key by key through prompt_toolkit and whole on a real terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+import ivm
+from ivm.shell import history_path, interact
+from ivm.shell_commands import COMMANDS
+from ivm.shell_output import Paint
+from ivm.shell_watch import Screen, ViewReader, drawn
+
+ENTER = "\r"
+CTRL_C = "\x03"
+CTRL_D = "\x04"
+TAB = "\t"
+UP = "\x1b[A"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home for the history."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def db() -> Iterator[ivm.Database]:
+    with ivm.connect() as database:
+        database.execute("""
+            CREATE TABLE orders (id INTEGER PRIMARY KEY, region VARCHAR, amount INTEGER);
+            CREATE MATERIALIZED VIEW revenue AS
+              SELECT region, sum(amount) AS total FROM orders GROUP BY region ORDER BY total DESC;
+            INSERT INTO orders VALUES (1, 'EU', 5), (2, 'US', 7);
+        """)
+        yield database
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        yield pipe
+
+
+def typed(db: ivm.Database, keys: PipeInput, text: str, capsys: Any) -> str:
+    """What the shell prints while `text` is typed, without its greeting; Ctrl-D ends it."""
+    keys.send_text(text + CTRL_D)
+    interact(db, mode="csv")
+    captured = capsys.readouterr()
+    lines = (captured.out + captured.err).splitlines()
+    return "\n".join(line for line in lines[2:] if not re.match(r"done|\d+ rows?", line))
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+
+def test_enter_runs_closed_statements_only(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
+    text = f"select 1 as a,{ENTER}2 as b{ENTER};{ENTER}"
+    assert typed(db, keys, text, capsys) == "a,b\n1,2"
+
+
+def test_a_line_may_hold_several_statements(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
+    assert typed(db, keys, f"select 1 as a; select 2 as b;{ENTER}", capsys) == "a\n1\nb\n2"
+
+
+def test_ctrl_c_drops_the_text(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
+    assert typed(db, keys, f"select nonsense{CTRL_C}select 1 as a;{ENTER}", capsys) == "a\n1"
+
+
+def test_the_history_survives_the_session(
+    db: ivm.Database, keys: PipeInput, capsys: Any, state: Path
+) -> None:
+    assert typed(db, keys, f"select 1 as a;{ENTER}", capsys) == "a\n1"
+    assert "+select 1 as a;" in history_path().read_text()
+    assert history_path() == state / "ivm" / "history"
+    assert history_path().stat().st_mode & 0o077 == 0
+    assert typed(db, keys, f"{UP}{ENTER}", capsys) == "a\n1"
+
+
+def test_an_unwritable_history_is_no_obstacle(
+    db: ivm.Database, keys: PipeInput, capsys: Any, state: Path
+) -> None:
+    state.write_text("a file where the folder should be")
+    assert typed(db, keys, f"select 1 as a;{ENTER}", capsys) == "a\n1"
+
+
+@pytest.mark.parametrize("word", ["exit", "quit;", ".quit", ".q", "\\q"])
+def test_words_that_leave(db: ivm.Database, keys: PipeInput, capsys: Any, word: str) -> None:
+    assert typed(db, keys, f"{word}{ENTER}select 1 as never;{ENTER}", capsys) == ""
+
+
+def test_an_error_keeps_the_shell_alive(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
+    printed = typed(db, keys, f"select nope;{ENTER}select 1 as a;{ENTER}", capsys)
+    assert printed.startswith("a\n1\nBinder Error")  # standard error comes after standard output
+
+
+# --- commands --------------------------------------------------------------------------------
+
+
+def test_help_lists_every_command(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
+    printed = typed(db, keys, f"help{ENTER}", capsys)
+    assert all(command.name in printed for command in COMMANDS)
+
+
+def test_tables_and_views_are_listed(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
+    db.execute("CREATE VIEW plain AS SELECT 1 AS one; CREATE SCHEMA s; CREATE TABLE s.t (a INT)")
+    printed = typed(db, keys, f".tables{ENTER}.views{ENTER}", capsys).splitlines()
+    assert printed[0] == "name,kind,rows,columns"
+    assert 'orders,table,2,"id, region, amount"' in printed
+    assert 'revenue,materialized view,2,"region, total"' in printed
+    assert "plain,view,,one" in printed
+    assert "s.t,table,0,a" in printed
+    assert any(re.match("revenue,.*,orders,", line) for line in printed)
+
+
+def test_schema_shows_what_made_things(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
+    assert "CREATE TABLE orders" in typed(db, keys, f".schema{ENTER}", capsys)
+    printed = typed(db, keys, f".schema revenue{ENTER}", capsys)
+    assert printed.startswith("CREATE MATERIALIZED VIEW revenue AS\nSELECT region, sum(amount)")
+    assert "there is no table or view" in typed(db, keys, f".schema nope{ENTER}", capsys)
+
+
+def test_schema_of_a_database_can_be_run_again(
+    db: ivm.Database, keys: PipeInput, capsys: Any
+) -> None:
+    script = typed(db, keys, f".schema{ENTER}", capsys)
+    with ivm.connect() as other:
+        other.execute(script)
+        assert [view.name for view in other.views()] == ["revenue"]
+
+
+def test_explain_shows_the_plan(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
+    assert "orders" in typed(db, keys, f".explain revenue{ENTER}", capsys)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (".tabels", "did you mean .tables?"),
+        (".t", "could be .tables or .timer"),
+        (".mode fancy", "there is no mode 'fancy'"),
+        (".read", ".read needs FILE"),
+        (".read missing.sql", "cannot read missing.sql"),
+        (".views all", ".views takes no argument"),
+        (".timer maybe", ".timer is on or off"),
+        (".explain nope", "there is no materialized view 'nope'"),
+        (".watch revenue", ".watch needs a terminal"),
+    ],
+)
+def test_commands_say_what_is_wrong(
+    db: ivm.Database, keys: PipeInput, capsys: Any, line: str, reason: str
+) -> None:
+    assert reason in typed(db, keys, line + ENTER, capsys)
+
+
+def test_modes_change_in_the_shell(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
+    printed = typed(
+        db,
+        keys,
+        f".mode json{ENTER}select 1 as a;{ENTER}.mode line{ENTER}from revenue;{ENTER}",
+        capsys,
+    )
+    assert '[{"a":1}]' in printed
+    assert "region = EU\n total = 5" in printed
+
+
+def test_another_database_can_be_opened(
+    db: ivm.Database, keys: PipeInput, capsys: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "other.duckdb"
+    with ivm.connect(file) as other:
+        other.execute("CREATE TABLE elsewhere (a INT)")
+    keys.send_text(f".open {file}{ENTER}.open {file}{ENTER}.tables{ENTER}{CTRL_D}")
+    mine = ivm.connect()
+    interact(mine, mode="csv", owned=True)
+    captured = capsys.readouterr()
+    assert "elsewhere,table,0,a" in captured.out
+    assert "is the database that is open" in captured.err
+
+
+# --- watching --------------------------------------------------------------------------------
+
+
+def test_a_watched_view_shows_its_last_change(db: ivm.Database) -> None:
+    reader = ViewReader(db, "revenue")
+    with db.subscribe("revenue") as feed:
+        db.execute("INSERT INTO orders VALUES (3, 'EU', 5)")
+        epoch, delta = next(feed)
+    picture = reader.picture(epoch, [delta], 10)
+    assert (picture.rows, picture.added, picture.removed) == (2, 1, 1)
+    assert picture.shown.cells == [["EU", "US"], ["10", "7"]]  # in the order the query asks for
+    assert picture.marked == {("EU", "10")}
+    lines = drawn("revenue", picture, 80, Paint(False))
+    assert lines[0] == f"revenue   2 rows   epoch {epoch}   last change +1 −1   q ends"
+
+
+def test_a_view_longer_than_the_screen_says_so(db: ivm.Database) -> None:
+    picture = ViewReader(db, "revenue").picture(0, [], 1)
+    assert drawn("revenue", picture, 80, Paint(False))[-1] == "… 1 rows"
+
+
+@pytest.mark.parametrize("key", ["q", CTRL_C])
+def test_watching_follows_other_threads_until_a_key(
+    db: ivm.Database, keys: PipeInput, key: str
+) -> None:
+    with db.subscribe("revenue") as feed:
+        screen = Screen(ViewReader(db, "revenue"), feed, Paint(False))
+
+        def change_and_leave() -> None:
+            db.insert("orders", {"id": [9], "region": ["ASIA"], "amount": [1]})
+            end = time.monotonic() + 10
+            while "ASIA" not in screen.text() and time.monotonic() < end:
+                time.sleep(0.02)
+            keys.send_text(key)
+
+        writer = threading.Thread(target=change_and_leave)
+        writer.start()
+        screen.run()
+        writer.join()
+    assert "ASIA" in screen.text()
+    assert "last change +1 −0" in screen.text()
+
+
+def test_a_view_dropped_while_watched_ends_the_watching(db: ivm.Database, keys: PipeInput) -> None:
+    with db.subscribe("revenue") as feed:
+        screen = Screen(ViewReader(db, "revenue"), feed, Paint(False))
+        db.execute("DROP MATERIALIZED VIEW revenue")
+        with pytest.raises(ivm.errors.IvmError, match="revenue"):
+            screen.run()
+
+
+# --- on a real terminal ----------------------------------------------------------------------
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
+
+
+class Terminal:
+    """`ivm` on a pseudo terminal of 100 × 40."""
+
+    def __init__(self, *args: str, **variables: str) -> None:
+        environment = {**os.environ, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        environment["PYTHONPATH"] = str(Path(ivm.__file__).parent.parent)
+        environment.pop("NO_COLOR", None)
+        self.process = pexpect.spawn(
+            sys.executable,
+            ["-m", "ivm", *args],
+            env={**environment, **variables},
+            dimensions=(40, 100),
+            encoding="utf-8",
+            timeout=20,
+        )
+        self.raw = ""
+        self.wait_for("Ctrl-D leaves")
+
+    def wait_for(self, text: str) -> str:
+        """The output up to `text`, without escape sequences."""
+        end = time.monotonic() + 20
+        seen = ""
+        while text not in seen:
+            assert time.monotonic() < end, seen
+            chunk = self.process.read_nonblocking(4096, timeout=20)
+            self.raw += chunk
+            seen = ESCAPES.sub("", self.raw)
+        self.raw = ""
+        return seen
+
+    def type(self, text: str) -> None:
+        self.process.send(text + ENTER)
+
+    def leave(self) -> int:
+        self.process.send(CTRL_D)
+        self.process.expect(pexpect.EOF)
+        self.process.close()
+        return int(self.process.exitstatus or 0)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> str:
+    file = tmp_path / "shop.duckdb"
+    with ivm.connect(file) as database:
+        database.execute("""
+            CREATE TABLE orders (region VARCHAR, amount INTEGER);
+            CREATE MATERIALIZED VIEW revenue AS
+              SELECT region, sum(amount) AS total FROM orders GROUP BY region;
+        """)
+    return str(file)
+
+
+def test_a_session_on_a_file(shop: str) -> None:
+    terminal = Terminal(shop)
+    terminal.type("INSERT INTO orders VALUES ('EU', 1), ('EU', 2);")
+    assert "2 rows changed" in terminal.wait_for(" ms")
+    terminal.type("FROM revenue;")
+    assert "│ EU      │       3 │" in terminal.wait_for("1 row · ")
+    terminal.type("SELECT region,")
+    terminal.type("  nope FROM revenue;")
+    shown = terminal.wait_for("^^^^")
+    assert "LINE 2:   nope FROM revenue" in shown
+    assert terminal.leave() == 0
+    with ivm.connect(shop) as database:
+        assert database.execute("FROM revenue").fetchall() == [("EU", 3)]
+
+
+def test_tab_completes_and_enter_takes_the_completion(shop: str) -> None:
+    terminal = Terminal(shop)
+    terminal.process.send("SELECT 'done' FROM reve")
+    terminal.wait_for("view, 2 columns")
+    terminal.process.send(TAB + ENTER)  # the menu is gone, the line is still being typed
+    terminal.type(" LIMIT 0; SELECT 42 AS answer;")
+    assert "42 │" in terminal.wait_for("1 row · ")
+    terminal.process.send(".sch")
+    terminal.wait_for("the statements that made")
+    terminal.process.send(TAB + ENTER)
+    terminal.type(" revenue")
+    terminal.wait_for("CREATE MATERIALIZED VIEW revenue AS")
+    assert terminal.leave() == 0
+
+
+def test_tables_are_coloured_and_cut_on_a_terminal(shop: str) -> None:
+    terminal = Terminal(shop)
+    terminal.type("SELECT range AS i, repeat('x', 500) AS s FROM range(1000);")
+    raw = terminal.process.read_nonblocking(1, timeout=20)
+    terminal.raw = raw
+    shown = terminal.wait_for("1,000 rows (40 shown)")
+    assert "… 960 rows" in shown
+    assert max(len(line) for line in shown.splitlines() if "│" in line) <= 100
+    assert terminal.leave() == 0
+
+
+def test_no_color_is_heeded(shop: str) -> None:
+    terminal = Terminal(shop, NO_COLOR="1")
+    terminal.type("SELECT NULL AS nothing;")
+    terminal.process.expect("1 row · ")
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]m", terminal.process.before) is None
+    assert terminal.leave() == 0
+
+
+def test_ctrl_c_ends_the_statement_and_not_the_shell(shop: str) -> None:
+    terminal = Terminal(shop)
+    terminal.type("SELECT count(*) FROM range(100000000) a, range(100000) b;")
+    time.sleep(1)
+    terminal.process.kill(signal.SIGINT)
+    terminal.wait_for("Cancelled.")
+    terminal.type("SELECT 42 AS answer;")
+    assert "42 │" in terminal.wait_for("1 row · ")
+    assert terminal.leave() == 0
+
+
+def test_leaving_rolls_an_open_transaction_back(shop: str) -> None:
+    terminal = Terminal(shop)
+    terminal.type("BEGIN;")
+    terminal.wait_for("shop*>")
+    terminal.type("INSERT INTO orders VALUES ('EU', 1);")
+    terminal.wait_for("1 row changed")
+    terminal.process.send(CTRL_D)
+    terminal.wait_for("rolled back")
+    terminal.process.expect(pexpect.EOF)
+    with ivm.connect(shop) as database:
+        assert database.execute("FROM orders").fetchall() == []
+
+
+def test_watch_on_a_terminal(shop: str) -> None:
+    terminal = Terminal(shop)
+    terminal.type("INSERT INTO orders VALUES ('EU', 1);")
+    terminal.wait_for("1 row changed")
+    terminal.type(".watch revenue")
+    shown = terminal.wait_for("q ends")
+    assert "1 rows" in shown
+    terminal.process.send("q")
+    terminal.wait_for("shop>")
+    assert terminal.leave() == 0
