@@ -62,8 +62,9 @@ class Tally:
 
 
 def milliseconds(seconds: float) -> str:
-    """Three digits, in ms."""
-    return f"{seconds * 1e3:,.3g} ms"
+    """In ms, three digits or more."""
+    value = seconds * 1e3
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"
 
 
 def percentiles(times: Iterable[float]) -> str:

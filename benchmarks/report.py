@@ -85,7 +85,7 @@ def text(value: float, unit: str) -> str:
     """A number with its unit, three digits."""
     if unit == "changes/s":
         return f"{round(value, -3 if value >= 1e4 else 0):,.0f} {unit}".replace(",", " ")
-    return f"{value:.3g} {unit}"
+    return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
 def markdown(table: Sequence[tuple[str, ...]]) -> str:
