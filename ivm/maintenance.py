@@ -86,9 +86,10 @@ class Maintenance:
             self._learn_sources()
 
     def _learn_sources(self) -> None:
+        known = {s: relation for relation, parts in self._sources.items() for s, _ in parts}
         self._sources = {}
-        for source, scan in self.compiler.sources().items():
-            relation = self.names.canonical(scan.relation)
+        for source, scan in self.compiler.sources().items():  # a known one's table may be gone
+            relation = known.get(source) or self.names.canonical(scan.relation)
             self._sources.setdefault(relation, []).append((source, scan.columns))
 
     def columns_read(self, table: str) -> set[int]:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.storage.errors import InternalError
 from ivm.storage import labels
+from ivm.storage.errors import InternalError
 from ivm.storage.types import WIDE, ColumnType
 
 Indexes: TypeAlias = npt.NDArray[np.int64]

@@ -74,9 +74,16 @@ def lent(cursor: Cursor, inputs: Mapping[str, tuple[ZSet, Schema]]) -> Iterator[
         for name, (batch, schema) in inputs.items():
             _lend(cursor, name, batch, schema)
         yield
-    finally:
-        for name, (_, schema) in inputs.items():
-            _take_back(cursor, name, schema)
+    except BaseException:  # a failed statement aborts the transaction, and the names go with it
+        with contextlib.suppress(duckdb.TransactionException):
+            _take_all_back(cursor, inputs)
+        raise
+    _take_all_back(cursor, inputs)
+
+
+def _take_all_back(cursor: Cursor, inputs: Mapping[str, tuple[ZSet, Schema]]) -> None:
+    for name, (_, schema) in inputs.items():
+        _take_back(cursor, name, schema)
 
 
 def _loses_type(schema: Schema) -> bool:
@@ -92,7 +99,8 @@ def _lend(cursor: Cursor, name: str, batch: ZSet, schema: Schema) -> None:
     casts = ", ".join(f"{quote(n)}::{t.sql} AS {quote(n)}" for n, t in schema)
     run(
         cursor,
-        f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS SELECT {casts} FROM {quote(name + '__plain')}",
+        f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS"
+        f" SELECT {casts} FROM {quote(name + '__plain')}",
     )
 
 

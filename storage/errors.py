@@ -6,7 +6,7 @@
     │   ├── ConstraintError   a key, NOT NULL, CHECK or type forbids the change
     │   └── EvaluationError   an expression of a view fails on this change (overflow, bad cast)
     ├── UnsupportedError      it has no meaning here: the message names the way out
-    ├── UnavailableError      not now: another process, a closed handle, a full disk: retry or reopen
+    ├── UnavailableError      another process, a closed handle, a full disk: retry or reopen
     ├── CorruptionError       stored data is damaged or foreign: restore, nothing was changed
     └── InternalError         a fault of ours: please report it
 

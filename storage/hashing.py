@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.canonical import canonical_values
 from ivm.storage import labels
+from ivm.storage.canonical import canonical_values
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, LabelColumn
 from ivm.storage.nested import (
     ByteParts,

@@ -1,0 +1,252 @@
+"""The Python API: rows in every shape, transactions, changefeeds, views in transactions, DDL."""
+
+from __future__ import annotations
+
+import decimal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import ivm
+from ivm import errors
+
+
+@pytest.fixture
+def db() -> Iterator[ivm.Database]:
+    with ivm.connect() as opened:
+        opened.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, g VARCHAR, x DOUBLE DEFAULT 1.5)")
+        opened.execute("CREATE TABLE bag (a INTEGER, b VARCHAR)")
+        opened.execute(
+            "CREATE MATERIALIZED VIEW v AS SELECT g, count(*) AS n, sum(x) AS s FROM t GROUP BY g"
+        )
+        opened.execute(
+            "CREATE MATERIALIZED VIEW w AS SELECT a, list(b ORDER BY b) AS l FROM bag GROUP BY a"
+        )
+        yield opened
+
+
+def rows(db: ivm.Database, sql: str) -> list[Any]:
+    return sorted(db.execute(sql).fetchall(), key=repr)
+
+
+SHAPES: list[Any] = [
+    [{"id": 1, "g": "a", "x": 2.0}, {"id": 2, "g": None, "x": None}],
+    {"id": [1, 2], "g": ["a", None], "x": [2, None]},
+    pa.table({"id": [1, 2], "g": ["a", None], "x": [2.0, None]}),
+    pa.record_batch({"id": [1, 2], "g": ["a", None], "x": [2.0, None]}),
+    pd.DataFrame({"id": [1, 2], "g": ["a", None], "x": [2.0, None]}),
+    pl.DataFrame({"id": [1, 2], "g": ["a", None], "x": [2.0, None]}),
+    {"ID": ["1", "2"], "G": ["a", None], "X": [decimal.Decimal("2.0"), None]},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
+def test_rows_are_taken_in_every_shape(db: ivm.Database, shape: Any) -> None:
+    assert db.insert("t", shape) == 2
+    assert rows(db, "SELECT * FROM t") == [(1, "a", 2.0), (2, None, None)]
+    assert rows(db, "SELECT * FROM v") == [("a", 1, 2.0), (None, 1, None)]
+
+
+def test_columns_left_out(db: ivm.Database) -> None:
+    db.insert("t", {"id": [1]})
+    db.upsert("t", [{"id": 1, "g": "b"}, {"id": 2, "g": "c"}])
+    assert rows(db, "SELECT * FROM t") == [(1, "b", 1.5), (2, "c", 1.5)]
+    db.upsert("t", {"id": [1, 1], "x": [3, 4]})  # the last one wins
+    assert rows(db, "SELECT * FROM t") == [(1, "b", 4.0), (2, "c", 1.5)]
+
+
+def test_a_keyless_table_is_a_multiset(db: ivm.Database) -> None:
+    db.insert("bag", {"a": [1, 1, 1], "b": ["x", "x", "y"]})
+    db.delete("bag", {"a": [1], "b": ["x"]})
+    assert rows(db, "SELECT * FROM bag") == [(1, "x"), (1, "y")]
+    db.apply("bag", {"a": [1, 2, 1], "b": ["x", "z", "y"]}, [-1, 3, 1])
+    assert rows(db, "SELECT * FROM w") == [(1, ["y", "y"]), (2, ["z", "z", "z"])]
+    with pytest.raises(errors.ConstraintError, match="not stored"):
+        db.apply("bag", {"a": [2], "b": ["z"]}, [-4])
+
+
+def test_results_in_every_form(db: ivm.Database) -> None:
+    db.insert("t", {"id": [1, 2], "g": ["a", "b"]})
+    query = "SELECT id, g, 1::HUGEINT AS h FROM t ORDER BY id"
+    assert db.execute(query).fetchone() == (1, "a", 1)
+    assert db.execute(query).arrow().column_names == ["id", "g", "h"]
+    assert db.execute(query).df()["id"].tolist() == [1, 2]
+    assert db.execute(query).pl()["g"].to_list() == ["a", "b"]
+    assert list(db.execute(query)) == [(1, "a", 1), (2, "b", 1)]
+    result = db.execute(query)
+    db.execute("SELECT 1").fetchall()  # the first result is kept
+    assert result.fetchall() == [(1, "a", 1), (2, "b", 1)]
+    assert result.fetchall() == []
+    assert db.execute("INSERT INTO t VALUES (3, 'c', 1)").rowcount == 1
+    assert db.execute("DELETE FROM t WHERE id = 3 RETURNING id + 1 AS n").fetchall() == [(4,)]
+
+
+def test_a_transaction_is_one_epoch_in_its_order(db: ivm.Database) -> None:
+    epoch = db.epoch
+    with db.transaction():
+        db.insert("t", {"id": [1], "g": ["a"]})
+        db.delete("t", {"id": [1]})
+        db.insert("t", {"id": [1, 2], "g": ["b", "b"]})
+        db.upsert("t", {"id": [2], "g": ["c"]})
+    assert db.epoch == epoch + 1
+    assert rows(db, "SELECT * FROM v") == [("b", 1, 1.5), ("c", 1, 1.5)]
+
+
+def test_a_failed_transaction_leaves_nothing(db: ivm.Database) -> None:
+    def fail() -> None:
+        with db.transaction():
+            db.insert("t", {"id": [1], "g": ["a"]})
+            assert rows(db, "SELECT n FROM v") == [(1,)]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert rows(db, "SELECT * FROM t") == rows(db, "SELECT * FROM v") == []
+    db.insert("t", {"id": [1], "g": ["a"]})  # the key is free, also in the index
+    assert rows(db, "SELECT n FROM v") == [(1,)]
+
+
+def test_a_transaction_sees_its_own_writes_in_views(db: ivm.Database) -> None:
+    db.insert("t", {"id": [1], "g": ["a"]})
+    db.execute("BEGIN")
+    db.execute("INSERT INTO t SELECT range, 'a', 1 FROM range(10, 12)")
+    assert rows(db, "SELECT g, n FROM v") == [("a", 3)]
+    db.insert("t", {"id": [20], "g": ["b"]})
+    db.insert("bag", {"a": [1], "b": ["x"]})
+    assert rows(db, "SELECT g, n FROM v") == [("a", 3), ("b", 1)]
+    assert rows(db, "SELECT * FROM w") == [(1, ["x"])]
+    db.execute("UPDATE t SET g = 'b'")
+    assert rows(db, "SELECT g, n FROM v") == [("b", 4)]
+    db.execute("ROLLBACK")
+    assert rows(db, "SELECT g, n FROM v") == [("a", 1)]
+    assert rows(db, "SELECT * FROM w") == []
+
+
+def test_a_view_created_in_a_transaction_follows_what_comes_later_in_it(db: ivm.Database) -> None:
+    db.execute("BEGIN; INSERT INTO t VALUES (1, 'a', 1)")
+    db.execute("CREATE MATERIALIZED VIEW late AS SELECT sum(x) AS s FROM t")
+    db.execute("INSERT INTO t VALUES (2, 'a', 2)")
+    assert rows(db, "SELECT * FROM late") == [(3.0,)]
+    db.execute("COMMIT")
+    db.insert("t", {"id": [3], "x": [4.0]})
+    assert rows(db, "SELECT * FROM late") == [(7.0,)]
+
+
+def test_a_created_view_is_gone_after_rollback(db: ivm.Database) -> None:
+    db.execute("BEGIN; CREATE MATERIALIZED VIEW late AS SELECT sum(x) AS s FROM t; ROLLBACK")
+    with pytest.raises(errors.SqlError):
+        db.execute("SELECT * FROM late")
+    db.execute("CREATE MATERIALIZED VIEW late AS SELECT sum(x) AS s FROM t")
+    db.insert("t", {"id": [3], "x": [4.0]})
+    assert rows(db, "SELECT * FROM late") == [(4.0,)]
+
+
+def test_a_changefeed_adds_up_to_the_view(db: ivm.Database) -> None:
+    with db.subscribe("v") as feed, db.subscribe("w") as other:
+        db.insert("t", {"id": [1, 2], "g": ["a", "a"]})
+        db.delete("t", {"id": [1]})
+        db.insert("bag", {"a": [1], "b": ["x"]})
+        first, second = feed.poll(1), feed.poll(1)
+        assert first is not None
+        assert second is not None
+        assert first[1].to_pylist() == [{"g": "a", "n": 2, "s": 3.0, "_weight": 1}]
+        assert sorted((r["n"], r["_weight"]) for r in second[1].to_pylist()) == [(1, 1), (2, -1)]
+        assert second[0] == first[0] + 1
+        assert feed.poll(0.01) is None
+        third = other.poll(1)
+        assert third is not None
+        assert third[1].to_pylist() == [{"a": 1, "l": ["x"], "_weight": 1}]
+
+
+def test_drop_cascade_and_dependents(db: ivm.Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW top AS SELECT max(n) AS m FROM v")
+    db.execute("CREATE MATERIALIZED VIEW topw AS SELECT count(*) AS m FROM w")
+    with pytest.raises(errors.UnsupportedError, match="top"):
+        db.execute("DROP MATERIALIZED VIEW v")
+    db.insert("t", {"id": [1], "g": ["a"]})
+    db.insert("bag", {"a": [1], "b": ["x"]})
+    assert rows(db, "SELECT * FROM top") == [(1,)]
+    assert rows(db, "SELECT * FROM topw") == [(1,)]
+    db.execute("DROP MATERIALIZED VIEW v CASCADE")
+    assert [view.name for view in db.views()] == ["w", "topw"]
+    db.execute("DROP TABLE bag CASCADE")
+    assert db.views() == []
+    assert [table.name for table in db.tables()] == ["t"]
+
+
+def test_alter_table_rebuilds_what_still_stands(db: ivm.Database) -> None:
+    db.insert("t", {"id": [1], "g": ["a"]})
+    db.execute("ALTER TABLE t ADD COLUMN extra INTEGER DEFAULT 7")
+    db.insert("t", {"id": [2], "g": ["a"], "extra": [1]})
+    assert rows(db, "SELECT g, n FROM v") == [("a", 2)]
+    with pytest.raises(errors.IvmError, match="v"):
+        db.execute("ALTER TABLE t RENAME COLUMN g TO h")
+    db.execute("ALTER TABLE t DROP COLUMN extra")
+    db.upsert("t", {"id": [1], "g": ["b"]})
+    assert rows(db, "SELECT g, n FROM v") == [("a", 1), ("b", 1)]
+
+
+def test_an_existing_file_is_adopted_and_given_back(tmp_path: Path) -> None:
+    file = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(file)) as plain:
+        plain.execute("CREATE SCHEMA s; CREATE TABLE s.t (id UUID PRIMARY KEY, n INTEGER)")
+        plain.execute("INSERT INTO s.t SELECT uuid(), range FROM range(100)")
+        plain.execute("CREATE VIEW plain_view AS SELECT n FROM s.t WHERE n > 50")
+    with ivm.connect(file) as db:
+        db.execute(
+            "CREATE MATERIALIZED VIEW s.sums AS SELECT n % 3 AS r, sum(n) AS s FROM s.t GROUP BY r"
+        )
+        db.execute("CREATE MATERIALIZED VIEW big AS SELECT count(*) AS c FROM plain_view")
+        db.insert("s.t", [{"id": uuid.uuid4(), "n": 1000}])
+        assert db.execute("SELECT c FROM big").fetchall() == [(50,)]
+    with duckdb.connect(str(file)) as plain:
+        assert plain.execute("SELECT c FROM big").fetchall() == [(50,)]
+        wanted = plain.execute(
+            "SELECT n % 3 AS r, sum(n) FROM s.t GROUP BY r ORDER BY r"
+        ).fetchall()
+        assert plain.execute("SELECT * FROM s.sums ORDER BY r").fetchall() == wanted
+        plain.execute("DELETE FROM s.t WHERE n < 60")  # another program changes a table
+    with ivm.connect(file) as db:
+        assert db.execute("SELECT c FROM big").fetchall() == [(41,)]
+        assert all(row[4] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
+
+
+def test_a_table_without_a_fast_way_means_the_same(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE parent (id INTEGER PRIMARY KEY, u VARCHAR UNIQUE)")
+    db.execute("CREATE TABLE child (id INTEGER PRIMARY KEY, p INTEGER REFERENCES parent (id))")
+    db.execute(
+        "CREATE MATERIALIZED VIEW both_ AS SELECT u, count(*) AS n FROM parent JOIN child ON p = parent.id GROUP BY u"
+    )
+    db.insert("parent", {"id": [1, 2], "u": ["a", "b"]})
+    db.insert("child", {"id": [1, 2, 3], "p": [1, 1, 2]})
+    assert rows(db, "SELECT * FROM both_") == [("a", 2), ("b", 1)]
+    with pytest.raises(errors.ConstraintError):
+        db.insert("child", {"id": [4], "p": [9]})
+    with pytest.raises(errors.ConstraintError):
+        db.insert("parent", {"id": [3], "u": ["a"]})
+    db.upsert("child", {"id": [1], "p": [2]})
+    db.delete("child", {"id": [3]})
+    assert rows(db, "SELECT * FROM both_") == [("a", 1), ("b", 1)]
+
+
+def test_prepared_statements_are_captured(db: ivm.Database) -> None:
+    db.execute("PREPARE put AS INSERT INTO t VALUES ($1, $2, 1)")
+    db.execute("EXECUTE put(1, 'p')")
+    db.execute("EXECUTE put(2, 'p')")
+    assert rows(db, "SELECT g, n FROM v") == [("p", 2)]
+    db.execute("DEALLOCATE put")
+    with pytest.raises(errors.InputError):
+        db.execute("EXECUTE put(3, 'p')")
+
+
+def test_parameters_go_with_one_statement(db: ivm.Database) -> None:
+    with pytest.raises(errors.InputError, match="one statement"):
+        db.execute("SELECT 1; SELECT ?", [1])
+    assert db.execute("SELECT $a + $b", {"a": 1, "b": 2}).fetchall() == [(3,)]
