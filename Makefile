@@ -39,8 +39,13 @@ demo: $(READY)  ## TPC-H with eight live views (SCALE=0.1)
 bench: $(READY)  ## the benchmark table (BENCH_ARGS=--quick for a short one)
 	$(PY) -m benchmarks.run $(BENCH_ARGS)
 
-fuzz: $(READY)  ## the property tests with fresh seeds for FUZZ_SECONDS
-	FUZZ_SECONDS=$(FUZZ_SECONDS) $(PY) -m pytest -q -n 2 -m fuzz
+fuzz: $(READY)  ## the property tests with new seeds until FUZZ_SECONDS are over
+	@end=$$(( $$(date +%s) + $(FUZZ_SECONDS) )); \
+	while [ $$(date +%s) -lt $$end ]; do \
+		seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
+		echo "seed $$seed"; \
+		$(PY) -m pytest -q -n 2 -m hypothesis --hypothesis-seed=$$seed || exit 1; \
+	done
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
