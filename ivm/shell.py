@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
 
-import duckdb
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, get_app
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -23,16 +22,15 @@ from prompt_toolkit.output import ColorDepth, create_output
 from prompt_toolkit.styles import Style
 
 from ivm.database import Database
-from ivm.shell_catalog import relations
+from ivm.shell_catalog import listed
 from ivm.shell_commands import COMMANDS, run_command
-from ivm.shell_completer import SqlCompleter, function_names
+from ivm.shell_completer import SqlCompleter, vocabulary
 from ivm.shell_completion import Names
 from ivm.shell_console import Console, Settings
 from ivm.shell_lexer import SqlLexer
 from ivm.shell_open import title, version_number
 from ivm.shell_output import colours_wanted, standard_error, standard_output
 from ivm.shell_script import complete
-from ivm.storage.errors import IvmError
 
 _WORDS = {"exit": ".quit", "quit": ".quit", "\\q": ".quit", "help": ".help", "\\h": ".help"}
 """What people type at a prompt they do not know yet."""
@@ -86,7 +84,7 @@ class Shell:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._names: Names | None = None
-        self._functions: Future[list[str]] = Future()
+        self._vocabulary: Future[tuple[list[str], frozenset[str]]] = Future()
         self._prompt: PromptSession[str] = PromptSession(
             multiline=True,
             history=_history(),
@@ -103,7 +101,7 @@ class Shell:
     def run(self) -> None:
         """Read and run until the user leaves."""
         self._greet()
-        loading = Thread(target=lambda: self._functions.set_result(function_names()), daemon=True)
+        loading = Thread(target=lambda: self._vocabulary.set_result(vocabulary()), daemon=True)
         loading.start()
         while not self.console.ended:
             try:
@@ -136,17 +134,9 @@ class Shell:
         return self._names
 
     def _read_names(self) -> Names:
+        tables, views = listed(self.console.database)
         commands = {command.name: command.summary for command in COMMANDS}
-        try:
-            found = relations(self.console.database)
-        except (IvmError, duckdb.Error):  # an aborted transaction answers nothing
-            found = []
-        return Names(
-            tables={r.name: r.columns for r in found if r.kind != "materialized view"},
-            views={r.name: r.columns for r in found if r.kind == "materialized view"},
-            functions=self._functions.result(),
-            commands=commands,
-        )
+        return Names(tables, views, *self._vocabulary.result(), commands)
 
 
 def _bare(text: str) -> str:

@@ -17,11 +17,20 @@ WHERE NOT internal AND schema_name <> '_ivm' AND database_name = current_databas
 ORDER BY schema_name <> 'main', schema_name, table_name, column_index
 """
 _TEXTS = """
-SELECT schema_name, table_name, sql FROM duckdb_tables()
+SELECT schema_name, name, sql FROM (
+  SELECT 0 AS rank, oid, database_name, schema_name, internal, '' AS name,
+    'CREATE SCHEMA ' || schema_name AS sql FROM duckdb_schemas() WHERE schema_name <> 'main'
+  UNION ALL SELECT 1, sequence_oid, database_name, schema_name, false, sequence_name, sql
+    FROM duckdb_sequences()
+  UNION ALL SELECT 2, table_oid, database_name, schema_name, internal, table_name, sql
+    FROM duckdb_tables()
+  UNION ALL SELECT 2, view_oid, database_name, schema_name, internal, view_name, sql
+    FROM duckdb_views()
+  UNION ALL SELECT 3, index_oid, database_name, schema_name, false, index_name, sql
+    FROM duckdb_indexes()
+)
 WHERE NOT internal AND schema_name <> '_ivm' AND database_name = current_database()
-UNION ALL
-SELECT schema_name, view_name, sql FROM duckdb_views()
-WHERE NOT internal AND schema_name <> '_ivm' AND database_name = current_database()
+ORDER BY rank, oid
 """
 _PLAIN_VIEWS = """
 SELECT schema_name, view_name FROM duckdb_views()
@@ -59,6 +68,25 @@ def relations(database: Database) -> list[Relation]:
     ]
 
 
+Listing = dict[str, tuple[Column, ...]]
+
+
+def listed(database: Database) -> tuple[Listing, Listing]:
+    """Columns of tables (and plain views), and of materialized views, by name.
+
+    Inside a transaction no query is run for it: one would leave the transaction's fast path.
+    """
+    views = {v.name: _as_columns(v.columns) for v in database.views()}
+    if database.in_transaction:
+        return {t.name: _as_columns(t.columns) for t in database.tables()}, views
+    tables = {r.name: r.columns for r in relations(database) if r.kind != "materialized view"}
+    return tables, views
+
+
+def _as_columns(columns: tuple[tuple[str, str], ...]) -> tuple[Column, ...]:
+    return tuple(Column(name, data_type) for name, data_type in columns)
+
+
 def _kind(parts: tuple[str, str], materialized: set[str], plain: set[tuple[str, ...]]) -> str:
     if canonical(parts).lower() in materialized:
         return "materialized view"
@@ -87,7 +115,7 @@ def _table_row(relation: Relation) -> str:
 
 
 def statements(database: Database, name: str = "") -> Iterator[str]:
-    """The CREATE statements of all relations, or of one.
+    """The CREATE statements of all that was made, in an order that can be run again, or of one.
 
     Raises:
         InputError: there is no relation of that name.

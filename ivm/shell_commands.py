@@ -62,7 +62,9 @@ def _command(name: str) -> Command:
 
 
 def _unquoted(text: str) -> str:
-    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    """Without its quotes, if one pair encloses it (`"a"."b"` stays)."""
+    sign = text[:1]
+    quoted = sign in ("'", '"') and text.endswith(sign) and text.count(sign) == 2
     return text[1:-1] if quoted else text
 
 

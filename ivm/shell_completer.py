@@ -19,6 +19,10 @@ _FUNCTIONS = r"""
 SELECT DISTINCT function_name FROM duckdb_functions()
 WHERE regexp_matches(function_name, '^[a-z][a-z0-9_]*$') ORDER BY 1
 """
+_RESERVED = """
+SELECT keyword_name FROM duckdb_keywords()
+WHERE keyword_category IN ('reserved', 'type_function')
+"""
 
 
 class SqlCompleter(Completer):
@@ -52,7 +56,9 @@ class SqlCompleter(Completer):
         yield from self._paths.get_completions(Document(line), event)
 
 
-def function_names() -> list[str]:
-    """Names of all functions that DuckDB has."""
+def vocabulary() -> tuple[list[str], frozenset[str]]:
+    """Names of all functions that DuckDB has, and its reserved words."""
     with duckdb.connect(":memory:") as connection:
-        return [name for (name,) in connection.execute(_FUNCTIONS).fetchall()]
+        functions = [name for (name,) in connection.execute(_FUNCTIONS).fetchall()]
+        reserved = frozenset(word for (word,) in connection.execute(_RESERVED).fetchall())
+    return functions, reserved

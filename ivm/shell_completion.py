@@ -10,12 +10,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import duckdb
-
 from ivm.shell_scope import Scope, scope_of
 from ivm.shell_script import open_sign, parts
 from ivm.shell_words import CLAUSES, STATEMENTS, TABLE_FUNCTIONS, TYPES
 from ivm.sql.statement_tokens import Token, tokens
+from ivm.storage.duck import quote
 
 
 @dataclass(frozen=True)
@@ -31,12 +30,14 @@ class Names:
     Attributes:
         tables, views: columns by name (`name`, or `schema.name` outside the schema main).
         functions: names of functions.
+        reserved: words that are names only in quotes, lower case.
         commands: dot commands with their dot, and what they do.
     """
 
     tables: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     views: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     functions: Sequence[str] = ()
+    reserved: frozenset[str] = frozenset()
     commands: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -248,7 +249,7 @@ def suggest(before: str, after: str, names: Names) -> list[Suggestion]:
     for want in wants(before):
         for text, detail in _FILL[want.kind](want, names, scope):
             if _matches(word, text):
-                shown = _spelled(text, word, want.kind)
+                shown = _spelled(text, word, want.kind, names.reserved)
                 kind = "keyword" if want.kind in _PHRASES else want.kind
                 found.setdefault(shown.lower(), Suggestion(shown, len(word), kind, detail))
     return sorted(found.values(), key=lambda s: not _begins(word, s.text))
@@ -278,23 +279,18 @@ _PHRASES = {"statement", "clause", "type", "word"}
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE)
 
 
-def _spelled(text: str, word: str, kind: str) -> str:
+def _spelled(text: str, word: str, kind: str, reserved: frozenset[str]) -> str:
     """Keywords follow the case that was begun; names are quoted where they must be."""
     if kind in ("statement", "clause", "type"):
         return text.lower() if word and word == word.lower() else text
     if kind in ("relation", "table", "view", "column"):
-        return ".".join(_quoted(part) for part in text.split("."))
+        return ".".join(_quoted(part, reserved) for part in text.split("."))
     return text
 
 
-def _quoted(name: str) -> str:
-    if _PLAIN_NAME.match(name) and not _reserved(name):
-        return name
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _reserved(name: str) -> bool:
-    return duckdb.tokenize(name)[0][1] == duckdb.token_type.keyword
+def _quoted(name: str, reserved: frozenset[str]) -> str:
+    plain = _PLAIN_NAME.match(name) and name.lower() not in reserved
+    return name if plain else quote(name)
 
 
 Filler = Iterator[tuple[str, str]]

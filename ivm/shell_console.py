@@ -86,6 +86,7 @@ class Console:
         self.interrupted = False
         self._run_command = run_command
         self._depth = 0
+        self._statements = 0
 
     def run(self, script: str, source: str = "", lines_before: int = 0) -> bool:
         """Run a script up to its end, its first error, or `.quit`.
@@ -120,11 +121,15 @@ class Console:
         if self._depth >= _DEEPEST_READ:
             raise InputError(f"{path} is read by itself over and over: take out a .read")
         script = script_text(path)
+        start, before = time.perf_counter(), self._statements
         self._depth += 1
         try:
             return self.run(script, str(path))
         finally:
             self._depth -= 1
+            if self.settings.talkative and not self._depth:
+                done = _count(self._statements - before, "statement")
+                self._note(f"{path}: {done}", time.perf_counter() - start)
 
     def query(self, text: str) -> None:
         """Run a query and write its rows."""
@@ -181,10 +186,18 @@ class Console:
         seconds = time.perf_counter() - start
         if table is not None:
             self.show(result, table, text)
-        if self.settings.talkative or self.settings.timer:
-            notes = self.output if self.settings.talkative else self.errors
-            notes.line(notes.paint("dim", self._summary(result, table, seconds)))
+        self._statements += 1
+        summed_up = self.settings.talkative and self._depth  # in one line at the script's end
+        if (self.settings.timer or self.settings.talkative) and not summed_up:
+            self._note(self._summary(result, table), seconds)
         return True
+
+    def _note(self, text: str, seconds: float) -> None:
+        """Say what was done, and how long it took if the timer is on."""
+        notes = self.output if self.settings.talkative else self.errors
+        if self.settings.timer:
+            text = f"{text} · {duration(seconds)}"
+        notes.line(notes.paint("dim", text))
 
     def show(self, result: Result, table: pa.Table, text: str = "") -> None:
         """Write rows in the mode that is set."""
@@ -216,18 +229,15 @@ class Console:
         row = self.database.execute("SELECT current_setting('TimeZone')").fetchone()
         return None if row is None else str(row[0])
 
-    def _summary(self, result: Result, table: pa.Table | None, seconds: float) -> str:
-        """`120 rows (40 shown) · 1.2 ms`."""
+    def _summary(self, result: Result, table: pa.Table | None) -> str:
+        """`120 rows (40 shown)`."""
         if table is not None:
-            text = _count(table.num_rows, "row")
             limited = self.output.is_terminal and self.settings.mode in ("table", "line")
-            if limited and table.num_rows > SHOWN_ROWS:
-                text += f" ({SHOWN_ROWS} shown)"
-        elif result.kind == "count" and result.rowcount >= 0:
-            text = f"{_count(result.rowcount, 'row')} changed"
-        else:
-            text = "done"
-        return f"{text} · {duration(seconds)}" if self.settings.timer else text
+            cut = f" ({SHOWN_ROWS} shown)" if limited and table.num_rows > SHOWN_ROWS else ""
+            return _count(table.num_rows, "row") + cut
+        if result.kind == "count" and result.rowcount >= 0:
+            return f"{_count(result.rowcount, 'row')} changed"
+        return "done"
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:

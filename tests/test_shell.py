@@ -20,6 +20,7 @@ from prompt_toolkit.output import DummyOutput
 
 import ivm
 from ivm.shell import history_path, interact
+from ivm.shell_catalog import listed
 from ivm.shell_commands import COMMANDS
 from ivm.shell_output import Paint
 from ivm.shell_watch import Screen, ViewReader, drawn
@@ -137,10 +138,18 @@ def test_schema_shows_what_made_things(db: ivm.Database, keys: PipeInput, capsys
 def test_schema_of_a_database_can_be_run_again(
     db: ivm.Database, keys: PipeInput, capsys: Any
 ) -> None:
+    db.execute("""
+        CREATE SCHEMA s; CREATE SEQUENCE ids; CREATE TABLE s.t (a INTEGER DEFAULT nextval('ids'));
+        CREATE INDEX i ON s.t (a);
+        CREATE MATERIALIZED VIEW zero AS SELECT count(*) AS n FROM s.t;
+        CREATE MATERIALIZED VIEW above AS SELECT n + 1 AS m FROM zero;
+        CREATE VIEW plain AS FROM above;
+    """)
     script = typed(db, keys, f".schema{ENTER}", capsys)
     with ivm.connect() as other:
         other.execute(script)
-        assert [view.name for view in other.views()] == ["revenue"]
+        assert [view.name for view in other.views()] == ["revenue", "zero", "above"]
+        assert other.execute("FROM plain").fetchall() == [(1,)]
 
 
 def test_explain_shows_the_plan(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
@@ -165,6 +174,30 @@ def test_commands_say_what_is_wrong(
     db: ivm.Database, keys: PipeInput, capsys: Any, line: str, reason: str
 ) -> None:
     assert reason in typed(db, keys, line + ENTER, capsys)
+
+
+def test_a_script_is_summed_up_in_one_line(
+    db: ivm.Database, keys: PipeInput, capsys: Any, tmp_path: Path
+) -> None:
+    script = tmp_path / "load.sql"
+    script.write_text("INSERT INTO orders VALUES (7, 'EU', 1);\nFROM revenue;\n")
+    printed = typed(db, keys, f".read {script}{ENTER}", capsys).splitlines()
+    assert printed[:-1] == ["region,total", "US,7", "EU,6"]
+    assert printed[-1].startswith(f"{script}: 2 statements · ")
+
+
+def test_completion_inside_a_transaction_runs_no_query(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(database: ivm.Database) -> None:
+        raise AssertionError("a query would leave the transaction's fast path")
+
+    db.execute("BEGIN")
+    monkeypatch.setattr("ivm.shell_catalog.relations", fail)
+    tables, views = listed(db)
+    assert [column.name for column in tables["orders"]] == ["id", "region", "amount"]
+    assert list(views) == ["revenue"]
+    db.execute("ROLLBACK")
 
 
 def test_modes_change_in_the_shell(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:

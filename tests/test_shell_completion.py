@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ivm.shell_completer import vocabulary
 from ivm.shell_completion import Column, Names, suggest, wants
 from ivm.shell_scope import scope_of
 
@@ -17,10 +18,11 @@ NAMES = Names(
             Column("amount", "DOUBLE"),
         ),
         "customers": (Column("id", "BIGINT"), Column("region", "VARCHAR")),
-        "stage.Raw Data": (Column("select", "INTEGER"),),
+        "stage.Raw Data": (Column("select", "INTEGER"), Column("name", "VARCHAR")),
     },
     views={"revenue": (Column("region", "VARCHAR"), Column("total", "DOUBLE"))},
     functions=("count", "sum", "read_csv"),
+    reserved=frozenset({"select"}),
     commands={".help": "this list", ".watch": "show a view", ".mode": "how results look"},
 )
 
@@ -96,7 +98,7 @@ def test_relations_after_from() -> None:
 
 def test_names_that_need_quotes_get_them() -> None:
     assert found("select * from sta|") == ['stage."Raw Data"']
-    assert found('select * from stage."Raw Data" r where r.|') == ['"select"']
+    assert found('select * from stage."Raw Data" r where r.|') == ['"select"', "name"]
 
 
 def test_columns_are_those_of_the_statements_relations() -> None:
@@ -154,3 +156,10 @@ def test_no_text_confuses_completion(text: str) -> None:
 def test_scope_reads_aliases_of_all_levels() -> None:
     scope = scope_of("select * from a x join s.b using (id) where id in (select 1 from c, d as y")
     assert scope.relations == {"x": "a", "b": "s.b", "c": "c", "y": "d"}
+
+
+def test_reserved_words_are_duckdbs() -> None:
+    functions, reserved = vocabulary()
+    assert {"select", "from", "left"} <= reserved
+    assert not {"name", "type", "date"} & reserved
+    assert {"count", "read_csv", "strftime"} <= set(functions)
