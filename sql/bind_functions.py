@@ -17,7 +17,7 @@ from ivm.storage.duck import Cursor, rows
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
-_REFUSED: dict[type[exp.Expression], str] = {
+_REFUSED: dict[type[exp.Expr], str] = {
     exp.Subquery: "a subquery in an expression",
     exp.Query: "a subquery in an expression",
     exp.Exists: "EXISTS",

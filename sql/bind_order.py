@@ -18,20 +18,11 @@ from ivm.storage.duck import rows
 # Functions of the multiset of their arguments: no order can change them.
 ORDERLESS = frozenset(
     [
-        "count_star",
-        "count",
-        "count_if",
-        "min",
-        "max",
-        "bool_and",
-        "bool_or",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "approx_count_distinct",
-        "histogram",
+        "count_star", "count", "count_if", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or",
+        "bit_xor", "approx_count_distinct", "histogram", "median", "quantile_cont", "quantile_disc",
+        "mad",
     ]
-)
+)  # fmt: skip
 
 
 def check_order_settings(context: Context) -> None:

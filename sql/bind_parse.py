@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
@@ -29,13 +29,13 @@ _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 class _VerbatimParser(DuckDBParser):
     """Reads every function as a name and its arguments."""
 
-    FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012  # sqlglot's own protocol
-    FUNCTION_PARSERS = {  # noqa: RUF012
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS = {  # noqa: RUF012  # sqlglot reads it so
         name: parser
         for name, parser in DuckDBParser.FUNCTION_PARSERS.items()
         if name in _PLAIN_SYNTAX
     }
-    NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+    NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012  # sqlglot reads it so
         name: parser
         for name, parser in DuckDBParser.NO_PAREN_FUNCTION_PARSERS.items()
         if name != "IF"
@@ -65,14 +65,16 @@ def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
             written = tree.sql(dialect="duckdb")
         except SqlglotError:
             continue
-        if isinstance(tree, (exp.Query, exp.Values)) and _syntax(written, cursor) == wanted:
+        if isinstance(tree, exp.Expression) and _syntax(written, cursor) == wanted:
             return tree
     raise NotIncremental("a construct that the planner cannot read back exactly")
 
 
 def verbatim(expr: exp.Expression) -> exp.Expression:
     """The expression with every function as its plain name and arguments."""
-    return sqlglot.parse_one(expr.sql(dialect="duckdb"), dialect=Verbatim)
+    tree = sqlglot.parse_one(expr.sql(dialect="duckdb"), dialect=Verbatim)
+    assert isinstance(tree, exp.Expression)
+    return tree
 
 
 def _syntax(sql: str, cursor: Cursor) -> Any:
@@ -196,5 +198,6 @@ def _canonical_cast(cast: dict[str, Any]) -> Any:
 
 def _canonical_literal(constant: dict[str, Any]) -> Any:
     text = constant.get("text")
-    numeric = constant.get("kind") != "STRING" and isinstance(text, str)
-    return text.replace("_", "").lower() if numeric else text
+    if constant.get("kind") == "STRING" or not isinstance(text, str):
+        return text
+    return text.replace("_", "").lower()

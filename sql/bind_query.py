@@ -41,7 +41,7 @@ def bind_query(node: exp.Expression, context: Context) -> Bound:
     if isinstance(node, exp.Values):
         demand_only(node, f"expressions {_TAIL}", "VALUES")
         return _ordered(bind_values(node, context), node, context)
-    raise NotIncremental(f"a {type(node).__name__} query")
+    raise NotIncremental(f"a {type(node).__name__.upper()} query")
 
 
 def _with_ctes(node: exp.Expression, context: Context) -> Context:
@@ -82,7 +82,7 @@ def _ordered(bound: Bound, node: exp.Expression, context: Context) -> Bound:
 
 
 def _set_operation(node: exp.SetOperation, context: Context) -> Bound:
-    left, right = bind_query(node.left, context), bind_query(node.right, context)
+    left, right = bind_query(node.this, context), bind_query(node.expression, context)
     if node.args.get("by_name"):
         left, right = _by_name(left, right, context)
     both = _common_types(left.plan, right.plan, context)
@@ -91,9 +91,10 @@ def _set_operation(node: exp.SetOperation, context: Context) -> Bound:
     if isinstance(node, exp.Union):
         union = Union(_flat(plans), schema)
         return Bound(Distinct(union) if node.args.get("distinct") else union, left.names)
-    kind = "intersect" if isinstance(node, exp.Intersect) else "except"
     every = not node.args.get("distinct")
-    return Bound(SetOp(plans[0], plans[1], kind, every, schema), left.names)
+    if isinstance(node, exp.Intersect):
+        return Bound(SetOp(plans[0], plans[1], "intersect", every, schema), left.names)
+    return Bound(SetOp(plans[0], plans[1], "except", every, schema), left.names)
 
 
 def _flat(plans: list[Plan]) -> tuple[Plan, ...]:

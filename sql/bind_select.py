@@ -144,7 +144,7 @@ class _SelectBinder:
         ordinal = _ordinal(node)
         if ordinal is not None:
             return self._items[ordinal].expr
-        return self._scalar(node).unnest()
+        return self._scalar(node)
 
     def _order_keys(self) -> list[exp.Ordered]:
         """The ORDER BY where it chooses rows; elsewhere it means nothing."""
@@ -204,30 +204,36 @@ class _SelectBinder:
         context, distinct = self._context, self._select.args.get("distinct")
         if distinct is None and limit is None:
             return context.project(self._plan, items)
-        wide = context.project(self._plan, [*items, *order, *on])
+        columns = _Columns(items)
+        places = [columns.place(e) for e in order]
+        partition = [column(columns.place(e)) for e in on]
+        wide = context.project(self._plan, columns.exprs)
         first = len(items)
-        keys = self._placed_keys(first)
+        keys = [_moved(key, p) for key, p in zip(self._order_keys(), places, strict=True)]
         if distinct is not None and not on:
-            wide = Distinct(context.narrow(wide, list(range(first))))
-            keys = self._output_keys(items, order)
+            if len(columns.exprs) > first:
+                raise NotIncremental("an ORDER BY beside DISTINCT that is not in the select list")
+            wide = Distinct(wide)
         if on:
-            partition = [column(first + len(order) + i) for i in range(len(on))]
             wide = limited(wide, keys, _as_is, _ONE, context, partition)
         if limit is not None:
             wide = limited(wide, keys, _as_is, limit, context)
         return context.narrow(wide, list(range(first)))
 
-    def _placed_keys(self, first: int) -> list[exp.Ordered]:
-        """The sort keys, each at its own column after the select list."""
-        return [_moved(key, first + i) for i, key in enumerate(self._order_keys())]
 
-    def _output_keys(
-        self, items: list[exp.Expression], order: list[exp.Expression]
-    ) -> list[exp.Ordered]:
-        """Under DISTINCT, sort keys are output columns."""
-        places = [_index(items, e) for e in order]
-        keys = zip(self._order_keys(), places, strict=True)
-        return [_moved(key, place) for key, place in keys]
+class _Columns:
+    """The select list, and what else ORDER BY and DISTINCT ON read; each expression once."""
+
+    def __init__(self, items: list[exp.Expression]) -> None:
+        self.exprs = list(items)
+        self._places = {structure(e): i for i, e in reversed(list(enumerate(items)))}
+
+    def place(self, expr: exp.Expression) -> int:
+        key = structure(expr)
+        if key not in self._places:
+            self._places[key] = len(self.exprs)
+            self.exprs.append(expr)
+        return self._places[key]
 
 
 _ONE = Limit(1, 0)
@@ -248,11 +254,3 @@ def _moved(key: exp.Ordered, place: int) -> exp.Ordered:
     moved = key.copy()
     moved.set("this", column(place))
     return moved
-
-
-def _index(items: list[exp.Expression], expr: exp.Expression) -> int:
-    wanted = structure(expr)
-    for i, item in enumerate(items):
-        if structure(item) == wanted:
-            return i
-    raise NotIncremental("an ORDER BY beside DISTINCT that is not in the select list")

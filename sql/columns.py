@@ -106,6 +106,6 @@ def structure(node: object) -> Hashable:
 def ancestors(node: exp.Expression) -> Iterator[exp.Expression]:
     """The nodes above, innermost first."""
     above = node.parent
-    while above is not None:
+    while isinstance(above, exp.Expression):
         yield above
         above = above.parent

@@ -9,7 +9,7 @@ Names matter only in the schema of the root; nodes compare by identity, plans by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
@@ -180,13 +180,12 @@ class SetOp:
     """INTERSECT or EXCEPT of inputs with equal types.
 
     Attributes:
-        kind: ``intersect`` or ``except``.
         all: multiset semantics.
     """
 
     left: Plan
     right: Plan
-    kind: str
+    kind: Literal["intersect", "except"]
     all: bool
     schema: Schema
 

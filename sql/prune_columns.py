@@ -65,8 +65,8 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
         case TopK():
             return _top_k(plan, needed)
         case SetOp():
-            sides = {"left": prune_columns(plan.left), "right": prune_columns(plan.right)}
-            return _narrow(replace(plan, **sides), needed)
+            left, right = prune_columns(plan.left), prune_columns(plan.right)
+            return _narrow(replace(plan, left=left, right=right), needed)
         case Distinct():
             return _narrow(Distinct(prune_columns(plan.input)), needed)
         case View():

@@ -65,8 +65,8 @@ def _push(plan: Plan, terms: Terms) -> Plan:
         case Union():
             return replace(plan, inputs=tuple(_push(part, terms) for part in plan.inputs))
         case SetOp():
-            sides = {"left": _push(plan.left, []), "right": _push(plan.right, [])}
-            return filtered(replace(plan, **sides), terms)
+            sides = replace(plan, left=_push(plan.left, []), right=_push(plan.right, []))
+            return filtered(sides, terms)
         case Distinct() | Aggregate() | GroupRecompute() | TopK():
             return _push_grouped(plan, terms)
         case _:
@@ -106,8 +106,8 @@ def _push_outer(plan: Join, terms: Terms) -> Plan:
             right.append(remap(term, lambda i: i - split))
         else:
             above.append(term)
-    sides = {"left": _push(plan.left, left), "right": _push(plan.right, right)}
-    return filtered(split_keys(replace(plan, **sides)), above)
+    sides = replace(plan, left=_push(plan.left, left), right=_push(plan.right, right))
+    return filtered(split_keys(sides), above)
 
 
 def _push_grouped(plan: Distinct | Aggregate | GroupRecompute | TopK, terms: Terms) -> Plan:

@@ -7,6 +7,7 @@ the number of nodes. What SQL leaves open (ties of an order) is completed here, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -46,7 +47,7 @@ _JOINS = {
 def render(plan: Plan) -> str:
     """The plan as one SELECT whose columns have the names of the plan's schema."""
     renderer = _Renderer(plan)
-    source = renderer.source(plan)
+    source = renderer.source(renderer.root)
     names = ", ".join(f"c{i} AS {quote(name)}" for i, (name, _) in enumerate(plan.schema))
     return f"{renderer.prologue()}SELECT {names} FROM {source}"
 
@@ -104,35 +105,41 @@ def summary(plan: Plan) -> str:
 
 
 class _Renderer:
-    """Nests nodes used once and names those used more often, by the text of their body."""
+    """Nests nodes used once and names those used more often; equal bodies are one node."""
 
     def __init__(self, root: Plan) -> None:
-        self._uses: dict[int, int] = {}
-        self._sources: dict[int, str] = {}
-        self._tables: list[str] = []
-        self._count(root)
+        self._bodies: list[tuple[Plan, tuple[int, ...]]] = []
+        self._numbers: dict[str, int] = {}
+        self._known: dict[int, int] = {}
+        self._tables: dict[int, str] = {}
+        self.root = self._number(root)
+        self._uses = Counter(part for _, parts in self._bodies for part in parts)
 
-    def _count(self, plan: Plan) -> None:
-        self._uses[id(plan)] = self._uses.get(id(plan), 0) + 1
-        if self._uses[id(plan)] == 1:
-            for part in inputs(plan):
-                self._count(part)
+    def _number(self, plan: Plan) -> int:
+        """The number of the node, inputs first; equal text is an equal node."""
+        if id(plan) not in self._known:
+            parts = tuple(self._number(part) for part in inputs(plan))
+            body = render_body(plan, [f"#{part}" for part in parts])
+            if body not in self._numbers:
+                self._numbers[body] = len(self._bodies)
+                self._bodies.append((plan, parts))
+            self._known[id(plan)] = self._numbers[body]
+        return self._known[id(plan)]
 
-    def source(self, plan: Plan) -> str:
-        if id(plan) not in self._sources:
-            body = render_body(plan, [self.source(part) for part in inputs(plan)])
-            self._sources[id(plan)] = self._place(plan, body)
-        return self._sources[id(plan)]
-
-    def _place(self, plan: Plan, body: str) -> str:
-        if self._uses[id(plan)] == 1:
+    def source(self, number: int) -> str:
+        """The node as a FROM item."""
+        name = f"_shared_{number}"
+        if number in self._tables:
+            return name
+        plan, parts = self._bodies[number]
+        body = render_body(plan, [self.source(part) for part in parts])
+        if self._uses[number] < 2:
             return f"({body})"
-        name = f"_shared_{len(self._tables)}"
-        self._tables.append(f"{name} AS ({body})")
+        self._tables[number] = f"{name} AS ({body})"
         return name
 
     def prologue(self) -> str:
-        return f"WITH {', '.join(self._tables)} " if self._tables else ""
+        return f"WITH {', '.join(self._tables.values())} " if self._tables else ""
 
 
 def _columns(count: int, table: str = "t") -> str:

@@ -274,7 +274,7 @@ REFUSED: dict[str, str] = {
     "SELECT * FROM t POSITIONAL JOIN u": "POSITIONAL",
     "SELECT [x * 2 for x in l] FROM t": "comprehension",
     "SELECT * FROM t, LATERAL (SELECT t.k + 1 AS j)": "LATERAL",
-    "PIVOT t ON b USING sum(v) GROUP BY g": "read back",
+    "PIVOT t ON b USING sum(v) GROUP BY g": "PIVOT",
 }
 
 

@@ -1,0 +1,138 @@
+"""Operators made from plan nodes, with kernels where the scalar compiler has them.
+
+Law: an operator computes exactly its node's rendering; what no kernel can compute is left to DuckDB
+over the delta, so there are never two semantics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from ivm.delta_ops.aggregate import Aggregate as AggregateOperator
+from ivm.delta_ops.aggregate import supported
+from ivm.delta_ops.aggregate_call import AggregateCall as OperatorCall
+from ivm.delta_ops.arrange import Arrange
+from ivm.delta_ops.duck_eval import duck_predicate
+from ivm.delta_ops.duck_filter import DuckFilter
+from ivm.delta_ops.duck_map import DuckMap
+from ivm.delta_ops.filter import Filter as FilterOperator
+from ivm.delta_ops.group_recompute import GroupRecompute as GroupRecomputeOperator
+from ivm.delta_ops.join import Join as JoinOperator
+from ivm.delta_ops.map import Map
+from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
+from ivm.delta_ops.setop import SetOp as SetOperator
+from ivm.delta_ops.theta_join import ThetaJoin
+from ivm.delta_ops.topk import TopK as TopKOperator
+from ivm.delta_ops.union import UnionAll
+from ivm.sql.columns import column, position, text
+from ivm.sql.plan import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Filter,
+    GroupRecompute,
+    Join,
+    Project,
+    SetOp,
+    TopK,
+    Union,
+    types,
+)
+from ivm.sql.render import render_body
+from ivm.sql.scalar import compile_predicate, compile_scalar
+from ivm.storage.ordering import orderable
+from ivm.storage.types import ColumnType
+
+
+class Operators:
+    """Makes operators.
+
+    Args:
+        cursors: cursors for what only DuckDB can compute.
+    """
+
+    def __init__(self, cursors: CursorFactory) -> None:
+        self._cursors = cursors
+
+    def map(self, plan: Project) -> Operator:
+        given = types(plan.input)
+        columns: list[int | Kernel] = []
+        for expr, output in zip(plan.exprs, types(plan), strict=True):
+            place = position(expr)
+            kernel = compile_scalar(expr, given, output) if place is None else place
+            if kernel is None:
+                texts = [text(e) for e in plan.exprs]
+                return DuckMap(texts, given, types(plan), self._cursors)
+            columns.append(kernel)
+        return Map(columns, types(plan))
+
+    def filter(self, plan: Filter, keep: list[int] | None) -> Operator:
+        given = types(plan.input)
+        predicate = compile_predicate(plan.predicate, given)
+        if predicate is None:
+            return DuckFilter(text(plan.predicate), given, self._cursors, keep)
+        kept = given if keep is None else [given[i] for i in keep]
+        return FilterOperator(predicate, kept, keep)
+
+    def predicate(self, expr: exp.Expression, given: Sequence[ColumnType]) -> Predicate:
+        return compile_predicate(expr, given) or duck_predicate(text(expr), given, self._cursors)
+
+    def join(self, plan: Join, output: list[int], sides: tuple[Operator, ...]) -> Operator:
+        left, right = sides
+        assert isinstance(left, Arrange)
+        assert isinstance(right, Arrange)
+        residual = None if plan.residual is None else self.predicate(plan.residual, types(plan))
+        return JoinOperator(left, right, output, plan.null_safe, residual)
+
+    def theta_join(self, plan: Join, output: list[int]) -> Operator:
+        condition: Predicate | str | None = None
+        if plan.residual is not None:
+            condition = compile_predicate(plan.residual, types(plan)) or text(plan.residual)
+        return ThetaJoin(types(plan.left), types(plan.right), output, condition, self._cursors)
+
+    def maintains(self, plan: Aggregate | TopK) -> bool:
+        """Whether there is an operator for it; group recompute serves the rest."""
+        if isinstance(plan, TopK):
+            return all(orderable(t) for t in types(plan.input))
+        return all(supported(call) for call in self._calls(plan))
+
+    def aggregate(self, plan: Aggregate) -> Operator:
+        return AggregateOperator(types(plan.input), plan.groups, self._calls(plan))
+
+    def _calls(self, plan: Aggregate) -> list[OperatorCall]:
+        return [self._call(call, types(plan.input)) for call in plan.aggregates]
+
+    def _call(self, call: AggregateCall, given: Sequence[ColumnType]) -> OperatorCall:
+        argument = call.arguments[0] if call.arguments else None
+        kind = None if argument is None else given[argument]
+        condition = None if call.filter is None else self.predicate(column(call.filter), given)
+        return OperatorCall(call.function, call.type, argument, kind, condition, call.distinct)
+
+    def top_k(self, plan: TopK) -> Operator:
+        return TopKOperator(
+            types(plan.input),
+            plan.partition,
+            plan.order,
+            plan.limit,
+            plan.offset,
+            rank_column=plan.rank,
+        )
+
+    def recompute(
+        self, plan: Aggregate | GroupRecompute | TopK, partition: Sequence[int], sql: str
+    ) -> Operator:
+        return GroupRecomputeOperator(types(plan.input), partition, sql, types(plan), self._cursors)
+
+    def set_operation(self, plan: Union | Distinct | SetOp) -> Operator:
+        if isinstance(plan, Union):
+            return UnionAll(types(plan), [False] * len(plan.inputs))
+        if isinstance(plan, Distinct):
+            return SetOperator(types(plan), "distinct")
+        return SetOperator(types(plan), plan.kind, all=plan.all)
+
+
+def recompute_sql(plan: Aggregate | GroupRecompute | TopK) -> str:
+    """The node's SQL over the rows of some groups, lent as the table `delta`."""
+    return render_body(plan, ["delta"])

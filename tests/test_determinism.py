@@ -1,0 +1,82 @@
+"""A view is a function of its tables; what is not is refused, with its place and a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from ivm.sql.determinism import check_deterministic
+from ivm.storage.duck import Cursor
+from ivm.storage.errors import UnsupportedError
+from tests.plan_corpus import QUERIES, build
+
+SETUP = """
+CREATE SEQUENCE numbers;
+CREATE VIEW dice AS SELECT k, random() AS r FROM t;
+CREATE VIEW two_dice(k, r) AS SELECT k, r + 1 FROM dice;
+CREATE MACRO roll(x) AS x + random();
+CREATE MACRO twice(x) AS roll(x) + roll(x);
+CREATE MACRO late() AS TABLE SELECT now() AS n;
+CREATE MACRO double_it(x) AS 2 * x;
+"""
+
+REFUSED = {
+    "SELECT k, random() FROM t": ("random()", 10),
+    "SELECT uuid() FROM t": ("uuid()", 7),
+    "SELECT k FROM t WHERE nextval('numbers') > 1": ("nextval()", 22),
+    "SELECT now()": ("now()", 7),
+    "SELECT current_date": ("current_date()", 7),
+    "SELECT k FROM t WHERE day > today() - 7": ("today()", 28),
+    "SELECT current_timestamp > ts FROM u": ("current_timestamp()", 7),
+    "SELECT (SELECT max(random()) FROM u) FROM t": ("random()", 19),
+    "SELECT k FROM t TABLESAMPLE 10%": ("a sample", None),
+    "SELECT k FROM t USING SAMPLE 5 ROWS": ("a sample", None),
+    "WITH x AS (SELECT random() AS r) SELECT * FROM x": ("random()", 18),
+    "SELECT * FROM dice": ("random()", 14),
+    "SELECT * FROM two_dice": ("random()", 14),
+    "SELECT k FROM t UNION ALL SELECT roll(k) FROM t": ("random()", 33),
+    "SELECT twice(k) FROM t": ("random()", 7),
+    "SELECT * FROM late()": ("now()", None),
+    "SELECT current_setting('threads')": ("current_setting()", 7),
+    "SELECT getvariable('x')": ("getvariable()", 7),
+}
+
+
+@pytest.fixture(scope="module")
+def cursor() -> Iterator[Cursor]:
+    with duckdb.connect() as connection:
+        build(connection, seed=4, rows=4)
+        connection.execute(SETUP)
+        yield connection
+
+
+@pytest.mark.parametrize(("query", "expected"), list(REFUSED.items()))
+def test_refused_with_its_place(
+    cursor: Cursor, query: str, expected: tuple[str, int | None]
+) -> None:
+    with pytest.raises(UnsupportedError) as error:
+        check_deterministic(query, cursor)
+    construct, place = expected
+    assert str(error.value).startswith(construct)
+    assert place is None or error.value.position == place
+
+
+@pytest.mark.parametrize("query", [q for group in QUERIES.values() for q in group])
+def test_functions_of_the_tables_pass(cursor: Cursor, query: str) -> None:
+    check_deterministic(query, cursor)
+
+
+def test_message_names_the_way_and_the_way_out(cursor: Cursor) -> None:
+    with pytest.raises(UnsupportedError) as error:
+        check_deterministic("SELECT twice(k) FROM two_dice", cursor)
+    message = str(error.value)
+    assert "through twice → roll" in message or "through two_dice → dice" in message
+    assert "store it in a column" in message
+
+
+def test_a_column_that_is_called_like_a_function_passes(cursor: Cursor) -> None:
+    cursor.execute("CREATE OR REPLACE TEMP TABLE odd (random INTEGER)")
+    check_deterministic("SELECT random FROM odd", cursor)
+    check_deterministic("SELECT double_it(k) FROM t", cursor)
