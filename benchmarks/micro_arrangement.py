@@ -12,10 +12,11 @@ import gc
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.storage.arrangement import Arrangement, Layout, OrderKey
@@ -28,20 +29,20 @@ from ivm.storage.zset import ZSet
 TYPES = (type_of("BIGINT"), type_of("VARCHAR"), type_of("VARCHAR"), type_of("DOUBLE"))
 
 
-def batch(keys: Sequence[int] | np.ndarray, seed: int = 0) -> ZSet:
-    """Rows of the four columns with the given keys and weight 1."""
+REGIONS = pa.array([f"region {i}" for i in range(1000)], pa.large_string())
+NAMES = pa.array([f"customer#{i:09d}" for i in range(100_000)], pa.large_string())
+
+
+def batch(keys: npt.ArrayLike, values: npt.ArrayLike = 0.0) -> ZSet:
+    """Rows of the four columns with the given keys and values, and weight 1."""
     numbers = np.asarray(keys, np.int64)
-    regions = pa.array([f"region {i}" for i in range(1000)], pa.large_string())
-    names = pa.array([f"customer#{i:09d}" for i in range(100_000)], pa.large_string())
-    return ZSet(
-        (
-            FixedColumn(numbers),
-            ArrowColumn(regions.take(pa.array(numbers % 1000))),
-            ArrowColumn(names.take(pa.array((numbers + seed) % 100_000))),
-            FixedColumn(numbers * 0.5),
-        ),
-        np.ones(len(numbers), np.int64),
+    columns = (
+        FixedColumn(numbers),
+        ArrowColumn(REGIONS.take(pa.array(numbers % len(REGIONS)))),
+        ArrowColumn(NAMES.take(pa.array(numbers % len(NAMES)))),
+        FixedColumn(np.broadcast_to(np.asarray(values, np.float64), numbers.shape).copy()),
     )
+    return ZSet(columns, np.ones(len(numbers), np.int64))
 
 
 def show(name: str, step: Callable[[], object], repeat: int, per: int = 1) -> None:
@@ -93,24 +94,22 @@ def build(rows: int) -> Arrangement:
 
 def appends(store: Arrangement) -> Arrangement:
     rows = [batch([i]) for i in range(100)]
-    times = []
-    for i in range(30_000):
-        start = time.perf_counter()
-        store = store.append(rows[i % 100])
-        times.append(time.perf_counter() - start)
-    print(
-        f"append 1 row: mean {np.mean(times) * 1e6:.1f} µs, p50 {np.median(times) * 1e6:.1f}, "
-        f"p99 {np.quantile(times, 0.99) * 1e6:.1f}, max {max(times) * 1e6:,.0f}"
-    )
-    deltas = [batch(np.random.default_rng(i).integers(0, 10**7, 10_000)) for i in range(100)]
+    store = timed("append 1 row", store, [rows[i % 100] for i in range(30_000)])
+    rng = np.random.default_rng(4)
+    deltas = [batch(rng.integers(0, 10**7, 10_000)) for _ in range(100)]
+    return timed("append 10 000 rows", store, deltas)
+
+
+def timed(name: str, store: Arrangement, deltas: list[ZSet]) -> Arrangement:
     times = []
     for delta in deltas:
         start = time.perf_counter()
         store = store.append(delta)
-        times.append(time.perf_counter() - start)
+        times.append((time.perf_counter() - start) * 1e6)
+    p50, p99 = np.quantile(times, [0.5, 0.99])
     print(
-        f"append 10 000 rows: mean {np.mean(times) * 1e3:.2f} ms, p50 {np.median(times) * 1e3:.2f}, "
-        f"max {max(times) * 1e3:.1f}, {len(store.runs)} runs"
+        f"{name}: mean {np.mean(times):,.1f} µs, p50 {p50:,.1f}, p99 {p99:,.1f}, "
+        f"max {max(times):,.0f}; {len(store.runs)} runs"
     )
     return store
 
@@ -125,11 +124,10 @@ def lookups(name: str, store: Arrangement, rows: int) -> None:
 
 
 def firsts() -> None:
+    rng = np.random.default_rng(3)
     store = Arrangement.empty(Layout(TYPES, (0,), (OrderKey(3, True, False),)))
-    start = time.perf_counter()
-    for i in range(100):
-        store = store.append(batch(np.arange(i, 1_000_000, 100) // 10))
-    print(f"append 100 × 10 000 rows in order: {time.perf_counter() - start:.2f} s")
+    deltas = [batch(rng.integers(0, 100_000, 10_000), rng.random(10_000)) for _ in range(100)]
+    store = timed("append 10 000 rows in order", store, deltas)
     one, many = [FixedColumn(np.array([77]))], [FixedColumn(np.arange(10_000))]
     for k in (1, 3):
         show(f"first {k} of 1 key in {len(store.runs)} runs", partial(store.first, one, k), 200)

@@ -14,15 +14,16 @@ import numpy as np
 
 from ivm.storage.build_run import build_large_run, build_run
 from ivm.storage.codes import KeyCodes, same_key
-from ivm.storage.column import Column, FixedColumn, Indexes
+from ivm.storage.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.consolidate import consolidate
-from ivm.storage.first import first_rows
+from ivm.storage.first import Source, first_rows
 from ivm.storage.layout import Layout
 from ivm.storage.ordering import OrderKey
 from ivm.storage.run import Run
+from ivm.storage.small import small_rows
 from ivm.storage.spine import Spine, adopt, grow
 from ivm.storage.tail import Tail, has_room
-from ivm.storage.types import type_of
+from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet, add
 
 __all__ = ["Arrangement", "Layout", "Matches", "OrderKey"]
@@ -94,7 +95,7 @@ class Arrangement:
             tail = self._tail.append(seen, delta, codes)
             return Arrangement(layout, spine, tail, seen + count)
         if seen:
-            delta = add([self._tail.take(np.arange(seen), seen), delta])
+            delta = add([self._tail.take(np.arange(seen)), delta])
         return Arrangement(layout, grow(layout, spine, build_run(layout, delta)), Tail(layout), 0)
 
     def lookup(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
@@ -147,29 +148,20 @@ class Arrangement:
             Rows in order of probe and then of the layout; the weights under a probe sum to at
             most k (the last row's is cut).
         """
-        return Matches(*first_rows(self.layout, self._all_runs(), keys, k, codes))
-
-    def _all_runs(self) -> tuple[Run, ...]:
-        if self._seen == 0:
-            return self.runs
-        tail = self._tail_run()
-        return (*self.runs, tail) if len(tail) else self.runs
-
-    def _tail_run(self) -> Run:
-        rows = self._tail.take(np.arange(self._seen), self._seen)
-        return build_run(self.layout, rows)
+        source = Source(self.layout, self.runs, self._tail, self._seen)
+        return Matches(*first_rows(source, keys, k, codes))
 
     def _find_one(self, probes: Indexes) -> tuple[list[Indexes], list[ZSet]]:
-        code = probes[0]
+        code, seen = probes[0], self._seen
         pieces: list[ZSet] = []
-        for run in self.runs:
+        for run in self._spine.runs:
             start, stop = run.find_one(code)
             if stop > start:
                 pieces.append(run.slice(start, stop))
-        if self._seen:
-            rows = (self._tail.codes[: self._seen] == code).nonzero()[0]
+        if seen:
+            rows = self._tail.find_one(code, seen)
             if len(rows):
-                pieces.append(self._tail.take(rows, self._seen))
+                pieces.append(self._tail.take(rows))
         return [np.zeros(len(piece), np.int64) for piece in pieces], pieces
 
     def _find(self, probes: Indexes) -> tuple[list[Indexes], list[ZSet]]:
@@ -177,11 +169,15 @@ class Arrangement:
         ordered = probes[order]
         found: list[Indexes] = []
         pieces: list[ZSet] = []
-        for run in self._all_runs():
+        for run in self._spine.runs:
             which, rows = run.find(ordered)
             if len(rows):
                 found.append(order[which])
                 pieces.append(run.take(rows))
+        which, rows = self._tail.find(ordered, self._seen)
+        if len(rows):
+            found.append(order[which])
+            pieces.append(self._tail.take(rows))
         return found, pieces
 
     def _verified(self, keys: Sequence[Column], matches: Matches) -> Matches:
@@ -190,8 +186,18 @@ class Arrangement:
         stored = layout.key_columns(matches.rows.columns)
         if layout.exact and keys[0].valid is None and stored[0].valid is None:
             return matches
-        every = np.arange(len(matches.probe))
-        equal = same_key(keys, matches.probe, stored, every, layout.key_types)
+        equal = _equal_keys(keys, matches.probe, stored, layout.key_types)
         if equal.all():
             return matches
         return Matches(matches.probe[equal], matches.rows.filter(equal))
+
+
+def _equal_keys(
+    keys: Sequence[Column], probe: Indexes, stored: Sequence[Column], types: Sequence[ColumnType]
+) -> Mask:
+    """Whether key probe[i] equals stored key i."""
+    if len(keys[0]) == 1:
+        one, many = small_rows(keys, types, True), small_rows(stored, types, True)
+        if one is not None and many is not None:
+            return np.array([key == one[0] for key in many])
+    return same_key(keys, probe, stored, np.arange(len(probe)), types)

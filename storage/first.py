@@ -18,9 +18,19 @@ from ivm.storage.column import Column, Indexes, Mask
 from ivm.storage.layout import Layout
 from ivm.storage.ordering import sort_rows
 from ivm.storage.run import Run, expand
+from ivm.storage.tail import Tail
 from ivm.storage.zset import ZSet, add
 
 Codes = npt.NDArray[Any]
+
+
+class Source(NamedTuple):
+    """What is read: runs of one layout, and the first `seen` rows of a tail."""
+
+    layout: Layout
+    runs: Sequence[Run]
+    tail: Tail
+    seen: int
 
 
 class _Heads(NamedTuple):
@@ -32,21 +42,23 @@ class _Heads(NamedTuple):
 
 
 def first_rows(
-    layout: Layout, runs: Sequence[Run], keys: Sequence[Column], k: int, codes: KeyCodes | None
+    source: Source, keys: Sequence[Column], k: int, codes: KeyCodes | None
 ) -> tuple[Indexes, ZSet]:
     """The first k live rows per key: their probes, and the rows in order of probe and layout."""
-    probes = layout.search_codes(keys, codes)
+    probes = source.layout.search_codes(keys, codes)
+    order = np.argsort(probes)
     found: list[tuple[Indexes, ZSet]] = []
-    active, depth = np.arange(len(probes)), k
-    while len(active):
-        heads = _read(runs, probes, active, depth)
+    depth = k
+    while len(order):
+        heads = _read(source, probes[order], order, depth)
         if heads is None:
             break
-        probe, rows, active = _settle(layout, keys, heads, k, len(probes))
+        probe, rows, unsure = _settle(source.layout, keys, heads, k, len(probes))
         found.append((probe, rows))
+        order = order[unsure[order]]
         depth *= 2
     if not found:
-        return np.zeros(0, np.int64), layout.zero
+        return np.zeros(0, np.int64), source.layout.zero
     return found[0] if len(found) == 1 else _in_order_of_probe(found)
 
 
@@ -56,16 +68,12 @@ def _in_order_of_probe(found: list[tuple[Indexes, ZSet]]) -> tuple[Indexes, ZSet
     return probe[order], add([rows for _, rows in found]).take(order)
 
 
-def _read(runs: Sequence[Run], probes: Codes, active: Indexes, depth: int) -> _Heads | None:
-    """At most `depth` rows of every run for each active probe."""
-    pieces: list[_Heads] = []
-    for run in runs:
-        hits, starts, stops = run.find_ranges(probes[active])
-        ends = np.minimum(stops, starts + depth)
-        which, rows = expand(starts, ends)
-        if len(rows):
-            goes_on = (rows == ends[which] - 1) & (ends < stops)[which]
-            pieces.append(_Heads(active[hits[which]], goes_on, run.take(rows)))
+def _read(source: Source, probes: Codes, numbers: Indexes, depth: int) -> _Heads | None:
+    """At most `depth` rows of every run, and all of the tail, for each of the ascending probes."""
+    pieces = [_head(run, probes, numbers, depth) for run in source.runs]
+    found, rows = source.tail.find(probes, source.seen)
+    pieces.append(_Heads(numbers[found], np.zeros(len(rows), np.bool_), source.tail.take(rows)))
+    pieces = [piece for piece in pieces if len(piece.probe)]
     if not pieces:
         return None
     probe = np.concatenate([piece.probe for piece in pieces])
@@ -73,10 +81,28 @@ def _read(runs: Sequence[Run], probes: Codes, active: Indexes, depth: int) -> _H
     return _Heads(probe, goes_on, add([piece.rows for piece in pieces]))
 
 
+def _head(run: Run, probes: Codes, numbers: Indexes, depth: int) -> _Heads:
+    if len(probes) == 1:
+        return _head_of_one(run, probes[0], numbers, depth)
+    hits, starts, stops = run.find_ranges(probes)
+    ends = np.minimum(stops, starts + depth)
+    which, rows = expand(starts, ends)
+    goes_on = (rows == ends[which] - 1) & (ends < stops)[which]
+    return _Heads(numbers[hits[which]], goes_on, run.take(rows))
+
+
+def _head_of_one(run: Run, code: Any, numbers: Indexes, depth: int) -> _Heads:
+    start, stop = run.find_one(code)
+    end = min(stop, start + depth)
+    goes_on = np.zeros(end - start, np.bool_)
+    goes_on[-1:] = end < stop
+    return _Heads(numbers.repeat(end - start), goes_on, run.slice(start, end))
+
+
 def _settle(
     layout: Layout, keys: Sequence[Column], heads: _Heads, k: int, probes: int
-) -> tuple[Indexes, ZSet, Indexes]:
-    """First rows of the probes for which the heads suffice, and the other probes."""
+) -> tuple[Indexes, ZSet, Mask]:
+    """First rows of the probes for which the heads suffice, and which probes are others."""
     columns = heads.rows.columns
     order, begins = sort_rows(heads.probe, columns, layout.terms)
     known = _known(heads, order, begins, probes)
@@ -90,7 +116,7 @@ def _settle(
     weights = np.minimum(weights, k - before)
     kept = np.flatnonzero((weights > 0) & ~unsure[probe])
     rows = ZSet(tuple([c.take(row[kept]) for c in columns]), weights[kept])
-    return probe[kept], rows, np.flatnonzero(unsure)
+    return probe[kept], rows, unsure
 
 
 def _marked(members: Indexes, count: int) -> Mask:

@@ -42,10 +42,15 @@ def texts() -> pa.Array:
     return array
 
 
+def words(codes: Codes) -> list[str | None]:
+    """The texts of a few numbers."""
+    return [_texts[code] for code in codes.tolist()]
+
+
 def decode(codes: Codes) -> pa.Array:
     """The texts of numbers (large_string)."""
     if len(codes) <= _FEW:
-        return pa.array([_texts[code] for code in codes.tolist()], pa.large_string())
+        return pa.array(words(codes), pa.large_string())
     return texts().take(pa.array(codes))
 
 
@@ -64,10 +69,10 @@ def encode(array: pa.Array, *, force: bool = False) -> Codes | None:
     if not force and not _repeats(array):
         return None
     encoded = array.dictionary_encode(null_encoding="encode")
-    words = encoded.dictionary.to_pylist()
-    if not force and len(words) > len(array) // 4:
+    texts = encoded.dictionary.to_pylist()
+    if not force and len(texts) > len(array) // 4:
         return None
-    numbers = _give(words)
+    numbers = _give(texts)
     return None if numbers is None else numbers[encoded.indices.to_numpy()]
 
 
@@ -83,15 +88,15 @@ def _repeats(array: pa.Array) -> bool:
     return len(sample.dictionary) <= _SAMPLE // 4
 
 
-def _give(words: list[str | None]) -> Codes | None:
+def _give(texts: list[str | None]) -> Codes | None:
     """Numbers of distinct texts, new ones where needed; None if they are too long or too many."""
-    new = [word for word in words if word not in _numbers]
+    new = [text for text in texts if text not in _numbers]
     if new:
         with _lock:
-            if len(_texts) + len(new) > _MOST or max(len(w or "") for w in new) > _LONGEST:
+            if len(_texts) + len(new) > _MOST or max(len(t or "") for t in new) > _LONGEST:
                 return None
-            for word in new:
-                if word not in _numbers:
-                    _texts.append(word)
-                    _numbers[word] = len(_texts) - 1
-    return np.array([_numbers[word] for word in words], np.int32)
+            for text in new:
+                if text not in _numbers:
+                    _texts.append(text)
+                    _numbers[text] = len(_texts) - 1
+    return np.array([_numbers[text] for text in texts], np.int32)

@@ -1,7 +1,7 @@
 """Rows of tiny batches as Python tuples, where numpy's fixed cost per call would dominate.
 
-Law: two tuples are equal ⇔ the rows are (exactly, or under SQL's grouping equality). Batches above
-`SMALL_ROWS` and those with nested values have none.
+Law: two tuples, also of different batches, are equal ⇔ the rows are (exactly, or under SQL's
+grouping equality). Batches above `SMALL_ROWS` and those with nested values have none.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ivm.storage.canonical import canonical_values
-from ivm.storage.column import ArrowColumn, Column, LabelColumn
+from ivm.storage.column import ArrowColumn, Column, FixedColumn, LabelColumn
+from ivm.storage.labels import words
 from ivm.storage.types import ColumnType
 
 SMALL_ROWS = 16
@@ -28,15 +29,13 @@ def small_rows(
     lists = []
     for column, type in zip(columns, types, strict=True):
         if isinstance(column, LabelColumn):
-            lists.append(column.codes.tolist())
+            lists.append(words(column.codes))
         elif isinstance(column, ArrowColumn):
             if not type.is_bytes:
                 return None
             lists.append(column.array.to_pylist())
         else:
-            lists.append(_values(column.values, type, grouping))
-            if column.valid is not None:
-                lists.append(column.valid.tolist())
+            lists.append(_values(column, type, grouping))
     return list(zip(*lists, strict=True))
 
 
@@ -53,7 +52,11 @@ def word_bits(values: Any, grouping: bool) -> list[int]:
     return [0 if v == 0 else b if v == v else nan for v, b in zip(floats, bits, strict=True)]
 
 
-def _values(values: Any, type: ColumnType, grouping: bool) -> list[Any]:
+def _values(column: FixedColumn, type: ColumnType, grouping: bool) -> list[Any]:
     if type.is_word:
-        return word_bits(values, grouping)
-    return (canonical_values(values, type) if grouping else values).tolist()  # type: ignore[no-any-return]
+        values: list[Any] = word_bits(column.values, grouping)
+    else:
+        values = (canonical_values(column.values, type) if grouping else column.values).tolist()
+    if column.valid is None:
+        return values
+    return [v if ok else None for v, ok in zip(values, column.valid.tolist(), strict=True)]

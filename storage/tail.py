@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes, LabelColumn
 from ivm.storage.layout import Layout
+from ivm.storage.run import find_in_probes
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
 
@@ -44,7 +45,7 @@ class _FixedTail:
                 self.valid = np.ones(TAIL_ROWS, np.bool_)
             self.valid[start:stop] = column.valid
 
-    def take(self, rows: Indexes, stop: int) -> Column:
+    def take(self, rows: Indexes) -> Column:
         valid = self.valid
         return FixedColumn(self.values[rows], None if valid is None else valid[rows])
 
@@ -71,7 +72,7 @@ class _TextTail:
             self.labelled = False
         self.values.extend(column.array.to_pylist())
 
-    def take(self, rows: Indexes, stop: int) -> Column:
+    def take(self, rows: Indexes) -> Column:
         if self.labelled:
             return LabelColumn(self.codes[rows])
         values = self.values
@@ -90,7 +91,7 @@ class _PiecesTail:
         assert isinstance(column, ArrowColumn)
         self.pieces.append(column.array)
 
-    def take(self, rows: Indexes, stop: int) -> Column:
+    def take(self, rows: Indexes) -> Column:
         return ArrowColumn(pa.concat_arrays(self.pieces).take(pa.array(rows)))
 
 
@@ -115,7 +116,7 @@ class Tail:
         """
         if self.used != seen:
             every = np.arange(seen)
-            copy = Tail(self.layout).append(0, self.take(every, seen), self.codes[:seen])
+            copy = Tail(self.layout).append(0, self.take(every), self.codes[:seen])
             return copy.append(seen, batch, codes)
         stop = seen + len(codes)
         self.codes[seen:stop] = codes
@@ -125,9 +126,17 @@ class Tail:
         self.used = stop
         return self
 
-    def take(self, rows: Indexes, seen: int) -> ZSet:
-        """The rows at the given positions, all below `seen`."""
-        return ZSet(tuple([c.take(rows, seen) for c in self.columns]), self.weights[rows])
+    def find_one(self, code: Any, seen: int) -> Indexes:
+        """The rows with a code, among the first `seen`."""
+        return np.flatnonzero(self.codes[:seen] == code)
+
+    def find(self, probes: npt.NDArray[Any], seen: int) -> tuple[Indexes, Indexes]:
+        """As `Run.find`, among the first `seen` rows."""
+        return find_in_probes(self.codes[:seen], probes)
+
+    def take(self, rows: Indexes) -> ZSet:
+        """The rows at the given positions."""
+        return ZSet(tuple([c.take(rows) for c in self.columns]), self.weights[rows])
 
 
 def _column_tail(type: ColumnType) -> _FixedTail | _TextTail | _PiecesTail:

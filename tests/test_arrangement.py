@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage import build_run, hashing, merger, spine, tail
+from ivm.storage import build_run, hashing, labels, merger, spine, tail
 from ivm.storage.arrangement import Arrangement, Layout, Matches, OrderKey
-from ivm.storage.column import column_from_arrow
+from ivm.storage.column import LabelColumn, column_from_arrow
 from ivm.storage.duck import describe, evaluate, table
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.keys import groupable, key_codes
@@ -56,10 +56,15 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def zset(entries: Sequence[tuple[Row, int]]) -> ZSet:
+    """The entries, the strings of every other batch as labels."""
     columns = [
         column_from_arrow(pa.array([row[i] for row, _ in entries], type.arrow), type)
         for i, type in enumerate(TYPES)
     ]
+    if len(entries) % 2:
+        codes = labels.encode(columns[1].array, force=True)  # type: ignore[union-attr]
+        assert codes is not None
+        columns[1] = LabelColumn(codes)
     return ZSet(tuple(columns), np.array([weight for _, weight in entries], np.int64))
 
 
