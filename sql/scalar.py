@@ -18,6 +18,7 @@ from ivm.sql import (
     scalar_cast,
     scalar_comparison,
     scalar_conditional,
+    scalar_division,
     scalar_format,
     scalar_like,
     scalar_logic,
@@ -27,8 +28,18 @@ from ivm.sql import (
 )
 from ivm.sql.scalar_binder import Fallback
 from ivm.sql.scalar_compiler import Compiler
-from ivm.sql.scalar_kernel import BOOLEAN, Kernel, NotListedError, Term, UndecidedError, expand
-from ivm.storage.column import Column, Mask, empty_column
+from ivm.sql.scalar_kernel import (
+    BOOLEAN,
+    Kernel,
+    NotListedError,
+    Term,
+    UndecidedError,
+    expand,
+    fixed,
+    is_wide,
+)
+from ivm.sql.scalar_wide import widen
+from ivm.storage.column import Column, FixedColumn, Mask, empty_column
 from ivm.storage.types import ColumnType
 
 Predicate: TypeAlias = Callable[[Sequence[Column], int], Mask]
@@ -38,6 +49,7 @@ _RULES = {
     **scalar_cast.RULES,
     **scalar_comparison.RULES,
     **scalar_conditional.RULES,
+    **scalar_division.RULES,
     **scalar_format.RULES,
     **scalar_like.RULES,
     **scalar_logic.RULES,
@@ -105,7 +117,7 @@ def _finish(term: Term, inexact: bool, fallback: Fallback) -> Kernel:
     column = term.constant
     if column is not None:
         return lambda columns, count: expand(column, count)
-    compute, type = _silenced(term.kernel, inexact), term.type
+    compute, type = _silenced(_widened(term), inexact), term.type
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         if count == 0:
@@ -133,6 +145,19 @@ def _finish_predicate(term: Term, inexact: bool, fallback: Fallback) -> Predicat
             return fallback.mask(columns, count)
 
     return predicate
+
+
+def _widened(term: Term) -> Kernel:
+    """The kernel with 16-byte numbers in their stored form."""
+    if not is_wide(term.type) or not (term.type.is_integer or term.type.is_decimal):
+        return term.kernel
+    compute = fixed(term)
+
+    def widened(columns: Sequence[Column], count: int) -> Column:
+        column = compute(columns, count)
+        return FixedColumn(widen(column.values), column.valid)
+
+    return widened
 
 
 def _silenced(kernel: Kernel, inexact: bool) -> Kernel:

@@ -1,4 +1,4 @@
-"""Arithmetic on integers, decimals and floats: + − * / // % unary − abs sign.
+"""Arithmetic on integers, decimals and floats: + − * unary − abs (division stands beside).
 
 Law: both sides are first cast to the type DuckDB casts them to (the result's type for + and − and
 for integers; for decimal products each keeps its scale), then computed exactly. A result that does
@@ -20,20 +20,20 @@ from ivm.sql.scalar_kernel import (
     Term,
     UndecidedError,
     Values,
+    beyond,
     binary,
-    binary_checked,
     is_wide,
     refuse_if,
     unary,
 )
 from ivm.sql.scalar_temporal import is_shift, shift
-from ivm.storage.column import Mask
 from ivm.storage.types import ColumnType
 
 Compute = Callable[[Values, Values], Values]
 
 # |product| below this as a double surely is below 2^63.
 _SAFE64 = 9.22e18
+_HALF64 = 2**62 - 1
 _SAFE18 = 9.999999e17
 
 
@@ -48,21 +48,17 @@ def _fits(values: Values, type: ColumnType) -> Values:
     return small
 
 
-def _check_wide(values: Values, type: ColumnType) -> Values:
-    """As `check_digits`, for a WIDE type: what fits into 64 bits has few digits."""
-    return values if wide.narrow(values) is not None else check_digits(values, type)
-
-
 def check_digits(values: Values, type: ColumnType) -> Values:
     """Decimals of `type` in their form, undecided if one has more digits than the type."""
     if is_wide(type):
+        if values.dtype == np.int64:
+            return values  # 64 bits hold at most 19 digits
         bound = wide.power_of_ten(type.precision)
         loaded = wide.load(values)
         size = wide.magnitude(loaded)
         refuse_if((size.hi < 0) | ~wide.less(size, bound))
         return values
-    bound64 = 10**type.precision
-    refuse_if((values >= bound64) | (values <= -bound64))
+    refuse_if(beyond(values, 10**type.precision - 1))
     return values
 
 
@@ -114,11 +110,26 @@ def _fits_unsigned(values: Values, type: ColumnType) -> Values:
     return small
 
 
+_NEAR_AND_FAR = {"+": (np.add, wide.add), "-": (np.subtract, wide.subtract)}
+
+
 def _wide(operation: str) -> Compute:
     if operation == "*":
         return _multiply_wide
-    operate = {"+": wide.add, "-": wide.subtract}[operation]
-    return lambda a, b: wide.store(operate(wide.load(a), wide.load(b)))
+    near, far = _NEAR_AND_FAR[operation]
+
+    def compute(a: Values, b: Values) -> Values:
+        first, second = wide.narrow(a), wide.narrow(b)
+        if first is not None and second is not None and _are_small(first, second):
+            return near(first, second)
+        return wide.store(far(wide.load(a), wide.load(b)))
+
+    return compute
+
+
+def _are_small(a: Values, b: Values) -> bool:
+    """The sum of the two fits into 64 bits."""
+    return not np.count_nonzero(beyond(a, _HALF64) | beyond(b, _HALF64))
 
 
 def _multiply_wide(a: Values, b: Values) -> Values:
@@ -126,7 +137,8 @@ def _multiply_wide(a: Values, b: Values) -> Values:
     if first is None or second is None:
         return wide.store(wide.multiply(wide.load(a), wide.load(b)))
     if _is_below(first, second, _SAFE64):
-        return wide.store(wide.load(first * second))
+        product: Values = first * second
+        return product
     return wide.store(wide.multiply_words(first, second))
 
 
@@ -193,7 +205,7 @@ def _decimal_product(compiler: Compiler, node: exp.Expr, type: ColumnType) -> Te
     if _has_room(type):
         return binary(left, right, type, _multiply_wide if is_wide(type) else np.multiply)
     if is_wide(type):
-        return binary(left, right, type, lambda a, b: _check_wide(_multiply_wide(a, b), type))
+        return binary(left, right, type, lambda a, b: check_digits(_multiply_wide(a, b), type))
     if is_wide(left.type) or is_wide(right.type):
         raise NotListedError(f"{left.type} * {right.type}")
     return binary(left, right, type, _multiply18)
@@ -214,81 +226,6 @@ def _decimal_side(compiler: Compiler, side: exp.Expr) -> Term:
     if term.type.is_integer and not is_wide(term.type) and term.type.sql != "UBIGINT":
         return unary(term, BIGINT, lambda a: a.astype(np.int64))
     return term
-
-
-def _divide(compiler: Compiler, node: exp.Expr) -> Term:
-    """`/` is float division; a zero divisor gives ±Inf or NaN."""
-    type = compiler.type(node)
-    if not type.is_float:
-        raise NotListedError(f"{type} /")
-    left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
-    return binary(left, right, type, np.divide)
-
-
-def _integer_divide(compiler: Compiler, node: exp.Expr) -> Term:
-    """`//` truncates towards zero on integers and is plain division on anything else."""
-    type = compiler.type(node)
-    if type.is_float:
-        left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
-        return binary_checked(left, right, type, _divide_nonzero)
-    return _division(compiler, node, _quotient)
-
-
-def _divide_nonzero(a: Values, b: Values, valid: Mask | None) -> Values:
-    zero = b == 0
-    refuse_if(zero if valid is None else zero & valid)
-    return np.divide(a, b)
-
-
-def _modulo(compiler: Compiler, node: exp.Expr) -> Term:
-    """`%` has the sign of the dividend."""
-    type = compiler.type(node)
-    if not type.is_float:
-        return _division(compiler, node, np.fmod)
-    left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
-    return binary(left, right, type, np.fmod)
-
-
-def _quotient(a: Values, b: Values) -> Values:
-    quotient = a // b
-    truncated: Values = quotient + ((quotient < 0) & (quotient * b != a))
-    return truncated
-
-
-def _division(compiler: Compiler, node: exp.Expr, compute: Compute) -> Term:
-    type = compiler.type(node)
-    if not (type.is_integer or type.is_decimal):
-        raise NotListedError(f"{type} division")
-    left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
-
-    def divide(a: Values, b: Values, valid: Mask | None) -> Values:
-        return _divide_valid(a, b, valid, compute, type)
-
-    return binary_checked(left, right, type, divide)
-
-
-def _divide_valid(
-    a: Values, b: Values, valid: Mask | None, compute: Compute, type: ColumnType
-) -> Values:
-    """Integer division; zero divisors and MIN ÷ −1 are undecided, NULL rows divide by one."""
-    if is_wide(type):
-        return _divide_wide(a, b, valid, compute, type)
-    zero = b == 0
-    refuse_if(zero if valid is None else zero & valid)
-    if a.dtype.kind == "i":
-        refuse_if((a == np.iinfo(a.dtype).min) & (b == -1))
-    return compute(a, np.where(zero, np.ones((), b.dtype), b))
-
-
-def _divide_wide(
-    a: Values, b: Values, valid: Mask | None, compute: Compute, type: ColumnType
-) -> Values:
-    first, second = wide.narrow(a), wide.narrow(b)
-    refuse_if(np.array([first is None or second is None]))
-    assert first is not None
-    assert second is not None
-    narrow = _divide_valid(first, second, valid, compute, BIGINT)
-    return wide.store(wide.load(narrow))
 
 
 def _negate(compiler: Compiler, node: exp.Expr) -> Term:
@@ -335,9 +272,6 @@ RULES: Rules = {
     exp.Add: rule(_operation("+"), "this", "expression"),
     exp.Sub: rule(_operation("-"), "this", "expression"),
     exp.Mul: rule(_operation("*"), "this", "expression"),
-    exp.Div: rule(_divide, "this", "expression"),
-    exp.IntDiv: rule(_integer_divide, "this", "expression"),
-    exp.Mod: rule(_modulo, "this", "expression"),
     exp.Neg: rule(_negate, "this"),
     exp.Abs: rule(_absolute, "this"),
 }

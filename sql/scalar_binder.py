@@ -35,7 +35,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 def sql_of(expr: exp.Expr) -> str:
     """The expression as DuckDB reads it."""
-    return expr.sql(dialect="duckdb")
+    return expr.sql(dialect="duckdb")  # on a copy: the generator may rewrite what it prints
 
 
 def column_index(expr: exp.Expr) -> int:
@@ -65,10 +65,12 @@ class Binder:
         self.types = tuple(types)
         self._names = tuple(t.sql for t in types)
         self._known: dict[str, str] = {}
+        self._texts: dict[int, str] = {}
+        self._nodes: list[exp.Expr] = []  # keeps the ids above from being given anew
 
     def learn(self, tree: exp.Expr) -> None:
         """Describe all subexpressions of `tree` at once (what fails is asked for singly later)."""
-        parts = {sql_of(n): None for n in tree.walk() if _has_type(n)}
+        parts = {self.text(n): None for n in tree.walk() if _has_type(n)}
         for node in tree.walk():
             sides = _compared(node)
             if len(sides) > 1:
@@ -83,11 +85,19 @@ class Binder:
         Raises:
             NotListedError: it cannot stand alone in a SELECT list.
         """
-        return self._type(sql_of(expr))
+        return self._type(self.text(expr))
 
     def common(self, sides: Sequence[exp.Expr]) -> ColumnType:
         """The type to which DuckDB casts all `sides` before it compares them."""
         return self._type(common_sql(sides))
+
+    def text(self, expr: exp.Expr) -> str:
+        """`sql_of`, which is slow, once for each node of the tree."""
+        known = self._texts.get(id(expr))
+        if known is None:
+            known = self._texts[id(expr)] = sql_of(expr)
+            self._nodes.append(expr)
+        return known
 
     def _type(self, sql: str) -> ColumnType:
         if sql not in self._known:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ivm.sql.scalar_kernel import Values, refuse_if
+from ivm.sql.scalar_kernel import Values, beyond, refuse_if
 
 Days = npt.NDArray[np.int64]
 DayFunction = Callable[[Days], Days]
@@ -103,7 +103,7 @@ def _table(function: DayFunction) -> Days:
 def not_far(days: Values) -> Days:
     """The days as int64; a batch with ±infinity or a day near the ends is undecided."""
     long: Days = days.astype(np.int64)
-    refuse_if(np.abs(long) > FAR)
+    refuse_if(beyond(long, FAR))
     return long
 
 

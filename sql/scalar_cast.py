@@ -14,11 +14,13 @@ from sqlglot import exp
 from ivm.sql import scalar_wide as wide
 from ivm.sql.scalar_arithmetic import check_digits
 from ivm.sql.scalar_compiler import Compiler, Rules, rule
+from ivm.sql.scalar_decimal import decimal_to_double
 from ivm.sql.scalar_kernel import (
     NotListedError,
     Term,
     UndecidedError,
     Values,
+    beyond,
     is_wide,
     null_term,
     refuse_if,
@@ -26,7 +28,7 @@ from ivm.sql.scalar_kernel import (
     unary,
 )
 from ivm.sql.scalar_text import to_text
-from ivm.storage.types import ColumnType
+from ivm.storage.types import WIDE, ColumnType
 
 Convert = Callable[[Values], Values]
 _DAY = 86_400_000_000
@@ -34,7 +36,7 @@ _INFINITE_DAY = 2**31 - 1
 _INFINITE_TIME = 2**63 - 1
 # Days whose midnight fits into int64 microseconds.
 _LAST_DAY = 106_751_990
-_EXACT = 1 << 53
+_LARGEST = 2**63 - 1
 
 
 def cast(compiler: Compiler, term: Term, type: ColumnType) -> Term:
@@ -82,7 +84,8 @@ def _from_decimal(source: ColumnType, target: ColumnType) -> Convert | None:
     if target.sql == "DOUBLE":
         if source.precision <= 15:
             return lambda values: values.astype(np.float64) / float(10**source.scale)
-        return lambda values: _decimal_to_double(values, source.scale)
+        is_huge = is_wide(source)
+        return lambda values: decimal_to_double(values, source.scale, is_huge)
     if target.is_decimal:
         shift = target.scale - source.scale
         if shift >= 0:
@@ -135,12 +138,12 @@ _FAMILIES: tuple[
 
 def _to_integer(values: Values, target: ColumnType) -> Values:
     if is_wide(target):
-        return values if is_wide_values(values) else wide.store(wide.load(values))
-    if is_wide_values(values) and target.sql == "UBIGINT":
+        return values if values.dtype == WIDE else _narrow_or_wide(values)
+    if values.dtype == WIDE and target.sql == "UBIGINT":
         refuse_if(values["hi"] != 0)
         low: Values = values["lo"]
         return low
-    narrow = values if not is_wide_values(values) else wide.narrow(values)
+    narrow = wide.narrow(values) if values.dtype == WIDE else values
     if narrow is None:
         raise UndecidedError
     assert target.dtype is not None
@@ -149,8 +152,9 @@ def _to_integer(values: Values, target: ColumnType) -> Values:
     return narrow.astype(target.dtype)
 
 
-def is_wide_values(values: Values) -> bool:
-    return values.dtype.names is not None
+def _narrow_or_wide(values: Values) -> Values:
+    narrow = wide.narrow(values)
+    return wide.store(wide.load(values)) if narrow is None else narrow
 
 
 def _rescaling(digits: int, shift: int, target: ColumnType) -> Convert:
@@ -171,6 +175,8 @@ def _rescale_up(values: Values, shift: int, target: ColumnType) -> Values:
         scaled64: Values = narrow * 10**shift
         return scaled64
     if narrow is not None and shift <= 18:
+        if not np.count_nonzero(beyond(narrow, _LARGEST // 10**shift)):
+            return check_digits(narrow * 10**shift, target)
         scaled = wide.multiply_words(narrow, np.full(1, 10**shift, np.int64))
     else:
         scaled = wide.multiply(wide.load(values), wide.power_of_ten(shift))
@@ -194,7 +200,7 @@ def _round_off(values: Values, shift: int, target: ColumnType) -> Values:
     narrow = wide.narrow(values)
     if narrow is not None and shift <= 18:
         rounded = _round_off_narrow(narrow, 10**shift)
-        return wide.store(wide.load(rounded)) if is_wide(target) else rounded
+        return rounded
     quotient = round_off_wide(wide.load(values), shift)
     return wide.store(quotient) if is_wide(target) else _need_narrow(wide.store(quotient))
 
@@ -207,6 +213,7 @@ def _need_narrow(values: Values) -> Values:
 
 
 def _round_off_narrow(values: Values, factor: int) -> Values:
+    refuse_if(beyond(values, _LARGEST))
     size = np.abs(values)
     rounded = size // factor + (size % factor >= (factor + 1) // 2)
     return np.where(values < 0, -rounded, rounded)
@@ -218,32 +225,6 @@ def round_off_wide(values: wide.Wide, shift: int) -> wide.Wide:
     up = ~wide.less(wide.magnitude(rest), half)
     step = wide.with_sign(wide.load(up.astype(np.int64)), values.hi < 0)
     return wide.wrap_add(quotient, step)
-
-
-def _decimal_to_double(values: Values, scale: int) -> Values:
-    """DuckDB divides exactly representable values once; others in whole and fraction."""
-    power = float(10**scale)
-    narrow = wide.narrow(values)
-    if narrow is not None:
-        exact = (narrow <= _EXACT) & (narrow >= -_EXACT)
-        if scale == 0 or exact.all():
-            return narrow.astype(np.float64) / power
-    if scale == 0:
-        return wide.to_double(wide.load(values))
-    return _decimal_to_double_split(values, scale, power)
-
-
-def _decimal_to_double_split(values: Values, scale: int, power: float) -> Values:
-    loaded = wide.load(values)
-    quotient, rest = wide.divide_by_power_of_ten(loaded, scale)
-    split = _wide_to_double(quotient) + _wide_to_double(rest) / power
-    limit = wide.from_int(_EXACT)
-    small = ~wide.less(limit, wide.magnitude(loaded))
-    return np.where(small, _wide_to_double(loaded) / power, split)
-
-
-def _wide_to_double(values: wide.Wide) -> Values:
-    return wide.to_double(values)
 
 
 def _float_to_integer(values: Values, target: ColumnType) -> Values:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from ivm.sql import scalar_wide as wide
 from ivm.sql.scalar_comparison import arrow_input, compare
 from ivm.sql.scalar_compiler import Compiler, Rules, rule
 from ivm.sql.scalar_kernel import BOOLEAN, NotListedError, Term, expand, fixed, null_term
@@ -30,7 +31,7 @@ def choose(test: Term, then: Term, other: Term) -> Term:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         mask = condition(columns, count).values
         a, b = first(columns, count), second(columns, count)
-        values = np.where(mask, a.values, b.values)
+        values = np.where(mask, *wide.alike(a.values, b.values))
         return FixedColumn(values, _choose_valid(mask, a.valid, b.valid))
 
     return Term(then.type, kernel)
@@ -118,7 +119,7 @@ def _first_known(first: Term, second: Term) -> Term:
         if a.valid is None:
             return a
         b = two(columns, count)
-        values = np.where(a.valid, a.values, b.values)
+        values = np.where(a.valid, *wide.alike(a.values, b.values))
         return FixedColumn(values, _choose_valid(a.valid, None, b.valid))
 
     return Term(first.type, kernel)

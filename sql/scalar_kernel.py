@@ -152,6 +152,12 @@ def round_half_away(values: Values) -> Values:
     return np.where(up, whole + np.copysign(values.dtype.type(1), values), whole)
 
 
+def beyond(values: Values, limit: int) -> Mask:
+    """Integers above `limit` or below −`limit` (the least integer has no absolute value)."""
+    result: Mask = (values > limit) | (values < -limit)
+    return result
+
+
 def expand(column: Column, count: int) -> Column:
     """A constant's one row as `count` rows."""
     return column if count == 1 else column.take(np.zeros(count, np.int64))

@@ -106,8 +106,8 @@ def _shrink(term: Term, type: ColumnType, adjust: Adjust) -> Term:
         if narrow is None:
             raise UndecidedError
         rest = np.fmod(narrow, factor)
-        result = (narrow - rest) // factor + adjust(rest, factor // 2)
-        return wide.store(wide.load(result)) if is_wide(type) else result
+        result: Values = (narrow - rest) // factor + adjust(rest, factor // 2)
+        return result
 
     return unary(term, type, compute)
 

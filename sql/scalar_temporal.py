@@ -14,7 +14,7 @@ from sqlglot import exp
 from ivm.sql import scalar_calendar as calendar
 from ivm.sql.scalar_calendar import FAR, MICROS_PER_DAY, DayFunction, by_day, not_far
 from ivm.sql.scalar_compiler import Compiler, Functions, Rules, rule
-from ivm.sql.scalar_kernel import NotListedError, Term, Values, binary, refuse_if, unary
+from ivm.sql.scalar_kernel import NotListedError, Term, Values, beyond, binary, refuse_if, unary
 from ivm.storage.types import WIDE, ColumnType, type_of
 
 _TIMESTAMP = type_of("TIMESTAMP")
@@ -100,7 +100,7 @@ def _epoch(values: Values, type: ColumnType) -> Values:
 
 
 def _refuse_far(times: Values) -> None:
-    refuse_if((times > _FAR_TIME) | (times < -_FAR_TIME))
+    refuse_if(beyond(times, _FAR_TIME))
 
 
 def _extract(compiler: Compiler, node: exp.Expr) -> Term:
@@ -208,7 +208,7 @@ def _subtract_days(days: Values, count: Values) -> Values:
 
 def _elapsed(end: Values, start: Values) -> Values:
     """An interval of whole days and a rest, both towards zero."""
-    refuse_if((np.abs(end) > _FAR_TIME // 4) | (np.abs(start) > _FAR_TIME // 4))
+    refuse_if(beyond(end, _FAR_TIME // 4) | beyond(start, _FAR_TIME // 4))
     delta = end - start
     size = np.abs(delta)
     signs = np.sign(delta)

@@ -20,13 +20,13 @@ from ivm.sql.scalar_kernel import (
     Term,
     UndecidedError,
     Values,
+    beyond,
     fixed,
-    is_wide,
     null_term,
     refuse_if,
 )
 from ivm.storage.column import ArrowColumn, Column, FixedColumn
-from ivm.storage.types import ColumnType
+from ivm.storage.types import WIDE, ColumnType
 
 _STRING = pa.large_string()
 _YEAR_1, _YEAR_10000 = -719162, 2932897
@@ -66,7 +66,7 @@ def _text(column: FixedColumn, type: ColumnType) -> pa.Array:
     if type.sql == "DATE":
         refuse_if((column.values < _YEAR_1) | (column.values >= _YEAR_10000))
         return column.to_arrow(type).cast(_STRING)
-    narrow = wide.narrow(column.values) if is_wide(type) else column.values
+    narrow = wide.narrow(column.values) if column.values.dtype == WIDE else column.values
     if narrow is None:
         raise UndecidedError
     if type.scale == 0:
@@ -82,6 +82,7 @@ def _integers(column: FixedColumn) -> pa.Array:
 
 def _decimals(values: Values, column: FixedColumn, type: ColumnType) -> pa.Array:
     scale = type.scale
+    refuse_if(beyond(values, 2**63 - 1))
     size = np.abs(values)
     mask = None if column.valid is None else ~column.valid
     whole = pa.array(size // 10**scale, mask=mask).cast(_STRING)

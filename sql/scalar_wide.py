@@ -1,5 +1,7 @@
 """128-bit integers as two numpy arrays: addition, product, division by small numbers, order.
 
+Law: inside a tree a value of a 16-byte type may lie in the narrow form, int64, if all rows fit; all
+functions here take both forms, and `widen` restores the stored one at the end.
 Law: functions named `wrap_*` compute modulo 2^128; the others raise `UndecidedError` unless they
 can show that the exact result fits. Bounds are shown with doubles and a margin, so a result
 close to the edge may go to DuckDB although it fits: that costs time, never a bit.
@@ -49,14 +51,26 @@ def store(wide: Wide) -> Values:
     return values
 
 
+def widen(values: Values) -> Values:
+    """The stored form of a 16-byte type, from either form."""
+    return values if values.dtype == WIDE else store(load(values))
+
+
+def alike(a: Values, b: Values) -> tuple[Values, Values]:
+    """Both values in one form, as choosing between their rows needs it."""
+    if a.dtype == b.dtype:
+        return a, b
+    return widen(a), widen(b)
+
+
 def narrow(values: Values) -> Ints | None:
     """The values as int64 if each of them fits, else None."""
     if values.dtype != WIDE:
         if values.dtype != np.uint64:
             return values.astype(np.int64, copy=False)
-        return values.view(np.int64) if not (values >> np.uint64(63)).any() else None
+        return None if np.count_nonzero(values >> np.uint64(63)) else values.view(np.int64)
     low = values["lo"].view(np.int64)
-    return low if ((low >> 63) == values["hi"]).all() else None
+    return None if np.count_nonzero((low >> 63) != values["hi"]) else low
 
 
 def add(a: Wide, b: Wide) -> Wide:
@@ -187,7 +201,7 @@ def to_double(a: Wide) -> npt.NDArray[np.float64]:
     """a as doubles, rounded in the very steps of DuckDB's cast from HUGEINT."""
     positive = a.lo.astype(np.float64) + a.hi.astype(np.float64) * _TWO64
     small = a.hi == -1
-    if not small.any():
+    if not np.count_nonzero(small):
         return positive
     mirrored = -((~a.lo).astype(np.float64)) - 1.0
     return np.where(small, mirrored, positive)

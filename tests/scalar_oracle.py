@@ -241,7 +241,8 @@ def extremes(type_name: str) -> list[Any]:
     if type.is_decimal:
         top = 10**type.precision - 1
         ones = 10**type.scale
-        some = [0, 1, -1, ones, -ones, ones * 7 // 2, top, -top, top // 10, 5, -15, 149]
+        near = [sign * (2**53 + step) for sign in (1, -1) for step in (-1, 0, 1, 3, 2**56, 2**70)]
+        some = [*near, 0, 1, -1, ones, -ones, ones * 7 // 2, top, -top, top // 10, 5, -15, 149]
         return [*(v for v in some if -top <= v <= top), None]
     if type_name == "DOUBLE":
         return [*_FLOATS, None]
@@ -321,14 +322,20 @@ def _any_value(name: str) -> st.SearchStrategy[Any]:
     type = type_of(name)
     if type.is_integer:
         edges = [v for v in extremes(name) if v is not None]
-        return st.integers(min(edges), max(edges))
+        return _of_any_size(min(edges), max(edges))
     if type.is_decimal:
-        return st.integers(1 - 10**type.precision, 10**type.precision - 1)
+        return _of_any_size(1 - 10**type.precision, 10**type.precision - 1)
     if type.is_float:
         return st.floats(width=64 if name == "DOUBLE" else 32)
     if name == "VARCHAR":
         return st.text(max_size=8)
     return st.sampled_from(extremes(name))
+
+
+def _of_any_size(least: int, most: int) -> st.SearchStrategy[int]:
+    """Integers of which small ones are as likely as large ones."""
+    sizes = st.integers(0, most.bit_length())
+    return sizes.flatmap(lambda bits: st.integers(max(least, -(2**bits)), min(most, 2**bits)))
 
 
 def column_lists(draw: st.DrawFn, types: Sequence[str], most: int = 8) -> list[list[Any]]:

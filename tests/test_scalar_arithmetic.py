@@ -45,6 +45,15 @@ def test_constants_and_signs(type: str, text: str) -> None:
     check_pairs(text, [type])
 
 
+def test_the_least_integer_has_no_absolute_value() -> None:
+    """It once passed for small, and its sum wrapped around."""
+    settled("c0 - c1", ["BIGINT", "UBIGINT"], [-(2**63), -5], [8457051611048842, 3])
+    settled("c0 + c1", ["HUGEINT", "HUGEINT"], [-(2**63), 2**62], [-1, 2**62])
+    check("c0::DECIMAL(38,2)", ["HUGEINT"], [-(2**63), 1])
+    check("c0::DECIMAL(18,0)::VARCHAR", ["DECIMAL(38,2)"], [-(2**63), 1])
+    check("c0::VARCHAR", ["DECIMAL(38,2)"], [-(2**63), 1])
+
+
 TPCH = ["DECIMAL(15,2)", "DECIMAL(15,2)", "DECIMAL(15,2)"]
 
 

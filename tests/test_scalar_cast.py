@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.scalar_oracle import check, check_pairs, column_lists, extremes
 
 INTEGERS = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "UINTEGER", "UBIGINT"]
+BIG = ["DECIMAL(18,0)", "DECIMAL(18,1)", "DECIMAL(38,0)", "DECIMAL(20,1)", "DECIMAL(38,37)"]
 DECIMALS = ["DECIMAL(4,1)", "DECIMAL(9,0)", "DECIMAL(15,2)", "DECIMAL(18,18)", "DECIMAL(38,4)"]
 CASTS = [(a, b) for a in [*INTEGERS, "HUGEINT"] for b in [*INTEGERS, "HUGEINT", "DOUBLE"]]
 CASTS += [(a, b) for a in [*INTEGERS, "HUGEINT", *DECIMALS] for b in DECIMALS]
@@ -16,6 +17,7 @@ CASTS += [(a, b) for a in DECIMALS for b in [*INTEGERS, "HUGEINT", "DOUBLE", "VA
 CASTS += [(a, b) for a in ["DOUBLE", "FLOAT"] for b in [*INTEGERS, "DOUBLE", "FLOAT", "BOOLEAN"]]
 CASTS += [(a, b) for a in INTEGERS for b in ["FLOAT", "BOOLEAN", "VARCHAR"]]
 CASTS += [("BOOLEAN", b) for b in [*INTEGERS, "DOUBLE", "VARCHAR"]]
+CASTS += [(a, "DOUBLE") for a in BIG]
 CASTS += [("DOUBLE", b) for b in DECIMALS[:3]] + [("TIMESTAMP", "VARCHAR")]
 CASTS += [("HUGEINT", "VARCHAR"), ("DATE", "VARCHAR"), ("DATE", "TIMESTAMP"), ("TIMESTAMP", "DATE")]
 
