@@ -1,7 +1,8 @@
 """The documentation holds: its examples run and print what it says, and nothing public is left out.
 
 A page runs from top to bottom on one database. A ```text block after a ```sql or ```python block is
-its output; "…" in it stands for anything. Rows are shown as `a | b`, an error as `Error: message`.
+its output; "…" in it stands for anything. Rows are shown as `a | b`, a plan as its text, an error as
+`Error: message`.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class Page:
             result = self.database.execute(script)
         except ivm.errors.IvmError as error:
             return f"Error: {error}"
+        if result.columns == ["explain_key", "explain_value"]:
+            return "\n".join(str(text) for _, text in result)
         rows = [result.columns, *result.fetchall()] if result.kind == "rows" else []
         return "\n".join(" | ".join(shown(value) for value in row) for row in rows)
 
