@@ -1,8 +1,8 @@
 """The documentation holds: its examples run and print what it says, and nothing public is left out.
 
-A page runs from top to bottom on one database. A ```text block after a ```sql or ```python block is
-its output; "…" in it stands for anything. Rows are shown as `a | b`, a plan as its text, an error as
-`Error: message`.
+A page runs from top to bottom on one database. A ```text block after a ```sql or ```python block
+is its output; "…" in it stands for anything. Rows are shown as `a | b`, a plan as its text, an
+error as `Error: message`.
 """
 
 from __future__ import annotations
