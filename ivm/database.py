@@ -6,13 +6,14 @@ Writers take turns, readers see one epoch and wait for no writer.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,16 @@ from ivm.storage.types import Schema
 from ivm.table_changes import apply, delete, insert, upsert
 
 
+_open: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Databases that the program forgot to close are closed as it ends."""
+    for database in list(_open):
+        database.close()
+
+
 @dataclass(frozen=True)
 class ViewInfo:
     """A materialized view as `Database.views` lists it.
@@ -35,7 +46,8 @@ class ViewInfo:
     Attributes:
         name: canonical name.
         sql: the SELECT it was created with.
-        strategy: "incremental" or "whole recompute".
+        strategy: of its slowest operator: "linear", "indexed", "group recompute" or
+            "whole recompute".
         columns: (name, DuckDB type) pairs.
         reads: relations it reads directly.
         reason: why it is recomputed, if it is.
@@ -89,6 +101,7 @@ class Database:
         self._sessions: list[Session] = []
         self._lock = threading.Lock()
         self._closed = False
+        _open.add(self)
 
     # -- SQL ------------------------------------------------------------------------------------
 
@@ -285,5 +298,3 @@ def connect(
         CorruptionError: it is no DuckDB file, or its log is damaged.
     """
     return Database(path, durability=durability, memory_limit=memory_limit, threads=threads)
-
-

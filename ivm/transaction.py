@@ -141,6 +141,11 @@ class Transaction:
             self._engine.write(self._cursor, name, part.net())
         self._shown = deltas
 
+    @property
+    def changes_catalog(self) -> bool:
+        """Whether a statement of the transaction has changed the catalog."""
+        return bool(self._after)
+
     def change_catalog(self, after: Callable[[], None], undo: Callable[[], None]) -> None:
         """A statement has changed the catalog.
 

@@ -32,13 +32,14 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
         return Result("done")
     with session.writing() as transaction:
         transaction.go_native()
-        relations = engine.relations(statement.query)
-        transaction.show(relations)
-        if present is not None:
-            views.drop(engine, transaction, cursor, engine.catalog.views[present])
+        transaction.show(engine.relations(statement.query))
+        # A statement that fails while the query is bound would abort the session's transaction.
+        reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
         place = statement.offset + statement.query_offset
         try:
-            view = views.define(engine, cursor, name, statement.query, statement.columns)
+            view = views.define(engine, reader, name, statement.query, statement.columns)
+            if present is not None:
+                views.drop(engine, transaction, cursor, engine.catalog.views[present])
             views.create(engine, transaction, cursor, view)
         except duckdb.Error as error:
             raise translated(error, place, statement.query) from error

@@ -74,6 +74,8 @@ def _reads(engine: Engine, cursor: Cursor, query: str, name: str) -> frozenset[s
                 "table, a file, or a table of another database): its changes cannot be followed; "
                 "load it into a table first"
             )
+        if resolved == name:
+            raise SqlError(f"view {name!r} cannot read itself; WITH RECURSIVE says recursion")
         reads.add(resolved)
     return frozenset(reads)
 

@@ -222,7 +222,8 @@ def test_a_table_without_a_fast_way_means_the_same(db: ivm.Database) -> None:
     db.execute("CREATE TABLE parent (id INTEGER PRIMARY KEY, u VARCHAR UNIQUE)")
     db.execute("CREATE TABLE child (id INTEGER PRIMARY KEY, p INTEGER REFERENCES parent (id))")
     db.execute(
-        "CREATE MATERIALIZED VIEW both_ AS SELECT u, count(*) AS n FROM parent JOIN child ON p = parent.id GROUP BY u"
+        "CREATE MATERIALIZED VIEW both_ AS SELECT u, count(*) AS n"
+        " FROM parent JOIN child ON p = parent.id GROUP BY u"
     )
     db.insert("parent", {"id": [1, 2], "u": ["a", "b"]})
     db.insert("child", {"id": [1, 2, 3], "p": [1, 1, 2]})
