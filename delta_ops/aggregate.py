@@ -9,24 +9,27 @@ a group without rows has no output row, except the one group of a scalar aggrega
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ivm.delta_ops.aggregate_call import AggregateCall, Argument, ArgumentRows
 from ivm.delta_ops.aggregate_outputs import Finish, TermTable, finisher, is_linear
-from ivm.delta_ops.distinct_values import DistinctValues
+from ivm.delta_ops.distinct_values import DistinctValues, changes_of_set
 from ivm.delta_ops.extremes import Extreme, has_extreme, make_extreme
 from ivm.delta_ops.group_table import GroupTable
-from ivm.delta_ops.linear_terms import Contribution
+from ivm.delta_ops.linear_terms import Contribution, Term
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.storage import keys as row_keys
 from ivm.storage.column import Column, Indexes, Mask, concat
+from ivm.storage.small import small_rows
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, empty
 
 _ROWS = Argument(None, None, None, False)
 _CHUNK = 1 << 17
+_MINUS_PLUS = np.array([-1, 1])
+_YES = np.ones(1, np.bool_)
 
 
 def supported(call: AggregateCall) -> bool:
@@ -58,6 +61,8 @@ class Aggregate(Operator):
         super().__init__([*[inputs[i] for i in keys], *[call.output for call in calls]])
         self._keys = tuple(keys)
         self._calls = tuple(calls)
+        self._call_types = self.types[len(self._keys) :]
+        self._none = empty(self.types)
         self.reproducible = not any(_rounds(call) for call in calls)
         self._build()
 
@@ -66,33 +71,33 @@ class Aggregate(Operator):
         self._table = GroupTable(self.types[: len(self._keys)], width=0)
         terms = TermTable(self._table.add_lane)
         terms.count(_ROWS)  # lane 0
-        self._distinct: dict[Argument, DistinctValues] = {}
-        self._extremes: dict[tuple[Argument, bool], tuple[Extreme, int]] = {}
+        self._extremes: list[_KeptExtreme] = []
         self._finishers = [self._prepare(call, terms) for call in self._calls]
-        self._terms = terms.items()
+        self._arguments = [_KeptArgument.of(a, found) for a, found in terms.items()]
+        parts = [a.set for a in self._arguments if a.set is not None]
+        self._staged = (self._table, *parts, *[e.extreme for e in self._extremes])
 
-    def _prepare(self, call: AggregateCall, terms: TermTable) -> Finish | tuple[Argument, bool]:
-        argument = Argument.of(call)
-        if call.function in ("min", "max"):
-            assert call.argument_type is not None
-            key = (argument, call.function == "max")
-            if key not in self._extremes:
-                extreme = make_extreme(call.argument_type, key[1])
-                self._extremes[key] = (extreme, terms.count(argument).lane)
-            return key
-        if argument.distinct and argument not in self._distinct:
-            assert argument.type is not None
-            self._distinct[argument] = DistinctValues(argument.type)
-        return finisher(call, terms)
+    def _prepare(self, call: AggregateCall, terms: TermTable) -> Finish | int:
+        """How to compute the call's output; the number of its extreme, if it is one."""
+        if call.function not in ("min", "max"):
+            return finisher(call, terms)
+        assert call.argument_type is not None
+        argument, greatest = Argument.of(call), call.function == "max"
+        for number, kept in enumerate(self._extremes):
+            if (kept.argument, kept.greatest) == (argument, greatest):
+                return number
+        extreme = make_extreme(call.argument_type, greatest)
+        lane = terms.count(argument).lane
+        self._extremes.append(_KeptExtreme(argument, greatest, extreme, lane))
+        return len(self._extremes) - 1
 
     # Stepping
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         (delta,) = inputs
         table = self._table
-        slots = table.slots([delta.columns[i] for i in self._keys], len(delta.weights))
-        touched, groups = table.distinct(slots)
-        rows = self._rows_by_argument(delta, slots, groups)
+        touched, groups = table.locate([delta.columns[i] for i in self._keys], len(delta.weights))
+        rows = self._contributing(delta, touched, groups)
         contributions = self._contributions(rows)
         old = table.read(touched)
         new = _added(old, contributions)
@@ -100,56 +105,50 @@ class Aggregate(Operator):
         outputs = self._outputs(rows, touched, old, new)
         return self._difference(touched, old, new, outputs)
 
-    def _rows_by_argument(
-        self, delta: ZSet, slots: Indexes, groups: Indexes
-    ) -> dict[Argument, ArgumentRows]:
-        found = {}
-        for argument, _ in self._terms:
-            rows = argument.rows(delta, groups)
-            if argument.distinct:
-                rows = self._changes_of_set(argument, rows, slots)
-            found[argument] = rows
+    def _contributing(self, delta: ZSet, touched: Indexes, groups: Indexes) -> list[ArgumentRows]:
+        """The rows of every argument; those of DISTINCT ones are the changes of their sets."""
+        found = []
+        for kept in self._arguments:
+            rows = kept.argument.rows(delta, groups)
+            found.append(rows if kept.set is None else changes_of_set(kept.set, rows, touched))
         return found
 
-    def _changes_of_set(
-        self, argument: Argument, rows: ArgumentRows, slots: Indexes
-    ) -> ArgumentRows:
-        kept = np.flatnonzero(rows.weights)
-        assert rows.values is not None
-        values = rows.values.take(kept)
-        moved, change = self._distinct[argument].step(values, slots[kept], rows.weights[kept])
-        return ArgumentRows(values.take(moved), change, rows.groups[kept[moved]])
-
-    def _contributions(self, rows: dict[Argument, ArgumentRows]) -> list[Contribution]:
+    def _contributions(self, rows: list[ArgumentRows]) -> list[Contribution]:
         """What every term adds (new lanes are made on the way)."""
-        return [
-            contribution
-            for argument, terms in self._terms
-            for term in terms
-            for contribution in term.contributions(rows[argument])
-        ]
+        out: list[Contribution] = []
+        for kept, of_argument in zip(self._arguments, rows, strict=True):
+            for term in kept.terms:
+                out += term.contributions(of_argument)
+        return out
+
+    def _rows_of_extreme(self, extreme: _KeptExtreme, rows: list[ArgumentRows]) -> ArgumentRows:
+        pairs = zip(self._arguments, rows, strict=True)
+        return next(r for kept, r in pairs if kept.argument == extreme.argument)
 
     def _outputs(
-        self, rows: dict[Argument, ArgumentRows], touched: Indexes, old: Indexes, new: Indexes
+        self, rows: list[ArgumentRows], touched: Indexes, old: Indexes, new: Indexes
     ) -> tuple[Column, ...]:
         """The aggregates' columns: first of all touched groups before, then of all after."""
-        extremes = {}
-        for key, (extreme, lane) in self._extremes.items():
-            pair = extreme.step(rows[key[0]], touched, old[:, lane], new[:, lane])
-            extremes[key] = concat(pair)
+        extremes = []
+        for kept in self._extremes:
+            mine, lane = self._rows_of_extreme(kept, rows), kept.lane
+            pair = kept.extreme.step(mine, touched, old[:, lane], new[:, lane])
+            extremes.append(concat(pair))
         both = np.concatenate([old, new])
-        return tuple([extremes[f] if isinstance(f, tuple) else f(both) for f in self._finishers])
+        return tuple([extremes[f] if isinstance(f, int) else f(both) for f in self._finishers])
 
     def _difference(
         self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
     ) -> ZSet:
+        if len(touched) == 1:
+            return self._difference_of_one(touched, old, new, outputs)
         was, now = self._present(old), self._present(new)
         changed = self._changed(len(touched), was, now, outputs)
-        gone, come = np.flatnonzero(was & changed), np.flatnonzero(now & changed)
+        gone, come = (was & changed).nonzero()[0], (now & changed).nonzero()[0]
         count = len(gone)
         groups = np.concatenate([gone, come])
         if not len(groups):
-            return empty(self.types)
+            return self._none
         picked = groups.copy()
         picked[count:] += len(touched)
         weights = np.ones(len(groups), np.int64)
@@ -157,57 +156,65 @@ class Aggregate(Operator):
         columns = self._table.keys(touched[groups])
         return ZSet((*columns, *[c.take(picked) for c in outputs]), weights)
 
+    def _difference_of_one(
+        self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
+    ) -> ZSet:
+        """`_difference` without its masks: most steps touch one group."""
+        was, now = (not self._keys or old[0, 0] > 0), (not self._keys or new[0, 0] > 0)
+        if was and now:
+            if not self._changed(1, _YES, _YES, outputs).any():
+                return self._none
+            return ZSet((*self._table.keys(touched.repeat(2)), *outputs), _MINUS_PLUS)
+        if not (was or now):
+            return self._none
+        place = 1 if now else 0
+        row = [c.slice(place, place + 1) for c in outputs]
+        return ZSet((*self._table.keys(touched), *row), _MINUS_PLUS[place : place + 1])
+
     def _present(self, lanes: Indexes) -> Mask:
         return lanes[:, 0] > 0 if self._keys else np.ones(len(lanes), np.bool_)
 
-    def _changed(
-        self, count: int, was: Mask, now: Mask, outputs: tuple[Column, ...]
-    ) -> Mask:
+    def _changed(self, count: int, was: Mask, now: Mask, outputs: tuple[Column, ...]) -> Mask:
         changed = was != now
         if not outputs:
             return changed
+        rows = small_rows(outputs, self._call_types, False)
+        if rows is not None:
+            return changed | np.array([rows[i] != rows[count + i] for i in range(count)])
         before = np.arange(count)
         same = row_keys.same_row(outputs, before, outputs, before + count, self._call_types)
         return changed | ~same
 
-    @property
-    def _call_types(self) -> tuple[ColumnType, ...]:
-        return self.types[len(self._keys) :]
-
     def commit(self) -> None:
-        self._table.commit()
-        for values in self._distinct.values():
-            values.commit()
-        for extreme, _ in self._extremes.values():
-            extreme.commit()
+        for part in self._staged:
+            part.commit()
 
     def rollback(self) -> None:
-        self._table.rollback()
-        for values in self._distinct.values():
-            values.rollback()
-        for extreme, _ in self._extremes.values():
-            extreme.rollback()
+        for part in self._staged:
+            part.rollback()
 
     # Hydrating
 
     def hydrate(self, inputs: Fetch) -> None:
         self._build()
-        pending: dict[tuple[Argument, bool], list[ArgumentRows]] = {k: [] for k in self._extremes}
+        pending: list[list[ArgumentRows]] = [[] for _ in self._extremes]
         for chunk in inputs(0):
             rows = self._accumulate(chunk)
-            for key, batches in pending.items():
-                batches.append(rows[key[0]])
-        for key, batches in pending.items():
-            self._extremes[key][0].hydrate(batches)
+            for kept, batches in zip(self._extremes, pending, strict=True):
+                batches.append(self._rows_of_extreme(kept, rows))
+        for kept, batches in zip(self._extremes, pending, strict=True):
+            kept.extreme.hydrate(batches)
 
-    def _accumulate(self, chunk: ZSet) -> dict[Argument, ArgumentRows]:
+    def _accumulate(self, chunk: ZSet) -> list[ArgumentRows]:
         """Add a chunk to the lanes and sets at once."""
-        slots = self._table.slots([chunk.columns[i] for i in self._keys], len(chunk.weights))
-        rows = self._rows_by_argument(chunk, slots, slots)
+        columns = [chunk.columns[i] for i in self._keys]
+        touched, groups = self._table.locate(columns, len(chunk.weights))
+        rows = self._contributing(chunk, np.arange(self._table.capacity), touched[groups])
         for contribution in self._contributions(rows):
             self._table.accumulate(*contribution)
-        for values in self._distinct.values():
-            values.commit()
+        for kept in self._arguments:
+            if kept.set is not None:
+                kept.set.commit()
         return rows
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
@@ -219,9 +226,9 @@ class Aggregate(Operator):
         lanes = self._table.read(slots)
         outputs = []
         for finish in self._finishers:
-            if isinstance(finish, tuple):
-                extreme, lane = self._extremes[finish]
-                outputs.append(extreme.current(slots, lanes[:, lane]))
+            if isinstance(finish, int):
+                kept = self._extremes[finish]
+                outputs.append(kept.extreme.current(slots, lanes[:, kept.lane]))
             else:
                 outputs.append(finish(lanes))
         return ZSet((*self._table.keys(slots), *outputs), np.ones(len(slots), np.int64))
@@ -236,8 +243,31 @@ class Aggregate(Operator):
         return len(self._table.live())
 
     def state_bytes(self) -> int:
-        parts = [*self._distinct.values(), *[extreme for extreme, _ in self._extremes.values()]]
-        return self._table.nbytes + sum(part.nbytes for part in parts)
+        return sum(part.nbytes for part in self._staged)
+
+
+class _KeptArgument(NamedTuple):
+    """An argument, its terms, and the sets of its values if it is a DISTINCT one."""
+
+    argument: Argument
+    terms: list[Term]
+    set: DistinctValues | None
+
+    @staticmethod
+    def of(argument: Argument, terms: list[Term]) -> _KeptArgument:
+        if not argument.distinct:
+            return _KeptArgument(argument, terms, None)
+        assert argument.type is not None
+        return _KeptArgument(argument, terms, DistinctValues(argument.type))
+
+
+class _KeptExtreme(NamedTuple):
+    """A MIN or MAX, and the lane that counts its argument."""
+
+    argument: Argument
+    greatest: bool
+    extreme: Extreme
+    lane: int
 
 
 def _rounds(call: AggregateCall) -> bool:

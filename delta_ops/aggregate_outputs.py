@@ -1,8 +1,8 @@
 """From lanes to results: each linear aggregate's output column, in DuckDB's type and rounding.
 
 Law: a result is a function of the group's lanes alone, so the row a group had can be computed again
-when it is retracted. Sums are rounded once; AVG divides as DuckDB does (the sum as a double by the
-count as a double); variances are exact ratios of integers, rounded once.
+when it is retracted. Sums are rounded once; AVG divides as DuckDB does; variances are exact ratios of
+integers, rounded once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ivm.delta_ops import wide
-from ivm.delta_ops.aggregate_call import Argument, AggregateCall
+from ivm.delta_ops.aggregate_call import AggregateCall, Argument
 from ivm.delta_ops.float_sum import Floats, round_ratio
 from ivm.delta_ops.linear_terms import (
     AddLane,
@@ -141,11 +141,11 @@ def _boolean(function: str, count: int, true: int) -> Finish:
     return finish
 
 
-def _integer_sum(
-    function: str, argument: Argument, type: ColumnType, terms: TermTable
-) -> Finish:
+def _integer_sum(function: str, argument: Argument, type: ColumnType, terms: TermTable) -> Finish:
     count, places = terms.count(argument).lane, terms.integer(argument, type).lanes
     span = slice(places[0], places[-1] + 1)
+    # DuckDB rewrites a plain avg to sum / count, with both as doubles; others divide in one go.
+    at_once = argument.distinct or argument.filter is not None
 
     def finish(lanes: Indexes) -> Column:
         counts = lanes[:, count]
@@ -154,10 +154,14 @@ def _integer_sum(
             wide.check_decimal(total)
         if function == "sum":
             return _nullable(total, counts > 0)
-        doubles = (
-            wide.decimal_to_double(total, type.scale) if type.is_decimal else wide.to_double(total)
-        )
-        return _nullable(doubles / np.maximum(counts, 1), counts > 0)
+        some = np.maximum(counts, 1)
+        if at_once:
+            return _nullable(wide.ratios(total, some, type.scale), counts > 0)
+        if type.is_decimal:
+            doubles = wide.ratios(total, np.ones_like(some), type.scale)
+        else:
+            doubles = wide.to_double(total)
+        return _nullable(doubles / some, counts > 0)
 
     return finish
 

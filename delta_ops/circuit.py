@@ -292,6 +292,8 @@ class Circuit:
     def contents(self, number: int, fetch: Fetch) -> Iterator[ZSet]:
         """A node's whole content in chunks, bit for bit what its deltas add up to.
 
+        Rows may come in several pieces, also such that cancel: consolidate what is to be shown.
+
         Args:
             number: the node, e.g. a view's output.
             fetch: as for `hydrate`.

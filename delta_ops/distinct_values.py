@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ivm.delta_ops.aggregate_call import ArgumentRows
 from ivm.delta_ops.group_table import GroupTable
 from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.types import ColumnType, type_of
@@ -26,9 +27,7 @@ class DistinctValues:
     def nbytes(self) -> int:
         return self._values.nbytes + self._pairs.nbytes
 
-    def step(
-        self, column: Column, slots: Indexes, weights: Weights
-    ) -> tuple[Indexes, Weights]:
+    def step(self, column: Column, slots: Indexes, weights: Weights) -> tuple[Indexes, Weights]:
         """Stage a change.
 
         Args:
@@ -39,26 +38,17 @@ class DistinctValues:
         Returns:
             Rows whose value enters or leaves its group's set, and ±1 for each.
         """
-        numbers = self._values.slots([column], len(slots))
-        self._stage_sum(self._values, numbers, weights)
-        pairs = self._pairs.slots([FixedColumn((slots << 32) | numbers)], len(slots))
-        touched, inverse, old, new = self._stage_sum(self._pairs, pairs, weights)
+        count = len(slots)
+        values, inverse = self._values.locate([column], count)
+        _stage_sum(self._values, values, inverse, weights)
+        pairs = FixedColumn((slots << 32) | values[inverse])
+        touched, inverse = self._pairs.locate([pairs], count)
+        old, new = _stage_sum(self._pairs, touched, inverse, weights)
         change = (new > 0).astype(np.int64) - (old > 0)
         rows = np.empty(len(touched), np.int64)
         rows[inverse] = np.arange(len(inverse))
         moved = np.flatnonzero(change)
         return rows[moved], change[moved]
-
-    @staticmethod
-    def _stage_sum(
-        table: GroupTable, slots: Indexes, weights: Weights
-    ) -> tuple[Indexes, Indexes, Indexes, Indexes]:
-        touched, inverse = table.distinct(slots)
-        lanes = table.read(touched)
-        old = lanes[:, 0].copy()
-        np.add.at(lanes[:, 0], inverse, weights)
-        table.stage(touched, lanes)
-        return touched, inverse, old, lanes[:, 0]
 
     def commit(self) -> None:
         self._values.commit()
@@ -67,3 +57,25 @@ class DistinctValues:
     def rollback(self) -> None:
         self._values.rollback()
         self._pairs.rollback()
+
+
+def _stage_sum(
+    table: GroupTable, touched: Indexes, groups: Indexes, weights: Weights
+) -> tuple[Indexes, Indexes]:
+    """Stage the touched slots' net weights; those before and after."""
+    lanes = table.read(touched)
+    old = lanes[:, 0].copy()
+    np.add.at(lanes[:, 0], groups, weights)
+    table.stage(touched, lanes)
+    return old, lanes[:, 0]
+
+
+def changes_of_set(values: DistinctValues, rows: ArgumentRows, slots: Indexes) -> ArgumentRows:
+    """Stage the rows (their groups are positions in `slots`); the sets' changes as ±1 rows."""
+    column, weights, groups = rows.values, rows.weights, rows.groups
+    assert column is not None
+    if not weights.all():
+        kept = weights.nonzero()[0]
+        column, weights, groups = column.take(kept), weights[kept], groups[kept]
+    moved, change = values.step(column, slots[groups], weights)
+    return ArgumentRows(column.take(moved), change, groups[moved])

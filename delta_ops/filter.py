@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ivm.delta_ops.operator import Operator, Predicate
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
@@ -35,5 +33,5 @@ class Filter(Operator):
         mask = self._predicate(delta.columns, len(delta.weights))
         if self._keep is not None:
             delta = delta.project(self._keep)
-        found = np.flatnonzero(mask)
+        found = mask.nonzero()[0]
         return delta if len(found) == len(mask) else delta.take(found)

@@ -108,9 +108,7 @@ def round_lanes(lanes: Indexes, numbers: list[int]) -> Floats:
     up, unit = max(base - _UNIT, 0), 1 << max(_UNIT - base, 0)
     shifts = [n * _LIMB - base + up for n in numbers]
     rows = lanes.tolist()
-    return np.array(
-        [round_ratio(sum([v << s for v, s in zip(row, shifts)]), unit) for row in rows]
-    )
+    return np.array([round_ratio(sum([v << s for v, s in zip(row, shifts)]), unit) for row in rows])
 
 
 def _round_many(lanes: Indexes, numbers: list[int]) -> Floats:

@@ -3,22 +3,26 @@
 Law: a slot's accumulators are linear in the rows seen, lane 0 being the group's net row count; a
 group is dead at 0 and then all its lanes are 0. Finding or making slots is not undone by a rollback,
 since a group that nothing was added to is dead; dead slots are reused when the table would grow.
-Within one step `slots` is called once, before anything is staged.
+Within one step `locate` is called once, before anything is staged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from ivm.delta_ops.hash_index import HashIndex, Same
 from ivm.delta_ops.key_store import KeyStore
 from ivm.storage import keys
-from ivm.storage.column import Column, Indexes, Mask
+from ivm.storage.codes import is_exact
+from ivm.storage.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.small import small_rows
 from ivm.storage.types import ColumnType
 
 _FIRST_CAPACITY = 32
+_MEMO_ROWS = 4096
+_ZERO = np.zeros(1, np.int64)
 
 
 class GroupTable:
@@ -38,6 +42,7 @@ class GroupTable:
         self._used = 0 if self._types else 1
         self._free = np.zeros(0, np.int64)
         self._exact = True
+        self._memo: dict[tuple[bool, ...], dict[tuple[Hashable, ...], int]] = {}
         self._staged: tuple[Indexes, Indexes] | None = None
 
     @property
@@ -60,17 +65,45 @@ class GroupTable:
 
     # Slots
 
-    def slots(self, columns: Sequence[Column], count: int) -> Indexes:
-        """The slot of each row's group, made where there is none yet.
+    def locate(self, columns: Sequence[Column], count: int) -> tuple[Indexes, Indexes]:
+        """The slots of the rows' groups, made where there are none yet.
 
         Args:
             columns: the key columns, `count` rows.
 
         Returns:
-            int64[count].
+            (touched, groups): the distinct slots, and each row's position among them.
         """
         if not self._types:
-            return np.zeros(count, np.int64)
+            return np.zeros(1, np.int64), np.zeros(count, np.int64)
+        rows = small_rows(columns, self._types, True)
+        if rows is not None:
+            return self._locate_few(columns, rows)
+        if is_exact(self._types):
+            return self.distinct(self._find_or_make(columns))
+        groups = keys.group(columns, self._types)
+        if len(groups.first) < count:
+            columns = [c.take(groups.first) for c in columns]
+            return self._find_or_make(columns), groups.inverse
+        return self._find_or_make(columns), np.arange(count)
+
+    def _locate_few(
+        self, columns: Sequence[Column], rows: list[tuple[Hashable, ...]]
+    ) -> tuple[Indexes, Indexes]:
+        """By a memo of keys seen lately."""
+        shape = tuple([isinstance(c, FixedColumn) and c.valid is not None for c in columns])
+        memo = self._memo.get(shape, {})
+        slots = [memo.get(row, -1) for row in rows]
+        if -1 in slots:
+            slots = self._find_or_make(columns).tolist()
+            if sum(map(len, self._memo.values())) > _MEMO_ROWS:
+                self._memo.clear()
+            self._memo.setdefault(shape, {}).update(zip(rows, slots, strict=True))
+        if len(slots) == 1:
+            return np.array(slots, np.int64), _ZERO
+        return self.distinct(np.array(slots, np.int64))
+
+    def _find_or_make(self, columns: Sequence[Column]) -> Indexes:
         codes = keys.key_codes(columns, self._types)
         if not codes.exact or codes.null is not None:
             self._exact = False
@@ -81,10 +114,10 @@ class GroupTable:
 
         verify = None if self._exact else same
         slots = self._index.find(codes.codes, verify)
-        missing = np.flatnonzero(slots < 0)
+        missing = (slots < 0).nonzero()[0]
         if len(missing) and self._make_room(len(missing)):
             slots = self._index.find(codes.codes, verify)
-            missing = np.flatnonzero(slots < 0)
+            missing = (slots < 0).nonzero()[0]
         while len(missing):
             self._make(columns, codes.codes, missing)
             slots[missing] = self._find_new(codes.codes, missing, verify)
@@ -117,6 +150,7 @@ class GroupTable:
         live = self.live()
         reclaim = self._used - len(live) - len(self._free) > self._used // 4
         if reclaim:
+            self._memo.clear()
             self._index.keep(live)
             self._store.compact(live)
             self._free = np.flatnonzero(self._lanes[: self._used, 0] == 0)

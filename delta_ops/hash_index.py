@@ -1,7 +1,7 @@
 """A hash index from 64-bit key codes to dense slots, in numpy arrays alone.
 
 Law: a slot is found if and only if it was inserted with that code and `same` confirms the key, so
-codes may collide. Linear probing, load ≤ 1/2; an entry costs 8 bytes and 8–16 more for the table.
+codes may collide. Linear probing, load ≤ 1/2; an entry costs 8 bytes and 8–32 more for the table.
 All work is done for whole batches, round by round: a round settles every probe that finds its slot
 or an empty place, the rest move one place on.
 """
@@ -20,7 +20,8 @@ Same: TypeAlias = Callable[[Indexes, Indexes], Mask]
 """(probe numbers, slots) → whether the probe's key is the slot's key."""
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
-_FIRST_BITS = 6
+_FIRST_BITS = 7
+_LARGE = 1 << 20
 
 
 class HashIndex:
@@ -30,7 +31,7 @@ class HashIndex:
 
     def __init__(self) -> None:
         self._count = 0
-        self._codes: Indexes = np.zeros(1 << (_FIRST_BITS - 1), np.int64)
+        self._codes: Indexes = np.zeros(1 << _FIRST_BITS, np.int64)
         self._allocate(_FIRST_BITS)
 
     def __len__(self) -> int:
@@ -57,27 +58,37 @@ class HashIndex:
             same: confirms a match on the real key; None where the code is the key.
         """
         place = self._home(codes)
-        slots = self._table[place].astype(np.int64)
-        wrong = self._wrong(codes, slots, None, same)
-        while len(wrong):
-            place[wrong] = (place[wrong] + 1) & self._mask
-            slots[wrong] = self._table[place[wrong]]
-            wrong = self._wrong(codes, slots, wrong, same)
+        slots = self._walk(codes, place)
+        if same is None:
+            return slots
+        wrong = self._refuted(slots, None, same)
+        while len(wrong):  # another key with the same code: walk on
+            further = (place[wrong] + 1) & self._mask
+            slots[wrong] = self._walk(codes[wrong], further)
+            place[wrong] = further
+            wrong = self._refuted(slots, wrong, same)
         return slots
 
-    def _wrong(
-        self, codes: Indexes, slots: Indexes, among: Indexes | None, same: Same | None
-    ) -> Indexes:
-        """Probes (of `among`) that stand at another key's slot."""
-        if among is not None:
-            codes, slots = codes[among], slots[among]
-        bad = (self._codes[slots] != codes) & (slots >= 0)
-        if same is not None:
-            check = np.flatnonzero((slots >= 0) & ~bad)
-            if len(check):
-                bad[check] = ~same(check if among is None else among[check], slots[check])
-        wrong = np.flatnonzero(bad)
-        return wrong if among is None else among[wrong]
+    def _walk(self, codes: Indexes, place: Indexes) -> Indexes:
+        """The first slot with each code from `place` on (which is moved to where it stands)."""
+        table, known = self._table, self._codes
+        slots = table[place].astype(np.int64)
+        wrong = ((known[slots] != codes) & (slots >= 0)).nonzero()[0]
+        while len(wrong):
+            further = (place[wrong] + 1) & self._mask
+            found = table[further].astype(np.int64)
+            place[wrong], slots[wrong] = further, found
+            wrong = wrong[(known[found] != codes[wrong]) & (found >= 0)]
+        return slots
+
+    @staticmethod
+    def _refuted(slots: Indexes, among: Indexes | None, same: Same) -> Indexes:
+        """Probes (of `among`) whose slot is of another key."""
+        if among is None:
+            among = (slots >= 0).nonzero()[0]
+        else:
+            among = among[slots[among] >= 0]
+        return among[~same(among, slots[among])] if len(among) else among
 
     def insert(self, codes: Indexes, slots: Indexes) -> None:
         """Add entries that `find` did not find, all of distinct keys and slots."""
@@ -102,11 +113,17 @@ class HashIndex:
             self._codes = grown
         if 2 * count > self._mask + 1:
             live = self._table[self._table >= 0].astype(np.int64)
-            self._allocate(max(count.bit_length() + 1, _FIRST_BITS))
+            self._allocate(_bits_for(count))
             self._place(self._codes[live], live)
 
     def keep(self, slots: Indexes) -> None:
         """Drop every entry but those of the given slots."""
         self._count = len(slots)
-        self._allocate(max((2 * self._count).bit_length(), _FIRST_BITS))
+        self._allocate(_bits_for(self._count))
         self._place(self._codes[slots], slots)
+
+
+def _bits_for(count: int) -> int:
+    """Log of the table's size: a load of 1/4 to 1/2, of 1/8 to 1/4 where that costs little."""
+    spare = 1 if count > _LARGE else 2
+    return max(count.bit_length() + spare, _FIRST_BITS)

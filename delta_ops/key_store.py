@@ -49,9 +49,7 @@ class FixedStore:
             self._valid = np.concatenate([self._valid, np.ones(capacity - old, np.bool_)])
 
     def take(self, slots: Indexes) -> FixedColumn:
-        return FixedColumn(
-            self._values[slots], None if self._valid is None else self._valid[slots]
-        )
+        return FixedColumn(self._values[slots], None if self._valid is None else self._valid[slots])
 
     def compact(self, live: Indexes) -> None:
         """Nothing to drop: a slot's place is its own."""

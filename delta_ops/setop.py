@@ -61,8 +61,7 @@ class SetOp(Operator):
     def _add(self, inputs: tuple[ZSet, ...]) -> tuple[Indexes, Indexes, Indexes]:
         """The touched rows' slots, and their lanes before and after."""
         delta = add([d for d in inputs if len(d.weights)] or [empty(self.types)])
-        slots = self._table.slots(delta.columns, len(delta.weights))
-        touched, groups = self._table.distinct(slots)
+        touched, groups = self._table.locate(delta.columns, len(delta.weights))
         old = self._table.read(touched)
         new = old.copy()
         np.add.at(new[:, 0], groups, delta.weights)

@@ -22,12 +22,16 @@ _LOW = 0xFFFFFFFF
 _EXACT = 1 << 53
 
 
+def _joined(low: Indexes, high: Indexes) -> Wide:
+    words = np.empty((len(low), 2), np.int64)
+    words[:, 0] = low
+    words[:, 1] = high
+    return words.view(WIDE)[:, 0]
+
+
 def from_int64(values: Indexes) -> Wide:
     """Sign-extended."""
-    out = np.empty(len(values), WIDE)
-    out["lo"] = values.view(np.uint64)
-    out["hi"] = values >> 63
-    return out
+    return _joined(values, values >> 63)
 
 
 def from_lanes(lanes: Indexes) -> Wide:
@@ -37,23 +41,18 @@ def from_lanes(lanes: Indexes) -> Wide:
         EvaluationError: a sum needs more than 128 bits.
     """
     count = lanes.shape[1]
-    if count == 1:
-        return from_int64(np.ascontiguousarray(lanes[:, 0]))
-    out = np.empty(len(lanes), WIDE)
     carry = lanes[:, 0]
+    if count == 1:
+        return from_int64(carry)
     limbs = []
     for j in range(1, count):
-        limbs.append((carry & _LOW).view(np.uint64))
+        limbs.append(carry & _LOW)
         carry = lanes[:, j] + (carry >> 32)
     if count == 2:
-        out["lo"] = limbs[0] | (carry << 32).view(np.uint64)
-        out["hi"] = carry >> 32
-        return out
+        return _joined(limbs[0] | (carry << 32), carry >> 32)
     if ((carry >> 31) != (carry >> 63)).any():
         raise EvaluationError("Out of Range Error: Overflow in HUGEINT addition")
-    out["lo"] = limbs[0] | (limbs[1] << np.uint64(32))
-    out["hi"] = limbs[2].view(np.int64) | (carry << 32)
-    return out
+    return _joined(limbs[0] | (limbs[1] << 32), limbs[2] | (carry << 32))
 
 
 def check_decimal(values: Wide) -> None:
@@ -80,11 +79,12 @@ def to_double(values: Wide) -> npt.NDArray[np.float64]:
     return np.where(hi == -1, -((~lo).astype(np.float64) + 1.0), plain)
 
 
-def decimal_to_double(values: Wide, scale: int) -> npt.NDArray[np.float64]:
-    """The doubles nearest to values / 10^scale."""
+def ratios(values: Wide, counts: Indexes, scale: int) -> npt.NDArray[np.float64]:
+    """The doubles nearest to values / (counts · 10^scale)."""
     lo, hi = values["lo"].view(np.int64), values["hi"]
     small = (hi == lo >> 63) & (lo < _EXACT) & (lo > -_EXACT)
-    if scale <= 22 and small.all():
-        return np.asarray(lo / 10.0**scale)
-    rows = zip(hi.tolist(), values["lo"].tolist(), strict=True)
-    return np.array([round_ratio((h << 64) | low, 10**scale) for h, low in rows])
+    unit = 10**scale
+    if unit * int(counts.max(initial=1)) < _EXACT and small.all():
+        return np.asarray(lo / (counts * unit))
+    rows = zip(hi.tolist(), values["lo"].tolist(), counts.tolist(), strict=True)
+    return np.array([round_ratio((h << 64) | low, n * unit) for h, low, n in rows])
