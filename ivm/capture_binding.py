@@ -1,25 +1,41 @@
-"""Asks DuckDB whether a statement binds, without harm to the transaction, and words its errors.
+"""Tries a rewritten statement without harm to the transaction, and words DuckDB's errors.
 
 Law: DuckDB 2.0 aborts a transaction at any error, a misspelt column included, unless told that
-errors of parser and binder are harmless; they are told so here, and only for the question.
+errors of parser and binder are harmless. They are told so while a rewriting is tried, for a
+rewriting may fail to bind where the user's own text does not; such an error comes before the
+statement has changed anything.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
 
-from ivm.capture_clauses import Clauses
+from ivm.capture_result import Captured
 from ivm.storage.duck import Cursor, run
 
 _POLICY = "SET current_transaction_invalidation_policy = "
-_SYNTACTIC = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
+SYNTACTIC = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
+
+
+def attempt(cursor: Cursor, rewritten: Callable[[], Captured | None]) -> Captured | None:
+    """Run a rewriting of a change; None if it gives up or does not bind: nothing has changed."""
+    run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
+    try:
+        return rewritten()
+    except SYNTACTIC:
+        return None
+    finally:
+        with contextlib.suppress(duckdb.TransactionException):  # aborted: the policy goes with it
+            run(cursor, f"{_POLICY}'STANDARD_POLICY'")
 
 
 def require_binding(cursor: Cursor, sql: str, params: Any) -> None:
-    """Let DuckDB plan the user's own statement: its errors speak of the user's text.
+    """Let DuckDB plan the user's own statement.
 
     Raises:
         duckdb.Error: the statement does not bind; the transaction is aborted.
@@ -37,15 +53,3 @@ def in_users_words(error: duckdb.Error) -> duckdb.Error:
     if "__ivm" in message:
         message = message.split("\n\nLINE ")[0]
     return error if message == str(error) else type(error)(message)
-
-
-def binds(cursor: Cursor, clauses: Clauses, sql: str) -> bool:
-    """Whether a statement made of a user's clauses binds."""
-    run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
-    try:
-        run(cursor, f"EXPLAIN {sql}", clauses.params(sql))
-    except _SYNTACTIC:
-        return False
-    finally:
-        run(cursor, f"{_POLICY}'STANDARD_POLICY'")
-    return True

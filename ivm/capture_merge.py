@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ivm.capture_binding import binds, require_binding
+from ivm.capture_binding import attempt
 from ivm.capture_clauses import Clauses, Params
-from ivm.capture_result import Captured, run_shown, run_verbatim
-from ivm.capture_watch import temporary, watching
+from ivm.capture_result import Captured, run_shown
+from ivm.capture_watch import beside_everything, temporary, watching
 from ivm.sql.statement_nodes import Dml
 from ivm.storage.duck import Cursor, quote
 from ivm.storage.errors import SqlError
@@ -31,25 +31,29 @@ class _Merge(NamedTuple):
     alias: str
     condition: str
     branches: str
+    returning: bool
 
 
 def capture_merge(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
     """Run the MERGE from a copy of its source, watching the rows that the source matches."""
-    require_binding(cursor, statement.text, params)
     clauses = Clauses(statement.text, params)
-    merge = _read(clauses, statement, info)
-    if merge is not None and binds(cursor, clauses, merge.query):
-        values = clauses.params(merge.query)
-        with temporary(cursor, _SOURCE, f"AS {merge.query}", values) as source:
-            matched, sql = _matched(merge, source), _merge(merge, source)
-            if binds(cursor, clauses, matched) and binds(cursor, clauses, sql):
-                known, values = f"rowid IN ({matched})", clauses.params(matched)
-                with watching(cursor, info, known, values) as watch:
-                    result = run_shown(cursor, sql, clauses.params(sql), statement.returning)
-                    return result.with_changes({info.name: watch.changes()})
-    with watching(cursor, info) as watch:
-        result = run_verbatim(cursor, statement, params)
-        return result.with_changes({info.name: watch.changes()})
+
+    def from_a_copy() -> Captured | None:
+        merge = _read(clauses, statement, info)
+        return None if merge is None else _from_a_copy(cursor, clauses, merge, info)
+
+    result = attempt(cursor, from_a_copy)
+    return result or beside_everything(cursor, statement, info, params)
+
+
+def _from_a_copy(cursor: Cursor, clauses: Clauses, merge: _Merge, info: TableInfo) -> Captured:
+    values = clauses.params(merge.query)
+    with temporary(cursor, _SOURCE, f"AS {merge.query}", values) as source:
+        matched, sql = _matched(merge, source), _merge(merge, source)
+        known = f"rowid IN ({matched})"
+        with watching(cursor, info, known, clauses.params(matched)) as watch:
+            result = run_shown(cursor, sql, clauses.params(sql), merge.returning)
+            return result.with_changes({info.name: watch.changes()})
 
 
 def _matched(merge: _Merge, source: str) -> str:
@@ -91,6 +95,7 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
         alias,
         clauses.piece(condition, branches),
         clauses.piece(branches, end),
+        statement.returning,
     )
 
 

@@ -16,7 +16,7 @@ from ivm.storage.types import Schema
 from ivm.storage.zset import ZSet, add, empty, from_arrow
 
 Change = tuple[ZSet, ZSet]
-"""Rows removed and rows added, all columns, positive weights, no row in both."""
+"""Rows removed and rows added, all columns, positive weights."""
 
 
 @dataclass(frozen=True)

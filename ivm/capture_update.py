@@ -3,27 +3,46 @@
 Law: one query evaluates the WHERE, FROM and SET clauses, once, into a temporary table of row id,
 old row and new values; a second UPDATE writes these values. It gets no RETURNING of ours: with
 one, DuckDB deletes and inserts the rows, which a foreign key may forbid. A row that FROM matches
-twice gets one of its new values, as in DuckDB, which does not say which.
+twice gets one of its new values, as in DuckDB, which does not say which. An UPDATE of one table
+with a WHERE that means the same twice runs as it stands, after its old rows were read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.capture_binding import binds, require_binding
+from ivm.capture_binding import attempt, require_binding
 from ivm.capture_clauses import Clauses, Params
-from ivm.capture_result import Captured, run_shown, run_verbatim
-from ivm.capture_watch import ROW_ID, RowWatch, temporary, watching
+from ivm.capture_result import Captured, run_returning, run_shown
+from ivm.capture_watch import (
+    ROW_ID,
+    RowWatch,
+    beside_everything,
+    last_row_id,
+    rows_behind,
+    rows_by_id,
+    temporary,
+)
 from ivm.sql.statement_nodes import Dml
-from ivm.storage.duck import Cursor, quote, rows, run
-from ivm.storage.errors import SqlError
+from ivm.sql.statement_tokens import Token
+from ivm.storage.duck import Cursor, quote, rows, run, table
+from ivm.storage.errors import InternalError, SqlError
 from ivm.storage.table_info import TableInfo
+from ivm.storage.zset import add, from_arrow
 
 _NEW = "__ivm_update"
+_FEW = 64  # with RETURNING, DuckDB moves the rows: for many, finding them by row id is cheaper
 
 
 class _Update(NamedTuple):
-    """The clauses of an UPDATE; `sets` maps a column's position to the SQL of its new value."""
+    """The clauses of an UPDATE.
+
+    Attributes:
+        sets: a column's position to the SQL of its new value.
+        calls: a new value may call a function.
+        simple: one table, and a WHERE of columns, literals, parameters and operators alone.
+    """
 
     prefix: str
     target: str
@@ -32,22 +51,48 @@ class _Update(NamedTuple):
     sources: str
     where: str
     returning: str
+    calls: bool
+    simple: bool
 
 
 def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
     """Run an UPDATE in two steps, or as it stands beside a comparison of the whole table."""
-    require_binding(cursor, statement.text, params)
     clauses = Clauses(statement.text, params)
     update = _read(clauses, statement, info)
-    if update is not None:
-        with temporary(cursor, _NEW, _definition(update, info)) as new:
-            fill = _fill(update, info, new)
-            if binds(cursor, clauses, fill):
-                run(cursor, fill, clauses.params(fill))
-                return _write(cursor, update, info, new)
-    with watching(cursor, info) as watch:
-        result = run_verbatim(cursor, statement, params)
-        return result.with_changes({info.name: watch.changes()})
+    if update is None:
+        return beside_everything(cursor, statement, info, params)
+    if update.calls and not update.simple:  # a window or UNNEST would pass in the query below
+        require_binding(cursor, statement.text, params)
+    once = _plainly if update.simple and not info.referenced_by else _in_two_steps
+    result = attempt(cursor, lambda: once(cursor, clauses, update, info))
+    return result or beside_everything(cursor, statement, info, params)
+
+
+def _plainly(cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo) -> Captured:
+    """Read the old rows, then run the UPDATE as it stands: its WHERE means the same twice."""
+    reference, text, shown = update.reference, clauses.text, bool(update.returning)
+    query = f"SELECT {reference}.rowid, {reference}.* FROM {update.target} {update.where}"
+    found = table(cursor, query, clauses.params(query))
+    old = from_arrow(found.remove_column(0), info.schema)
+    if shown or (len(old) <= _FEW and not info.referenced_by):
+        result, new = run_returning(cursor, text, clauses.params(text), info, shown)
+    else:
+        last = last_row_id(cursor, info)
+        result = run_shown(cursor, text, clauses.params(text), False)
+        new = add([rows_by_id(cursor, info, found.column(0)), rows_behind(cursor, info, last)])
+    if len(old) != len(new):
+        raise InternalError(
+            f"UPDATE of {info.name!r} changed {len(new)} rows where its WHERE found {len(old)}: "
+            "please report the statement; nothing was changed"
+        )
+    return result.with_changes({info.name: (old, new)})
+
+
+def _in_two_steps(cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo) -> Captured:
+    with temporary(cursor, _NEW, _definition(update, info)) as new:
+        fill = _fill(update, info, new)
+        run(cursor, fill, clauses.params(fill))
+        return _write(cursor, update, info, new)
 
 
 def _definition(update: _Update, info: TableInfo) -> str:
@@ -72,7 +117,7 @@ def _write(cursor: Cursor, update: _Update, info: TableInfo, new: str) -> Captur
         f"UPDATE {update.target} SET {sets} FROM {new} AS __ivm_new"
         f" WHERE {update.reference}.rowid = __ivm_new.{ROW_ID} {update.returning}"
     )
-    watch = RowWatch(cursor, info, _once(cursor, new))
+    watch = RowWatch(cursor, info, _once(cursor, new) if update.sources else new)
     result = run_shown(cursor, sql, None, bool(update.returning))
     return result.with_changes({info.name: watch.changes()})
 
@@ -108,7 +153,23 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Update | None:
         clauses.piece(sources + 1, where),
         clauses.piece(where, returning),
         clauses.piece(returning, end),
+        any(t.word == "(" for t in clauses.tokens[begin:sources]),
+        verb == 0 and sources == where and _is_simple(clauses.tokens[where + 1 : returning]),
     )
+
+
+_BEFORE_PARENTHESIS = frozenset(("(", "AND", "OR", "NOT", "IN", "BETWEEN", *"=<>+-*/,"))
+_QUERY_WORDS = frozenset(("SELECT", "FROM", "VALUES", "TABLE", "WITH"))
+
+
+def _is_simple(condition: Sequence[Token]) -> bool:
+    """Whether a condition has no function call and no subquery."""
+    before = "("
+    for token in condition:
+        if token.word in _QUERY_WORDS or (token.word == "(" and before not in _BEFORE_PARENTHESIS):
+            return False
+        before = token.word
+    return True
 
 
 def _sets(clauses: Clauses, begin: int, end: int, info: TableInfo) -> dict[int, str] | None:

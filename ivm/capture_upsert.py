@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ivm.capture_binding import binds, require_binding
+from ivm.capture_binding import attempt
 from ivm.capture_clauses import Clauses, Params
-from ivm.capture_result import Captured, run_shown, run_verbatim
-from ivm.capture_watch import temporary, watching
+from ivm.capture_result import Captured, run_shown
+from ivm.capture_watch import beside_everything, temporary, watching
 from ivm.sql.statement_nodes import Dml
 from ivm.storage.duck import Cursor, quote, run
 from ivm.storage.errors import SqlError
@@ -32,26 +32,29 @@ class _Upsert(NamedTuple):
     rest: str
     key: tuple[int, ...]
     naming: str
+    returning: bool
 
 
 def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
     """Run the INSERT from a copy of its source, watching the rows it may replace."""
-    require_binding(cursor, statement.text, params)
     clauses = Clauses(statement.text, params)
-    upsert = _read(cursor, clauses, statement, info)
-    if upsert is not None:
-        with temporary(cursor, _SOURCE, _definition(upsert, info)) as source:
-            fill = f"{upsert.prefix} INSERT INTO {source} {upsert.source}"
+
+    def from_a_copy() -> Captured | None:
+        upsert = _read(cursor, clauses, statement, info)
+        return None if upsert is None else _from_a_copy(cursor, clauses, upsert, info)
+
+    result = attempt(cursor, from_a_copy)
+    return result or beside_everything(cursor, statement, info, params)
+
+
+def _from_a_copy(cursor: Cursor, clauses: Clauses, upsert: _Upsert, info: TableInfo) -> Captured:
+    with temporary(cursor, _SOURCE, _definition(upsert, info)) as source:
+        fill = f"{upsert.prefix} INSERT INTO {source} {upsert.source}"
+        run(cursor, fill, clauses.params(fill))
+        with watching(cursor, info, _known(upsert, info, source)) as watch:
             insert = _insert(upsert, info, source)
-            if binds(cursor, clauses, fill) and binds(cursor, clauses, insert):
-                run(cursor, fill, clauses.params(fill))
-                with watching(cursor, info, _known(upsert, info, source)) as watch:
-                    shown = statement.returning
-                    result = run_shown(cursor, insert, clauses.params(insert), shown)
-                    return result.with_changes({info.name: watch.changes()})
-    with watching(cursor, info) as watch:
-        result = run_verbatim(cursor, statement, params)
-        return result.with_changes({info.name: watch.changes()})
+            result = run_shown(cursor, insert, clauses.params(insert), upsert.returning)
+            return result.with_changes({info.name: watch.changes()})
 
 
 def _definition(upsert: _Upsert, info: TableInfo) -> str:
@@ -105,7 +108,7 @@ def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> 
         source = f"{listed} {source}"
     rest = clauses.piece(end, len(clauses.tokens))
     naming = "BY NAME" if by_name else listed
-    return _Upsert(prefix, head, columns, source, rest, key, naming)
+    return _Upsert(prefix, head, columns, source, rest, key, naming, statement.returning)
 
 
 def _lists_columns(word: str, following: str) -> bool:

@@ -15,8 +15,12 @@ from typing import Any, Protocol
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
-from ivm.capture_result import Change, net, nothing
+from ivm.capture_binding import require_binding
+from ivm.capture_clauses import Params
+from ivm.capture_result import Captured, Change, net, nothing, run_verbatim
+from ivm.sql.statement_nodes import Dml
 from ivm.storage.column import FixedColumn
 from ivm.storage.duck import Cursor, quote, rows, run, table
 from ivm.storage.table_info import TableInfo
@@ -43,18 +47,21 @@ class Watch(Protocol):
     table: TableInfo
 
     def changes(self) -> Change:
-        """What happened to the table since the watch began."""
+        """The rows removed and added since the watch began."""
 
 
 @contextlib.contextmanager
 def temporary(cursor: Cursor, name: str, definition: str, params: Any = None) -> Iterator[str]:
     """A temporary table for the length of the block; gives its quoted name.
 
-    After an error it goes with the transaction, which is to be rolled back.
+    If the block fails in a way that aborts the transaction, the table goes with the transaction.
     """
     run(cursor, f"CREATE OR REPLACE TEMP TABLE {quote(name)} {definition}", params)
-    yield f"temp.{quote(name)}"
-    run(cursor, f"DROP TABLE temp.{quote(name)}")
+    try:
+        yield f"temp.{quote(name)}"
+    finally:
+        with contextlib.suppress(duckdb.TransactionException):
+            run(cursor, f"DROP TABLE temp.{quote(name)}")
 
 
 @contextlib.contextmanager
@@ -77,9 +84,41 @@ def watched(cursor: Cursor, tables: Iterable[TableInfo]) -> Iterator[list[Watch]
         yield [stack.enter_context(watching(cursor, info)) for info in tables]
 
 
+def beside_everything(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
+    """Run a statement that binds as it stands, beside a comparison of its whole table."""
+    require_binding(cursor, statement.text, params)
+    with watching(cursor, info) as watch:
+        result = run_verbatim(cursor, statement, params)
+        return result.with_changes({info.name: watch.changes()})
+
+
 def whole(cursor: Cursor, info: TableInfo) -> ZSet:
     """All rows of a table."""
     return from_arrow(table(cursor, f"SELECT * FROM {info.qualified}"), info.schema)
+
+
+def last_row_id(cursor: Cursor, info: TableInfo) -> int:
+    """A number that every row the transaction will append has a greater row id than."""
+    first = _first_new_row_id()
+    own = f"SELECT max(rowid) FROM {info.qualified} WHERE rowid >= {first}"
+    last = rows(cursor, own)[0][0]
+    return first - 1 if last is None else int(last)
+
+
+def rows_behind(cursor: Cursor, info: TableInfo, last: int) -> ZSet:
+    """The rows appended since `last_row_id` gave `last`."""
+    sql = f"SELECT * FROM {info.qualified} t WHERE t.rowid > {last}"
+    return from_arrow(table(cursor, sql), info.schema)
+
+
+def rows_by_id(cursor: Cursor, info: TableInfo, row_ids: pa.ChunkedArray) -> ZSet:
+    """The rows that still have one of the row ids."""
+    cursor.register("__ivm_ids", pa.table({"id": row_ids}))
+    try:
+        sql = f"SELECT * FROM {info.qualified} t WHERE t.rowid IN (SELECT id FROM __ivm_ids)"
+        return from_arrow(table(cursor, sql), info.schema)
+    finally:
+        cursor.unregister("__ivm_ids")
 
 
 class _WholeWatch:
@@ -106,17 +145,14 @@ class RowWatch:
         self.table = info
         self._cursor = cursor
         self._before = before
-        own = f"SELECT max(rowid) FROM {info.qualified} WHERE rowid >= {_first_new_row_id()}"
-        last = rows(cursor, own)[0][0]
-        self._last = _first_new_row_id() - 1 if last is None else int(last)
+        self._last = last_row_id(cursor, info)
 
     def changes(self) -> Change:
-        removed, added = self._touched()
-        return net(removed, add([added, self._appended()]), self.table.schema)
-
-    def _appended(self) -> ZSet:
-        sql = f"SELECT * FROM {self.table.qualified} t WHERE t.rowid > {self._last}"
-        return from_arrow(table(self._cursor, sql), self.table.schema)
+        removed, now = self._touched()
+        appended = rows_behind(self._cursor, self.table, self._last)
+        if len(appended) and len(removed):  # rows that moved without a change
+            return net(removed, add([now, appended]), self.table.schema)
+        return removed, add([now, appended])
 
     def _touched(self) -> Change:
         """Watched rows that are gone or differ, and what the latter are now."""
