@@ -59,9 +59,13 @@ def sync_folder(folder: Path) -> None:
 
 
 class ChangeLog:
-    """The log of one database. Appends come from one writer at a time, syncs from any thread.
+    """The log of one database, safe for any number of threads; made by `ChangeLog.open`.
 
-    Args (of `open`) are described there; do not construct directly.
+    Attributes:
+        last_epoch: of the last record written.
+        synced_epoch: of the last record known to be durable.
+        segment_bytes: size from which a segment is followed by a new one.
+        syncs: how often records were made durable.
     """
 
     def __init__(
@@ -81,10 +85,11 @@ class ChangeLog:
         self._synced_end = 0
         self._failed: str | None = None
         self._syncing = False
+        self._writer = threading.RLock()  # held while the end of the log moves
         self._state = threading.Condition()
         self._closing = threading.Event()
         self._ticker: threading.Thread | None = None
-        self.syncs = 0  # fdatasync calls on records, for tests and statistics
+        self.syncs = 0
 
     @staticmethod
     def open(
@@ -128,15 +133,16 @@ class ChangeLog:
         Raises:
             UnavailableError: the disk refuses; the log is as before.
         """
-        if self._fd >= 0:
-            self.sync(self.last_epoch)
-        epoch = self.last_epoch if after_epoch is None else max(after_epoch, self.last_epoch)
-        header = SegmentHeader(self.database_id, epoch, self._chain, dict(tables))
-        try:
-            fd, end = _create(self.folder, header)
-        except OSError as error:
-            raise UnavailableError(_write_failed(self.folder, error)) from error
-        self._adopt(fd, end, header)
+        with self._writer:
+            if self._fd >= 0:
+                self.sync(self.last_epoch)
+            epoch = max(self.last_epoch, after_epoch or 0)
+            header = SegmentHeader(self.database_id, epoch, self._chain, dict(tables))
+            try:
+                fd, end = _create(self.folder, header)
+            except OSError as error:
+                raise UnavailableError(_write_failed(self.folder, error)) from error
+            self._adopt(fd, end, header)
         self._start_ticker()
 
     def append(self, record: Record) -> None:
@@ -149,14 +155,15 @@ class ChangeLog:
             UnavailableError: it could not be written (disk full, log read-only); the log is as
                 before and the epoch is free again.
         """
-        if record.epoch <= self.last_epoch:
-            raise InternalError(f"Epoch {record.epoch} was appended after {self.last_epoch}.")
-        if self._fd < 0:
-            raise InternalError("The log needs `rotate` before its first record.")
-        parts = encode(record, self._codes)
-        if self._end >= self.segment_bytes:
-            self.rotate(self._tables)
-        self._write(record.epoch, parts)
+        with self._writer:
+            if record.epoch <= self.last_epoch:
+                raise InternalError(f"Epoch {record.epoch} was appended after {self.last_epoch}.")
+            if self._fd < 0:
+                raise InternalError("The log needs `rotate` before its first record.")
+            parts = encode(record, self._codes)
+            if self._end >= self.segment_bytes:
+                self.rotate(self._tables)
+            self._write(record.epoch, parts)
 
     def sync(self, epoch: int) -> None:
         """Return once every record up to `epoch` is durable (one fdatasync serves all waiters).
@@ -185,9 +192,10 @@ class ChangeLog:
         The base tables must have reached that epoch durably. A big current segment is replaced
         by a new one first if it is wholly passed too.
         """
-        passed = self._fd >= 0 and self.last_epoch <= through_epoch
-        if passed and self._end >= self.segment_bytes // 16:
-            self.rotate(self._tables)
+        with self._writer:
+            passed = self._fd >= 0 and self.last_epoch <= through_epoch
+            if passed and self._end >= self.segment_bytes // 16:
+                self.rotate(self._tables)
         paths = segment_paths(self.folder)
         removed = False
         for path, following in itertools.pairwise(paths):

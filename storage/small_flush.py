@@ -57,7 +57,7 @@ class Appenders:
             appender.append_rows(rows)
             appender.flush()
         except duckdb.Error:
-            del self._made[table, action, key]
+            appender.clear()  # or the rows would come along with the next ones
             raise
 
     def forget(self) -> None:

@@ -163,7 +163,7 @@ def removed_and_added() -> tuple[ZSet, tuple[int, ...], ZSet]:
 def test_a_tail_torn_at_any_byte_is_cut(tmp_path: Path) -> None:
     log = written(tmp_path, 3, synced=3)
     end = log.nbytes
-    log.append(record(4))
+    log.append(record(50))
     path = the_segment(tmp_path)
     whole = path.read_bytes()
     for size in range(end, len(whole)):
@@ -171,12 +171,13 @@ def test_a_tail_torn_at_any_byte_is_cut(tmp_path: Path) -> None:
         assert epochs(tmp_path) == [1, 2, 3]
         assert path.stat().st_size == end
     path.write_bytes(whole)
-    assert epochs(tmp_path) == [1, 2, 3, 4]
+    assert epochs(tmp_path) == [1, 2, 3, 50]
     log.close()
 
 
 def test_a_tail_with_any_wrong_byte_is_cut(tmp_path: Path) -> None:
-    log = written(tmp_path, 3, synced=2)
+    log = written(tmp_path, 2)
+    log.append(record(50))
     path = the_segment(tmp_path)
     whole = path.read_bytes()
     start = int.from_bytes(whole[MARK_AT : MARK_AT + 8], "little")
@@ -416,6 +417,30 @@ def test_a_full_segment_is_followed_by_a_new_one(tmp_path: Path) -> None:
     log.append(record(61))
     log.close()
     assert epochs(tmp_path, after=60) == [61]
+
+
+def test_segments_may_go_while_others_write(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.segment_bytes = 30_000
+    log.rotate(TABLES)
+    done = threading.Event()
+
+    def trim() -> None:
+        while not done.is_set():
+            log.truncate(log.synced_epoch)
+
+    trimmer = threading.Thread(target=trim)
+    trimmer.start()
+    for epoch in range(1, 301):
+        log.append(record(epoch))
+        log.sync(epoch - epoch % 3)
+    done.set()
+    trimmer.join()
+    log.close()
+    first = segment_paths(tmp_path)[0]
+    base = int(first.stem.removeprefix("log-")) - 1
+    assert base > 0
+    assert epochs(tmp_path, after=base) == list(range(base + 1, 301))
 
 
 def test_epochs_that_duckdb_committed_alone_leave_a_gap(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -530,6 +532,26 @@ def test_a_full_disk_leaves_the_tables_and_the_log(
             warehouse.flush(1, {"t": inserted(1)}, {})
     assert warehouse.base_epoch == 0
     warehouse.flush(1, {"t": inserted(1)}, {})
+    assert content(warehouse.cursor()) == [1]
+    warehouse.close()
+
+
+def test_a_log_that_cannot_be_trimmed_does_not_fail_a_flush(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    warehouse = create(path, 1)
+    assert warehouse.log is not None
+    warehouse.log.segment_bytes = 0
+    with monkeypatch.context() as patch:
+        patch.setattr("ivm.storage.log.write_all", refuse)
+        warehouse.flush(1, {"t": inserted(1)}, {})
+    assert warehouse.base_epoch == 1
+    warehouse.close()
+    warehouse = Warehouse.open(path)
+    recover(warehouse)
     assert content(warehouse.cursor()) == [1]
     warehouse.close()
 
