@@ -28,7 +28,7 @@ from ivm.shell_completer import SqlCompleter, vocabulary
 from ivm.shell_completion import Names
 from ivm.shell_console import Console, Settings
 from ivm.shell_lexer import SqlLexer
-from ivm.shell_open import title, version_number
+from ivm.shell_open import MEMORY, title, version_number
 from ivm.shell_output import colours_wanted, standard_error, standard_output
 from ivm.shell_script import complete
 
@@ -65,7 +65,7 @@ def interact(
     Args:
         database: may be in use by other threads; their changes are seen (`.watch`).
         path: what it was opened as, shown in the prompt.
-        mode: how results look at first, one of `shell_console.MODES`.
+        mode: how results look at first, one of `shell_drawing.MODES`.
         owned: close the database at the end.
     """
     settings = Settings(mode, timer=True, talkative=True)
@@ -118,10 +118,11 @@ class Shell:
         self.console.guarded(lambda: self.console.run(text))
 
     def _greet(self) -> None:
-        console, paint, number = self.console, self.console.output.paint, version_number()
-        name = "in memory, gone when you leave" if console.path == ":memory:" else console.path
-        console.output.line(f"{paint('bold', f'ivm {number}')} · {name}")
-        console.output.line(paint("dim", "SQL ends with ; · .help shows more · Ctrl-D leaves"))
+        console = self.console
+        notes = console.output if console.output.is_terminal else console.errors
+        name = "in memory, gone when you leave" if console.path == MEMORY else console.path
+        notes.line(f"{notes.paint('bold', f'ivm {version_number()}')} · {name}")
+        notes.line(notes.paint("dim", "SQL ends with ; · .help shows more · Ctrl-D leaves"))
 
     def _message(self) -> FormattedText:
         sign = "*>" if self.console.database.in_transaction else ">"

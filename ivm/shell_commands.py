@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ivm.shell_catalog import named, relations, statements, tables_query
-from ivm.shell_console import MODES, Console
+from ivm.shell_console import Console
+from ivm.shell_drawing import MODES
 from ivm.shell_highlight import painted
 from ivm.shell_open import open_database, same_file
 from ivm.storage.errors import InputError

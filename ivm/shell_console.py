@@ -20,20 +20,12 @@ import pyarrow as pa
 
 from ivm.database import Database
 from ivm.result import Result
-from ivm.shell_cells import csv_lines, json_lines
+from ivm.shell_drawing import changed, count, draw, is_plan, plan_lines
 from ivm.shell_errors import report
 from ivm.shell_output import Output
-from ivm.shell_render import SHOWN_ROWS, box, line_by_line, markdown, shown_part
 from ivm.shell_script import Part, parts
 from ivm.storage.errors import InputError, IvmError
 
-MODES = {
-    "table": "a table with borders, cut to the terminal",
-    "line": "a line per value, for rows too wide for a table",
-    "csv": "comma-separated values with a header",
-    "json": "a JSON array of objects",
-    "markdown": "a Markdown table",
-}
 _DEEPEST_READ = 16
 
 
@@ -42,7 +34,7 @@ class Settings:
     """What `.mode` and `.timer` change, and who is listening.
 
     Attributes:
-        mode: one of MODES.
+        mode: one of `shell_drawing.MODES`.
         timer: show how long each statement took.
         talkative: a person types: say what a statement did even if it has no rows.
     """
@@ -128,7 +120,7 @@ class Console:
         finally:
             self._depth -= 1
             if self.settings.talkative and not self._depth:
-                done = _count(self._statements - before, "statement")
+                done = count(self._statements - before, "statement")
                 self._note(f"{path}: {done}", time.perf_counter() - start)
 
     def query(self, text: str) -> None:
@@ -136,7 +128,7 @@ class Console:
         with self.interruptible():
             result = self.database.execute(text)
             table = result.arrow()
-        self.show(result, table, text)
+        self._show(result, table, text)
 
     def replace(self, database: Database, path: str) -> None:
         """Put another open database in the place of this one, which is closed."""
@@ -184,43 +176,28 @@ class Console:
             result = self.database.execute(text)
             table = result.arrow() if result.kind == "rows" else None
         seconds = time.perf_counter() - start
-        if table is not None:
-            self.show(result, table, text)
+        summary = changed(result) if table is None else self._show(result, table, text)
         self._statements += 1
         summed_up = self.settings.talkative and self._depth  # in one line at the script's end
         if (self.settings.timer or self.settings.talkative) and not summed_up:
-            self._note(self._summary(result, table), seconds)
+            self._note(summary, seconds)
         return True
 
+    def _show(self, result: Result, table: pa.Table, text: str) -> str:
+        """Write rows and say how many they are."""
+        if is_plan(result, text):
+            self.output.lines(plan_lines(table))
+            return count(table.num_rows, "row")
+        drawing = draw(result, table, self.settings.mode, self.output, self._zone(result))
+        self.output.lines(drawing.lines)
+        return drawing.summary
+
     def _note(self, text: str, seconds: float) -> None:
-        """Say what was done, and how long it took if the timer is on."""
-        notes = self.output if self.settings.talkative else self.errors
+        """Say what was done, and how long it took if the timer is on; never among data."""
         if self.settings.timer:
             text = f"{text} · {duration(seconds)}"
+        notes = self.output if self.output.is_terminal else self.errors
         notes.line(notes.paint("dim", text))
-
-    def show(self, result: Result, table: pa.Table, text: str = "") -> None:
-        """Write rows in the mode that is set."""
-        if _is_plan(result, text):
-            cells = table.column(table.num_columns - 1).to_pylist()
-            self.output.lines(line for cell in cells for line in str(cell).rstrip().split("\n"))
-        else:
-            self.output.lines(self._drawn(result, table))
-
-    def _drawn(self, result: Result, table: pa.Table) -> Iterator[str]:
-        mode, paint = self.settings.mode, self.output.paint
-        zone = self._zone(result)
-        if mode == "csv":
-            return csv_lines(result.columns, table, zone)
-        if mode == "json":
-            return json_lines(result.columns, table, zone)
-        limit = SHOWN_ROWS if self.output.is_terminal and mode != "markdown" else None
-        shown = shown_part(result.columns, result.types, table, limit, zone)
-        if mode == "markdown":
-            return markdown(shown)
-        if mode == "line":
-            return line_by_line(shown, paint)
-        return box(shown, self.output.width, paint)
 
     def _zone(self, result: Result) -> str | None:
         """The session's time zone, if a column needs it."""
@@ -228,16 +205,6 @@ class Console:
             return None
         row = self.database.execute("SELECT current_setting('TimeZone')").fetchone()
         return None if row is None else str(row[0])
-
-    def _summary(self, result: Result, table: pa.Table | None) -> str:
-        """`120 rows (40 shown)`."""
-        if table is not None:
-            limited = self.output.is_terminal and self.settings.mode in ("table", "line")
-            cut = f" ({SHOWN_ROWS} shown)" if limited and table.num_rows > SHOWN_ROWS else ""
-            return _count(table.num_rows, "row") + cut
-        if result.kind == "count" and result.rowcount >= 0:
-            return f"{_count(result.rowcount, 'row')} changed"
-        return "done"
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -277,12 +244,3 @@ def duration(seconds: float) -> str:
     if seconds < 0.01:
         return f"{seconds * 1e3:.2f} ms"
     return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def _is_plan(result: Result, text: str) -> bool:
-    """A plan is text with line breaks that mean something."""
-    return text[:8].upper().startswith("EXPLAIN") and result.types[-1:] == ["VARCHAR"]

@@ -139,6 +139,12 @@ class _Frame:
         return f"{self._bar} {self._paint('dim', text.center(room))} {self._bar}"
 
 
+def columns_shown(shown: Shown, width: int | None) -> int:
+    """How many columns `box` shows."""
+    kept, _ = fit([_room(shown, i) for i in range(len(shown.names))], width)
+    return sum(i is not None for i in kept)
+
+
 def markdown(shown: Shown) -> Iterator[str]:
     """A GitHub-flavoured markdown table of all shown rows."""
     columns = [[(c or "").replace("|", "\\|") for c in column] for column in shown.cells]

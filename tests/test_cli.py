@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 import ivm
 from ivm.cli import app
 from ivm.shell_commands import COMMANDS
-from ivm.shell_console import MODES
+from ivm.shell_drawing import MODES
 
 SETUP = """
 CREATE TABLE orders (region VARCHAR, amount INTEGER);

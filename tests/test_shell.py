@@ -62,8 +62,8 @@ def typed(db: ivm.Database, keys: PipeInput, text: str, capsys: Any) -> str:
     keys.send_text(text + CTRL_D)
     interact(db, mode="csv")
     captured = capsys.readouterr()
-    lines = (captured.out + captured.err).splitlines()
-    return "\n".join(line for line in lines[2:] if not re.match(r"done|\d+ rows?", line))
+    lines = captured.out.splitlines() + captured.err.splitlines()[2:]
+    return "\n".join(line for line in lines if not re.match(r"done|\d+ rows?", line))
 
 
 # --- keys ------------------------------------------------------------------------------------
