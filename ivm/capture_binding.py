@@ -22,16 +22,33 @@ _POLICY = "SET current_transaction_invalidation_policy = "
 SYNTACTIC = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
 
 
-def attempt(cursor: Cursor, rewritten: Callable[[], Captured | None]) -> Captured | None:
+class Trial:
+    """A rewriting under trial: its errors of parser and binder are harmless until `commit`."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self.committed = False
+        run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
+
+    def commit(self) -> None:
+        """Called just before the statement that changes the table: from now on, errors count."""
+        self.committed = True
+        run(self._cursor, f"{_POLICY}'STANDARD_POLICY'")
+
+
+def attempt(cursor: Cursor, rewritten: Callable[[Trial], Captured | None]) -> Captured | None:
     """Run a rewriting of a change; None if it gives up or does not bind: nothing has changed."""
-    run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
+    trial = Trial(cursor)
     try:
-        return rewritten()
+        return rewritten(trial)
     except SYNTACTIC:
+        if trial.committed:
+            raise
         return None
     finally:
-        with contextlib.suppress(duckdb.TransactionException):  # aborted: the policy goes with it
-            run(cursor, f"{_POLICY}'STANDARD_POLICY'")
+        if not trial.committed:
+            with contextlib.suppress(duckdb.TransactionException):  # aborted, the policy with it
+                trial.commit()
 
 
 def require_binding(cursor: Cursor, sql: str, params: Any) -> None:

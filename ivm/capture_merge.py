@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ivm.capture_binding import attempt
+from ivm.capture_binding import Trial, attempt
 from ivm.capture_clauses import Clauses, Params
 from ivm.capture_result import Captured, run_shown
 from ivm.capture_watch import beside_everything, temporary, watching
 from ivm.sql.statement_nodes import Dml
-from ivm.storage.duck import Cursor, quote
+from ivm.storage.duck import Cursor, quote, run
 from ivm.storage.errors import SqlError
 from ivm.storage.table_info import TableInfo
 
@@ -38,20 +38,24 @@ def capture_merge(cursor: Cursor, statement: Dml, info: TableInfo, params: Param
     """Run the MERGE from a copy of its source, watching the rows that the source matches."""
     clauses = Clauses(statement.text, params)
 
-    def from_a_copy() -> Captured | None:
+    def from_a_copy(trial: Trial) -> Captured | None:
         merge = _read(clauses, statement, info)
-        return None if merge is None else _from_a_copy(cursor, clauses, merge, info)
+        return None if merge is None else _from_a_copy(trial, cursor, clauses, merge, info)
 
     result = attempt(cursor, from_a_copy)
     return result or beside_everything(cursor, statement, info, params)
 
 
-def _from_a_copy(cursor: Cursor, clauses: Clauses, merge: _Merge, info: TableInfo) -> Captured:
+def _from_a_copy(
+    trial: Trial, cursor: Cursor, clauses: Clauses, merge: _Merge, info: TableInfo
+) -> Captured:
     values = clauses.params(merge.query)
     with temporary(cursor, _SOURCE, f"AS {merge.query}", values) as source:
         matched, sql = _matched(merge, source), _merge(merge, source)
         known = f"rowid IN ({matched})"
         with watching(cursor, info, known, clauses.params(matched)) as watch:
+            run(cursor, f"EXPLAIN {sql}", clauses.params(sql))
+            trial.commit()
             result = run_shown(cursor, sql, clauses.params(sql), merge.returning)
             return result.with_changes({info.name: watch.changes()})
 

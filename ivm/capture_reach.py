@@ -6,10 +6,11 @@ by its last name in every schema, and a target that is not found means all table
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ivm.sql.statement_nodes import Dml
+from ivm.sql.statement_nodes import Dml, Name
 from ivm.sql.statement_tokens import Reader, tokens
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.errors import SqlError
@@ -18,6 +19,8 @@ from ivm.storage.table_info import TableInfo, canonical_name
 _TRIGGERS = "SELECT schema_name, table_name, sql FROM duckdb_triggers()"
 _TARGETS = (("INSERT", "INTO"), ("REPLACE", "INTO"), ("IGNORE", "INTO"), ("DELETE", "FROM"))
 _HEADS = (*_TARGETS, ("MERGE", "INTO"), ("TRUNCATE", "TABLE"), ("TRUNCATE",), ("UPDATE",))
+
+_NO_NAMES = ("SET", "OF", "ON", "BY")  # DO UPDATE SET, AFTER UPDATE OF column ON table
 
 _Triggers = Mapping[str, list[str]]
 
@@ -65,16 +68,25 @@ def _closure(start: Iterable[str], triggers: _Triggers, tables: Mapping[str, Any
 
 
 def _targets(sql: str, tables: Mapping[str, Any]) -> set[str]:
-    """Tables that stand behind INSERT INTO, UPDATE, … in a text; all if one is not known."""
-    reader = Reader(tokens(sql))
+    """Tables that a text may change; all of them if one it names is not known."""
     found: set[str] = set()
+    for name in written_names(sql):
+        last = name[-1].lower()
+        same = {known for known in tables if known.rpartition(".")[2].lower() == last}
+        if not same:
+            return set(tables)
+        found |= same
+    return found or set(tables)
+
+
+def written_names(sql: str) -> list[Name]:
+    """The names behind INSERT INTO, UPDATE, DELETE FROM, … anywhere in a text, as written."""
+    reader = Reader(tokens(sql))
+    names = []
     while not reader.done:
-        if not any(reader.accept(*head) for head in _HEADS):
+        if not any(reader.accept(*head) for head in _HEADS) or reader.peek() in _NO_NAMES:
             reader.at += 1
             continue
-        try:
-            last = reader.name()[-1].lower()
-        except SqlError:
-            continue
-        found |= {name for name in tables if name.rpartition(".")[2].lower() == last}
-    return found or set(tables)
+        with contextlib.suppress(SqlError):
+            names.append(reader.name())
+    return names

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.capture_binding import attempt, require_binding
+from ivm.capture_binding import Trial, attempt, require_binding
 from ivm.capture_clauses import Clauses, Params
 from ivm.capture_result import Captured, run_returning, run_shown
 from ivm.capture_watch import (
@@ -64,16 +64,19 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
     if update.calls and not update.simple:  # a window or UNNEST would pass in the query below
         require_binding(cursor, statement.text, params)
     once = _plainly if update.simple and not info.referenced_by else _in_two_steps
-    result = attempt(cursor, lambda: once(cursor, clauses, update, info))
+    result = attempt(cursor, lambda trial: once(trial, cursor, clauses, update, info))
     return result or beside_everything(cursor, statement, info, params)
 
 
-def _plainly(cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo) -> Captured:
+def _plainly(
+    trial: Trial, cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo
+) -> Captured:
     """Read the old rows, then run the UPDATE as it stands: its WHERE means the same twice."""
     reference, text, shown = update.reference, clauses.text, bool(update.returning)
     query = f"SELECT {reference}.rowid, {reference}.* FROM {update.target} {update.where}"
     found = table(cursor, query, clauses.params(query))
     old = from_arrow(found.remove_column(0), info.schema)
+    trial.commit()
     if shown or (len(old) <= _FEW and not info.referenced_by):
         result, new = run_returning(cursor, text, clauses.params(text), info, shown)
     else:
@@ -88,10 +91,13 @@ def _plainly(cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo)
     return result.with_changes({info.name: (old, new)})
 
 
-def _in_two_steps(cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo) -> Captured:
+def _in_two_steps(
+    trial: Trial, cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo
+) -> Captured:
     with temporary(cursor, _NEW, _definition(update, info)) as new:
         fill = _fill(update, info, new)
         run(cursor, fill, clauses.params(fill))
+        trial.commit()
         return _write(cursor, update, info, new)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ivm.capture_binding import attempt
+from ivm.capture_binding import Trial, attempt
 from ivm.capture_clauses import Clauses, Params
 from ivm.capture_result import Captured, run_shown
 from ivm.capture_watch import beside_everything, temporary, watching
@@ -39,20 +39,23 @@ def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
     """Run the INSERT from a copy of its source, watching the rows it may replace."""
     clauses = Clauses(statement.text, params)
 
-    def from_a_copy() -> Captured | None:
+    def from_a_copy(trial: Trial) -> Captured | None:
         upsert = _read(cursor, clauses, statement, info)
-        return None if upsert is None else _from_a_copy(cursor, clauses, upsert, info)
+        return None if upsert is None else _from_a_copy(trial, cursor, clauses, upsert, info)
 
     result = attempt(cursor, from_a_copy)
     return result or beside_everything(cursor, statement, info, params)
 
 
-def _from_a_copy(cursor: Cursor, clauses: Clauses, upsert: _Upsert, info: TableInfo) -> Captured:
+def _from_a_copy(
+    trial: Trial, cursor: Cursor, clauses: Clauses, upsert: _Upsert, info: TableInfo
+) -> Captured:
     with temporary(cursor, _SOURCE, _definition(upsert, info)) as source:
         fill = f"{upsert.prefix} INSERT INTO {source} {upsert.source}"
         run(cursor, fill, clauses.params(fill))
         with watching(cursor, info, _known(upsert, info, source)) as watch:
             insert = _insert(upsert, info, source)
+            trial.commit()
             result = run_shown(cursor, insert, clauses.params(insert), upsert.returning)
             return result.with_changes({info.name: watch.changes()})
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.capture import Captured, capture
+from ivm.capture_reach import written_names
 from ivm.sql.statements import Dml, parse
 from ivm.storage.consolidate import consolidate
 from ivm.storage.duck import Cursor, rows, run, table
@@ -409,6 +410,17 @@ def test_explain_analyze_of_a_change() -> None:
     assert captured.returned is not None
 
 
+def test_names_of_changed_tables() -> None:
+    sql = (
+        'WITH d AS (DELETE FROM a.b RETURNING *), e AS (UPDATE "C c" AS x SET y = 1 RETURNING *)'
+        " INSERT INTO f FROM d ON CONFLICT DO UPDATE SET z = 1"
+    )
+    assert written_names(sql) == [("a", "b"), ("C c",), ("f",)]
+    assert written_names("CREATE TRIGGER g AFTER UPDATE OF v ON t INSERT INTO u VALUES (1)") == [
+        ("u",)
+    ]
+
+
 @pytest.mark.parametrize("each", ["FOR EACH ROW", "FOR EACH STATEMENT"])
 def test_triggers(each: str) -> None:
     value = "new.a" if each == "FOR EACH ROW" else "1"
@@ -601,7 +613,7 @@ def change(draw: st.DrawFn) -> str:
     return kinds[kind] + ("" if kind == "truncate" else returning)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.sampled_from(("", "PRIMARY KEY", "UNIQUE")),
     st.lists(row(), max_size=6),
