@@ -13,7 +13,8 @@ from prompt_toolkit.completion import (
 )
 from prompt_toolkit.document import Document
 
-from ivm.shell_completion import Names, suggest, wants
+from ivm.shell_completion import Names, suggest
+from ivm.shell_wants import wants
 
 _FUNCTIONS = r"""
 SELECT DISTINCT function_name FROM duckdb_functions()

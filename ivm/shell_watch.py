@@ -57,13 +57,17 @@ def watch(console: Console, name: str) -> None:
     """Show a view until the user types q or Ctrl-C.
 
     Raises:
-        InputError: there is no terminal.
+        InputError: there is no terminal, or a transaction is open.
         SqlError: there is no materialized view of that name.
     """
     if not console.output.is_terminal:
         raise InputError(
             ".watch needs a terminal: in a script SELECT from the view, or in Python use "
             f"db.subscribe({name!r})"
+        )
+    if console.database.in_transaction:
+        raise InputError(
+            ".watch shows what is committed, and a transaction is open: COMMIT or ROLLBACK it first"
         )
     with console.database.subscribe(name) as feed:
         Screen(ViewReader(console.database, name), feed, console.output.paint).run()

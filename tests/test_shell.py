@@ -400,6 +400,8 @@ def test_leaving_rolls_an_open_transaction_back(shop: str) -> None:
     terminal.wait_for("shop*>")
     terminal.type("INSERT INTO orders VALUES ('EU', 1);")
     terminal.wait_for("1 row changed")
+    terminal.type(".watch revenue")
+    terminal.wait_for("COMMIT or ROLLBACK it first")
     terminal.process.send(CTRL_D)
     terminal.wait_for("rolled back")
     terminal.process.expect(pexpect.EOF)

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ivm.shell_completer import vocabulary
-from ivm.shell_completion import Column, Names, suggest, wants
+from ivm.shell_completion import Column, Names, suggest
 from ivm.shell_scope import scope_of
+from ivm.shell_wants import wants
 
 NAMES = Names(
     tables={
