@@ -56,9 +56,8 @@ class Appenders:
         try:
             appender.append_rows(rows)
             appender.flush()
-        except duckdb.Error:
-            appender.clear()  # or the rows would come along with the next ones
-            raise
+        finally:
+            appender.clear()  # rows left by a failure would come along with the next ones
 
     def forget(self) -> None:
         """The tables have changed, or the cursor is closed."""

@@ -89,7 +89,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("small", [0, 256])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(start=st.dictionaries(keys, others, max_size=8), history=steps)
 def test_keyed_table(shared: Duck, small: int, start: dict[int, Row], history: Any) -> None:
     model = dict(start)
@@ -140,7 +140,7 @@ some_rows = st.tuples(
 
 
 @pytest.mark.parametrize("small", [0, 256])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_keyless_table(shared: Duck, small: int, data: st.DataObject) -> None:
     start = data.draw(st.lists(some_rows, max_size=12))
@@ -173,7 +173,7 @@ def takes(live: list[Row], row: Row) -> bool:
 
 @pytest.mark.parametrize("key", [(0,), (0, 1), (1, 2)])
 @pytest.mark.parametrize("small", [0, 256])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_view_with_unique_columns(
     shared: Duck, small: int, key: tuple[int, ...], data: st.DataObject
