@@ -16,7 +16,8 @@ from ivm.storage.build_run import build_large_run, build_run
 from ivm.storage.codes import KeyCodes, same_key
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.consolidate import consolidate
-from ivm.storage.first import Source, first_rows
+from ivm.storage.first import first_rows
+from ivm.storage.heads import Source
 from ivm.storage.layout import Layout
 from ivm.storage.ordering import OrderKey
 from ivm.storage.run import Run

@@ -50,6 +50,12 @@ class FixedColumn:
         valid = self.valid
         return FixedColumn(self.values[start:stop], None if valid is None else valid[start:stop])
 
+    def cell(self, row: int) -> Any:
+        """One value as a number, None if it is NULL."""
+        if self.valid is not None and not self.valid[row]:
+            return None
+        return self.values.item(row)
+
     def to_arrow(self, type: ColumnType) -> pa.Array:
         """The column in the Arrow form that DuckDB imports as `type`."""
         return _fixed_to_arrow(self, type)
@@ -86,6 +92,10 @@ class ArrowColumn:
     def slice(self, start: int, stop: int) -> ArrowColumn:
         return ArrowColumn(self.array.slice(start, stop - start))
 
+    def cell(self, row: int) -> Any:
+        """One value as a Python object, None if it is NULL."""
+        return self.array[row].as_py()
+
     def to_arrow(self, type: ColumnType) -> pa.Array:
         """The array; BIT and BIGNUM under the extension type by which DuckDB knows them."""
         if not isinstance(type.arrow, pa.BaseExtensionType):
@@ -108,7 +118,7 @@ class LabelColumn(ArrowColumn):
         self._decoded = decoded
 
     @property
-    def array(self) -> pa.Array:  # type: ignore[override]
+    def array(self) -> pa.Array:
         """The strings themselves, decoded at the first need."""
         if self._decoded is None:
             self._decoded = labels.decode(self.codes)
@@ -124,6 +134,9 @@ class LabelColumn(ArrowColumn):
 
     def take(self, indexes: Indexes) -> LabelColumn:
         return LabelColumn(self.codes[indexes])
+
+    def cell(self, row: int) -> str | None:
+        return labels.words(self.codes[row : row + 1])[0]
 
     def filter(self, mask: Mask) -> LabelColumn:
         return LabelColumn(self.codes[mask])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -160,8 +160,14 @@ def _ranks_in_order(order: Indexes, steps: npt.NDArray[np.bool_]) -> Codes:
     return ranks
 
 
+class Columns(Protocol):
+    """Columns by position; those that no term asks for are never looked at."""
+
+    def __getitem__(self, position: int, /) -> Column: ...
+
+
 def sort_rows(
-    codes: npt.NDArray[Any], columns: Sequence[Column], terms: Sequence[Term]
+    codes: npt.NDArray[Any], columns: Columns, terms: Sequence[Term]
 ) -> tuple[Indexes, Indexes]:
     """Sort by codes, then by the terms; later terms look at rows that earlier ones leave tied.
 

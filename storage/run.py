@@ -62,14 +62,21 @@ class Run:
 
     def take(self, rows: Indexes) -> ZSet:
         """The rows at the given positions."""
-        weights = np.ones(len(rows), np.int64) if self.weights is None else self.weights[rows]
-        return ZSet(tuple([c.take(rows) for c in self.columns]), weights)
+        return ZSet(tuple([c.take(rows) for c in self.columns]), self.weights_of(rows))
 
     def slice(self, start: int, stop: int) -> ZSet:
         """The rows of a range, sharing the run's memory."""
         weights = self.weights
         weights = np.ones(stop - start, np.int64) if weights is None else weights[start:stop]
         return ZSet(tuple([c.slice(start, stop) for c in self.columns]), weights)
+
+    def weights_of(self, rows: Indexes) -> Weights:
+        """The weights of the rows at the given positions."""
+        return np.ones(len(rows), np.int64) if self.weights is None else self.weights[rows]
+
+    def weight(self, row: int) -> int:
+        """The weight of one row."""
+        return 1 if self.weights is None else int(self.weights[row])
 
     def find_one(self, code: Any) -> tuple[int, int]:
         """The range of rows with the code, a scalar of the codes' type."""

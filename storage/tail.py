@@ -17,7 +17,7 @@ from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes, LabelC
 from ivm.storage.layout import Layout
 from ivm.storage.run import find_in_probes
 from ivm.storage.types import ColumnType
-from ivm.storage.zset import ZSet
+from ivm.storage.zset import Weights, ZSet
 
 TAIL_ROWS = 256
 
@@ -27,7 +27,7 @@ def has_room(rows: int) -> bool:
     return rows <= TAIL_ROWS
 
 
-class _FixedTail:
+class FixedTail:
     """Fixed-width values; the mask exists from the first NULL on."""
 
     __slots__ = ("valid", "values")
@@ -44,6 +44,11 @@ class _FixedTail:
             if self.valid is None:
                 self.valid = np.ones(TAIL_ROWS, np.bool_)
             self.valid[start:stop] = column.valid
+
+    def cell(self, row: int) -> Any:
+        if self.valid is not None and not self.valid[row]:
+            return None
+        return self.values.item(row)
 
     def take(self, rows: Indexes) -> Column:
         valid = self.valid
@@ -72,6 +77,9 @@ class _TextTail:
             self.labelled = False
         self.values.extend(column.array.to_pylist())
 
+    def cell(self, row: int) -> Any:
+        return self.values[row]
+
     def take(self, rows: Indexes) -> Column:
         if self.labelled:
             return LabelColumn(self.codes[rows])
@@ -90,6 +98,9 @@ class _PiecesTail:
     def append(self, start: int, stop: int, column: Column) -> None:
         assert isinstance(column, ArrowColumn)
         self.pieces.append(column.array)
+
+    def cell(self, row: int) -> Any:
+        return self.take(np.array([row])).cell(0)
 
     def take(self, rows: Indexes) -> Column:
         return ArrowColumn(pa.concat_arrays(self.pieces).take(pa.array(rows)))
@@ -134,12 +145,24 @@ class Tail:
         """As `Run.find`, among the first `seen` rows."""
         return find_in_probes(self.codes[:seen], probes)
 
+    def weights_of(self, rows: Indexes) -> Weights:
+        """The weights of the rows at the given positions."""
+        return self.weights[rows]
+
+    def weight(self, row: int) -> int:
+        """The weight of one row."""
+        return int(self.weights[row])
+
+    def slice(self, start: int, stop: int) -> ZSet:
+        """The rows of a range."""
+        return self.take(np.arange(start, stop))
+
     def take(self, rows: Indexes) -> ZSet:
         """The rows at the given positions."""
         return ZSet(tuple([c.take(rows) for c in self.columns]), self.weights[rows])
 
 
-def _column_tail(type: ColumnType) -> _FixedTail | _TextTail | _PiecesTail:
+def _column_tail(type: ColumnType) -> FixedTail | _TextTail | _PiecesTail:
     if type.dtype is not None:
-        return _FixedTail(type)
+        return FixedTail(type)
     return _TextTail(type) if type.is_bytes else _PiecesTail(type)
