@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ivm.sql.statement_tokens import Reader, Token, tokens
+from ivm.sql.statement_tokens import CLOSING, OPENING, Reader, Token, tokens
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
-
-_OPENING = frozenset("([{")
-_CLOSING = frozenset(")]}")
 
 
 class Clauses:
@@ -50,7 +47,7 @@ class Clauses:
         depth = 0
         for place in range(begin, len(self.tokens)):
             word = self.tokens[place].word
-            depth += (word in _OPENING) - (word in _CLOSING)
+            depth += (word in OPENING) - (word in CLOSING)
             if depth == 0 and word == words[0]:
                 row = [t.word for t in self.tokens[place : place + len(words)]]
                 if row == list(words):
@@ -62,7 +59,7 @@ class Clauses:
         depth, start = 0, begin
         for place in range(begin, end):
             word = self.tokens[place].word
-            depth += (word in _OPENING) - (word in _CLOSING)
+            depth += (word in OPENING) - (word in CLOSING)
             if depth == 0 and word == ",":
                 yield start, place
                 start = place + 1

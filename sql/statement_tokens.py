@@ -13,6 +13,8 @@ import duckdb
 
 from ivm.storage.errors import SqlError
 
+OPENING = frozenset("([{")
+CLOSING = frozenset(")]}")
 _BLANKS = " \t\r\n\f\v\u00a0\ufeff"
 
 
@@ -49,6 +51,14 @@ def tokens(script: str) -> list[Token]:
             opaque = kind == duckdb.token_type.string_const or text[:1] == '"'
             result.append(Token("" if opaque else text.upper(), text, position))
     return result
+
+
+class Source(NamedTuple):
+    """One statement's place in its script."""
+
+    script: str
+    text: str
+    offset: int
 
 
 class Reader:
@@ -144,16 +154,12 @@ class Reader:
         depth = 0
         for place in range(self.at, len(self.tokens)):
             word = self.tokens[place].word
-            depth += (word in _OPENING) - (word in _CLOSING)
+            depth += (word in OPENING) - (word in CLOSING)
             if depth == 0 and word == words[0]:
                 row = self.tokens[place : place + len(words)]
                 if [t.word for t in row] == list(words):
                     return True
         return False
-
-
-_OPENING = frozenset("([{")
-_CLOSING = frozenset(")]}")
 
 
 def _names(token: Token) -> bool:

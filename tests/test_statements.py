@@ -206,6 +206,7 @@ def test_with_before_a_change() -> None:
         "WITH d AS (UPDATE t AS x SET a = 1 RETURNING *) SELECT * FROM d",
         "WITH d AS (INSERT INTO t VALUES (1) RETURNING *) INSERT INTO u FROM d",
         "INSERT INTO u WITH d AS (DELETE FROM t RETURNING *) FROM d",
+        "WITH d AS (WITH e AS (SELECT 1) INSERT INTO t FROM e RETURNING *) SELECT * FROM d",
         "EXPLAIN ANALYZE INSERT INTO t VALUES (1)",
         "COPY (WITH d AS (DELETE FROM t RETURNING *) FROM d) TO 'x'",
     ],
