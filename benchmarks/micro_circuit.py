@@ -28,7 +28,7 @@ from ivm.delta_ops.filter import Filter
 from ivm.delta_ops.join import Join
 from ivm.delta_ops.topk import TopK
 from ivm.storage.column import ArrowColumn, FixedColumn
-from ivm.storage.layout import OrderKey
+from ivm.storage.ordering import OrderKey
 from ivm.storage.types import type_of
 from ivm.storage.zset import ZSet, add
 
@@ -76,7 +76,7 @@ class Shop:
             ArrowColumn(_STATUS.take(pa.array(self.status[ids]))),
             FixedColumn(ids * 1_000_000),
         )
-        return ZSet(columns, np.full(len(ids), weight))
+        return ZSet(columns, np.full(len(ids), weight)).labelled()
 
     def customer_rows(self, ids: Ints, weight: int) -> ZSet:
         columns = (
@@ -84,7 +84,7 @@ class Shop:
             ArrowColumn(_REGIONS.take(pa.array(self.region[ids]))),
             ArrowColumn(_SEGMENTS.take(pa.array(self.segment[ids]))),
         )
-        return ZSet(columns, np.full(len(ids), weight))
+        return ZSet(columns, np.full(len(ids), weight)).labelled()
 
     def chunks(self, orders: bool) -> Iterator[ZSet]:
         total, rows = (

@@ -1,9 +1,9 @@
 """GROUP BY with aggregate functions.
 
-Law: a group's output row is a function of its lanes (sums over its rows), of the set of its distinct
-values and of its first values in order, all of which take a delta without looking at other rows.
-A step puts out −old row and +new row of the groups whose row changed, and nothing of the others;
-a group without rows has no output row, except the one group of a scalar aggregate.
+Law: a group's output row is a function of its lanes (sums over its rows), of the set of its
+distinct values and of its first values in order, all of which take a delta without looking at other
+rows. A step puts out −old row and +new row of the groups whose row changed, and nothing of the
+others; a group without rows has no output row, except the one group of a scalar aggregate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ivm.delta_ops.distinct_values import DistinctValues, changes_of_set
 from ivm.delta_ops.extremes import Extreme, has_extreme, make_extreme
 from ivm.delta_ops.group_table import GroupTable
 from ivm.delta_ops.linear_terms import Contribution, Term
-from ivm.delta_ops.operator import Fetch, Operator, Strategy
+from ivm.delta_ops.operator import Fetch, Operator, Staged, Strategy
 from ivm.storage import keys as row_keys
 from ivm.storage.column import Column, Indexes, Mask, concat
 from ivm.storage.small import small_rows
@@ -74,8 +74,9 @@ class Aggregate(Operator):
         self._extremes: list[_KeptExtreme] = []
         self._finishers = [self._prepare(call, terms) for call in self._calls]
         self._arguments = [_KeptArgument.of(a, found) for a, found in terms.items()]
-        parts = [a.set for a in self._arguments if a.set is not None]
-        self._staged = (self._table, *parts, *[e.extreme for e in self._extremes])
+        sets = [a.set for a in self._arguments if a.set is not None]
+        extremes = [e.extreme for e in self._extremes]
+        self._staged: tuple[Staged, ...] = (self._table, *sets, *extremes)
 
     def _prepare(self, call: AggregateCall, terms: TermTable) -> Finish | int:
         """How to compute the call's output; the number of its extreme, if it is one."""
@@ -175,15 +176,16 @@ class Aggregate(Operator):
         return lanes[:, 0] > 0 if self._keys else np.ones(len(lanes), np.bool_)
 
     def _changed(self, count: int, was: Mask, now: Mask, outputs: tuple[Column, ...]) -> Mask:
-        changed = was != now
+        changed: Mask = was != now
         if not outputs:
             return changed
         rows = small_rows(outputs, self._call_types, False)
         if rows is not None:
-            return changed | np.array([rows[i] != rows[count + i] for i in range(count)])
+            changed |= np.array([rows[i] != rows[count + i] for i in range(count)])
+            return changed
         before = np.arange(count)
-        same = row_keys.same_row(outputs, before, outputs, before + count, self._call_types)
-        return changed | ~same
+        changed |= ~row_keys.same_row(outputs, before, outputs, before + count, self._call_types)
+        return changed
 
     def commit(self) -> None:
         for part in self._staged:

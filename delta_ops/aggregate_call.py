@@ -1,8 +1,8 @@
 """What an aggregate function is called with, and the rows its argument contributes.
 
-Law: an argument's weight is the row's weight where the argument is not NULL and the FILTER holds, else
-0; an aggregate is a function of these weighted values alone. DISTINCT replaces the weights by the
-changes of the set of values.
+Law: an argument's weight is the row's weight where the argument is not NULL and the FILTER holds,
+else 0; an aggregate is a function of these weighted values alone. DISTINCT replaces the weights by
+the changes of the set of values.
 """
 
 from __future__ import annotations

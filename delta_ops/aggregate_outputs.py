@@ -1,8 +1,8 @@
 """From lanes to results: each linear aggregate's output column, in DuckDB's type and rounding.
 
 Law: a result is a function of the group's lanes alone, so the row a group had can be computed again
-when it is retracted. Sums are rounded once; AVG divides as DuckDB does; variances are exact ratios of
-integers, rounded once.
+when it is retracted. Sums are rounded once; AVG divides as DuckDB does; variances are exact ratios
+of integers, rounded once.
 """
 
 from __future__ import annotations

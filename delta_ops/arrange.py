@@ -11,7 +11,8 @@ from typing import ClassVar
 
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.storage.arrangement import Arrangement
-from ivm.storage.layout import Layout, OrderKey
+from ivm.storage.layout import Layout
+from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
 

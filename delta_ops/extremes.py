@@ -1,9 +1,9 @@
 """MIN and MAX per group: the first entry of the group's values in order.
 
-Law: the values of a group are arranged by (group slot, value), so the extreme after a retraction is the
-first live entry. Values of at most 64 bits are mapped to integers whose order is the wanted one (MAX:
-reversed), and each group's extreme is kept at hand: an insertion needs no look at the others, a
-retraction only if it may have been the extreme. −0.0 counts as less than 0.0 here, so that the
+Law: the values of a group are arranged by (group slot, value), so the extreme after a retraction is
+the first live entry. Values of at most 64 bits are mapped to integers whose order is the wanted one
+(MAX: reversed), and each group's extreme is kept at hand: an insertion needs no look at the others,
+a retraction only if it may have been the extreme. −0.0 counts as less than 0.0 here, so that the
 representation shown does not depend on the history.
 """
 
@@ -20,7 +20,8 @@ from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, FixedColumn, Indexes, concat, null_column
 from ivm.storage.errors import InternalError
 from ivm.storage.keys import orderable
-from ivm.storage.layout import Layout, OrderKey
+from ivm.storage.layout import Layout
+from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet
 

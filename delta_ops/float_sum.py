@@ -1,10 +1,10 @@
 """Exact sums of binary floating point numbers in int64 lanes.
 
 Law: a finite double is m · 2^(e − 1074) with an integer m and e ≥ 0; m · 2^(e mod 32) is cut into
-limbs of 32 bits, and limb j is added to lane e ÷ 32 + j. A lane is a plain integer sum, so the state
-is linear in the rows: any order of additions and retractions ends in the same lanes, and rounding
-them once gives the double nearest to the exact sum (ties to even). Squares are m² with exponent
-2e − 1074 · 2, in lanes of their own. Limit: 2³¹ rows of one exponent in one group.
+limbs of 32 bits, and limb j is added to lane e ÷ 32 + j. A lane is a plain integer sum, so the
+state is linear in the rows: any order of additions and retractions ends in the same lanes, and
+rounding them once gives the double nearest to the exact sum (ties to even). Squares are m² with
+exponent 2e − 1074 · 2, in lanes of their own. Limit: 2³¹ rows of one exponent in one group.
 """
 
 from __future__ import annotations
@@ -108,7 +108,9 @@ def round_lanes(lanes: Indexes, numbers: list[int]) -> Floats:
     up, unit = max(base - _UNIT, 0), 1 << max(_UNIT - base, 0)
     shifts = [n * _LIMB - base + up for n in numbers]
     rows = lanes.tolist()
-    return np.array([round_ratio(sum([v << s for v, s in zip(row, shifts)]), unit) for row in rows])
+    return np.array(
+        [round_ratio(sum([v << s for v, s in zip(row, shifts, strict=True)]), unit) for row in rows]
+    )
 
 
 def _round_many(lanes: Indexes, numbers: list[int]) -> Floats:

@@ -1,9 +1,9 @@
 """A table from group keys to dense slots with int64 accumulators, written in two stages.
 
 Law: a slot's accumulators are linear in the rows seen, lane 0 being the group's net row count; a
-group is dead at 0 and then all its lanes are 0. Finding or making slots is not undone by a rollback,
-since a group that nothing was added to is dead; dead slots are reused when the table would grow.
-Within one step `locate` is called once, before anything is staged.
+group is dead at 0 and then all its lanes are 0. Finding or making slots is not undone by a
+rollback, since a group that nothing was added to is dead; dead slots are reused when the table
+would grow. Within one step `locate` is called once, before anything is staged.
 """
 
 from __future__ import annotations

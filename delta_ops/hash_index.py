@@ -84,10 +84,8 @@ class HashIndex:
     @staticmethod
     def _refuted(slots: Indexes, among: Indexes | None, same: Same) -> Indexes:
         """Probes (of `among`) whose slot is of another key."""
-        if among is None:
-            among = (slots >= 0).nonzero()[0]
-        else:
-            among = among[slots[among] >= 0]
+        found = slots >= 0
+        among = found.nonzero()[0] if among is None else among[found[among]]
         return among[~same(among, slots[among])] if len(among) else among
 
     def insert(self, codes: Indexes, slots: Indexes) -> None:

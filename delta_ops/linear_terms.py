@@ -168,11 +168,10 @@ class FloatTerm(Term):
     def rounded(self, lanes: Indexes) -> Floats:
         """The doubles nearest to the sums."""
         numbers, places = self._used
-        if numbers:
-            sums = float_sum.round_lanes(lanes[:, places], numbers)
-        else:
-            sums = np.zeros(len(lanes))
         special = self.special(lanes)
+        if not numbers:
+            return np.zeros(len(lanes)) if special is None else special
+        sums = float_sum.round_lanes(lanes[:, places], numbers)
         return sums if special is None else np.where(special == 0, sums, special)
 
     def exact(self, lanes: Indexes) -> Objects:

@@ -8,7 +8,7 @@ Q(I + d) − Q(I), where Q is the operator's query. A step only stages: `commit`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from ivm.storage.column import Column, Mask
 from ivm.storage.duck import Cursor
@@ -30,6 +30,17 @@ Fetch: TypeAlias = Callable[[int], Iterator[ZSet]]
 Types: TypeAlias = tuple[ColumnType, ...]
 
 Strategy: TypeAlias = Literal["linear", "indexed", "group recompute", "whole recompute"]
+
+
+class Staged(Protocol):
+    """A part of an operator's state, staged as the operator is."""
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    @property
+    def nbytes(self) -> int: ...
 
 
 class Operator:

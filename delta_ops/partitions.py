@@ -1,7 +1,7 @@
 """Rows arranged by a partition, which may be the whole input.
 
-Law: `changed` holds each partition that a delta touches once. Without partition columns there is one
-partition: a constant column stands in for its key.
+Law: `changed` holds each partition that a delta touches once. Without partition columns there is
+one partition: a constant column stands in for its key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 from ivm.storage import keys
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, FixedColumn
-from ivm.storage.layout import Layout, OrderKey
+from ivm.storage.layout import Layout
+from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet
 

@@ -1,8 +1,8 @@
 """DISTINCT, UNION, INTERSECT and EXCEPT: a function of a row's weights on the sides.
 
-Law: with l and r the net weights of a row left and right, the output weight is
-[l > 0], [l + r > 0], [l > 0 and r > 0], min(l, r), [l > 0 and r = 0] or max(l − r, 0); a step puts out
-its change for the rows touched. Rows are told apart by grouping equality (NULL = NULL).
+Law: with l and r the net weights of a row left and right, the output weight is [l > 0], [l + r >
+0], [l > 0 and r > 0], min(l, r), [l > 0 and r = 0] or max(l − r, 0); a step puts out its change for
+the rows touched. Rows are told apart by grouping equality (NULL = NULL).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Cross and non-equi join: the product rule over all pairs.
 
-Law: Δ(A × B) = ΔA × B + (A + ΔA) × ΔB, then the condition; weights multiply. The cost is |Δ| times the
-other side: a kernel sees the pairs in blocks, a SQL condition leaves the search to DuckDB (which has
-range joins), one statement for each side that changed.
+Law: Δ(A × B) = ΔA × B + (A + ΔA) × ΔB, then the condition; weights multiply. The cost is |Δ| times
+the other side: a kernel sees the pairs in blocks, a SQL condition leaves the search to DuckDB
+(which has range joins), one statement for each side that changed.
 """
 
 from __future__ import annotations

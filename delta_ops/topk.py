@@ -1,8 +1,8 @@
 """ORDER BY … LIMIT and ROW_NUMBER() ≤ k: the first live entries of each partition.
 
-Law: the output is a function of the first offset + limit rows of a partition (duplicates counted) in the
-order of the ORDER BY, then of all columns; a step compares them before and after for the partitions
-touched. So ties are broken the same way after any history.
+Law: the output is a function of the first offset + limit rows of a partition (duplicates counted)
+in the order of the ORDER BY, then of all columns; a step compares them before and after for the
+partitions touched. So ties are broken the same way after any history.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ivm.delta_ops.partitions import Partitions
 from ivm.storage.arrangement import Arrangement, Matches
 from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.keys import consolidate
-from ivm.storage.layout import OrderKey
+from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet, add, empty
 

@@ -1,7 +1,7 @@
 """128-bit results from int64 lanes: HUGEINT and DECIMAL(38) sums, and their doubles.
 
-Law: the lanes stand for Σ lane[j] · 2^(32 j); a result out of its type's range is an error in DuckDB's
-words, never a wrapped number.
+Law: the lanes stand for Σ lane[j] · 2^(32 j); a result out of its type's range is an error in
+DuckDB's words, never a wrapped number.
 """
 
 from __future__ import annotations

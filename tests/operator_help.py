@@ -6,7 +6,6 @@ import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -181,6 +180,9 @@ class Bench:
         return self.circuit.node(self.node).operator
 
     def _fetch(self, node: int) -> Iterator[ZSet]:
+        if self.circuit.node(node).inputs:  # what a compiler would ask DuckDB for
+            yield from self.circuit.contents(node, self._fetch)
+            return
         z = self.integrals[node]
         half = len(z) // 2
         yield from (z.slice(0, half), z.slice(half, len(z)))
@@ -203,7 +205,9 @@ class Bench:
         names = [tuple((f"c{k}", t) for k, t in enumerate(types)) for types in self.inputs]
         lent = {f"i{i}": (expand(z), names[i]) for i, z in enumerate(self.integrals)}
         cursor = Duck.cursor()
-        out = duck.evaluate(cursor, self.sql, lent, tuple((f"c{i}", t) for i, t in enumerate(self.types)))
+        out = duck.evaluate(
+            cursor, self.sql, lent, tuple((f"c{i}", t) for i, t in enumerate(self.types))
+        )
         cursor.close()
         return out
 
@@ -214,7 +218,7 @@ class Bench:
     def check_contents(self) -> None:
         """`contents` is what the deltas add up to."""
         held = add([empty(self.types), *self.circuit.contents(self.node, self._fetch)])
-        assert_same(held, self.output, self.types)
+        assert_same(net(held, self.types), self.output, self.types)
 
     def rehydrate(self) -> None:
         """Go on with a new circuit hydrated from the integrals."""

@@ -17,7 +17,9 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 NEAR = st.floats(-1e6, 1e6).map(lambda v: round(v, 2))
 
 
-def lanes_of(parts: list[Limbs], groups: list[int], k: int) -> tuple[npt.NDArray[np.int64], list[int]]:
+def lanes_of(
+    parts: list[Limbs], groups: list[int], k: int
+) -> tuple[npt.NDArray[np.int64], list[int]]:
     table: dict[int, list[int]] = {}
     for limbs in parts:
         for i, lane in enumerate(limbs.lanes.tolist()):
@@ -44,7 +46,9 @@ def nearest(total: Fraction) -> float:
 def test_rounded_sum_is_nearest_to_the_exact_sum(rows: list[tuple[int, float]]) -> None:
     groups = [g for g, _ in rows]
     lanes, numbers = lanes_of([float_sum.split(np.array([v for _, v in rows]))], groups, 12)
-    expected = [nearest(sum((Fraction(v) for h, v in rows if h == g), Fraction())) for g in range(12)]
+    expected = [
+        nearest(sum((Fraction(v) for h, v in rows if h == g), Fraction())) for g in range(12)
+    ]
     assert float_sum._round_many(lanes, numbers).tolist() == expected
     few = [float_sum.round_lanes(lanes[i : i + 1], numbers)[0] for i in range(12)]
     assert few == expected
@@ -66,4 +70,6 @@ def test_retractions_leave_no_trace(kept: list[float], gone: list[float]) -> Non
     groups = [0] * (len(kept) + len(gone))
     mixed, mixed_numbers = lanes_of([plus, minus], groups, 1)
     alone, alone_numbers = lanes_of([float_sum.split(np.array(kept))], groups, 1)
-    assert float_sum.round_lanes(mixed, mixed_numbers) == float_sum.round_lanes(alone, alone_numbers)
+    assert float_sum.round_lanes(mixed, mixed_numbers) == float_sum.round_lanes(
+        alone, alone_numbers
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,7 @@ from ivm.delta_ops.aggregate import Aggregate, supported
 from ivm.delta_ops.aggregate_call import AggregateCall
 from ivm.storage import keys
 from ivm.storage.codes import KeyCodes
-from ivm.storage.column import Column, FixedColumn
+from ivm.storage.column import Column, FixedColumn, Mask
 from ivm.storage.errors import EvaluationError
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet
@@ -55,7 +56,7 @@ def bench(inputs: tuple[ColumnType, ...], keys: list[int], calls: list[Aggregate
 
 
 def exact_functions(type: ColumnType) -> list[str]:
-    """Functions whose results DuckDB computes without rounding on the way, for the test's values."""
+    """Functions that DuckDB computes without rounding the test's values on the way."""
     names = ["count", "min", "max"]
     if type.sql == "BOOLEAN":
         names += ["bool_and", "bool_or", "count_if", "sum"]
@@ -107,11 +108,12 @@ def test_group_keys_of_any_type(names: tuple[str, ...], data: st.DataObject) -> 
 def test_filter_and_kernel_arguments(data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", "INTEGER")
 
-    def positive(columns: list[Column], count: int) -> np.ndarray:
+    def positive(columns: Sequence[Column], count: int) -> Mask:
         assert isinstance(columns[1], FixedColumn)
-        return columns[1].values > 0
+        mask: Mask = columns[1].values > 0
+        return mask
 
-    def negated(columns: list[Column], count: int) -> Column:
+    def negated(columns: Sequence[Column], count: int) -> Column:
         assert isinstance(columns[1], FixedColumn)
         return FixedColumn(-columns[1].values.astype(np.int64), columns[1].valid)
 
@@ -135,7 +137,7 @@ def test_colliding_codes_do_not_mix_groups(data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", "INTEGER")
     whole = keys.key_codes
 
-    def two_codes(columns: list[Column], types: list[ColumnType]) -> KeyCodes:
+    def two_codes(columns: Sequence[Column], types: Sequence[ColumnType]) -> KeyCodes:
         found = whole(columns, types)
         return found if found.exact else found._replace(codes=found.codes & 1)
 
@@ -211,9 +213,7 @@ def _variances(output: ZSet) -> dict[object, tuple[object, ...]]:
     return {row[0]: row[1:] for row in rows}
 
 
-def _expected_variances(
-    z: ZSet, types: tuple[ColumnType, ...]
-) -> dict[object, tuple[object, ...]]:
+def _expected_variances(z: ZSet, types: tuple[ColumnType, ...]) -> dict[object, tuple[object, ...]]:
     groups: dict[object, list[Fraction]] = {}
     for (group, value), weight in zip(_table(z, types), z.weights.tolist(), strict=True):
         members = groups.setdefault(group, [])

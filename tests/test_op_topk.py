@@ -7,25 +7,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.delta_ops.topk import TopK
-from ivm.storage.layout import OrderKey
+from ivm.storage.ordering import OrderKey
 from tests.operator_help import Bench, drive, streams, types_of, zset
 
 TYPES = types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)")
 ALL = "c0 ASC NULLS LAST, c1 ASC NULLS LAST, c2 ASC NULLS LAST"
 
 
+def _order(key: OrderKey) -> str:
+    direction = "DESC" if key.descending else "ASC"
+    return f"c{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
 def bench(
     partition: list[int], order: list[OrderKey], limit: int | None, offset: int, rank: bool
 ) -> Bench:
-    terms = [
-        f"c{k.column} {'DESC' if k.descending else 'ASC'} NULLS {'FIRST' if k.nulls_first else 'LAST'}"
-        for k in order
-    ]
+    terms = [_order(k) for k in order]
     by = f"PARTITION BY {', '.join(f'c{p}' for p in partition)}" if partition else ""
     end = "" if limit is None else f"AND n <= {offset + limit}"
     columns = "*" if rank else "* EXCLUDE n"
     sql = f"""SELECT {columns} FROM (SELECT *, row_number() OVER ({by}
-        ORDER BY {', '.join([*terms, ALL])}) AS n FROM i0) WHERE n > {offset} {end}"""
+        ORDER BY {", ".join([*terms, ALL])}) AS n FROM i0) WHERE n > {offset} {end}"""
     return Bench(
         lambda c, s: c.add(
             "op", lambda _: TopK(TYPES, partition, order, limit, offset, rank_column=rank), s
@@ -46,9 +48,7 @@ ORDERS = [
 @pytest.mark.parametrize("order", ORDERS)
 @settings(deadline=None, max_examples=6)
 @given(data=st.data())
-def test_follows_duckdb(
-    partition: list[int], order: list[OrderKey], data: st.DataObject
-) -> None:
+def test_follows_duckdb(partition: list[int], order: list[OrderKey], data: st.DataObject) -> None:
     limit = data.draw(st.sampled_from([0, 1, 2, 3, None]))
     offset = data.draw(st.sampled_from([0, 0, 1, 2]))
     under_test = bench(partition, order, limit, offset, data.draw(st.booleans()))
