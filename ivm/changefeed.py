@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from ivm.plain_arrow import plain
 from ivm.storage.types import Schema
 from ivm.storage.zset import ZSet
 
@@ -82,5 +83,4 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
 
 def delta_table(delta: ZSet, schema: Schema) -> pa.Table:
     """A Z-set as an Arrow table with its weights in the column `_weight`."""
-    return delta.to_arrow(schema).append_column(WEIGHT, pa.array(delta.weights))
-
+    return plain(delta.to_arrow(schema)).append_column(WEIGHT, pa.array(delta.weights))

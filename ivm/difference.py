@@ -6,7 +6,6 @@ Law: before + difference = after, as multisets of exact rows: 0.0 is not −0.0,
 
 from __future__ import annotations
 
-
 from ivm.storage.duck import Cursor, quote, table
 from ivm.storage.types import ColumnType, Schema
 from ivm.storage.zset import ZSet, add, from_arrow
@@ -50,5 +49,3 @@ def _ambiguous(schema: Schema) -> list[tuple[int, ColumnType]]:
 
 def _is_plain(type: ColumnType) -> bool:
     return type.sql in ("VARCHAR", "JSON", "BLOB", "BIT") or type.base == "ENUM"
-
-

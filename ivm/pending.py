@@ -34,9 +34,7 @@ class Pending:
         self._epoch = 0
         self.rows = 0
 
-    def add(
-        self, epoch: int, changes: Sequence[TableChange], deltas: Mapping[str, ZSet]
-    ) -> None:
+    def add(self, epoch: int, changes: Sequence[TableChange], deltas: Mapping[str, ZSet]) -> None:
         """Collect one epoch."""
         with self._lock:
             self._epoch = epoch

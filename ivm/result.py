@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
+from ivm.plain_arrow import plain
 from ivm.storage.duck import Cursor
 
 if TYPE_CHECKING:
@@ -90,11 +91,15 @@ class Result:
         return rows
 
     def arrow(self) -> pa.Table:
-        """The remaining rows as an Arrow table, in DuckDB's lossless Arrow types."""
+        """The remaining rows as an Arrow table.
+
+        Types are DuckDB's lossless ones, but HUGEINT (what sums of integers are) is
+        decimal128(38, 0) where all values fit.
+        """
         self._hold()
         table = self._table
         self._table = None if table is None else table.slice(table.num_rows)
-        return pa.table({}) if table is None else table
+        return pa.table({}) if table is None else plain(table)
 
     def df(self) -> pd.DataFrame:
         """The remaining rows as a pandas frame."""

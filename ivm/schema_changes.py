@@ -30,8 +30,14 @@ _DEFINITIONS = {"macro", "view", "type", "function", "schema"}
 
 
 def other(session: Session, statement: st.Other, params: Params) -> Result:
-    """CHECKPOINT, VACUUM and the like: after a flush, by DuckDB."""
+    """CHECKPOINT, VACUUM and the like: after a flush, by DuckDB.
+
+    A checkpoint is ours, so that the file is known to have been written by us.
+    """
     session.engine.flush()
+    if statement.kind in ("checkpoint", "force"):
+        session.engine.warehouse.checkpoint()
+        return Result("done")
     session.cursor.execute(statement.text, params)
     return session.stream(lambda: None)
 

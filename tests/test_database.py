@@ -251,3 +251,22 @@ def test_parameters_go_with_one_statement(db: ivm.Database) -> None:
     with pytest.raises(errors.InputError, match="one statement"):
         db.execute("SELECT 1; SELECT ?", [1])
     assert db.execute("SELECT $a + $b", {"a": 1, "b": 2}).fetchall() == [(3,)]
+
+
+def test_sums_of_integers_leave_as_decimals(db: ivm.Database) -> None:
+    table = db.execute("SELECT (-5)::HUGEINT AS h UNION ALL SELECT NULL ORDER BY h").arrow()
+    assert table.to_pydict() == {"h": [decimal.Decimal(-5), None]}
+    most = 10**38 - 1
+    fits = db.execute(f"SELECT {most}::HUGEINT AS h, {-most}::HUGEINT AS g").arrow()
+    assert fits.to_pydict() == {"h": [decimal.Decimal(most)], "g": [decimal.Decimal(-most)]}
+    wide = db.execute(f"SELECT {most + 1}::HUGEINT AS h").arrow()
+    assert isinstance(wide.schema.field(0).type, pa.OpaqueType)
+
+
+def test_a_checkpoint_is_taken(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "c.duckdb") as db:
+        db.execute("CREATE TABLE t (n INTEGER)")
+        db.insert("t", {"n": [1]})
+        db.execute("CHECKPOINT")
+    with duckdb.connect(str(tmp_path / "c.duckdb")) as plain:
+        assert plain.execute("SELECT n FROM t").fetchall() == [(1,)]
