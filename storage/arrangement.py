@@ -16,6 +16,7 @@ from ivm.storage.build_run import build_large_run, build_run
 from ivm.storage.codes import KeyCodes, same_key
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.consolidate import consolidate
+from ivm.storage.errors import InternalError
 from ivm.storage.first import first_rows
 from ivm.storage.heads import Source
 from ivm.storage.layout import Layout
@@ -149,6 +150,11 @@ class Arrangement:
             Rows in order of probe and then of the layout; the weights under a probe sum to at
             most k (the last row's is cut).
         """
+        if not self.layout.order:
+            raise InternalError(
+                f"The first {k} rows were asked of an arrangement that keeps no order. "
+                "Please report this with the statement that led to it."
+            )
         source = Source(self.layout, self.runs, self._tail, self._seen)
         return Matches(*first_rows(source, keys, k, codes))
 

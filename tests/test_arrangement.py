@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from ivm.storage import build_run, hashing, heads, labels, merger, spine, tail
 from ivm.storage.arrangement import Arrangement, Layout, Matches, OrderKey
-from ivm.storage.column import LabelColumn, column_from_arrow
+from ivm.storage.column import FixedColumn, LabelColumn, column_from_arrow
 from ivm.storage.duck import describe, evaluate, table
-from ivm.storage.errors import UnsupportedError
-from ivm.storage.keys import groupable, key_codes
+from ivm.storage.errors import InternalError, UnsupportedError
+from ivm.storage.keys import groupable, key_codes, orderable
 from ivm.storage.types import type_of
 from ivm.storage.zset import ZSet, add, from_arrow
 from tests.type_values import NAMES, select_values
@@ -239,6 +239,59 @@ def test_every_type_as_key_and_value(duck: duckdb.DuckDBPyConnection, name: str)
         assert pairs_of(store.lookup([batch.columns[i] for i in key])) == []
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if orderable(type_of(name))])
+@pytest.mark.parametrize("descending", [False, True])
+def test_every_type_in_order(duck: duckdb.DuckDBPyConnection, name: str, descending: bool) -> None:
+    """Rows that arrive in any order, in runs that are merged, come back as DuckDB sorts them."""
+    query = select_values(name, numbered=True)
+    schema = describe(duck, query)
+    batch = from_arrow(table(duck, query), schema)
+    types = (*[type for _, type in schema], TYPES[0])
+    key = FixedColumn(np.zeros(len(batch), np.int64))
+    keyed = ZSet((*batch.columns, key), batch.weights)
+    store = Arrangement.empty(Layout(types, (2,), (OrderKey(1, descending, descending),)))
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(len(batch))
+        store = store.append(keyed.take(order))
+    found = store.first([key.slice(0, 1)], 10**6)
+    sql = f"SELECT n FROM lent_rows ORDER BY v {'DESC NULLS FIRST' if descending else ''}, n"
+    want = evaluate(duck, sql, {"lent_rows": (batch, schema)}, (("n", TYPES[0]),))
+    assert numbers(found.rows) == numbers(want)
+    assert found.rows.weights.tolist() == [6] * len(batch)
+    head = store.first([key.slice(0, 1)], 7)
+    assert numbers(head.rows) == numbers(want)[:2]
+    assert head.rows.weights.tolist() == [6, 1]
+
+
+def numbers(rows: ZSet) -> list[int]:
+    return list(rows.columns[0].values)  # type: ignore[union-attr]
+
+
+def test_versions_are_read_while_newer_ones_grow() -> None:
+    """Readers of a version see it unchanged beside a writer that appends to it."""
+    rows: list[tuple[Row, int]] = [((i % 5, str(i), None), 1) for i in range(5)]
+    store = Arrangement.empty(Layout(TYPES, (0,))).append(zset(rows))
+    keys = probe((0,), [(i, None, None) for i in range(5)])
+    version, want, stop = store, net(store.lookup(keys)), threading.Event()
+    wrong: list[object] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            got = net(version.lookup(keys))
+            if got != want:
+                wrong.append(got)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for i in range(300):
+        store = store.append(zset([((i % 5, f"new {i}", float(i)), 1)]))
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+
+
 def pairs_of(matches: Matches) -> list[tuple[int, int, int]]:
     total: Counter[tuple[int, int]] = Counter()
     numbers = matches.rows.columns[0].values  # type: ignore[union-attr]
@@ -357,6 +410,8 @@ def test_empty_arrangement() -> None:
         assert len(store.lookup(probe((0,), [(1, None, None)] * 3)).probe) == 0
         assert len(store.lookup(probe((0,), [])).probe) == 0
     assert len(store.first(probe((0,), [(1, None, None)]), 3).probe) == 0
+    with pytest.raises(InternalError, match="keeps no order"):
+        Arrangement.empty(Layout(TYPES, (0,))).first(probe((0,), [(1, None, None)]), 3)
     assert Arrangement.build(Layout(TYPES, (0,)), []).row_count == 0
 
 
