@@ -98,7 +98,7 @@ class Database:
         )
         self._flusher = Flusher(self._engine)
         self._local = threading.local()
-        self._sessions: list[Session] = []
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # theirs is the thread
         self._lock = threading.Lock()
         self._closed = False
         _open.add(self)
@@ -244,7 +244,7 @@ class Database:
             return
         self._closed = True
         self._flusher.stop()
-        for session in self._sessions:
+        for session in list(self._sessions):
             session.close()
         try:
             self._engine.close()
@@ -269,7 +269,7 @@ class Database:
         if session is None:
             session = self._local.session = Session(self._engine)
             with self._lock:
-                self._sessions.append(session)
+                self._sessions.add(session)
         return session
 
 
