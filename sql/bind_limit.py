@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context
-from ivm.sql.bind_order import check_order_settings
 from ivm.sql.columns import column, position
 from ivm.sql.plan import NotIncremental, Plan, TopK, width
 from ivm.storage.ordering import OrderKey
@@ -67,7 +66,6 @@ def limited(
         bind_key: a key's expression over the plan's columns.
         partition: bound expressions.
     """
-    check_order_settings(context)
     before = width(plan)
     bound = [bind_key(k.this) for k in keys]
     extra = [e for e in [*partition, *bound] if position(e) is None]

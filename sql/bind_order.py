@@ -12,8 +12,6 @@ from ivm.sql.bind_context import Context
 from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_parse import synonyms, verbatim
 from ivm.sql.columns import column, structure
-from ivm.sql.plan import NotIncremental
-from ivm.storage.duck import rows
 
 # Functions of the multiset of their arguments: no order can change them.
 ORDERLESS = frozenset(
@@ -23,14 +21,6 @@ ORDERLESS = frozenset(
         "mad",
     ]
 )  # fmt: skip
-
-
-def check_order_settings(context: Context) -> None:
-    """Refuse to read an ORDER BY under changed defaults."""
-    query = "SELECT current_setting('default_null_order'), current_setting('default_order')"
-    found = rows(context.cursor, query)[0]
-    if [str(v).upper() for v in found] not in (["NULLS_LAST", "ASC"], ["NULLS_LAST", "ASCENDING"]):
-        raise NotIncremental(f"the order settings {found}")
 
 
 def complete_aggregate(node: exp.Expression, count: int, context: Context) -> exp.Expression:

@@ -123,11 +123,21 @@ def _canonical(node: Any, names: dict[str, str]) -> Any:
         del plain["qualified_name"]
     if plain.get("type") == "OPERATOR_CAST":
         return _canonical_cast(plain)
+    if "null_order" in plain:
+        return _canonical_order(plain)
     if plain.get("type") == "OPERATOR_NOT":
         return _canonical_not(plain)
     if plain.get("class") == "CONSTANT" and "literal" in plain:
         plain["literal"]["text"] = _canonical_literal(plain["literal"])
     return plain
+
+
+def _canonical_order(key: dict[str, Any]) -> Any:
+    """ASC NULLS LAST is the default; `bind` refuses to read orders under other settings."""
+    defaults = {"NULLS LAST": "ORDER_DEFAULT", "ASCENDING": "ORDER_DEFAULT"}
+    nulls, direction = key["null_order"], key["type"]
+    kept = {"null_order": defaults.get(nulls, nulls), "type": defaults.get(direction, direction)}
+    return {**key, **kept}
 
 
 def _canonical_not(negation: dict[str, Any]) -> Any:

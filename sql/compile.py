@@ -12,7 +12,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from ivm.delta_ops.arrange import Arrange
 from ivm.delta_ops.circuit import Circuit, Factory
 from ivm.delta_ops.operator import CursorFactory
-from ivm.sql.columns import position, text
+from ivm.sql.columns import column, position, text
+from ivm.sql.expand_joins import expand_join
 from ivm.sql.operators import Operators, recompute_sql
 from ivm.sql.plan import (
     Aggregate,
@@ -20,7 +21,6 @@ from ivm.sql.plan import (
     Filter,
     GroupRecompute,
     Join,
-    NotIncremental,
     Plan,
     Project,
     Scan,
@@ -55,11 +55,7 @@ class Compiler:
         self._scans: dict[str, Scan] = {}
 
     def add_view(self, name: str, plan: Plan) -> int:
-        """Let the circuit report the plan's deltas under the view's name; gives its node.
-
-        Raises:
-            NotIncremental: some node of the plan has no operator.
-        """
+        """Let the circuit report the plan's deltas under the view's name; gives its node."""
         node = self._node(plan)
         self.circuit.output(name, node)
         return node
@@ -148,7 +144,7 @@ class Compiler:
     def _join(self, plan: Join, keep: list[int] | None, whole: Plan) -> int:
         """A join, with the columns to keep of it; `whole` is the plan of both."""
         if plan.kind != "inner":
-            raise NotIncremental(f"a {plan.kind.upper()} JOIN")
+            return self._outer_join(plan, keep, whole)
         output = list(range(width(plan))) if keep is None else keep
         residual = None if plan.residual is None else text(plan.residual)
         if plan.left_keys:
@@ -161,6 +157,17 @@ class Compiler:
             make = lambda _: self._operators.theta_join(plan, output)  # noqa: E731
         key = ("join", tuple(output), plan.null_safe, residual)
         return self._remember(self.circuit.add(key, make, nodes), whole, summary(plan))
+
+    def _outer_join(self, plan: Join, keep: list[int] | None, whole: Plan) -> int:
+        """Built of inner joins; its content is still read from its own SQL."""
+        node = self._node(expand_join(plan))
+        self._plans[node], self._labels[node] = plan, summary(plan)
+        if keep is None:
+            return node
+        exprs = tuple(column(i) for i in keep)
+        make: Factory = lambda _: self._operators.map(Project(plan, exprs, whole.schema))  # noqa: E731
+        key = ("map", *[text(e) for e in exprs])
+        return self._remember(self.circuit.add(key, make, [node]), whole, summary(whole))
 
     def _arrange(self, plan: Plan, key: tuple[int, ...]) -> int:
         below = self._node(plan)
@@ -193,5 +200,6 @@ class Compiler:
 
     def _set_operation(self, plan: Union | Distinct | SetOp) -> int:
         nodes = [self._node(part) for part in inputs(plan)]
-        key = ("set", type(plan).__name__, getattr(plan, "kind", ""), getattr(plan, "all", False))
+        parts = ("kind", "all", "negated")
+        key = ("set", type(plan).__name__, *[getattr(plan, part, None) for part in parts])
         return self._add(plan, key, lambda _: self._operators.set_operation(plan), nodes)

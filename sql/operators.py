@@ -127,7 +127,7 @@ class Operators:
 
     def set_operation(self, plan: Union | Distinct | SetOp) -> Operator:
         if isinstance(plan, Union):
-            return UnionAll(types(plan), [False] * len(plan.inputs))
+            return UnionAll(types(plan), [i in plan.negated for i in range(len(plan.inputs))])
         if isinstance(plan, Distinct):
             return SetOperator(types(plan), "distinct")
         return SetOperator(types(plan), plan.kind, all=plan.all)

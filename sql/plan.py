@@ -169,10 +169,15 @@ class Distinct:
 
 @dataclass(frozen=True, eq=False)
 class Union:
-    """UNION ALL of inputs with equal types."""
+    """UNION ALL of inputs with equal types.
+
+    Attributes:
+        negated: inputs whose rows are subtracted (of rows that are there); () for none.
+    """
 
     inputs: tuple[Plan, ...]
     schema: Schema
+    negated: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from sqlglot import exp
 from ivm.sql.bound_ranks import bound_ranks
 from ivm.sql.columns import (
     cast,
+    column,
     conjunction,
     conjuncts,
     index_of,
@@ -91,23 +92,42 @@ def image_of(project: Project) -> Callable[[exp.Column], exp.Expression]:
 
 
 def _push_outer(plan: Join, terms: Terms) -> Plan:
-    """Terms over the preserved side alone pass; conditions over the other side pass too."""
+    """Terms over the preserved side pass; so do conditions that only choose partners."""
+    if plan.kind == "right":
+        return _push(_mirrored(plan), terms)
     split = width(plan.left)
-    keeps_left = plan.kind in ("left", "semi", "anti")
-    keeps_right = plan.kind == "right"
     left: Terms = []
     right: Terms = []
-    above: Terms = []
-    for term in terms:
-        columns = used(term)
-        if columns and keeps_left and max(columns) < split:
-            left.append(term)
-        elif columns and keeps_right and min(columns) >= split:
-            right.append(remap(term, lambda i: i - split))
-        else:
-            above.append(term)
+    if plan.kind != "full":
+        left, terms = _take(terms, 0, split)
+        conditions = conjuncts(plan.residual)
+        right, conditions = _take(conditions, split, width(plan.left) + width(plan.right))
+        if plan.kind == "semi":
+            own, conditions = _take(conditions, 0, split)
+            left += own
+        plan = replace(plan, residual=conjunction(conditions))
+    right = [remap(term, lambda i: i - split) for term in right]
     sides = replace(plan, left=_push(plan.left, left), right=_push(plan.right, right))
-    return filtered(split_keys(sides), above)
+    return filtered(split_keys(sides), terms)
+
+
+def _take(terms: Terms, start: int, stop: int) -> tuple[Terms, Terms]:
+    """The terms over columns start … stop - 1 alone, and the others."""
+    inside = range(start, stop)
+    taken = [t for t in terms if (columns := used(t)) and all(i in inside for i in columns)]
+    return taken, [t for t in terms if t not in taken]
+
+
+def _mirrored(plan: Join) -> Plan:
+    """A right join as the left join of the sides exchanged."""
+    left, right = width(plan.left), width(plan.right)
+
+    def moved(i: int) -> int:
+        return i + right if i < left else i - left
+
+    residual = None if plan.residual is None else remap(plan.residual, moved)
+    joined = Join(plan.right, plan.left, "left", residual=residual)
+    return Project(joined, tuple(column(moved(i)) for i in range(left + right)), plan.schema)
 
 
 def _push_grouped(plan: Distinct | Aggregate | GroupRecompute | TopK, terms: Terms) -> Plan:

@@ -74,7 +74,7 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
         case GroupRecompute():
             return _group_recompute(plan, sources[0])
         case Union():
-            return " UNION ALL ".join(_select(width(plan), s) for s in sources)
+            return _union(plan, sources)
         case SetOp():
             word = plan.kind.upper() + (" ALL" if plan.all else "")
             return f" {word} ".join(_select(width(plan), s) for s in sources)
@@ -152,6 +152,15 @@ def _listed(items: Sequence[str]) -> str:
 
 def _select(count: int, source: str) -> str:
     return f"SELECT {_columns(count)} FROM {source} AS t"
+
+
+def _union(plan: Union, sources: Sequence[str]) -> str:
+    """Subtracted inputs come last, as EXCEPT ALL."""
+    numbered = list(enumerate(sources))
+    added = [_select(width(plan), s) for i, s in numbered if i not in plan.negated]
+    taken = [_select(width(plan), s) for i, s in numbered if i in plan.negated]
+    whole = " UNION ALL ".join(added)
+    return " EXCEPT ALL ".join([f"({whole})", *taken]) if taken else whole
 
 
 def _scan(plan: Scan) -> str:

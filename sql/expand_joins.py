@@ -1,0 +1,80 @@
+"""Outer, semi and anti joins as sums and differences of inner joins.
+
+Law: with M the rows of L that have a partner in R, as a multiset, L ⟕ R = L ⋈ R + (L − M) × NULL,
+semi join = M, anti join = L − M. M is L joined with the *set* of R's keys, so it changes only when
+a key gains its first partner or loses its last. Where a condition looks at both sides beyond the
+keys, M is L joined with the set of its rows in L ⋈ R.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from ivm.sql.columns import cast, column, conjunction, conjuncts, remap, used
+from ivm.sql.plan import Distinct, Filter, Join, Plan, Project, Union, width
+
+
+def expand_join(plan: Join) -> Plan:
+    """A plan of inner joins, unions and DISTINCT with the content of a join of another kind."""
+    matched = _matched(plan)
+    if plan.kind == "semi":
+        return matched
+    alone = _difference(plan.left, matched)
+    if plan.kind == "anti":
+        return alone
+    parts: list[Plan] = [replace(plan, kind="inner"), _padded(plan, alone, 0)]
+    if plan.kind == "full":
+        other = _difference(plan.right, _matched(_mirrored(plan)))
+        parts.append(_padded(plan, other, width(plan.left)))
+    return Union(tuple(parts), plan.schema)
+
+
+def _difference(whole: Plan, part: Plan) -> Plan:
+    return Union((whole, part), whole.schema, negated=(1,))
+
+
+def _padded(plan: Join, rows: Plan, start: int) -> Plan:
+    """Rows of one side (its columns from `start` on), with NULLs for the other side's columns."""
+    own = range(start, start + width(rows))
+    exprs = tuple(
+        column(i - start) if i in own else cast(exp.null(), t)
+        for i, (_, t) in enumerate(plan.schema)
+    )
+    return Project(rows, exprs, plan.schema)
+
+
+def _mirrored(plan: Join) -> Join:
+    """The join with its sides exchanged."""
+    left, right = width(plan.left), width(plan.right)
+    residual = plan.residual
+    if residual is not None:
+        residual = remap(residual, lambda i: i + right if i < left else i - left)
+    keys = (plan.right_keys, plan.left_keys, plan.null_safe)
+    return Join(plan.right, plan.left, plan.kind, *keys, residual)
+
+
+def _matched(plan: Join) -> Plan:
+    """The left rows that have a partner, each as often as it stands on the left."""
+    split = width(plan.left)
+    terms = conjuncts(plan.residual)
+    mine = [t for t in terms if max(used(t), default=0) < split]
+    if plan.left_keys and len(mine) == len(terms):
+        predicate = conjunction(mine)
+        left = plan.left if predicate is None else Filter(plan.left, predicate)
+        keys = Distinct(_columns(plan.right, plan.right_keys))
+        return _present(left, plan.left_keys, keys, plan.null_safe)
+    pairs = Distinct(_columns(replace(plan, kind="inner"), tuple(range(split))))
+    return _present(plan.left, tuple(range(split)), pairs, (True,) * split)
+
+
+def _columns(plan: Plan, places: tuple[int, ...]) -> Plan:
+    schema = tuple(plan.schema[i] for i in places)
+    return Project(plan, tuple(column(i) for i in places), schema)
+
+
+def _present(left: Plan, keys: tuple[int, ...], known: Plan, null_safe: tuple[bool, ...]) -> Plan:
+    """The left rows whose key is among the known ones, which are distinct."""
+    joined = Join(left, known, "inner", keys, tuple(range(len(keys))), null_safe)
+    return _columns(joined, tuple(range(width(left))))
