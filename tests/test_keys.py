@@ -12,11 +12,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ivm.storage import hashing
-from ivm.storage.column import Column, column_from_arrow
+from ivm.storage import hashing, labels
+from ivm.storage.column import ArrowColumn, Column, LabelColumn, column_from_arrow
 from ivm.storage.duck import describe, evaluate, rows, table
 from ivm.storage.keys import (
     consolidate,
@@ -249,6 +249,28 @@ def test_consolidate_survives_collisions(entries: list[tuple[Row, int]]) -> None
         whole = hashing.hash_rows
         patch.setattr(hashing, "hash_rows", lambda *given: whole(*given) % 2)
         check_consolidate(entries)
+
+
+@given(ENTRIES)
+@settings(deadline=None, max_examples=50)
+def test_labels_are_their_strings(entries: list[tuple[Row, int]]) -> None:
+    """Strings held as label numbers hash, group, consolidate and compare as the strings do."""
+    plain = zset(entries)
+    strings = plain.columns[1]
+    assert isinstance(strings, ArrowColumn)
+    codes = labels.encode(strings.array, force=True)
+    assume(codes is not None)  # some strings are too long for a label
+    assert codes is not None
+    held = LabelColumn(codes)
+    batch = ZSet((plain.columns[0], held, plain.columns[2]), plain.weights)
+    assert held.to_arrow(TYPES[1]).equals(strings.array)
+    assert row_codes(batch.columns, TYPES).tolist() == row_codes(plain.columns, TYPES).tolist()
+    assert counted(consolidate(batch, TYPES)) == counted(consolidate(plain, TYPES))
+    assert classes_by_group([held], TYPES[1:2]) == classes_by_group([strings], TYPES[1:2])
+    every = np.arange(len(batch))
+    assert same_row([held], every, [strings], every, TYPES[1:2]).all()
+    ranks = [order_codes(column, TYPES[1], True, False) for column in (held, strings)]
+    assert ranks[0].tolist() == ranks[1].tolist()
 
 
 def test_consolidate_without_columns() -> None:
