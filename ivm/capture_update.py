@@ -1,10 +1,13 @@
-"""UPDATE: the old rows are kept with the new values, then the new values are written by row id.
+"""UPDATE: the old rows are read before, the new ones as they are stored after.
 
 Law: one query evaluates the WHERE, FROM and SET clauses, once, into a temporary table of row id,
-old row and new values; a second UPDATE writes these values. It gets no RETURNING of ours: with
-one, DuckDB deletes and inserts the rows, which a foreign key may forbid. A row that FROM matches
-twice gets one of its new values, as in DuckDB, which does not say which. An UPDATE of one table
-with a WHERE that means the same twice runs as it stands, after its old rows were read.
+old row and new values; a second UPDATE writes these values. An UPDATE of one table with a WHERE
+that means the same twice runs as it stands. A row that FROM matches twice gets one of its new
+values, as in DuckDB, which does not say which.
+
+RETURNING does not tell the new rows: DuckDB 2.0 does not write a value that equals the old one
+(-0.0 over 0.0, 30 days over 1 month), but returns it; and where RETURNING is asked for it deletes
+and inserts rows, which a foreign key may forbid.
 """
 
 from __future__ import annotations
@@ -14,14 +17,13 @@ from typing import NamedTuple
 
 from ivm.capture_binding import Trial, attempt, require_binding
 from ivm.capture_clauses import Clauses, Params
-from ivm.capture_result import Captured, run_returning, run_shown
+from ivm.capture_result import Captured, run_shown
 from ivm.capture_watch import (
     ROW_ID,
     RowWatch,
     beside_everything,
     last_row_id,
-    rows_behind,
-    rows_by_id,
+    rows_now,
     temporary,
 )
 from ivm.sql.statement_nodes import Dml
@@ -29,10 +31,9 @@ from ivm.sql.statement_tokens import Token
 from ivm.storage.duck import Cursor, quote, rows, run, table
 from ivm.storage.errors import InternalError, SqlError
 from ivm.storage.table_info import TableInfo
-from ivm.storage.zset import add, from_arrow
+from ivm.storage.zset import from_arrow
 
 _NEW = "__ivm_update"
-_FEW = 64  # with RETURNING, DuckDB moves the rows: for many, finding them by row id is cheaper
 
 
 class _Update(NamedTuple):
@@ -63,7 +64,7 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
         return beside_everything(cursor, statement, info, params)
     if update.calls and not update.simple:  # a window or UNNEST would pass in the query below
         require_binding(cursor, statement.text, params)
-    once = _plainly if update.simple and not info.referenced_by else _in_two_steps
+    once = _plainly if update.simple else _in_two_steps
     result = attempt(cursor, lambda trial: once(trial, cursor, clauses, update, info))
     return result or beside_everything(cursor, statement, info, params)
 
@@ -72,20 +73,17 @@ def _plainly(
     trial: Trial, cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo
 ) -> Captured:
     """Read the old rows, then run the UPDATE as it stands: its WHERE means the same twice."""
-    reference, text, shown = update.reference, clauses.text, bool(update.returning)
+    reference, text = update.reference, clauses.text
     query = f"SELECT {reference}.rowid, {reference}.* FROM {update.target} {update.where}"
     found = table(cursor, query, clauses.params(query))
     old = from_arrow(found.remove_column(0), info.schema)
+    last = last_row_id(cursor, info)
     trial.commit()
-    if shown or (len(old) <= _FEW and not info.referenced_by):
-        result, new = run_returning(cursor, text, clauses.params(text), info, shown)
-    else:
-        last = last_row_id(cursor, info)
-        result = run_shown(cursor, text, clauses.params(text), False)
-        new = add([rows_by_id(cursor, info, found.column(0)), rows_behind(cursor, info, last)])
+    result = run_shown(cursor, text, clauses.params(text), bool(update.returning))
+    new = rows_now(cursor, info, found.column(0), last)
     if len(old) != len(new):
         raise InternalError(
-            f"UPDATE of {info.name!r} changed {len(new)} rows where its WHERE found {len(old)}: "
+            f"UPDATE of {info.name!r} left {len(new)} rows where its WHERE found {len(old)}: "
             "please report the statement; nothing was changed"
         )
     return result.with_changes({info.name: (old, new)})

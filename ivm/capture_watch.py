@@ -28,6 +28,7 @@ from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet, add, from_arrow
 
 ROW_ID = "__ivm_row"
+_FEW = 64  # row ids written into the statement; more are lent as a table
 _BOOLEAN = type_of("BOOLEAN")
 
 
@@ -111,11 +112,23 @@ def rows_behind(cursor: Cursor, info: TableInfo, last: int) -> ZSet:
     return from_arrow(table(cursor, sql), info.schema)
 
 
-def rows_by_id(cursor: Cursor, info: TableInfo, row_ids: pa.ChunkedArray) -> ZSet:
-    """The rows that still have one of the row ids."""
+def rows_now(cursor: Cursor, info: TableInfo, row_ids: pa.ChunkedArray, last: int) -> ZSet:
+    """The rows that still have one of the row ids, and those appended since `last_row_id`.
+
+    Args:
+        row_ids: of the rows that a statement was to change; if there are none, none were appended.
+    """
+    if not len(row_ids):
+        return nothing(info.schema)
+    behind = f"SELECT * FROM {info.qualified} t WHERE t.rowid > {last}"
+    if len(row_ids) <= _FEW:
+        listed = ", ".join(map(str, row_ids.to_pylist()))
+        sql = f"SELECT * FROM {info.qualified} t WHERE t.rowid IN ({listed}) UNION ALL {behind}"
+        return from_arrow(table(cursor, sql), info.schema)
     cursor.register("__ivm_ids", pa.table({"id": row_ids}))
     try:
-        sql = f"SELECT * FROM {info.qualified} t WHERE t.rowid IN (SELECT id FROM __ivm_ids)"
+        known = "t.rowid IN (SELECT id FROM __ivm_ids)"
+        sql = f"SELECT * FROM {info.qualified} t WHERE {known} UNION ALL {behind}"
         return from_arrow(table(cursor, sql), info.schema)
     finally:
         cursor.unregister("__ivm_ids")

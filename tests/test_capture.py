@@ -257,6 +257,42 @@ def test_update_of_many_rows() -> None:
     twins.run("UPDATE t SET a = a + 1, l = NULL WHERE a > 4000 RETURNING a")
 
 
+def test_values_that_duckdb_returns_but_does_not_store() -> None:
+    """DuckDB 2.0 does not write a value that equals the old one, but RETURNING shows it."""
+    twins = Twins(
+        "CREATE TABLE t (a INTEGER, d DOUBLE, i INTERVAL)",
+        "INSERT INTO t VALUES (1, 0.0, INTERVAL 1 MONTH)",
+    )
+    twins.run("UPDATE t SET i = INTERVAL 30 DAY, d = -0e0")
+    twins.run("UPDATE t SET i = INTERVAL 30 DAY, d = -0e0 RETURNING *")
+    twins.run("UPDATE t SET i = INTERVAL 30 DAY, d = -d WHERE a IN (SELECT 1) RETURNING *")
+    sql = "MERGE INTO t USING (SELECT 1 AS k) ON a = k WHEN MATCHED THEN UPDATE SET d = -0e0"
+    twins.run(f"{sql} RETURNING *")
+
+
+def test_every_type() -> None:
+    twins = Twins(
+        "CREATE TABLE t (a INTEGER, e ENUM('p', 'q'), j JSON, i INTERVAL, u UUID, h HUGEINT,"
+        " x BLOB, ts TIMESTAMPTZ, bi BIT, arr INTEGER[2], un UNION(n INTEGER, s VARCHAR),"
+        " tt TIMETZ)",
+        "INSERT INTO t VALUES (1, 'p', '{\"a\": 1}', INTERVAL 1 MONTH,"
+        " '00000000-0000-0000-0000-000000000001', 170141183460469231731687303715884105727, '\\x00',"
+        " '2020-01-01 00:00:00+02', '101', [1, 2], 5, '10:00:00+02')",
+        "INSERT INTO t (a) VALUES (2)",
+    )
+    twins.run("UPDATE t SET e = 'q', j = '[1]' WHERE a IN (SELECT 1) RETURNING *")
+    twins.run("UPDATE t SET un = 'z', h = -h")
+    twins.run("INSERT INTO t FROM t RETURNING *")
+    sql = "MERGE INTO t USING (SELECT 1 AS k) s ON a = k WHEN MATCHED THEN"
+    twins.run(f"{sql} UPDATE SET e = 'p', tt = '11:00:00+03' RETURNING merge_action, *")
+    twins.run(
+        f"{sql.replace('MATCHED', 'NOT MATCHED BY SOURCE')} UPDATE SET arr = [3, 4], ts = now()",
+        same_rows=False,
+    )
+    twins.run("DELETE FROM t WHERE e = 'p' RETURNING *", same_rows=False)
+    twins.run("TRUNCATE t", same_rows=False)
+
+
 def test_update_swaps_keys() -> None:
     twins = Twins(*KEYED)
     twins.run("UPDATE t SET a = CASE a WHEN 1 THEN 2 ELSE 1 END WHERE a < 3 RETURNING *")
