@@ -18,8 +18,9 @@ from ivm.delta_ops.aggregate_outputs import Finish, TermTable, finisher, is_line
 from ivm.delta_ops.distinct_values import DistinctValues, changes_of_set
 from ivm.delta_ops.extremes import Extreme, has_extreme, make_extreme
 from ivm.delta_ops.group_table import GroupTable
+from ivm.delta_ops.key_forms import KeyForms, has_forms
 from ivm.delta_ops.linear_terms import Contribution, Term
-from ivm.delta_ops.operator import Fetch, Operator, Staged, Strategy
+from ivm.delta_ops.operator import Fetch, Operator, Staged, Strategy, Types
 from ivm.storage import keys as row_keys
 from ivm.storage.column import Column, Indexes, Mask, concat
 from ivm.storage.small import small_rows
@@ -29,7 +30,6 @@ from ivm.storage.zset import ZSet, empty
 _ROWS = Argument(None, None, None, False)
 _CHUNK = 1 << 17
 _MINUS_PLUS = np.array([-1, 1])
-_YES = np.ones(1, np.bool_)
 
 
 def supported(call: AggregateCall) -> bool:
@@ -63,12 +63,15 @@ class Aggregate(Operator):
         self._calls = tuple(calls)
         self._call_types = self.types[len(self._keys) :]
         self._none = empty(self.types)
-        self.reproducible = not any(_rounds(call) for call in calls)
+        key_types = self.types[: len(self._keys)]
+        self.reproducible = not (has_forms(key_types) or any(_rounds(call) for call in calls))
         self._build()
 
     def _build(self) -> None:
         """Start from no rows."""
-        self._table = GroupTable(self.types[: len(self._keys)], width=0)
+        key_types = self.types[: len(self._keys)]
+        self._table = GroupTable(key_types, width=0)
+        self._forms = KeyForms(key_types, self._table) if has_forms(key_types) else None
         terms = TermTable(self._table.add_lane)
         terms.count(_ROWS)  # lane 0
         self._extremes: list[_KeptExtreme] = []
@@ -76,7 +79,8 @@ class Aggregate(Operator):
         self._arguments = [_KeptArgument.of(a, found) for a, found in terms.items()]
         sets = [a.set for a in self._arguments if a.set is not None]
         extremes = [e.extreme for e in self._extremes]
-        self._staged: tuple[Staged, ...] = (self._table, *sets, *extremes)
+        forms = [] if self._forms is None else [self._forms]
+        self._staged: tuple[Staged, ...] = (self._table, *forms, *sets, *extremes)
 
     def _prepare(self, call: AggregateCall, terms: TermTable) -> Finish | int:
         """How to compute the call's output; the number of its extreme, if it is one."""
@@ -96,14 +100,21 @@ class Aggregate(Operator):
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         (delta,) = inputs
-        table = self._table
-        touched, groups = table.locate([delta.columns[i] for i in self._keys], len(delta.weights))
+        table, keys = self._table, [delta.columns[i] for i in self._keys]
+        touched, groups = table.locate(keys, len(delta.weights))
         rows = self._contributing(delta, touched, groups)
         contributions = self._contributions(rows)
         old = table.read(touched)
         new = _added(old, contributions)
         table.stage(touched, new)
         outputs = self._outputs(rows, touched, old, new)
+        if self._forms is not None:
+            forms = self._forms.step(keys, delta.weights, touched, groups)
+            if forms[0] is not forms[1]:
+                shown = tuple([concat(pair) for pair in zip(*forms, strict=True)])
+                return self._difference_of_forms(len(touched), old, new, (*shown, *outputs))
+        if len(touched) == 1:
+            return self._difference_of_one(touched, old, new, outputs)
         return self._difference(touched, old, new, outputs)
 
     def _contributing(self, delta: ZSet, touched: Indexes, groups: Indexes) -> list[ArgumentRows]:
@@ -141,21 +152,30 @@ class Aggregate(Operator):
     def _difference(
         self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
     ) -> ZSet:
-        if len(touched) == 1:
-            return self._difference_of_one(touched, old, new, outputs)
-        was, now = self._present(old), self._present(new)
-        changed = self._changed(len(touched), was, now, outputs)
-        gone, come = (was & changed).nonzero()[0], (now & changed).nonzero()[0]
-        count = len(gone)
-        groups = np.concatenate([gone, come])
-        if not len(groups):
+        """−old and +new rows of the groups whose row changed."""
+        picked, weights = self._changes(len(touched), old, new, outputs, self._call_types)
+        if not len(picked):
             return self._none
-        picked = groups.copy()
-        picked[count:] += len(touched)
-        weights = np.ones(len(groups), np.int64)
-        weights[:count] = -1
-        columns = self._table.keys(touched[groups])
+        columns = self._table.keys(touched[picked % len(touched)])
         return ZSet((*columns, *[c.take(picked) for c in outputs]), weights)
+
+    def _difference_of_forms(
+        self, count: int, old: Indexes, new: Indexes, columns: tuple[Column, ...]
+    ) -> ZSet:
+        """`_difference` where the keys' forms are part of what may change."""
+        picked, weights = self._changes(count, old, new, columns, self.types)
+        return ZSet(tuple([c.take(picked) for c in columns]), weights)
+
+    def _changes(
+        self, count: int, old: Indexes, new: Indexes, columns: tuple[Column, ...], types: Types
+    ) -> tuple[Indexes, Indexes]:
+        """Which of the 2 · count rows before and after to put out, and their weights."""
+        was, now = self._present(old), self._present(new)
+        changed = (was != now) | _differ(count, columns, types)
+        gone, come = (was & changed).nonzero()[0], (now & changed).nonzero()[0]
+        weights = np.ones(len(gone) + len(come), np.int64)
+        weights[: len(gone)] = -1
+        return np.concatenate([gone, come + count]), weights
 
     def _difference_of_one(
         self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
@@ -163,7 +183,7 @@ class Aggregate(Operator):
         """`_difference` without its masks: most steps touch one group."""
         was, now = (not self._keys or old[0, 0] > 0), (not self._keys or new[0, 0] > 0)
         if was and now:
-            if not self._changed(1, _YES, _YES, outputs).any():
+            if not _differ(1, outputs, self._call_types).any():
                 return self._none
             return ZSet((*self._table.keys(touched.repeat(2)), *outputs), _MINUS_PLUS)
         if not (was or now):
@@ -174,18 +194,6 @@ class Aggregate(Operator):
 
     def _present(self, lanes: Indexes) -> Mask:
         return lanes[:, 0] > 0 if self._keys else np.ones(len(lanes), np.bool_)
-
-    def _changed(self, count: int, was: Mask, now: Mask, outputs: tuple[Column, ...]) -> Mask:
-        changed: Mask = was != now
-        if not outputs:
-            return changed
-        rows = small_rows(outputs, self._call_types, False)
-        if rows is not None:
-            changed |= np.array([rows[i] != rows[count + i] for i in range(count)])
-            return changed
-        before = np.arange(count)
-        changed |= ~row_keys.same_row(outputs, before, outputs, before + count, self._call_types)
-        return changed
 
     def commit(self) -> None:
         for part in self._staged:
@@ -214,6 +222,9 @@ class Aggregate(Operator):
         rows = self._contributing(chunk, np.arange(self._table.capacity), touched[groups])
         for contribution in self._contributions(rows):
             self._table.accumulate(*contribution)
+        if self._forms is not None:
+            self._forms.step(columns, chunk.weights, touched, groups)
+            self._forms.commit()
         for kept in self._arguments:
             if kept.set is not None:
                 kept.set.commit()
@@ -233,7 +244,8 @@ class Aggregate(Operator):
                 outputs.append(kept.extreme.current(slots, lanes[:, kept.lane]))
             else:
                 outputs.append(finish(lanes))
-        return ZSet((*self._table.keys(slots), *outputs), np.ones(len(slots), np.int64))
+        keys = self._table.keys(slots) if self._forms is None else self._forms.current(slots)
+        return ZSet((*keys, *outputs), np.ones(len(slots), np.int64))
 
     # Describing
 
@@ -272,11 +284,25 @@ class _KeptExtreme(NamedTuple):
     lane: int
 
 
+def _differ(count: int, columns: tuple[Column, ...], types: Types) -> Mask:
+    """Whether row i and row count + i are not exactly the same."""
+    if not columns:
+        return np.zeros(count, np.bool_)
+    rows = small_rows(columns, types, False)
+    if rows is not None:
+        return np.array([rows[i] != rows[count + i] for i in range(count)])
+    before = np.arange(count)
+    return ~row_keys.same_row(columns, before, columns, before + count, types)
+
+
 def _rounds(call: AggregateCall) -> bool:
-    """Whether DuckDB rounds on the way where we round once, so that bits may differ."""
-    if call.function in ("sum", "avg"):
-        return call.argument_type is not None and call.argument_type.is_float
-    return call.function in ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+    """Whether DuckDB may answer with other bits: it rounds on the way, or any form of a minimum."""
+    type = call.argument_type
+    if type is None or call.function in ("count", "count_if", "bool_and", "bool_or"):
+        return False
+    if call.function == "avg":
+        return not type.is_integer or call.distinct or call.filter is not None
+    return has_forms([type]) or call.function not in ("sum", "min", "max")
 
 
 def _added(old: Indexes, contributions: list[Contribution]) -> Indexes:

@@ -31,17 +31,21 @@ class GroupTable:
     Args:
         types: of the key columns; none means one group, slot 0.
         width: lanes to begin with; `add_lane` appends.
+        exact_rows: keys are told apart by their exact representation, not by grouping equality.
     """
 
-    def __init__(self, types: Sequence[ColumnType], width: int = 1) -> None:
+    def __init__(
+        self, types: Sequence[ColumnType], width: int = 1, *, exact_rows: bool = False
+    ) -> None:
         self._types = tuple(types)
+        self._exact_rows = exact_rows
         self._index = HashIndex()
         self._store = KeyStore(self._types)
         self._lanes = np.zeros((_FIRST_CAPACITY, width), np.int64)
         self._scratch = np.zeros(_FIRST_CAPACITY, np.int64)
         self._used = 0 if self._types else 1
         self._free = np.zeros(0, np.int64)
-        self._exact = True
+        self._verifies = False
         self._memo: dict[tuple[bool, ...], dict[tuple[Hashable, ...], int]] = {}
         self._staged: tuple[Indexes, Indexes] | None = None
 
@@ -76,10 +80,10 @@ class GroupTable:
         """
         if not self._types:
             return np.zeros(1, np.int64), np.zeros(count, np.int64)
-        rows = small_rows(columns, self._types, True)
+        rows = small_rows(columns, self._types, not self._exact_rows)
         if rows is not None:
             return self._locate_few(columns, rows)
-        if is_exact(self._types):
+        if self._exact_rows or is_exact(self._types):
             return self.distinct(self._find_or_make(columns))
         groups = keys.group(columns, self._types)
         if len(groups.first) < count:
@@ -104,25 +108,34 @@ class GroupTable:
         return self.distinct(np.array(slots, np.int64))
 
     def _find_or_make(self, columns: Sequence[Column]) -> Indexes:
-        codes = keys.key_codes(columns, self._types)
-        if not codes.exact or codes.null is not None:
-            self._exact = False
+        codes = self._codes(columns)
 
         def same(probes: Indexes, slots: Indexes) -> Mask:
+            equal = keys.same_row if self._exact_rows else keys.same_key
             stored = self._store.take(slots)
-            return keys.same_key(columns, probes, stored, np.arange(len(slots)), self._types)
+            return equal(columns, probes, stored, np.arange(len(slots)), self._types)
 
-        verify = None if self._exact else same
-        slots = self._index.find(codes.codes, verify)
+        verify = same if self._verifies else None
+        slots = self._index.find(codes, verify)
         missing = (slots < 0).nonzero()[0]
         if len(missing) and self._make_room(len(missing)):
-            slots = self._index.find(codes.codes, verify)
+            slots = self._index.find(codes, verify)
             missing = (slots < 0).nonzero()[0]
         while len(missing):
-            self._make(columns, codes.codes, missing)
-            slots[missing] = self._find_new(codes.codes, missing, verify)
+            self._make(columns, codes, missing)
+            slots[missing] = self._find_new(codes, missing, verify)
             missing = missing[slots[missing] < 0]
         return slots
+
+    def _codes(self, columns: Sequence[Column]) -> Indexes:
+        """The keys' codes; once one is no exact image of its key, matches are verified."""
+        if self._exact_rows:
+            self._verifies = True
+            return keys.row_codes(columns, self._types)
+        codes = keys.key_codes(columns, self._types)
+        if not codes.exact or codes.null is not None:
+            self._verifies = True
+        return codes.codes
 
     def _find_new(self, codes: Indexes, missing: Indexes, verify: Same | None) -> Indexes:
         if verify is None:

@@ -13,8 +13,10 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from ivm.delta_ops.group_table import GroupTable
+from ivm.delta_ops.key_forms import KeyForms, has_forms
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
-from ivm.storage.column import Indexes
+from ivm.storage.column import Column, Indexes, concat
+from ivm.storage.keys import consolidate
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add, empty
 
@@ -49,18 +51,37 @@ class SetOp(Operator):
         self._kind: SetKind = kind
         self._all = all
         self._weight = _WEIGHTS[kind, all]
+        self.reproducible = not has_forms(self.types)
+        self._build()
+
+    def _build(self) -> None:
+        """Start from no rows."""
         self._table = GroupTable(self.types, width=3)  # both sides, left, right
+        self._forms = KeyForms(self.types, self._table) if has_forms(self.types) else None
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
-        touched, old, new = self._add(inputs)
-        self._table.stage(touched, new)
-        change = self._weight(new[:, 1], new[:, 2]) - self._weight(old[:, 1], old[:, 2])
-        moved = np.flatnonzero(change)
-        return ZSet(self._table.keys(touched[moved]), change[moved])
-
-    def _add(self, inputs: tuple[ZSet, ...]) -> tuple[Indexes, Indexes, Indexes]:
-        """The touched rows' slots, and their lanes before and after."""
         delta = add([d for d in inputs if len(d.weights)] or [empty(self.types)])
+        touched, groups, old, new = self._add(delta, inputs)
+        self._table.stage(touched, new)
+        before, after = self._weight(old[:, 1], old[:, 2]), self._weight(new[:, 1], new[:, 2])
+        if self._forms is not None:
+            forms = self._forms.step(delta.columns, delta.weights, touched, groups)
+            if forms[0] is not forms[1]:
+                return self._difference_of_forms(forms, before, after)
+        moved = (after != before).nonzero()[0]
+        return ZSet(self._table.keys(touched[moved]), (after - before)[moved])
+
+    def _difference_of_forms(
+        self, forms: tuple[Sequence[Column], Sequence[Column]], before: Indexes, after: Indexes
+    ) -> ZSet:
+        pairs = zip(*forms, strict=True)
+        columns = tuple([concat(pair) for pair in pairs])
+        return consolidate(ZSet(columns, np.concatenate([-before, after])), self.types)
+
+    def _add(
+        self, delta: ZSet, inputs: tuple[ZSet, ...]
+    ) -> tuple[Indexes, Indexes, Indexes, Indexes]:
+        """The touched rows' slots, the delta's places among them, the lanes before and after."""
         touched, groups = self._table.locate(delta.columns, len(delta.weights))
         old = self._table.read(touched)
         new = old.copy()
@@ -70,23 +91,26 @@ class SetOp(Operator):
             stop = start + len(part.weights)
             np.add.at(new[:, 1 + side], groups[start:stop], part.weights)
             start = stop
-        return touched, old, new
+        return touched, groups, old, new
 
     def commit(self) -> None:
         self._table.commit()
+        if self._forms is not None:
+            self._forms.commit()
 
     def rollback(self) -> None:
         self._table.rollback()
+        if self._forms is not None:
+            self._forms.rollback()
 
     def hydrate(self, inputs: Fetch) -> None:
-        self._table = GroupTable(self.types, width=3)
+        self._build()
         zero = empty(self.types)
         sides = 1 if self._kind == "distinct" else 2
         for side in range(sides):
             for chunk in inputs(side):
-                touched, _, new = self._add((chunk,) if side == 0 else (zero, chunk))
-                self._table.stage(touched, new)
-                self._table.commit()
+                self.step((chunk, zero) if side == 0 else (zero, chunk))
+                self.commit()
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         live = self._table.live()
@@ -94,7 +118,8 @@ class SetOp(Operator):
             slots = live[start : start + _CHUNK]
             lanes = self._table.read(slots)
             weights = self._weight(lanes[:, 1], lanes[:, 2])
-            yield ZSet(self._table.keys(slots), weights).filter(weights > 0)
+            keys = self._table.keys(slots) if self._forms is None else self._forms.current(slots)
+            yield ZSet(keys, weights).filter(weights > 0)
 
     def describe(self) -> str:
         return f"SetOp({self._kind}{' all' if self._all else ''})"
@@ -103,4 +128,4 @@ class SetOp(Operator):
         return len(self._table.live())
 
     def state_bytes(self) -> int:
-        return self._table.nbytes
+        return self._table.nbytes + (0 if self._forms is None else self._forms.nbytes)

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.partitions import Partitions
 from ivm.storage.arrangement import Arrangement, Matches
@@ -58,6 +59,7 @@ class TopK(Operator):
         self._offset = offset
         self._end = offset + (_NO_LIMIT if limit is None else limit)
         self._rank_column = rank_column
+        self.reproducible = not has_forms(inputs)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         (delta,) = inputs

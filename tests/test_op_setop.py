@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.delta_ops.aggregate import Aggregate
 from ivm.delta_ops.setop import SetKind, SetOp
+from ivm.storage.column import FixedColumn
 from ivm.storage.types import ColumnType
+from ivm.storage.zset import ZSet
 from tests.operator_help import Bench, drive, streams, types_of, zset
 
 PAIR = types_of("INTEGER", "VARCHAR")
@@ -47,3 +50,42 @@ def test_a_second_copy_of_a_row_changes_nothing() -> None:
     assert len(under_test.step([zset(PAIR, [(("1", "'a'"), -1)])])) == 0
     assert len(under_test.step([zset(PAIR, [(("1", "'a'"), -1)])])) == 1
     assert under_test.operator.state_rows() == 0
+
+
+FORMS = types_of("DOUBLE", "INTERVAL")
+DOUBLES = st.sampled_from(["0.0", "'-0.0'", "'NaN'", "1.5"])
+INTERVALS = st.sampled_from(["INTERVAL 1 MONTH", "INTERVAL 30 DAYS", "INTERVAL 720 HOURS", "NULL"])
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.tuples(DOUBLES, INTERVALS), min_size=1, max_size=6), st.data())
+def test_the_form_shown_is_one_that_lives_after_any_history(
+    rows: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    """Equal keys of several forms (0.0 and −0.0, a month and 30 days) are one row."""
+    gone = data.draw(st.lists(st.sampled_from(rows), max_size=5))
+    for kind in ("distinct", "group"):
+        long, short = _keyed(kind), _keyed(kind)
+        for row in [*rows, *gone]:
+            long.step([zset(FORMS, [(row, 1)])])
+        for row in gone:
+            long.step([zset(FORMS, [(row, -1)])])
+            long.check()
+        short.step([zset(FORMS, [(row, 1) for row in reversed(rows)])])
+        assert _bits(long.output) == _bits(short.output)
+        assert _bits(long.output) <= _bits(zset(FORMS, [(row, 1) for row in rows]))
+        long.check_contents()
+
+
+def _keyed(kind: str) -> Bench:
+    if kind == "distinct":
+        return bench(FORMS, "distinct", False, "SELECT DISTINCT * FROM i0")
+    sql = "SELECT c0, c1 FROM i0 GROUP BY c0, c1"
+    return Bench(lambda c, s: c.add("op", lambda _: Aggregate(FORMS, [0, 1], []), s), [FORMS], sql)
+
+
+def _bits(z: ZSet) -> set[tuple[object, ...]]:
+    doubles, intervals = z.columns
+    assert isinstance(doubles, FixedColumn)
+    assert isinstance(intervals, FixedColumn)
+    return set(zip(doubles.values.view("i8").tolist(), intervals.values.tolist(), strict=True))
