@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.codes import KeyCodes
-from ivm.storage.column import Column, Indexes, concat
+from ivm.storage.column import Column, Indexes, concat, join_arrays
 from ivm.storage.consolidate import distinct_rows
 from ivm.storage.layout import Layout
 from ivm.storage.ordered_run import build_ordered, merge_ordered
@@ -42,9 +42,9 @@ def build_large_run(layout: Layout, batches: list[ZSet]) -> Run:
         whole = add(batches)
         batches.clear()
         return build_run(layout, whole)
-    codes = np.concatenate([layout.search_codes(layout.key_columns(b.columns)) for b in batches])
+    codes = join_arrays([layout.search_codes(layout.key_columns(b.columns)) for b in batches])
     weights = [b.weights for b in batches if not (b.weights == 1).all()]
-    merged = np.concatenate([b.weights for b in batches]) if weights else None
+    merged = join_arrays([b.weights for b in batches]) if weights else None
     parts = [list(column) for column in zip(*[b.columns for b in batches], strict=True)]
     batches.clear()
     return _cancelled(layout, codes, parts, merged, _sorted(codes))
@@ -54,7 +54,7 @@ def merge_runs(layout: Layout, runs: Sequence[Run]) -> Run:
     """One run with the rows of all."""
     if layout.order:
         return merge_ordered(layout, runs)
-    codes = np.concatenate([run.codes for run in runs])
+    codes = join_arrays([run.codes for run in runs])
     # This sort finds the ascending stretches and merges them.
     order = np.argsort(codes, kind="stable")
     return _cancelled(layout, codes, parts_of(runs), _weights(runs), order)
@@ -64,7 +64,7 @@ def _weights(runs: Sequence[Run]) -> Weights | None:
     if all(run.weights is None for run in runs):
         return None
     ones = [np.ones(len(run), np.int64) if run.weights is None else run.weights for run in runs]
-    return np.concatenate(ones)
+    return join_arrays(ones)
 
 
 def _sorted(codes: Codes) -> Indexes | None:

@@ -19,10 +19,11 @@ from ivm.storage.errors import InternalError
 from ivm.storage.types import WIDE, ColumnType
 
 Indexes: TypeAlias = npt.NDArray[np.int64]
-_STRING = pa.large_string()
-_ROWS_TO_JOIN = 256  # labels from which on a few other strings are given numbers to join them
-
 Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_STRING = pa.large_string()
+_LONG = 1 << 16  # values from which on joining arrays must not hold the interpreter lock
+_ROWS_TO_JOIN = 256  # labels from which on a few other strings are given numbers to join them
 
 
 class FixedColumn:
@@ -177,7 +178,24 @@ def _concat_labels(columns: Sequence[Column]) -> LabelColumn | None:
         if codes is None:
             return None
         parts.append(codes)
-    return LabelColumn(np.concatenate(parts))
+    return LabelColumn(join_arrays(parts))
+
+
+def join_arrays(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """`np.concatenate`, but long arrays let other threads run meanwhile.
+
+    Merges in the background join arrays of 10⁷ values, and numpy holds the interpreter lock in
+    `concatenate`, not in assignments.
+    """
+    total = sum([len(array) for array in arrays])
+    if total < _LONG:
+        return np.concatenate(arrays)
+    joined = np.empty(total, arrays[0].dtype)
+    stop = 0
+    for array in arrays:
+        start, stop = stop, stop + len(array)
+        joined[start:stop] = array
+    return joined
 
 
 def concat(columns: Sequence[Column]) -> Column:
@@ -191,11 +209,11 @@ def concat(columns: Sequence[Column]) -> Column:
             if joined is not None:
                 return joined
         return ArrowColumn(pa.concat_arrays([c.array for c in columns]))  # type: ignore[union-attr]
-    values = np.concatenate([c.values for c in columns])  # type: ignore[union-attr]
+    values = join_arrays([c.values for c in columns])  # type: ignore[union-attr]
     if all(c.valid is None for c in columns):
         return FixedColumn(values)
     masks = [np.ones(len(c), np.bool_) if c.valid is None else c.valid for c in columns]
-    return FixedColumn(values, np.concatenate(masks))
+    return FixedColumn(values, join_arrays(masks))
 
 
 def empty_column(type: ColumnType) -> Column:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.column import Indexes
+from ivm.storage.column import Indexes, join_arrays
 from ivm.storage.comparing import compare_rows, lower_bounds
 from ivm.storage.layout import Layout
 from ivm.storage.ordering import sort_rows
@@ -48,7 +48,7 @@ def _merge_two(layout: Layout, long: Run, short: Run) -> Run:
     weights[places[twins]] += weights[len(long) + np.flatnonzero(twins)]
     new = np.flatnonzero(~twins)
     order = _interleaved(len(long), places[new], new + len(long))
-    codes = np.concatenate((long.codes, short.codes))
+    codes = join_arrays((long.codes, short.codes))
     return pack_run(layout, codes, parts_of((long, short)), order, weights[order])
 
 
@@ -73,7 +73,7 @@ def _twins(layout: Layout, long: Run, short: Run, places: Indexes) -> npt.NDArra
 
 def _weights(long: Run, short: Run) -> Weights:
     parts = [np.ones(len(r), np.int64) if r.weights is None else r.weights for r in (long, short)]
-    return np.concatenate(parts)
+    return join_arrays(parts)
 
 
 def _interleaved(count: int, places: Indexes, rows: Indexes) -> Indexes:

@@ -118,6 +118,14 @@ def test_slices_of_masks_and_bits() -> None:
             assert column.to_arrow(type_of("BOOLEAN")).to_pylist() == values[start:stop]
 
 
+def test_long_columns_are_joined() -> None:
+    """Also where only some have NULLs."""
+    type = type_of("BIGINT")
+    numbers = column_from_arrow(pa.array(range(70_000)), type)
+    joined = concat([numbers, null_column(type, 2), numbers.slice(5, 8)])
+    assert joined.to_arrow(type).to_pylist() == [*range(70_000), None, None, 5, 6, 7]
+
+
 def test_types_are_equal_by_name() -> None:
     assert type_of("INTEGER") == type_of("INTEGER")
     assert type_of("INTEGER") != type_of("BIGINT")
