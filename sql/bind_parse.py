@@ -23,6 +23,7 @@ from ivm.storage.duck import Cursor, literal, rows
 
 _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 _PLACES = ("query_location", "query_location_length", "syntax_type", "is_operator")
+_UNITS = {"dayofweek": "dow", "dayofyear": "doy"}
 _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
 
@@ -182,9 +183,10 @@ def _within_group(call: dict[str, Any]) -> None:
 
 
 def _lower_unit(node: Any) -> None:
-    """date_trunc('MONTH', …) and date_trunc('month', …) are one."""
+    """date_trunc('MONTH', …) and date_trunc('month', …) are one; so are dow and dayofweek."""
     if node.get("class") == "CONSTANT" and isinstance(node["literal"].get("text"), str):
-        node["literal"]["text"] = node["literal"]["text"].lower()
+        unit = node["literal"]["text"].lower()
+        node["literal"]["text"] = _UNITS.get(unit, unit)
 
 
 def _canonical_interval(call: dict[str, Any], unit: str) -> Any:

@@ -47,6 +47,7 @@ QUERIES: dict[str, list[str]] = {
         "SELECT {'a': k, 'b': g}, [k, 2], struct_pack(z := k), MAP {'k': k} FROM t",
         "SELECT day + INTERVAL 1 DAY, day - INTERVAL '2 months', day - DATE '2020-01-01' FROM t",
         "SELECT year(day), extract(month FROM day), date_trunc('month', day), dayname(day) FROM t",
+        "SELECT extract(dow FROM day), date_part('doy', day), dayofweek(day) FROM t",
         "SELECT date_diff('day', day, ts::DATE), strftime(ts, '%Y-%m') FROM t, u",
         "SELECT round(d, 1), abs(v), floor(f), sqrt(abs(f)), log10(abs(f) + 1), k ^ 2 FROM t",
         "SELECT k & 1, k | 2, k << 1, xor(k, 3), ~k FROM t WHERE k >= 0",

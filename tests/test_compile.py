@@ -124,3 +124,47 @@ def test_view_follows_its_tables(records: list[dict[str, tuple[Rows, Rows]]], qu
     for epoch in records:
         maintained, answer = epoch[query]
         assert maintained == answer
+
+
+class CatalogWithView(DuckCatalog):
+    """Tables, and one materialized view whose rows lie in the table `low`."""
+
+    def __init__(self, cursor: Cursor, plan: Plan) -> None:
+        super().__init__(cursor)
+        self._plan = plan
+
+    def view_plan(self, name: str) -> Plan | None:
+        return self._plan if name == '"main"."low"' else None
+
+
+def test_view_over_a_view_shares_the_lower_views_nodes() -> None:
+    with duckdb.connect() as cursor:
+        cursor.execute("SET arrow_lossless_conversion = true")
+        build(cursor, seed=7)
+        low = rewrite(bind("SELECT g, sum(v) AS s FROM t GROUP BY g", DuckCatalog(cursor), cursor))
+        run(cursor, f"CREATE TABLE low AS {render(low)}")
+        catalog = CatalogWithView(cursor, low)
+        high = rewrite(bind("SELECT s FROM low WHERE g > 'a'", catalog, cursor))
+        compiler = Compiler(Circuit(), cursor.cursor)
+        node = compiler.add_view("low", low)
+        compiler.add_view("high", high)
+        assert node in compiler.circuit.nodes_of("high")
+        # A state is read from base tables: the view's own table may be ahead of them.
+        run(cursor, "DELETE FROM low")
+        assert rows(cursor, render(high)) == rows(
+            cursor, "SELECT sum(v) FROM t WHERE g > 'a' GROUP BY g"
+        )
+
+
+def test_views_with_equal_parts_share_them() -> None:
+    with duckdb.connect() as cursor:
+        cursor.execute("SET arrow_lossless_conversion = true")
+        build(cursor, seed=8)
+        compiler = Compiler(Circuit(), cursor.cursor)
+        join = "FROM t JOIN u ON t.k = u.k WHERE t.v > 1"
+        for name, query in (
+            ("a", f"SELECT t.g, u.name {join}"),
+            ("b", f"SELECT t.g, u.name {join}"),
+        ):
+            compiler.add_view(name, rewrite(bind(query, DuckCatalog(cursor), cursor)))
+        assert compiler.circuit.views["a"] == compiler.circuit.views["b"]
