@@ -61,7 +61,7 @@ class GroupRecompute(Operator):
         (delta,) = inputs
         state = self._state
         state.stage(delta)
-        keys = state.changed(delta)
+        keys, _ = state.changed(delta)
         old, new = self._answer(state.before, keys), self._answer(state.after, keys)
         return consolidate(add([old.negate(), new]), self.types)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ivm.storage import keys
 from ivm.storage.arrangement import Arrangement
-from ivm.storage.column import Column, FixedColumn
+from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.layout import Layout
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, type_of
@@ -30,6 +30,7 @@ class Partitions:
     Attributes:
         before: without the staged delta.
         after: with it.
+        layout: of both.
     """
 
     def __init__(
@@ -42,36 +43,37 @@ class Partitions:
         self._single = not partition
         key = tuple(partition) or (len(types),)
         all_types = (*types, type_of("BOOLEAN")) if self._single else tuple(types)
-        self._layout = Layout(all_types, key, tuple(order))
-        self.before = self.after = Arrangement.empty(self._layout)
+        self.layout = Layout(all_types, key, tuple(order))
+        self.before = self.after = Arrangement.empty(self.layout)
 
-    def _keyed(self, rows: ZSet) -> ZSet:
+    def keyed(self, rows: ZSet) -> ZSet:
+        """Rows of the input as rows of the arrangement."""
         if not self._single:
             return rows
         return ZSet((*rows.columns, FixedColumn(np.zeros(len(rows), np.bool_))), rows.weights)
 
     def stage(self, delta: ZSet) -> None:
-        self.after = self.before.append(self._keyed(delta))
+        self.after = self.before.append(self.keyed(delta))
 
-    def changed(self, delta: ZSet) -> tuple[Column, ...]:
-        """The keys of the delta's partitions, each once."""
-        columns = self._layout.key_columns(self._keyed(delta).columns)
+    def changed(self, delta: ZSet) -> tuple[tuple[Column, ...], Indexes]:
+        """The keys of the delta's partitions, each once, and the number of each row's."""
+        columns = self.layout.key_columns(self.keyed(delta).columns)
         if len(delta.weights) == 1:
-            return columns
-        first = keys.group(columns, self._layout.key_types).first
-        return tuple([c.take(first) for c in columns])
+            return columns, np.zeros(1, np.int64)
+        first, inverse = keys.group(columns, self.layout.key_types)
+        return tuple([c.take(first) for c in columns]), inverse
 
     def plain(self, rows: ZSet) -> ZSet:
         """Rows of the arrangement as rows of the input."""
         return rows.project(range(self._width)) if self._single else rows
 
     def build(self, chunks: Iterable[ZSet]) -> None:
-        self.before = Arrangement.build(self._layout, self._all_keyed(chunks))
+        self.before = Arrangement.build(self.layout, self._all_keyed(chunks))
         self.after = self.before
 
     def _all_keyed(self, chunks: Iterable[ZSet]) -> Iterator[ZSet]:
         for chunk in chunks:
-            yield self._keyed(chunk)
+            yield self.keyed(chunk)
 
     def commit(self) -> None:
         self.before = self.after

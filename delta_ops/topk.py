@@ -13,16 +13,18 @@ from typing import ClassVar
 import numpy as np
 
 from ivm.delta_ops.key_forms import has_forms
+from ivm.delta_ops.merge_heads import Merged, Stretch, merge_heads
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.partitions import Partitions
-from ivm.storage.arrangement import Arrangement, Matches
-from ivm.storage.column import Column, FixedColumn, Indexes
+from ivm.storage.arrangement import Matches
+from ivm.storage.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.keys import consolidate
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet, add, empty
 
 _NO_LIMIT = 1 << 60
+_FEW = 4  # partitions up to which two looks at the state are the fastest
 
 
 class TopK(Operator):
@@ -65,20 +67,51 @@ class TopK(Operator):
         (delta,) = inputs
         state = self._state
         state.stage(delta)
-        keys = state.changed(delta)
-        old, new = self._first(state.before, keys), self._first(state.after, keys)
-        return consolidate(add([old.negate(), new]), self.types)
-
-    def _first(self, rows: Arrangement, keys: Sequence[Column]) -> ZSet:
-        """The output's rows of the given partitions."""
-        if self._end == self._offset or not len(keys[0]):
+        keys, partition = state.changed(delta)
+        if self._end == self._offset:
             return empty(self.types)
-        matches = rows.first(keys, self._end)
-        start = _starts(matches)
-        weights = matches.rows.weights
-        low, high = np.maximum(start, self._offset), np.minimum(start + weights, self._end)
-        kept = np.flatnonzero(high > low)
-        found = self._state.plain(matches.rows.take(kept))
+        before = state.before.first(keys, self._end)
+        if len(keys[0]) <= _FEW:
+            after = state.after.first(keys, self._end)
+            return self._difference(_stretched(before), _stretched(after))
+        return self._from_heads(before, delta, keys, partition)
+
+    def _from_heads(
+        self, before: Matches, delta: ZSet, keys: Sequence[Column], partition: Indexes
+    ) -> ZSet:
+        """The difference, worked out without another look at the state where that can be."""
+        state, count = self._state, len(keys[0])
+        keyed = state.keyed(delta)
+        merged = merge_heads(state.layout, before, keyed, partition, count, self._end)
+        sure = (self._moved(merged) & ~merged.unsure[merged.partition]).nonzero()[0]
+        rows = merged.rows.take(sure)
+        old, new = [Stretch(s.start[sure], s.weights[sure]) for s in (merged.old, merged.new)]
+        change = self._difference((rows, old), (rows, new))
+        again = merged.unsure.nonzero()[0]
+        if not len(again):
+            return change
+        after = state.after.first([c.take(again) for c in keys], self._end)
+        rest = merged.unsure[before.probe].nonzero()[0]
+        gone = _stretched(Matches(before.probe[rest], before.rows.take(rest)))
+        return add([change, self._difference(gone, _stretched(after))])
+
+    def _moved(self, merged: Merged) -> Mask:
+        """Rows that may be shown differently."""
+        moved: Mask = merged.old.weights != merged.new.weights
+        if self._rank_column or self._offset:
+            moved |= merged.old.start != merged.new.start
+        return moved
+
+    def _difference(self, old: tuple[ZSet, Stretch], new: tuple[ZSet, Stretch]) -> ZSet:
+        parts = [self._shown(*old).negate(), self._shown(*new)]
+        return consolidate(add(parts), self.types)
+
+    def _shown(self, rows: ZSet, stretch: Stretch) -> ZSet:
+        """The output's rows for rows that take the given places in their partitions."""
+        low = np.maximum(stretch.start, self._offset)
+        high = np.minimum(stretch.start + stretch.weights, self._end)
+        kept = (high > low).nonzero()[0]
+        found = self._state.plain(rows.take(kept))
         if self._rank_column:
             return _ranked(found, low[kept], high[kept])
         return ZSet(found.columns, high[kept] - low[kept])
@@ -94,8 +127,9 @@ class TopK(Operator):
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         chunks = [c for c in inputs(0) if len(c)]
-        if chunks:
-            yield self._first(self._state.before, self._state.changed(add(chunks)))
+        if chunks and self._end > self._offset:
+            keys, _ = self._state.changed(add(chunks))
+            yield self._shown(*_stretched(self._state.before.first(keys, self._end)))
 
     def describe(self) -> str:
         return f"TopK({self._offset}…{self._end} per {list(self._partition)})"
@@ -107,11 +141,12 @@ class TopK(Operator):
         return self._state.before.nbytes
 
 
-def _starts(matches: Matches) -> Indexes:
-    """How many rows (by weight) stand before each in its partition."""
+def _stretched(matches: Matches) -> tuple[ZSet, Stretch]:
+    """The rows, and the places (by weight) that each takes in its partition."""
     weights, probe = matches.rows.weights, matches.probe
     before = np.cumsum(weights) - weights
-    return before - before[np.searchsorted(probe, probe)]
+    start = before - before[np.searchsorted(probe, probe)]
+    return matches.rows, Stretch(start, weights)
 
 
 def _ranked(rows: ZSet, low: Indexes, high: Indexes) -> ZSet:

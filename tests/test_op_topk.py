@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.delta_ops import topk
 from ivm.delta_ops.topk import TopK
 from ivm.storage.ordering import OrderKey
 from tests.operator_help import Bench, drive, streams, types_of, zset
@@ -44,15 +45,21 @@ ORDERS = [
 ]
 
 
+@pytest.mark.parametrize("few", [0, 4])
 @pytest.mark.parametrize("partition", [[], [0], [1, 0]])
 @pytest.mark.parametrize("order", ORDERS)
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=8)
 @given(data=st.data())
-def test_follows_duckdb(partition: list[int], order: list[OrderKey], data: st.DataObject) -> None:
+def test_follows_duckdb(
+    partition: list[int], order: list[OrderKey], few: int, data: st.DataObject
+) -> None:
+    """Also (few = 0) where the rows after are worked out from those before."""
     limit = data.draw(st.sampled_from([0, 1, 2, 3, None]))
     offset = data.draw(st.sampled_from([0, 0, 1, 2]))
     under_test = bench(partition, order, limit, offset, data.draw(st.booleans()))
-    drive(under_test, data.draw(streams(TYPES)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topk, "_FEW", few)
+        drive(under_test, data.draw(streams(TYPES)))
 
 
 def test_rows_behind_the_limit_change_nothing() -> None:
