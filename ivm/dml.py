@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from ivm.capture import capture
+from ivm.capture_reach import written_names
 from ivm.catalog import View
 from ivm.result import Result
 from ivm.sql import statements as st
@@ -55,6 +56,8 @@ def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
 def change(session: Session, statement: st.Dml, params: Params) -> Result:
     """Any other change: DuckDB runs it, its rows are captured."""
     info = _table(session, statement)
+    if statement.table is None:
+        refuse_hidden(session, statement.text)
     with session.writing() as transaction:
         return natively(session, transaction, statement, info, params)
 
@@ -94,6 +97,19 @@ def _table(session: Session, statement: st.Dml) -> TableInfo | None:
     if name in catalog.views:
         refuse_view(catalog.views[name])
     return catalog.tables[name]
+
+
+def refuse_hidden(session: Session, text: str) -> None:
+    """A change inside another statement (a CTE, a trigger's body) may not be of a view.
+
+    Raises:
+        UnsupportedError: it names one behind a word that changes rows.
+    """
+    catalog = session.engine.catalog
+    for parts in written_names(text):
+        name = catalog.resolve(parts)
+        if name in catalog.views:
+            refuse_view(catalog.views[name])
 
 
 def refuse_view(view: View) -> None:

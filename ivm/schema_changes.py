@@ -14,6 +14,7 @@ import duckdb
 
 from ivm import view_statements
 from ivm.catalog import View
+from ivm.dml import refuse_hidden
 from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.storage.duck import describe
@@ -53,6 +54,8 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         session.cursor.execute(statement.text, params)
         return session.stream(lambda: None)
     _refuse_views(session, statement)
+    if statement.target == "trigger":
+        refuse_hidden(session, statement.text)
     with session.writing() as transaction:
         transaction.go_native()
         if statement.action == "drop" and statement.cascade:

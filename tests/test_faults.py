@@ -51,6 +51,16 @@ WRONG = [
     ("UPDATE t SET n = 1000", errors.ConstraintError, "CHECK"),
     ("INSERT INTO total VALUES (1, 1)", errors.UnsupportedError, "materialized view"),
     ("DELETE FROM total", errors.UnsupportedError, "materialized view"),
+    (
+        "WITH x AS (DELETE FROM total RETURNING *) SELECT * FROM x",
+        errors.UnsupportedError,
+        "materialized view",
+    ),
+    (
+        "CREATE TRIGGER r AFTER INSERT ON t FOR EACH ROW INSERT INTO total VALUES (1, 1)",
+        errors.UnsupportedError,
+        "materialized view",
+    ),
     ("DROP TABLE t", errors.UnsupportedError, "total"),
     ("ALTER TABLE t DROP COLUMN n", errors.IvmError, "total"),
     ("DROP TABLE total", errors.UnsupportedError, "DROP MATERIALIZED VIEW"),
