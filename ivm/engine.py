@@ -21,6 +21,7 @@ from ivm.doors import door_of
 from ivm.key_index import KeyIndex
 from ivm.maintenance import Maintenance
 from ivm.pending import Pending
+from ivm.rows import RowReader
 from ivm.storage.catalog_store import BASE, StoredView, save_view
 from ivm.storage.change import Record, TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
@@ -55,6 +56,7 @@ class Engine:
         self.on_pending: Callable[[int], None] = lambda rows: None
         self._indexes: dict[str, KeyIndex] = {}
         self._doors: dict[str, Door | None] = {}
+        self._readers: dict[str, RowReader] = {}
         self._relations: dict[str, frozenset[str]] = {}
         self._fault: str | None = None
 
@@ -222,6 +224,13 @@ class Engine:
             self._doors[table] = door_of(self.catalog.tables[table], self.warehouse.cursor())
         return self._doors[table]
 
+    def reader(self, table: str) -> RowReader:
+        """What takes rows of any kind for a table."""
+        reader = self._readers.get(table)
+        if reader is None:
+            reader = self._readers[table] = RowReader(table, self.catalog.tables[table].schema)
+        return reader
+
     def index(self, table: str, running: Sequence[TableChange], *, whole: bool = False) -> KeyIndex:
         """The index of a table, hydrated from DuckDB at its first use.
 
@@ -269,6 +278,7 @@ class Engine:
         """The catalog has changed, as the cursor sees it."""
         self.catalog.load_tables(self.warehouse.tables(cursor))
         self._doors.clear()
+        self._readers.clear()
         self._indexes.clear()
         self._relations.clear()
 

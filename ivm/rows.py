@@ -21,6 +21,10 @@ from ivm.storage.types import ColumnType, Schema
 Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
 
+_FEW = 16
+_TEXT = pa.large_string()
+_FORMS = 256  # sets of column names that a reader remembers
+
 _PLAIN_INTEGERS = {
     "TINYINT": pa.int8(),
     "SMALLINT": pa.int16(),
@@ -74,35 +78,54 @@ def _from_dicts(rows: Sequence[Any]) -> dict[str, Any]:
     return {name: [row[name] for row in rows] for name in names}
 
 
-def named_columns(
-    rows: Rows, schema: Schema, table_name: str, cursor: Cursor
-) -> tuple[dict[int, Column], int]:
-    """Columns of the table's types by their position in the table.
+class RowReader:
+    """Takes rows for one table; what it learns of their form it keeps for the next call.
 
     Args:
-        rows: see `Rows`; names are matched without regard to case.
+        table: canonical name, for messages.
         schema: the table's columns.
-        table_name: for messages.
-        cursor: evaluates the casts that Arrow cannot do as DuckDB would.
-
-    Returns:
-        ({position in schema: column}, number of rows); columns not given are absent.
-
-    Raises:
-        InputError: an unknown or doubled column, columns of different lengths.
-        ConstraintError: a value does not fit its column's type.
     """
-    data = to_arrow(rows)
-    names = list(data) if isinstance(data, dict) else list(data.schema.names)
-    positions = _positions(names, schema, table_name)
-    arrays = _arrays(data, names, positions, schema)
-    count = len(next(iter(arrays.values()))) if arrays else 0
-    for name, array in arrays.items():
-        if len(array) != count:
+
+    def __init__(self, table: str, schema: Schema) -> None:
+        self._table = table
+        self._schema = schema
+        self._known: dict[tuple[str, ...], dict[str, int]] = {}
+
+    def read(self, rows: Rows, cursor: Cursor) -> tuple[dict[int, Column], int]:
+        """Columns of the table's types by their position in the table.
+
+        Args:
+            rows: see `Rows`; names are matched without regard to case.
+            cursor: evaluates the casts that Arrow cannot do as DuckDB would.
+
+        Returns:
+            ({position in schema: column}, number of rows); columns not given are absent.
+
+        Raises:
+            InputError: an unknown or doubled column, columns of different lengths.
+            ConstraintError: a value does not fit its column's type.
+        """
+        data = to_arrow(rows)
+        names = tuple(data) if isinstance(data, dict) else tuple(data.schema.names)
+        positions = self._known.get(names)
+        if positions is None:
+            positions = _positions(names, self._schema, self._table)
+            if len(self._known) < _FORMS:
+                self._known[names] = positions
+        arrays = _arrays(data, names, positions, self._schema)
+        count = _common_length(arrays)
+        return _typed(arrays, positions, self._schema, self._table, cursor), count
+
+
+def _common_length(arrays: dict[str, pa.Array]) -> int:
+    lengths = {name: len(array) for name, array in arrays.items()}
+    count = next(iter(lengths.values()), 0)
+    for name, length in lengths.items():
+        if length != count:
             raise InputError(
-                f"columns differ in length: {name!r} has {len(array)} values, others {count}"
+                f"columns differ in length: {name!r} has {length} values, others {count}"
             )
-    return _typed(arrays, positions, schema, table_name, cursor), count
+    return count
 
 
 def _positions(names: Sequence[str], schema: Schema, table_name: str) -> dict[str, int]:
@@ -128,8 +151,15 @@ def _arrays(
     schema: Schema,
 ) -> dict[str, pa.Array]:
     if not isinstance(data, dict):
-        return dict(zip(names, data.columns, strict=True))
+        return dict(zip(names, map(_single, data.columns), strict=True))
     return {name: _python_array(data[name], schema[positions[name]][1]) for name in names}
+
+
+def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The one chunk of a column that has one."""
+    if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
+        return column.chunk(0)
+    return column
 
 
 def _python_array(values: Any, type: ColumnType) -> pa.Array:
@@ -173,7 +203,8 @@ def _fits(array: pa.Array, type: ColumnType) -> pa.Array | None:
     if pa.types.is_null(given):
         return array
     if type.sql == "VARCHAR" and pa.types.is_string(given):
-        return array.cast(pa.large_string())
+        few = len(array) <= _FEW  # where the fixed cost of a cast is the larger part
+        return pa.array(array.to_pylist(), _TEXT) if few else array.cast(_TEXT)
     if pa.types.is_integer(given) and type.sql in _PLAIN_INTEGERS:
         try:
             return pc.cast(array, _PLAIN_INTEGERS[type.sql])

@@ -13,7 +13,7 @@ import numpy as np
 
 from ivm.dml import natively, refuse_view
 from ivm.door import Door
-from ivm.rows import Rows, named_columns
+from ivm.rows import Rows
 from ivm.sql import statements as st
 from ivm.storage.change import TableChange
 from ivm.storage.column import Column
@@ -95,7 +95,7 @@ def _change(
     sql: Callable[[TableInfo, Given], str],
 ) -> int:
     with session.writing() as transaction:
-        given, count = named_columns(rows, info.schema, info.name, session.cursor)
+        given, count = session.engine.reader(info.name).read(rows, session.cursor)
         if count == 0:
             return 0
         door = session.engine.door(info.name)
@@ -123,7 +123,7 @@ def _by_sql(
 
 def _apply_natively(session: Session, info: TableInfo, rows: Rows, weights: Weights) -> int:
     with session.writing() as transaction:
-        given, count = named_columns(rows, info.schema, info.name, session.cursor)
+        given, count = session.engine.reader(info.name).read(rows, session.cursor)
         for sign, sql in ((-1, _delete_sql), (1, _insert_sql)):
             chosen = np.repeat(np.arange(count), np.maximum(weights * sign, 0))
             part = {i: c.take(chosen) for i, c in given.items()}

@@ -29,7 +29,15 @@ from ivm.sql.scalar_kernel import (
     null_term,
 )
 from ivm.sql.scalar_logic import any_of, conjunction, is_null, negation
-from ivm.storage.column import ArrowColumn, Column, FixedColumn, Mask, column_from_arrow
+from ivm.storage import labels
+from ivm.storage.column import (
+    ArrowColumn,
+    Column,
+    FixedColumn,
+    LabelColumn,
+    Mask,
+    column_from_arrow,
+)
 from ivm.storage.types import ColumnType
 
 Compare = Callable[[Values, Values], Mask]
@@ -134,6 +142,31 @@ def arrow_input(term: Term) -> Callable[[Sequence[Column], int], pa.Array | pa.S
 
 
 def _compare_text(sign: str, left: Term, right: Term) -> Term:
+    if sign in ("=", "<>") and right.constant is not None:
+        return _compare_label(sign, left, right)
+    return _compare_arrow(sign, left, right)
+
+
+def _compare_label(sign: str, left: Term, right: Term) -> Term:
+    """Equality with a constant: labels are compared by their number."""
+    first = Term(left.type, lambda columns, count: columns[0])
+    general = fixed(_compare_arrow(sign, first, right))
+    value, text = left.kernel, right.constant.array[0].as_py()  # type: ignore[union-attr]
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        column = value(columns, count)
+        if not isinstance(column, LabelColumn):
+            return general([column], count)
+        codes = column.codes
+        number = labels.number(text)
+        found = codes == number if sign == "=" else codes != number
+        valid = column.valid
+        return FixedColumn(found if valid is None else found & valid, valid)
+
+    return Term(BOOLEAN, kernel)
+
+
+def _compare_arrow(sign: str, left: Term, right: Term) -> Term:
     operate, first, second = _ARROW[sign], arrow_input(left), arrow_input(right)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:

@@ -31,6 +31,11 @@ def count() -> int:
     return len(_texts)
 
 
+def number(text: str) -> int:
+    """The number of a text, −1 if it has none."""
+    return _numbers.get(text, -1)
+
+
 def texts() -> pa.Array:
     """The text of every number (large_string)."""
     global _array
