@@ -80,7 +80,9 @@ class Grouping:
     _calls: dict[Hashable, tuple[int, exp.Expression]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._known = {structure(e): i for i, e in reversed(list(enumerate(self.groups)))}
+        # A constant stands for itself: NULL in `x IS NULL` is not the NULL that is grouped by.
+        places = [(i, e) for i, e in enumerate(self.groups) if used(e)]
+        self._known = {structure(e): i for i, e in reversed(places)}
 
     def covers(self, expr: exp.Expression) -> bool:
         """Whether the expression is one of the grouped ones."""

@@ -37,17 +37,27 @@ def bind_from(select: exp.Select, context: Context, bind: BindQuery) -> tuple[Pl
         raise NotIncremental("LATERAL")
     if start is None:
         return _SINGLE, Scope()
-    binder = _FromBinder(context, bind)
-    plan, scope = binder.item(start.this)
-    for join in select.args.get("joins") or []:
-        plan, scope = binder.join(plan, scope, join)
-    return plan, scope
+    return _FromBinder(context, bind).items(start.this, select.args.get("joins") or [])
 
 
 class _FromBinder:
     def __init__(self, context: Context, bind: BindQuery) -> None:
         self._context = context
         self._bind = bind
+
+    def items(self, first: exp.Expression, joins: list[exp.Join]) -> tuple[Plan, Scope]:
+        """A whole FROM clause. JOIN binds tighter than a comma: `a, b JOIN c` is a × (b ⋈ c)."""
+        plan, scope = self.item(first)
+        done: list[tuple[Plan, Scope]] = []
+        for join in joins:
+            if _is_comma(join):
+                done.append((plan, scope))
+                plan, scope = self.item(join.this)
+            else:
+                plan, scope = self.join(plan, scope, join)
+        for left, left_scope in reversed(done):
+            plan, scope = Join(left, plan, "inner"), _combined(left, left_scope, scope)
+        return plan, scope
 
     def item(self, node: exp.Expression) -> tuple[Plan, Scope]:
         """One item of a FROM clause, with the joins nested in it."""
@@ -192,6 +202,10 @@ def _kind(node: exp.Expression) -> str:
     if isinstance(inner, exp.Func):
         return f"{inner.name if isinstance(inner, exp.Anonymous) else inner.sql_name()}()".lower()
     return type(inner).__name__.upper()
+
+
+def _is_comma(node: exp.Join) -> bool:
+    return not any(value for part, value in node.args.items() if part != "this")
 
 
 def _join_kind(node: exp.Join) -> str:

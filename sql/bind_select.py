@@ -110,11 +110,23 @@ class _SelectBinder:
         having = self._select.args.get("having")
         qualify = self._select.args.get("qualify")
         keys = self._order_keys()
-        return (
+        later = (
             [self._late(having.this)] if having is not None else [],
             [self._late(qualify.this)] if qualify is not None else [],
             [self._order_key(k.this) for k in keys],
         )
+        group = self._select.args.get("group")
+        if group is not None and group.args.get("all"):
+            self._check_all_groups([*later[0], *later[1]])
+        return later
+
+    def _check_all_groups(self, exprs: list[exp.Expression]) -> None:
+        """Under GROUP BY ALL, DuckDB also groups by what stands in HAVING outside of aggregates."""
+        assert self._grouping is not None
+        for node in (c for e in exprs for c in e.find_all(exp.Column)):
+            inside = any(self._context.functions.is_aggregate(above) for above in ancestors(node))
+            if not inside and not self._grouping.covers(node):
+                raise NotIncremental("GROUP BY ALL with a HAVING that adds groups")
 
     def _group(self) -> Grouping | None:
         clause = self._select.args.get("group")
@@ -131,10 +143,18 @@ class _SelectBinder:
 
     def _groups(self, clause: exp.Group) -> list[exp.Expression]:
         if clause.args.get("all"):
-            functions = self._context.functions
-            return [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
+            return self._all_groups()
         demand_only(clause, "expressions", "GROUP BY")
         return [self._group_key(node) for node in clause.expressions]
+
+    def _all_groups(self) -> list[exp.Expression]:
+        """GROUP BY ALL: the items without aggregates; constants are none."""
+        functions = self._context.functions
+        plain = [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
+        groups = [e for e in plain if used(e)]
+        if not groups and len(plain) == len(self._items):
+            raise NotIncremental("GROUP BY ALL over constants")
+        return groups
 
     def _group_key(self, node: exp.Expression) -> exp.Expression:
         if isinstance(node, (exp.Cube, exp.Rollup, exp.GroupingSets)):
