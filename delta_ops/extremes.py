@@ -158,6 +158,8 @@ class WordExtreme(Extreme):
         after[groups[matches.probe]] = found.values
 
     def current(self, slots: Indexes, counts: Indexes) -> Column:
+        if len(slots):
+            self._grow(int(slots.max()) + 1)  # the last groups may have no value at all
         return self._column(self._best[slots], counts)
 
     def _hydrated(self, batches: Iterable[ArgumentRows]) -> Iterator[ZSet]:

@@ -28,7 +28,6 @@ from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.types import Schema
 from ivm.table_changes import apply, delete, insert, upsert
 
-
 _open: weakref.WeakSet[Database] = weakref.WeakSet()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
 import threading
@@ -177,7 +178,7 @@ def test_a_failed_sync_makes_the_database_read_only_and_is_not_replayed(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(log.os, "fdatasync", broken)
+        patched.setattr(os, "fdatasync", broken)
         with pytest.raises(errors.UnavailableError):
             db.insert("t", [{"id": 2}])
     with pytest.raises(errors.UnavailableError):

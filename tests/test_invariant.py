@@ -210,4 +210,4 @@ FUZZ = settings(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("machine", [Views, LazyViews])
 def test_every_view_equals_its_query(machine: type[Views]) -> None:
-    run_state_machine_as_test(machine, settings=FUZZ)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=FUZZ)

@@ -9,7 +9,6 @@ import pytest
 
 from ivm.sql.bind import bind
 from ivm.sql.catalog import DuckCatalog
-from ivm.sql.plan import Filter, Join, Plan, Scan, TopK, inputs
 from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
 from ivm.storage.duck import Cursor, describe
