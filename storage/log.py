@@ -49,6 +49,11 @@ def write_all(fd: int, parts: list[Any]) -> None:
                 views[0] = views[0][done:]
 
 
+def sync_data(fd: int) -> None:
+    """Make a file's data durable; where the system has no fdatasync, by fsync."""
+    getattr(os, "fdatasync", os.fsync)(fd)
+
+
 def sync_folder(folder: Path) -> None:
     """Make a folder's names durable."""
     fd = os.open(folder, os.O_RDONLY)
@@ -290,7 +295,7 @@ class ChangeLog:
         """Sync for everyone who waits."""
         failure: OSError | None = None
         try:
-            os.fdatasync(fd)
+            sync_data(fd)
         except OSError as error:
             failure = error
         else:  # lost marks are harmless: they only tell corruption from a torn tail
