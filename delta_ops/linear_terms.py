@@ -8,6 +8,7 @@ of its exponent comes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
@@ -23,6 +24,7 @@ AddLane: TypeAlias = Callable[[], int]
 """Appends a lane to the group table and gives its number."""
 
 _LOW = 0xFFFFFFFF
+_FEW = 8  # rows that plain Python adds up faster than numpy
 
 
 class Contribution(NamedTuple):
@@ -101,6 +103,10 @@ class FloatTerm(Term):
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         assert isinstance(rows.values, FixedColumn)
         values, weights, groups = rows.values.values.astype(np.float64), rows.weights, rows.groups
+        if len(values) <= _FEW and not self._squares:
+            few = self._few(values.tolist(), weights.tolist(), groups.tolist())
+            if few is not None:
+                return few
         special: list[Contribution] = []
         if not np.isfinite(values).all():
             special = self._count_special(values, weights, groups)
@@ -112,6 +118,26 @@ class FloatTerm(Term):
             return special
         parts = float_sum.split_squares(values) if self._squares else [float_sum.split(values)]
         return special + [c for limbs in parts for c in self._place(limbs, weights, groups)]
+
+    def _few(
+        self, values: list[float], weights: list[int], groups: list[int]
+    ) -> list[Contribution] | None:
+        """The contributions of few rows, value by value; None if one of them is not finite."""
+        lanes, owners, parts = [], [], []
+        for value, weight, group in zip(values, weights, groups, strict=True):
+            if value == 0 or weight == 0:
+                continue
+            if not math.isfinite(value):
+                return None
+            first, limbs = float_sum.limbs_of(value)
+            for j, limb in enumerate(limbs):
+                if limb:
+                    lanes.append(self._lane(first + j))
+                    owners.append(group)
+                    parts.append(limb * weight)
+        if not lanes:
+            return []
+        return [Contribution(np.array(lanes), np.array(owners), np.array(parts))]
 
     def _place(self, limbs: Limbs, weights: Indexes, groups: Indexes) -> list[Contribution]:
         out = []

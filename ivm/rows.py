@@ -90,6 +90,7 @@ class RowReader:
         self._table = table
         self._schema = schema
         self._known: dict[tuple[str, ...], dict[str, int]] = {}
+        self._plans: dict[pa.Schema, list[tuple[int, ColumnType]] | None] = {}
 
     def read(self, rows: Rows, cursor: Cursor) -> tuple[dict[int, Column], int]:
         """Columns of the table's types by their position in the table.
@@ -106,6 +107,10 @@ class RowReader:
             ConstraintError: a value does not fit its column's type.
         """
         data = to_arrow(rows)
+        if not isinstance(data, dict):
+            columns = self._plain(data)
+            if columns is not None:
+                return columns, data.num_rows
         names = tuple(data) if isinstance(data, dict) else tuple(data.schema.names)
         positions = self._known.get(names)
         if positions is None:
@@ -115,6 +120,47 @@ class RowReader:
         arrays = _arrays(data, names, positions, self._schema)
         count = _common_length(arrays)
         return _typed(arrays, positions, self._schema, self._table, cursor), count
+
+
+    def _plain(self, data: pa.Table | pa.RecordBatch) -> dict[int, Column] | None:
+        """The columns of Arrow rows whose types are the table's own, by a plan kept per schema."""
+        schema = data.schema
+        plan = self._plans.get(schema)
+        if plan is None:
+            if schema in self._plans:
+                return None
+            plan = self._plan(schema)
+            if len(self._plans) < _FORMS:
+                self._plans[schema] = plan
+            if plan is None:
+                return None
+        columns: dict[int, Column] = {}
+        for (position, type), array in zip(plan, data.columns, strict=True):
+            array = _single(array)
+            if type.dtype is None and array.type != type.arrow:
+                array = _text(array)
+            columns[position] = column_from_arrow(array, type)
+        return columns
+
+    def _plan(self, schema: pa.Schema) -> list[tuple[int, ColumnType]] | None:
+        """Where each column goes; None if one of them is to be converted."""
+        positions = _positions(schema.names, self._schema, self._table)
+        plan = [(positions[name], self._schema[positions[name]][1]) for name in schema.names]
+        types = zip(schema.types, plan, strict=True)
+        return plan if all(_is_plain(given, type) for given, (_, type) in types) else None
+
+
+def _is_plain(given: pa.DataType, type: ColumnType) -> bool:
+    """Values of this Arrow type are the column's own."""
+    if type.sql == "VARCHAR":
+        return pa.types.is_string(given) or pa.types.is_large_string(given)
+    return given == type.arrow or given == direct_type(type)
+
+
+def _text(array: pa.Array) -> pa.Array:
+    """Strings as large_string."""
+    few = len(array) <= _FEW  # where the fixed cost of a cast is the larger part
+    return pa.array(array.to_pylist(), _TEXT) if few else array.cast(_TEXT)
 
 
 def _common_length(arrays: dict[str, pa.Array]) -> int:
@@ -203,8 +249,7 @@ def _fits(array: pa.Array, type: ColumnType) -> pa.Array | None:
     if pa.types.is_null(given):
         return array
     if type.sql == "VARCHAR" and pa.types.is_string(given):
-        few = len(array) <= _FEW  # where the fixed cost of a cast is the larger part
-        return pa.array(array.to_pylist(), _TEXT) if few else array.cast(_TEXT)
+        return _text(array)
     if pa.types.is_integer(given) and type.sql in _PLAIN_INTEGERS:
         try:
             return pc.cast(array, _PLAIN_INTEGERS[type.sql])

@@ -73,3 +73,16 @@ def test_retractions_leave_no_trace(kept: list[float], gone: list[float]) -> Non
     assert float_sum.round_lanes(mixed, mixed_numbers) == float_sum.round_lanes(
         alone, alone_numbers
     )
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@example(5e-324)
+@example(-2.2250738585072014e-308)
+@example(1.7976931348623157e308)
+def test_one_value_has_the_limbs_that_many_have(value: float) -> None:
+    if value == 0:
+        return
+    many = float_sum.split(np.array([value]))
+    first, limbs = float_sum.limbs_of(value)
+    assert first == many.lanes[0]
+    assert list(limbs) == [int(part[0]) for part in many.values]
