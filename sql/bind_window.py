@@ -1,6 +1,7 @@
 """Window functions: each becomes a node that adds one column.
 
-Law: ROW_NUMBER is a top-k without an end; any other function is DuckDB's own over whole partitions.
+Law: ROW_NUMBER alone is a top-k without an end; other functions, and those that share its window,
+are DuckDB's own over whole partitions.
 Where rows tie and the function looks at their order, the order is completed by all columns.
 """
 
@@ -57,9 +58,21 @@ class Windows:
 
     def apply(self, plan: Plan, context: Context) -> Plan:
         """The plan with one column added per window function met by `lift`."""
-        for _, node in self._found.values():
-            plan = _add(plan, self._defined(node), self.count, context)
-        return plan
+        places: dict[int, int] = {}
+        for batch in self._batches():
+            places |= {index: width(plan) + i for i, (index, _) in enumerate(batch)}
+            plan = _add(plan, [node for _, node in batch], context)
+        order = [places[i] for i in range(len(places))]
+        return context.narrow(plan, [*range(self.count), *order])
+
+    def _batches(self) -> list[list[tuple[int, exp.Expression]]]:
+        """Functions over one window are computed together: equal rows must stay in one order."""
+        batches: dict[Hashable, list[tuple[int, exp.Expression]]] = {}
+        for index, found in self._found.values():
+            node = self._defined(found)
+            parts = [structure(node.args.get(part)) for part in ("partition_by", "order")]
+            batches.setdefault(tuple(parts), []).append((index, node))
+        return list(batches.values())
 
     def _defined(self, node: exp.Expression) -> exp.Expression:
         """The window with the named one it refers to written out."""
@@ -77,11 +90,15 @@ class Windows:
         return whole
 
 
-def _add(plan: Plan, node: exp.Expression, count: int, context: Context) -> Plan:
-    """`plan` (its first `count` columns are the rows) with the window's column at the end."""
-    order = node.args.get("order")
+def _is_rank(node: exp.Expression) -> bool:
+    return isinstance(node.this, exp.RowNumber) and not node.args.get("spec")
+
+
+def _add(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
+    """The plan with the columns of window functions over one and the same window at the end."""
+    order = nodes[0].args.get("order")
     keys = list(order.expressions) if order is not None else []
-    parts = list(node.args.get("partition_by") or [])
+    parts = list(nodes[0].args.get("partition_by") or [])
     before = width(plan)
     extra = [e for e in [*parts, *[k.this for k in keys]] if position(e) is None]
     wide = context.project(plan, [column(i) for i in range(before)] + extra) if extra else plan
@@ -92,13 +109,12 @@ def _add(plan: Plan, node: exp.Expression, count: int, context: Context) -> Plan
         return places[structure(expr)] if known is None else known
 
     partition = tuple(dict.fromkeys(place(e) for e in parts))
-    if isinstance(node.this, exp.RowNumber) and not node.args.get("spec"):
+    if len(nodes) == 1 and _is_rank(nodes[0]):
         done = _ranked(wide, partition, [_key(k, place(k.this)) for k in keys])
     else:
-        done = _recomputed(wide, partition, _completed(node, keys, count, context), context)
-    if not extra:
-        return done
-    return context.narrow(done, [*range(before), width(done) - 1])
+        completed = [_completed(node, keys, before, context) for node in nodes]
+        done = _recomputed(wide, partition, completed, context)
+    return context.narrow(done, [*range(before), *range(width(wide), width(done))])
 
 
 def _key(node: exp.Ordered, place: int) -> OrderKey:
@@ -113,11 +129,12 @@ def _ranked(plan: Plan, partition: tuple[int, ...], keys: Sequence[OrderKey]) ->
 
 
 def _recomputed(
-    plan: Plan, partition: tuple[int, ...], node: exp.Expression, context: Context
+    plan: Plan, partition: tuple[int, ...], nodes: list[exp.Expression], context: Context
 ) -> Plan:
-    answer = types_of(context.cursor, [text(node)], plan.schema)[0]
-    exprs = (*[column(i) for i in range(width(plan))], node)
-    return GroupRecompute(plan, partition, exprs, False, (*plan.schema, ("window", answer)))
+    answers = types_of(context.cursor, [text(node) for node in nodes], plan.schema)
+    exprs = (*[column(i) for i in range(width(plan))], *nodes)
+    schema = (*plan.schema, *[(f"window{i}", t) for i, t in enumerate(answers)])
+    return GroupRecompute(plan, partition, exprs, False, schema)
 
 
 def _completed(

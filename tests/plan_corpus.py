@@ -249,6 +249,11 @@ QUERIES: dict[str, list[str]] = {
         "SELECT k, rank() OVER (PARTITION BY g ORDER BY k), dense_rank() OVER (ORDER BY v) FROM t",
         "SELECT v, lag(v) OVER (PARTITION BY g ORDER BY v) FROM t",
         "SELECT k, count(*) OVER () FROM t",
+        "SELECT v, lag(v) OVER (ORDER BY v) a, lead(v) OVER (ORDER BY v) b FROM t",
+        "SELECT v, lag(v) OVER (ORDER BY v), row_number() OVER (ORDER BY v),"
+        " rank() OVER (ORDER BY v), lead(v, 2, 0) OVER (ORDER BY v) FROM t",
+        "SELECT g, v, ntile(3) OVER (PARTITION BY g ORDER BY v), sum(v) OVER (PARTITION BY g || 'x'"
+        " ORDER BY v * 2 ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
         "SELECT g, sum(v), sum(sum(v)) OVER (ORDER BY g) FROM t GROUP BY g",
         "SELECT k, max(v) OVER w, min(v) OVER w FROM t WINDOW w AS (PARTITION BY g)",
         "SELECT k, v - avg(v) OVER (PARTITION BY g) AS x FROM t",
