@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute
+import sqlglot
 
 from ivm.delta_ops.aggregate import Aggregate
 from ivm.delta_ops.aggregate_call import AggregateCall
@@ -27,6 +27,7 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.filter import Filter
 from ivm.delta_ops.join import Join
 from ivm.delta_ops.topk import TopK
+from ivm.sql.scalar import compile_predicate
 from ivm.storage.column import ArrowColumn, FixedColumn
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import type_of
@@ -117,10 +118,9 @@ class Shop:
 def filtered(circuit: Circuit, shop: Shop) -> int:
     orders = circuit.source("orders", shop.order_types)
 
-    def unpaid(columns: object, count: int) -> npt.NDArray[np.bool_]:
-        status = columns[3].array  # type: ignore[index]
-        return pa.compute.not_equal(status, "void").to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-
+    condition = sqlglot.parse_one("c3 <> 'void'", dialect="duckdb")
+    unpaid = compile_predicate(condition, shop.order_types)
+    assert unpaid is not None
     kept = [shop.order_types[i] for i in (1, 2)]
     return circuit.add("filter", lambda _: Filter(unpaid, kept, [1, 2]), [orders])
 

@@ -20,6 +20,7 @@ from ivm.storage.zset import ZSet
 
 ROW = "row__"
 BIGINT = type_of("BIGINT")
+_REFUSALS = (duckdb.DataError, duckdb.InvalidInputException, duckdb.NotSupportedError)
 
 
 def column_names(types: Sequence[ColumnType], start: int = 0) -> Schema:
@@ -43,7 +44,7 @@ def run_sql(
     cursor = cursor_factory()
     try:
         return duck.evaluate(cursor, sql, inputs, output)
-    except (duckdb.DataError, duckdb.InvalidInputException) as error:
+    except _REFUSALS as error:
         raise EvaluationError(str(error)) from error
     finally:
         cursor.close()

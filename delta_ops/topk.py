@@ -86,7 +86,7 @@ class TopK(Operator):
         sure = (self._moved(merged) & ~merged.unsure[merged.partition]).nonzero()[0]
         rows = merged.rows.take(sure)
         old, new = [Stretch(s.start[sure], s.weights[sure]) for s in (merged.old, merged.new)]
-        change = self._difference((rows, old), (rows, new))
+        change = self._difference_of_places(rows, old, new)
         again = merged.unsure.nonzero()[0]
         if not len(again):
             return change
@@ -106,10 +106,23 @@ class TopK(Operator):
         parts = [self._shown(*old).negate(), self._shown(*new)]
         return consolidate(add(parts), self.types)
 
+    def _difference_of_places(self, rows: ZSet, old: Stretch, new: Stretch) -> ZSet:
+        """What the same, distinct rows change by when they move from old to new places."""
+        if self._rank_column:
+            return self._difference((rows, old), (rows, new))
+        was, now = self._window(old), self._window(new)
+        change = np.maximum(now[1] - now[0], 0) - np.maximum(was[1] - was[0], 0)
+        kept = change.nonzero()[0]
+        return ZSet(self._state.plain(rows.take(kept)).columns, change[kept])
+
+    def _window(self, stretch: Stretch) -> tuple[Indexes, Indexes]:
+        """Which of the places are shown: from, and up to."""
+        low = np.maximum(stretch.start, self._offset)
+        return low, np.minimum(stretch.start + stretch.weights, self._end)
+
     def _shown(self, rows: ZSet, stretch: Stretch) -> ZSet:
         """The output's rows for rows that take the given places in their partitions."""
-        low = np.maximum(stretch.start, self._offset)
-        high = np.minimum(stretch.start + stretch.weights, self._end)
+        low, high = self._window(stretch)
         kept = (high > low).nonzero()[0]
         found = self._state.plain(rows.take(kept))
         if self._rank_column:
