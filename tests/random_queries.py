@@ -61,7 +61,8 @@ class Query:
         names = self._random.sample(
             ["t", "u", "w", "a", "b", "c"], self._random.choice([1, 1, 2, 3])
         )
-        text, columns = "", []
+        text = ""
+        columns: list[str] = []
         for name in names:
             item, own = self._item(name, depth)
             text += self._joined(item, own, columns) if text else item
