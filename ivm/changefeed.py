@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from ivm.plain_arrow import plain
+from ivm.storage.errors import IvmError
 from ivm.storage.types import Schema
 from ivm.storage.zset import ZSet
 
@@ -36,18 +37,24 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         self._schema = schema
         self._durable = durable
         self._on_close = on_close
-        self._queue: queue.SimpleQueue[tuple[int, ZSet] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[int, ZSet] | IvmError | None] = queue.SimpleQueue()
         self._closed = False
 
     def put(self, epoch: int, delta: ZSet) -> None:
         """Hand over one epoch's delta (called by the writer, in epoch order)."""
         self._queue.put((epoch, delta))
 
+    def fail(self, error: IvmError) -> None:
+        """The view can no longer be computed: the feed ends with this error."""
+        self._queue.put(error)
+        self.close()
+
     def poll(self, timeout: float | None = None) -> tuple[int, pa.Table] | None:
         """The next (epoch, delta), or None if none comes within `timeout` seconds (or at the end).
 
         Raises:
             UnavailableError: the epoch could not be made durable.
+            EvaluationError: the view's query fails on its tables; the feed has ended.
         """
         if self._closed and self._queue.empty():
             return None
@@ -57,6 +64,8 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
             return None
         if item is None:
             return None
+        if isinstance(item, IvmError):
+            raise item
         epoch, delta = item
         self._durable(epoch)
         return epoch, delta_table(delta, self._schema)

@@ -75,7 +75,7 @@ def natively(
         info: the changed table, None if it is not one of the database's base tables.
     """
     transaction.go_native()
-    transaction.show(session.engine.relations(statement.text))
+    transaction.show(session.engine.relations.read_by(statement.text))
     tables = session.engine.catalog.tables
     try:
         captured = capture(session.cursor, statement, info, params, tables)

@@ -10,6 +10,7 @@ warehouse's `write_lock` (one flush at a time; readers pin their snapshot under 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import duckdb
@@ -21,11 +22,12 @@ from ivm.doors import door_of
 from ivm.key_index import KeyIndex
 from ivm.maintenance import Maintenance
 from ivm.pending import Pending
+from ivm.relations import Relations
 from ivm.rows import RowReader
 from ivm.storage.catalog_store import BASE, StoredView, save_view
 from ivm.storage.change import Record, TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
-from ivm.storage.errors import IvmError, UnavailableError
+from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
 from ivm.storage.flush import NetChange, apply_change
 from ivm.storage.pending import PendingView
 from ivm.storage.warehouse import Warehouse
@@ -55,9 +57,10 @@ class Engine:
         self.feeds: dict[str, list[Subscription]] = {}
         self.on_pending: Callable[[int], None] = lambda rows: None
         self._indexes: dict[str, KeyIndex] = {}
+        self._provisional: set[str] = set()
         self._doors: dict[str, Door | None] = {}
         self._readers: dict[str, RowReader] = {}
-        self._relations: dict[str, frozenset[str]] = {}
+        self.relations = Relations(warehouse, catalog)
         self._fault: str | None = None
 
     # -- committing -----------------------------------------------------------------------------
@@ -157,6 +160,7 @@ class Engine:
             index = self._indexes.get(change.table)
             if index is not None:
                 index.commit()
+        self._provisional.clear()
         self.maintenance.mark_stale([change.table for change in changes])
         self.epoch += 1
         self.pending.add(self.epoch, () if natively else changes, deltas)
@@ -171,8 +175,14 @@ class Engine:
 
     def refresh_watched(self) -> None:
         """Make the differences that subscribers of recomputed views wait for."""
-        if self.feeds and self.maintenance.stale:
-            self.refresh(list(self.feeds))
+        if not (self.feeds and self.maintenance.stale):
+            return
+        for name in list(self.feeds):
+            try:
+                self.refresh([name])
+            except EvaluationError as error:  # the commit stands; the subscribers are told
+                for feed in list(self.feeds[name]):
+                    feed.fail(error)
 
     def close(self) -> None:
         """Leave every table and view in the file as of the last commit.
@@ -184,7 +194,10 @@ class Engine:
             for feed in list(feeds):
                 feed.close()
         if self._fault is None:
-            self.refresh(list(self.catalog.views))
+            for name in list(self.catalog.views):
+                # A view that cannot be computed stays as it last was; reading it says why.
+                with contextlib.suppress(EvaluationError):
+                    self.refresh([name])
             self.flush()
 
     def sync(self, epoch: int) -> None:
@@ -204,8 +217,12 @@ class Engine:
 
     def start_segment(self) -> None:
         """The catalog has changed, and DuckDB has it: records from here on are of new tables."""
-        if self.warehouse.log is not None:
+        if self.warehouse.log is None:
+            return
+        try:
             self.warehouse.log.rotate(self.catalog.tables_by_schema, self.epoch)
+        except UnavailableError as error:
+            self._fault = f"{error} The change of the catalog stands; close and open the database."
 
     def _sync_now(self, epoch: int) -> None:
         if self.warehouse.log is not None:
@@ -213,6 +230,9 @@ class Engine:
 
     def rollback(self) -> None:
         """Forget what the running transaction recorded in the key indexes."""
+        for name in self._provisional:
+            self._indexes.pop(name, None)
+        self._provisional.clear()
         for index in self._indexes.values():
             index.rollback()
 
@@ -231,38 +251,47 @@ class Engine:
             reader = self._readers[table] = RowReader(table, self.catalog.tables[table].schema)
         return reader
 
-    def index(self, table: str, running: Sequence[TableChange], *, whole: bool = False) -> KeyIndex:
+    def has_index(self, table: str, *, whole: bool = False) -> bool:
+        """Whether the table's index is there, with the columns it needs."""
+        index = self._indexes.get(table)
+        return index is not None and self._indexed(table, whole).issubset(index.columns)
+
+    def index(self, table: str, *, whole: bool = False, cursor: Cursor | None = None) -> KeyIndex:
         """The index of a table, hydrated from DuckDB at its first use.
 
         Args:
             table: canonical name.
-            running: changes of the running transaction so far, to be seen by the index.
             whole: hold all columns, not just those that views need.
+            cursor: in a transaction that has changed the table; the index holds what it sees, and
+                is dropped if the transaction is rolled back.
         """
+        if not self.has_index(table, whole=whole):
+            info = self.catalog.tables[table]
+            columns = tuple(sorted(self._indexed(table, whole)))
+            if cursor is None:
+                self.flush()
+            else:
+                self._provisional.add(table)
+            key = info.primary_key or tuple(range(len(info.schema)))
+            held = self.scan(table, columns, cursor)
+            self._indexes[table] = KeyIndex(info.schema, key, columns, held)
+        return self._indexes[table]
+
+    def _indexed(self, table: str, whole: bool) -> set[int]:
         info = self.catalog.tables[table]
-        key = info.primary_key or range(len(info.schema))
-        needed = set(range(len(info.schema))) if whole else {*key, *self._read_by_views(table)}
-        index = self._indexes.get(table)
-        if index is None or not needed.issubset(index.columns):
-            self.flush()
-            columns = tuple(sorted(needed))
-            index = KeyIndex(info.schema, tuple(key), columns, self.scan(table, columns))
-            for change in running:
-                if change.table == table:
-                    index.record(change)
-            self._indexes[table] = index
-        return index
+        if whole or not info.primary_key:
+            return set(range(len(info.schema)))
+        return {*info.primary_key, *self.maintenance.columns_read(table)}
 
-    def _read_by_views(self, table: str) -> set[int]:
-        return self.maintenance.columns_read(table)
-
-    def scan(self, name: str, columns: Sequence[int]) -> Iterator[ZSet]:
-        """Columns of a table or view as they are in DuckDB, in chunks."""
+    def scan(
+        self, name: str, columns: Sequence[int], cursor: Cursor | None = None
+    ) -> Iterator[ZSet]:
+        """Columns of a table or view as they are in DuckDB (as the cursor sees it), in chunks."""
         schema = self.catalog.relation_schema(name)
         chosen = tuple(schema[i] for i in columns)
         names = ", ".join(quote(column) for column, _ in chosen)
         sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
-        return chunks(self.warehouse.cursor(), sql, chosen)
+        return chunks(cursor or self.warehouse.cursor(), sql, chosen)
 
     def record(self, change: TableChange) -> None:
         """Let the table's index see a change of the running transaction."""
@@ -280,30 +309,7 @@ class Engine:
         self._doors.clear()
         self._readers.clear()
         self._indexes.clear()
-        self._relations.clear()
-
-    def relations(self, sql: str) -> frozenset[str]:
-        """Canonical names of what a statement reads; in doubt, everything.
-
-        Asked of a cursor of our own, since a statement that does not bind would abort the
-        transaction of the session's.
-        """
-        known = self._relations.get(sql)
-        if known is None:
-            if len(self._relations) > 4096:
-                self._relations.clear()
-            known = self._relations[sql] = self._relations_of(sql)
-        return known
-
-    def _relations_of(self, sql: str) -> frozenset[str]:
-        try:
-            found = self.warehouse.cursor().get_table_names(sql)
-        except duckdb.Error:  # not a SELECT, or it does not bind: DuckDB says so when it runs
-            return frozenset((*self.catalog.tables, *self.catalog.views))
-        names = found | {name.rpartition(".")[2] for name in found}
-        everything = (*self.catalog.tables, *self.catalog.views)
-        wanted = {name.strip('"').lower() for name in names}
-        return frozenset(n for n in everything if n.rpartition(".")[2].lower() in wanted)
+        self.relations.forget()
 
     # -- flushing -------------------------------------------------------------------------------
 

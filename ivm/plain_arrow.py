@@ -34,7 +34,7 @@ def _decimals(array: pa.ExtensionArray) -> pa.Array | None:
         words = np.frombuffer(data, "<i8")[2 * storage.offset :][: 2 * len(storage)]
         low, high = words[::2].view("<u8"), words[1::2]
         for i in np.flatnonzero((high >= _LIMIT) | (high < -_LIMIT)).tolist():
-            if abs((int(high[i]) << 64) + int(low[i])) >= 10**38:
+            if array[i].is_valid and abs((int(high[i]) << 64) + int(low[i])) >= 10**38:
                 return None
     buffers = [validity, data]
     return pa.Array.from_buffers(_DECIMAL, len(storage), buffers, offset=storage.offset)

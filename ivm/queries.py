@@ -31,7 +31,7 @@ def query(session: Session, statement: st.Query, params: Params) -> Result:
 
 def _alone(session: Session, statement: st.Query, params: Params) -> Result:
     engine, cursor = session.engine, session.cursor
-    relations = engine.relations(statement.text)
+    relations = engine.relations.read_by(statement.text)
     if engine.maintenance.needs_refresh(relations):
         with session.writing():
             engine.refresh(relations)
@@ -51,7 +51,7 @@ def _alone(session: Session, statement: st.Query, params: Params) -> Result:
 def _inside(session: Session, statement: st.Query, params: Params) -> Result:
     assert session.transaction is not None
     with session.transaction as transaction:
-        relations = session.engine.relations(statement.text)
+        relations = session.engine.relations.read_by(statement.text)
         transaction.go_native()
         transaction.show(relations)
         session.cursor.execute(statement.text, params)

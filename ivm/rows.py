@@ -121,7 +121,6 @@ class RowReader:
         count = _common_length(arrays)
         return _typed(arrays, positions, self._schema, self._table, cursor), count
 
-
     def _plain(self, data: pa.Table | pa.RecordBatch) -> dict[int, Column] | None:
         """The columns of Arrow rows whose types are the table's own, by a plan kept per schema."""
         schema = data.schema
@@ -153,8 +152,8 @@ class RowReader:
 def _is_plain(given: pa.DataType, type: ColumnType) -> bool:
     """Values of this Arrow type are the column's own."""
     if type.sql == "VARCHAR":
-        return pa.types.is_string(given) or pa.types.is_large_string(given)
-    return given == type.arrow or given == direct_type(type)
+        return given in (pa.string(), _TEXT)
+    return given in (type.arrow, direct_type(type))
 
 
 def _text(array: pa.Array) -> pa.Array:

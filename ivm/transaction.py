@@ -85,7 +85,12 @@ class Transaction:
 
     def index(self, door: Door, *, whole: bool = False) -> KeyIndex:
         """The table's key index, including this transaction's changes."""
-        return self._engine.index(door.table, self.changes, whole=whole)
+        engine, name = self._engine, door.table
+        if not engine.has_index(name, whole=whole) and any(c.table == name for c in self.changes):
+            # What was removed holds too few columns to be replayed: DuckDB has the rows.
+            self.go_native()
+            return engine.index(name, whole=whole, cursor=self._cursor)
+        return engine.index(name, whole=whole)
 
     def add(self, change: TableChange) -> None:
         """Take a change that DuckDB has not seen."""
@@ -186,12 +191,14 @@ class Transaction:
         except BaseException:
             self.rollback()
             raise
-        for action in self._after:
-            action()
-        if self._after:
-            engine.start_segment()
-        engine.refresh_watched()
-        self._end("the transaction is already committed")
+        try:
+            for action in self._after:
+                action()
+            if self._after:
+                engine.start_segment()
+            engine.refresh_watched()
+        finally:
+            self._end("the transaction is already committed")
         engine.sync(epoch)
 
     def _commit_native(self) -> None:

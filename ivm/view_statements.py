@@ -32,7 +32,7 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
         return Result("done")
     with session.writing() as transaction:
         transaction.go_native()
-        transaction.show(engine.relations(statement.query))
+        transaction.show(engine.relations.read_by(statement.query))
         # A statement that fails while the query is bound would abort the session's transaction.
         reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
         place = statement.offset + statement.query_offset

@@ -16,6 +16,9 @@ from ivm.storage.duck import Cursor, describe, quote, run
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.types import Schema
 from ivm.transaction import Transaction
+from ivm.translate import translated
+
+_DESCRIBE = "DESCRIBE "
 
 
 def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple[str, ...]) -> View:
@@ -32,7 +35,7 @@ def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple
         UnsupportedError: it has no meaning as a view.
     """
     check_deterministic(query, cursor)
-    described = describe(cursor, query)
+    described = _described(cursor, query)
     if columns and len(columns) != len(described):
         raise SqlError(
             f"view {name!r} names {len(columns)} columns ({', '.join(columns)}), but its query "
@@ -45,6 +48,13 @@ def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple
     view = View(name, query, _unique_names(schema), reads, described=described)
     engine.maintenance.bind(view, cursor)
     return view
+
+
+def _described(cursor: Cursor, query: str) -> Schema:
+    try:
+        return describe(cursor, query)
+    except duckdb.Error as error:
+        raise translated(error, -len(_DESCRIBE), _DESCRIBE + query) from error
 
 
 def _unique_names(schema: Schema) -> Schema:

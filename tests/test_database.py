@@ -270,3 +270,48 @@ def test_a_checkpoint_is_taken(tmp_path: Path) -> None:
         db.execute("CHECKPOINT")
     with duckdb.connect(str(tmp_path / "c.duckdb")) as plain:
         assert plain.execute("SELECT n FROM t").fetchall() == [(1,)]
+
+
+def test_columns_left_out_after_whole_rows_in_one_transaction(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE wide (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER)")
+    db.execute("CREATE MATERIALIZED VIEW sums AS SELECT sum(a) AS a FROM wide")
+    db.insert("wide", {"id": [1, 2], "a": [1, 2], "b": [10, 20]})
+
+    def change() -> None:
+        db.upsert("wide", {"id": [1], "a": [5], "b": [50]})
+        db.upsert("wide", {"id": [1, 3], "a": [6, 7]})
+
+    def fail() -> None:
+        with db.transaction():
+            change()
+            assert rows(db, "SELECT * FROM sums") == [(15,)]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert rows(db, "SELECT * FROM wide") == [(1, 1, 10), (2, 2, 20)]
+    with db.transaction():
+        change()
+    assert rows(db, "SELECT * FROM wide") == [(1, 6, 50), (2, 2, 20), (3, 7, None)]
+    db.upsert("wide", {"id": [1], "b": [51]})
+    assert rows(db, "SELECT * FROM wide") == [(1, 6, 51), (2, 2, 20), (3, 7, None)]
+    assert rows(db, "SELECT * FROM sums") == [(15,)]
+
+
+def test_a_subscriber_is_told_when_its_view_fails(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE words (w VARCHAR)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW numbers AS"
+        " SELECT (SELECT max(w::INTEGER) FROM words) AS n FROM range(1)"
+    )
+    feed = db.subscribe("numbers")
+    db.execute("INSERT INTO words VALUES ('7')")
+    first = feed.poll(1)
+    assert first is not None
+    db.execute("INSERT INTO words VALUES ('seven')")  # committed: the view is recomputed at reads
+    with pytest.raises(errors.EvaluationError, match="seven"):
+        feed.poll(1)
+    with pytest.raises(errors.EvaluationError, match="numbers"):
+        db.execute("SELECT * FROM numbers")
+    db.execute("DELETE FROM words WHERE w = 'seven'")
+    assert rows(db, "SELECT * FROM numbers") == [(7,)]

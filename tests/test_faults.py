@@ -143,6 +143,10 @@ def test_positions_point_into_the_script(db: ivm.Database) -> None:
     with pytest.raises(errors.UnsupportedError) as found:
         db.execute(script)
     assert found.value.position == script.index("random")
+    script = "SELECT 1;\nCREATE MATERIALIZED VIEW v AS\n  SELECT id,\n missing FROM t"
+    with pytest.raises(errors.SqlError) as unknown:
+        db.execute(script)
+    assert unknown.value.position == script.index("missing")
     script = "SELECT 1;\nSELECT missing FROM t"
     with pytest.raises(errors.SqlError) as wrong:
         db.execute(script)
