@@ -44,7 +44,7 @@ fuzz: $(READY)  ## the property tests with new seeds until FUZZ_SECONDS are over
 	while [ $$(date +%s) -lt $$end ]; do \
 		seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
 		echo "seed $$seed"; \
-		$(PY) -m pytest -q -n 2 -m hypothesis --hypothesis-seed=$$seed || exit 1; \
+		IVM_FUZZ=1 $(PY) -m pytest -q -n 2 -m hypothesis --hypothesis-seed=$$seed || exit 1; \
 	done
 
 clean:  ## remove what the targets made

@@ -57,6 +57,11 @@ class GroupRecompute(Operator):
         self._cursor_factory = cursor_factory
         self._state = Partitions(inputs, partition)
 
+    @property
+    def whole(self) -> bool:
+        """Every change recomputes everything: there is no partition."""
+        return not self._partition
+
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         (delta,) = inputs
         state = self._state

@@ -14,6 +14,7 @@ import duckdb
 
 from ivm.catalog import BindingCatalog, Catalog, View
 from ivm.delta_ops.circuit import Circuit
+from ivm.delta_ops.group_recompute import GroupRecompute
 from ivm.difference import difference
 from ivm.sql.bind import bind
 from ivm.sql.compile import Compiler
@@ -59,6 +60,7 @@ class Maintenance:
             plan = rewrite(bind(view.query, self.names, cursor))
             trial = Circuit()  # the plan may yet have a part without an operator
             node = Compiler(trial, self._warehouse.cursor).add_view(view.name, plan)
+            _refuse_whole_groups(trial, view.name)
             view.plan, view.reason, view.key = plan, None, unique_key(plan)
             view.rounds = not trial.node(node).reproducible
         except NotIncremental as verdict:
@@ -181,6 +183,11 @@ class Maintenance:
         """Base tables changed: recomputed views over them are stale."""
         self.stale.update(view.name for view in self._catalog.recomputed(changed))
 
+    def recomputes(self, relations: Iterable[str]) -> bool:
+        """Whether one of the relations is a recomputed view, or reads one."""
+        views = [v for n in relations if (v := self._catalog.views.get(n)) is not None]
+        return any(not view.incremental or view.recomputed_below for view in views)
+
     def needs_refresh(self, relations: Iterable[str]) -> list[View]:
         """Stale recomputed views at or below the given relations, lowest first."""
         if not self.stale:
@@ -206,3 +213,15 @@ class Maintenance:
                 f"view {view.name!r} cannot be computed: {error}; mend the rows its query fails "
                 "on, or drop the view"
             ) from error
+
+
+def _refuse_whole_groups(circuit: Circuit, view: str) -> None:
+    """An operator that recomputes one group of all rows at every change is better deferred.
+
+    Raises:
+        NotIncremental: there is one.
+    """
+    for number in circuit.nodes_of(view):
+        operator = circuit.node(number).operator
+        if isinstance(operator, GroupRecompute) and operator.whole:
+            raise NotIncremental("an aggregate or window over all rows without a rule of its own")

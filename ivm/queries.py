@@ -6,6 +6,7 @@ query began. In doubt about what a query reads, everything is flushed.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -32,14 +33,15 @@ def query(session: Session, statement: st.Query, params: Params) -> Result:
 def _alone(session: Session, statement: st.Query, params: Params) -> Result:
     engine, cursor = session.engine, session.cursor
     relations = engine.relations.read_by(statement.text)
-    if engine.maintenance.needs_refresh(relations):
-        with session.writing():
-            engine.refresh(relations)
-    if len(relations) < 2:  # one relation is at one epoch by itself
-        engine.flush(relations)
+    with session.writing() if engine.maintenance.recomputes(relations) else nullcontext():
+        engine.refresh(relations)  # no commit may come between this and the pin
+        if len(relations) < 2:  # one relation is at one epoch by itself
+            engine.flush(relations)
+        else:
+            engine.pin(relations, cursor)
+    if len(relations) < 2:
         cursor.execute(statement.text, params)
         return session.stream(lambda: None)
-    engine.pin(relations, cursor)
     try:
         cursor.execute(statement.text, params)
     except BaseException:
