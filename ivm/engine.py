@@ -225,8 +225,15 @@ class Engine:
             self._fault = f"{error} The change of the catalog stands; close and open the database."
 
     def _sync_now(self, epoch: int) -> None:
-        if self.warehouse.log is not None:
+        """Before DuckDB's commit the record must be on disk, whatever the durability."""
+        if self.warehouse.log is None:
+            return
+        try:
             self.warehouse.log.sync(epoch)
+        except UnavailableError as error:
+            self.maintenance.rollback()
+            self._fault = str(error)
+            raise
 
     def rollback(self) -> None:
         """Forget what the running transaction recorded in the key indexes."""

@@ -170,12 +170,14 @@ def test_disk_full_while_logging_refuses_the_commit(
     assert db.execute("SELECT * FROM total").fetchall() == [(2, 11)]
 
 
+@pytest.mark.parametrize("change", ["INSERT INTO t VALUES (2)", "INSERT INTO t SELECT 2"])
 def test_a_failed_sync_makes_the_database_read_only_and_is_not_replayed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     file = tmp_path / "sync.duckdb"
     db = ivm.connect(file)
     db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
     db.insert("t", [{"id": 1}])
 
     def broken(fd: int) -> None:
@@ -184,11 +186,12 @@ def test_a_failed_sync_makes_the_database_read_only_and_is_not_replayed(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fdatasync", broken)
         with pytest.raises(errors.UnavailableError):
-            db.insert("t", [{"id": 2}])
+            db.execute(change)
     with pytest.raises(errors.UnavailableError):
         db.insert("t", [{"id": 3}])
     db.close()
     with ivm.connect(file) as again:
+        assert again.execute("SELECT n FROM v").fetchall() == [(1,)]
         assert again.execute("SELECT id FROM t ORDER BY id").fetchall() == [(1,)]
 
 
