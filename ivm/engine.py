@@ -105,28 +105,36 @@ class Engine:
             if logged:
                 self._log(changes)
                 self._sync_now(self.epoch + 1)
+            self._finish(cursor, self._unshown(deltas, shown), logged)
             self._adopt(changes, deltas, natively=True)
-            self._finish(cursor, self._rest(shown))
 
-    def _rest(self, shown: Mapping[str, ZSet]) -> dict[str, NetChange]:
-        """What view tables still lack: this epoch's deltas less what was written before."""
-        _, views, _ = self.pending.take(None)
-        for name, delta in shown.items():
-            part = views.setdefault(name, self.pending.new_view(name))
-            part.add(delta.negate())
-        return {name: part.net() for name, part in views.items()}
+    def _unshown(
+        self, deltas: Mapping[str, ZSet], shown: Mapping[str, ZSet]
+    ) -> dict[str, NetChange]:
+        """What view tables still lack: the deltas less what was written before."""
+        parts = {name: self.pending.new_view(name) for name in (*deltas, *shown)}
+        for name, part in parts.items():
+            if name in deltas:
+                part.add(deltas[name])
+            if name in shown:
+                part.add(shown[name].negate())
+        return {name: part.net() for name, part in parts.items()}
 
-    def _finish(self, cursor: Cursor, views: Mapping[str, NetChange]) -> None:
-        epochs = {BASE: self.epoch, **dict.fromkeys(views, self.epoch)}
+    def _finish(self, cursor: Cursor, views: Mapping[str, NetChange], logged: bool) -> None:
+        """Write the views and commit in DuckDB; if that fails, only the log's word stands."""
+        epochs = {BASE: self.epoch + 1, **dict.fromkeys(views, self.epoch + 1)}
         try:
             for name, net in views.items():
                 self.write(cursor, name, net)
             self.warehouse.record(cursor, epochs, {})
             run(cursor, "COMMIT")
         except duckdb.Error as error:
+            self.maintenance.rollback()
+            if not logged:
+                raise
             self._fault = (
-                f"DuckDB could not commit epoch {self.epoch}: {error}; if the log holds it, it is "
-                "applied when the database is opened again: close it and open it"
+                f"DuckDB could not commit epoch {self.epoch + 1}, which the log holds: {error}; "
+                "close the database and open it again: the log is replayed"
             )
             raise UnavailableError(self._fault) from error
         self.warehouse.recorded(epochs)
@@ -163,7 +171,10 @@ class Engine:
         self._provisional.clear()
         self.maintenance.mark_stale([change.table for change in changes])
         self.epoch += 1
-        self.pending.add(self.epoch, () if natively else changes, deltas)
+        if natively:  # DuckDB has it all
+            self.pending.add(self.epoch, (), {})
+        else:
+            self.pending.add(self.epoch, changes, deltas)
         if self.feeds:
             self._tell(deltas)
         self.on_pending(self.pending.rows)

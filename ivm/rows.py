@@ -6,6 +6,7 @@ Arrow form already is the column's are taken as they are; the rest is cast by on
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -292,13 +293,14 @@ def _cast(
     cursor.register("ivm_given", given)
     try:
         cast = table(cursor, f"SELECT {casts} FROM ivm_given")
+        cursor.unregister("ivm_given")
     except duckdb.Error as error:
+        with contextlib.suppress(duckdb.TransactionException):  # aborted: the name goes with it
+            cursor.unregister("ivm_given")
         columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in targets.values())
         raise ConstraintError(
             f"a value does not fit table {table_name!r} ({columns}): {error}; nothing was changed"
         ) from error
-    finally:
-        cursor.unregister("ivm_given")
     return {
         positions[name]: column_from_arrow(cast.column(i), schema[positions[name]][1])
         for i, name in enumerate(arrays)

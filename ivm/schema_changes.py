@@ -115,9 +115,10 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     def undo() -> None:
         engine.reload_tables(engine.warehouse.cursor())
 
-    transaction.change_catalog(lambda: None, undo)
     engine.reload_tables(session.cursor)
     affected = _affected(session, statement, before)
+    ours = engine.catalog.tables != before  # else a macro, or a table of another database
+    transaction.change_catalog((lambda: None) if ours else None, undo)
     broken = [view.name for view in affected if not _stands(session, view)]
     if broken:
         raise UnsupportedError(

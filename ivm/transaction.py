@@ -42,6 +42,7 @@ class Transaction:
         self._created: dict[str, tuple[View, int]] = {}
         self._after: list[Callable[[], None]] = []
         self._undo: Callable[[], None] | None = None
+        self._ddl = False
         self._last_used = time.monotonic()
         self._busy = threading.RLock()
         self.native = False
@@ -149,16 +150,19 @@ class Transaction:
     @property
     def changes_catalog(self) -> bool:
         """Whether a statement of the transaction has changed the catalog."""
-        return bool(self._after)
+        return self._ddl
 
-    def change_catalog(self, after: Callable[[], None], undo: Callable[[], None]) -> None:
+    def change_catalog(self, after: Callable[[], None] | None, undo: Callable[[], None]) -> None:
         """A statement has changed the catalog.
 
         Args:
-            after: runs once the transaction has committed, in the order given.
+            after: runs once the transaction has committed, in the order given; None where none of
+                our tables and views is concerned.
             undo: brings the catalog back if it does not (the first one given counts).
         """
-        self._after.append(after)
+        self._ddl = True
+        if after is not None:
+            self._after.append(after)
         self._undo = self._undo or undo
 
     def fill_again(self, view: View, seen: int) -> None:
@@ -177,6 +181,11 @@ class Transaction:
                 self._engine.refill(self._cursor, view)
                 self._created[name] = (view, len(self.changes))
 
+    @property
+    def _duckdb_decides(self) -> bool:
+        """DuckDB's commit is the commit point: the log cannot hold a change of the catalog."""
+        return bool(self._after or (self._ddl and self.changes))
+
     # -- ending ---------------------------------------------------------------------------------
 
     def commit(self) -> None:
@@ -194,7 +203,7 @@ class Transaction:
         try:
             for action in self._after:
                 action()
-            if self._after:
+            if self._duckdb_decides:
                 engine.start_segment()
             engine.refresh_watched()
         finally:
@@ -208,7 +217,7 @@ class Transaction:
             self.changes,
             self._recomputed,
             self._shown,
-            logged=not self._after,
+            logged=not self._duckdb_decides,
         )
 
     def rollback(self) -> None:

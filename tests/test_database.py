@@ -315,3 +315,39 @@ def test_a_subscriber_is_told_when_its_view_fails(db: ivm.Database) -> None:
         db.execute("SELECT * FROM numbers")
     db.execute("DELETE FROM words WHERE w = 'seven'")
     assert rows(db, "SELECT * FROM numbers") == [(7,)]
+
+
+def test_what_concerns_no_table_of_ours_is_duckdbs_alone(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "own.duckdb") as db:
+        db.execute("CREATE TABLE t (n INTEGER)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT sum(n) AS s FROM t")
+        epoch = db.epoch
+        db.execute(
+            "ATTACH ':memory:' AS o; CREATE TABLE o.x (i INTEGER); INSERT INTO o.x VALUES (1)"
+        )
+        db.execute("CREATE MACRO twice(a) AS 2 * a")
+        assert db.epoch == epoch
+        assert db.execute("SELECT twice(i) FROM o.x").fetchall() == [(2,)]
+        db.execute("BEGIN; INSERT INTO t VALUES (1); CREATE MACRO thrice(a) AS 3 * a; COMMIT")
+        db.insert("t", {"n": [4]})
+        assert rows(db, "SELECT * FROM v") == [(5,)]
+    with ivm.connect(tmp_path / "own.duckdb") as db:
+        assert rows(db, "SELECT thrice(s) FROM v") == [(15,)]
+
+
+def test_duckdb_may_refuse_a_change_of_the_catalog_at_its_commit(db: ivm.Database) -> None:
+    db.execute("ATTACH ':memory:' AS o")
+    db.insert("t", {"id": [1], "g": ["a"]})
+    with pytest.raises(errors.IvmError, match="already modified"):
+        db.execute("BEGIN; CREATE TABLE o.x (i INTEGER); INSERT INTO t SELECT 2, 'a', 1; COMMIT")
+    db.execute("ROLLBACK")
+    db.insert("t", {"id": [2], "g": ["a"]})
+    assert rows(db, "SELECT g, n FROM v") == [("a", 2)]
+
+
+def test_a_wrong_value_in_a_transaction_of_sql_says_what_is_wrong(db: ivm.Database) -> None:
+    db.execute("BEGIN; INSERT INTO t SELECT 1, 'a', 1")
+    with pytest.raises(errors.ConstraintError, match="does not fit"):
+        db.insert("t", {"id": ["x"]})
+    db.execute("ROLLBACK")
+    assert rows(db, "SELECT * FROM t") == rows(db, "SELECT * FROM v") == []
