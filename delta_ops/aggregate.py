@@ -49,6 +49,7 @@ class Aggregate(Operator):
     """
 
     strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "the change is added to its groups' accumulators"
     stateful: ClassVar[bool] = True
     consolidated = True
 

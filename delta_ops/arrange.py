@@ -27,6 +27,7 @@ class Arrange(Operator):
     """
 
     strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "sorted by the key, for lookups"
     stateful: ClassVar[bool] = True
     transparent: ClassVar[bool] = True
 

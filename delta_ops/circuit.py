@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import TypeAlias
 
 from ivm.delta_ops.operator import Fetch, Operator, Source
@@ -22,6 +23,30 @@ Factory: TypeAlias = Callable[[tuple[Operator, ...]], Operator]
 """Makes an operator, given the operators of its input nodes (joins read their state)."""
 
 
+@dataclass(slots=True)
+class Work:
+    """What a node has done since it was made, failed and rolled back steps included.
+
+    Attributes:
+        steps: how often it was stepped.
+        rows_in: rows of all its inputs' deltas.
+        rows_out: rows of its output deltas.
+        nanoseconds: time spent in its steps.
+    """
+
+    steps: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    nanoseconds: int = 0
+
+    def add(self, started: int, rows_in: int, rows_out: int) -> None:
+        """One more step, begun at that reading of the clock."""
+        self.nanoseconds += perf_counter_ns() - started
+        self.steps += 1
+        self.rows_in += rows_in
+        self.rows_out += rows_out
+
+
 @dataclass
 class Node:
     """One operator in the graph.
@@ -31,6 +56,7 @@ class Node:
         empty: a zero delta of the output's types.
         hydrated: the state matches the base tables (always true where there is none).
         reproducible: the content's bits are those of DuckDB's answer, all the way down.
+        work: for EXPLAIN ANALYZE.
     """
 
     operator: Operator
@@ -39,6 +65,7 @@ class Node:
     empty: ZSet
     hydrated: bool
     reproducible: bool
+    work: Work = field(default_factory=Work)
 
 
 @dataclass
@@ -188,13 +215,14 @@ class Circuit:
             if operator.stateful:
                 self._demand_hydrated(number, node)
                 staged.append(operator)
+            given = tuple([deltas[i] if i in deltas else nodes[i].empty for i in inputs])
+            started = perf_counter_ns()
             try:
-                out = operator.step(
-                    tuple([deltas[i] if i in deltas else nodes[i].empty for i in inputs])
-                )
+                out = operator.step(given)
             except EvaluationError as error:
                 error.views = self.dependents(number)
                 raise
+            node.work.add(started, sum([len(d.weights) for d in given]), len(out.weights))
             if len(out.weights):
                 deltas[number] = out
 

@@ -20,6 +20,8 @@ class DuckFilter(Filter):
         keep: positions of the input columns to pass on; None for all.
     """
 
+    why = "applied to the change alone, by a DuckDB statement"
+
     def __init__(
         self,
         condition: str,

@@ -20,6 +20,8 @@ class DuckMap(Operator):
         cursor_factory: see `CursorFactory`.
     """
 
+    why = "applied to the change alone, by a DuckDB statement"
+
     def __init__(
         self,
         expressions: Sequence[str],

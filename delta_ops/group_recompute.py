@@ -36,6 +36,7 @@ class GroupRecompute(Operator):
     """
 
     strategy: ClassVar[Strategy] = "group recompute"
+    why: ClassVar[str] = "DuckDB's own SQL over the touched groups, before and after"
     stateful: ClassVar[bool] = True
     consolidated = True
 

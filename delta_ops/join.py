@@ -31,6 +31,7 @@ class Join(Operator):
     """
 
     strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "a ⋈ B + A′ ⋈ b: the change of each side looks up its keys in the other"
 
     def __init__(
         self,

@@ -49,6 +49,7 @@ class Operator:
     Attributes:
         types: the output columns' types.
         strategy: the word EXPLAIN shows.
+        why: the operator's rule in a few words, for EXPLAIN.
         stateful: it holds state that must be hydrated before the first step.
         transparent: the output is the input, as it is.
         consolidated: no two rows of an output delta can be equal.
@@ -58,6 +59,7 @@ class Operator:
     """
 
     strategy: ClassVar[Strategy] = "linear"
+    why: ClassVar[str] = "applied to the change alone"
     stateful: ClassVar[bool] = False
     transparent: ClassVar[bool] = False
     consolidated: bool = False
@@ -103,6 +105,8 @@ class Operator:
 
 class Source(Operator):
     """Where a relation's delta enters the circuit."""
+
+    why = "where the table's changes enter"
 
     def __init__(self, name: str, types: Sequence[ColumnType]) -> None:
         super().__init__(types)

@@ -43,6 +43,7 @@ class SetOp(Operator):
     """
 
     strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "a function of the touched rows' weights, before and after"
     stateful: ClassVar[bool] = True
     consolidated = True
 

@@ -35,6 +35,7 @@ class ThetaJoin(Operator):
     """
 
     strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "the change of each side with all rows of the other"
     stateful: ClassVar[bool] = True
 
     def __init__(

@@ -41,6 +41,7 @@ class TopK(Operator):
     """
 
     strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "the first live rows of the touched partitions, before and after"
     stateful: ClassVar[bool] = True
     consolidated = True
 

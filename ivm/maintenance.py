@@ -9,11 +9,12 @@ input, so it does not matter that it comes later than the tables' own).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from time import perf_counter_ns
 
 import duckdb
 
 from ivm.catalog import BindingCatalog, Catalog, View
-from ivm.delta_ops.circuit import Circuit
+from ivm.delta_ops.circuit import Circuit, Work
 from ivm.delta_ops.group_recompute import GroupRecompute
 from ivm.difference import difference
 from ivm.sql.bind import bind
@@ -51,6 +52,7 @@ class Maintenance:
         self.compiler = Compiler(self.circuit, warehouse.cursor)
         self.stale: set[str] = set()
         self._sources: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+        self._recomputing: dict[str, Work] = {}
 
     # -- views come and go ----------------------------------------------------------------------
 
@@ -83,6 +85,7 @@ class Maintenance:
     def detach(self, name: str) -> None:
         """Forget a view."""
         self.stale.discard(name)
+        self._recomputing.pop(name, None)
         if name in self.circuit.views:
             self.circuit.remove(name)
             self._learn_sources()
@@ -105,9 +108,18 @@ class Maintenance:
         nodes = self.circuit.nodes_of(view.name)
         return max((self.circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
 
-    def explain(self, view: View, *, format: str = "text") -> str:
-        """How the view is maintained, an operator a line."""
-        return explain(view.name, view.plan, view.reason, self.compiler, format=format)
+    def explain(self, view: View, *, format: str = "text", analyze: bool = False) -> str:
+        """How the view is maintained, operator by operator; see `ivm.sql.explain`."""
+        work = self._recomputing.get(view.name)
+        return explain(
+            view.name,
+            view.plan,
+            view.reason,
+            self.compiler,
+            format=format,
+            recomputing=work,
+            analyze=analyze,
+        )
 
     # -- the circuit ----------------------------------------------------------------------------
 
@@ -205,14 +217,17 @@ class Maintenance:
         Raises:
             EvaluationError: the query fails on the tables as they are.
         """
+        started = perf_counter_ns()
         try:
             table = self._catalog.qualified[view.name]
-            return difference(cursor, f"FROM {table}", view.query, view.schema)
+            delta = difference(cursor, f"FROM {table}", view.query, view.schema)
         except duckdb.Error as error:
             raise EvaluationError(
                 f"view {view.name!r} cannot be computed: {error}; mend the rows its query fails "
                 "on, or drop the view"
             ) from error
+        self._recomputing.setdefault(view.name, Work()).add(started, 0, len(delta))
+        return delta
 
 
 def _refuse_whole_groups(circuit: Circuit, view: str) -> None:

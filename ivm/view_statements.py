@@ -100,9 +100,11 @@ def drop_views(session: Session, transaction: Transaction, names: list[str]) -> 
 
 
 def explain(session: Session, statement: st.ExplainView, params: Params) -> Result:
-    """EXPLAIN MATERIALIZED VIEW: how it is maintained, an operator a line."""
+    """EXPLAIN [ANALYZE] MATERIALIZED VIEW: how it is maintained, operator by operator."""
     view = session.engine.catalog.view(statement.name)
-    text = session.engine.maintenance.explain(view, format=statement.format)
+    text = session.engine.maintenance.explain(
+        view, format=statement.format, analyze=statement.analyze
+    )
     return Result.of_table(
         pa.table({"explain_key": [view.name], "explain_value": [text]}), ["VARCHAR", "VARCHAR"]
     )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
+import ivm
 from ivm.delta_ops.circuit import Circuit
 from ivm.sql.bind import bind
 from ivm.sql.catalog import DuckCatalog
 from ivm.sql.compile import Compiler
 from ivm.sql.explain import explain
 from ivm.sql.rewrite import rewrite
+from ivm.storage.errors import SqlError
 from tests.golden_cases import FOLDER, TABLES, sections, written
 
 
@@ -42,4 +45,53 @@ def test_json_names_strategy_state_and_sharing() -> None:
 
 def test_whole_recompute_says_why() -> None:
     compiler = Compiler(Circuit(), duckdb.connect)
-    assert explain("v", None, "EXISTS", compiler).startswith("Recompute  [whole recompute]: EXISTS")
+    assert explain("v", None, "EXISTS", compiler).startswith("Recompute  [whole recompute: EXISTS")
+
+
+@pytest.fixture
+def shop() -> Iterator[ivm.Database]:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k VARCHAR, v BIGINT)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, sum(v) FROM t WHERE v > 0 GROUP BY k")
+        yield db
+
+
+def asked(db: ivm.Database, sql: str) -> str:
+    row = db.execute(sql).fetchone()
+    assert row is not None
+    return str(row[1])
+
+
+def test_analyze_counts_steps_and_rows(shop: ivm.Database) -> None:
+    shop.execute("INSERT INTO t VALUES ('a', 1), ('a', -1), ('b', 2)")
+    shop.execute("INSERT INTO t VALUES ('c', 3)")
+    tree = json.loads(asked(shop, "EXPLAIN (ANALYZE, FORMAT json) MATERIALIZED VIEW v"))
+    assert (tree["steps"], tree["rows_in"], tree["rows_out"]) == (2, 3, 3)
+    chosen = tree["inputs"][0]
+    assert (chosen["steps"], chosen["rows_in"], chosen["rows_out"]) == (2, 4, 3)
+    assert chosen["milliseconds"] > 0
+    assert "2 steps, 3 rows in, 3 out" in asked(shop, "EXPLAIN ANALYZE MATERIALIZED VIEW v")
+    assert "steps" not in asked(shop, "EXPLAIN MATERIALIZED VIEW v")
+
+
+def test_analyze_counts_recomputations(shop: ivm.Database) -> None:
+    shop.execute("CREATE MATERIALIZED VIEW w AS SELECT v FROM t ORDER BY v LIMIT 50%")
+    shop.execute("INSERT INTO t VALUES ('a', 1), ('b', 2)")
+    assert shop.execute("FROM w").fetchall() == [(1,)]
+    tree = json.loads(asked(shop, "EXPLAIN (ANALYZE, FORMAT json) MATERIALIZED VIEW w"))
+    assert (tree["strategy"], tree["steps"], tree["rows_out"]) == ("whole recompute", 1, 1)
+
+
+def test_mermaid_draws_each_operator_once(shop: ivm.Database) -> None:
+    shop.execute("CREATE MATERIALIZED VIEW w AS SELECT a.k FROM v a JOIN v b ON a.k = b.k")
+    lines = asked(shop, "EXPLAIN (FORMAT mermaid) MATERIALIZED VIEW w").splitlines()
+    assert lines[0] == "flowchart BT"
+    boxes = [line.split("[")[0] for line in lines if "[" in line]
+    assert len(boxes) == len(set(boxes)) == 6
+    assert all('"' not in line.partition('["')[2][:-2] for line in lines if "[" in line)
+    assert sum("-->" in line for line in lines) == 5
+
+
+def test_an_unknown_format_is_refused(shop: ivm.Database) -> None:
+    with pytest.raises(SqlError, match="choose one of text, json, mermaid"):
+        shop.execute("EXPLAIN (FORMAT xml) MATERIALIZED VIEW v")

@@ -1,0 +1,71 @@
+"""The tree of EXPLAIN as text and as a Mermaid flowchart.
+
+Law: both show every operator once with its strategy, reason, state and, if measured, its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def tree_text(tree: dict[str, Any]) -> str:
+    """A line an operator, inputs below it and indented."""
+    return "\n".join(_lines(tree, ""))
+
+
+def _lines(tree: dict[str, Any], indent: str) -> Iterator[str]:
+    details = "".join(f"  {part}" for part in [", ".join(_details(tree))] if part)
+    yield f"{indent}{tree['operator']}  [{tree['strategy']}: {tree['why']}]{details}"
+    for part in tree["inputs"]:
+        yield from _lines(part, indent + "  ")
+
+
+def mermaid(tree: dict[str, Any]) -> str:
+    """A flowchart from the tables at the bottom to the view at the top."""
+    return "\n".join(["flowchart BT", *_boxes(tree), *dict.fromkeys(_arrows(tree))])
+
+
+def _boxes(tree: dict[str, Any]) -> Iterator[str]:
+    if not tree.get("repeated"):
+        parts = [tree["operator"], f"{tree['strategy']}: {tree['why']}", ", ".join(_details(tree))]
+        text = "<br>".join(_escaped(part) for part in parts if part)
+        yield f'  n{tree["node"]}["{text}"]'
+    for part in tree["inputs"]:
+        yield from _boxes(part)
+
+
+def _arrows(tree: dict[str, Any]) -> Iterator[str]:
+    for part in tree["inputs"]:
+        yield f"  n{part['node']} --> n{tree['node']}"
+        yield from _arrows(part)
+
+
+def _escaped(text: str) -> str:
+    for sign, code in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+        text = text.replace(sign, code)
+    return text
+
+
+def _details(tree: dict[str, Any]) -> list[str]:
+    """State, work, and who shares it."""
+    parts = []
+    if "state_rows" in tree:
+        state = f"{tree['state_rows']:,} rows, {_size(tree['state_bytes'])}"
+        parts.append(state if tree["hydrated"] else "not hydrated yet")
+    if "steps" in tree:
+        rows = f"{tree['rows_in']:,} rows in, {tree['rows_out']:,} out"
+        parts.append(f"{tree['steps']:,} steps, {rows}, {tree['milliseconds']:,.3f} ms")
+    if "views" in tree:
+        parts.append(f"shared by {tree['views']} views")
+    if tree.get("repeated"):
+        parts.append("as above")
+    return parts
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
