@@ -4,10 +4,12 @@ from ivm import errors
 from ivm.changefeed import Subscription
 from ivm.database import Database, TableListing, ViewInfo, connect
 from ivm.errors import IvmError
+from ivm.functions import Function
 from ivm.result import Result
 
 __all__ = [
     "Database",
+    "Function",
     "IvmError",
     "Result",
     "Subscription",

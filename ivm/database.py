@@ -10,7 +10,7 @@ import atexit
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ivm.changefeed import Subscription
 from ivm.flusher import Flusher
+from ivm.functions import Function
 from ivm.opening import open_engine
 from ivm.result import Result
 from ivm.rows import Rows
@@ -88,12 +89,17 @@ class Database:
         durability: str = "commit",
         memory_limit: int | None = None,
         threads: int | None = None,
+        functions: Iterable[Function] = (),
     ) -> None:
         if durability not in ("commit", "interval"):
             raise InputError(f'durability is "commit" or "interval", not {durability!r}')
         self.path = str(path)
         self._engine = open_engine(
-            path, sync_at_commit=durability == "commit", memory_limit=memory_limit, threads=threads
+            path,
+            sync_at_commit=durability == "commit",
+            memory_limit=memory_limit,
+            threads=threads,
+            functions=functions,
         )
         self._flusher = Flusher(self._engine)
         self._local = threading.local()
@@ -128,6 +134,14 @@ class Database:
     def interrupt(self) -> None:
         """Make DuckDB end what this thread's session runs, with an error (for signal handlers)."""
         self._session().cursor.interrupt()
+
+    def create_function(self, function: Function) -> None:
+        """Let SQL, views included, call a Python function while the database is open.
+
+        Raises:
+            InputError: DuckDB does not take it (a name in use, an unknown type).
+        """
+        function.register(self._session().cursor)
 
     # -- rows without SQL -----------------------------------------------------------------------
 
@@ -282,6 +296,7 @@ def connect(
     durability: str = "commit",
     memory_limit: int | None = None,
     threads: int | None = None,
+    functions: Iterable[Function] = (),
 ) -> Database:
     """Open or create a database.
 
@@ -291,9 +306,16 @@ def connect(
             so that a crash may lose the last commits (never a part of one).
         memory_limit: bytes for DuckDB's buffers; default 1 GiB, at most half of the memory.
         threads: of DuckDB; default its own.
+        functions: Python functions for SQL; all that the database's views call.
 
     Raises:
         UnavailableError: another process has it open.
         CorruptionError: it is no DuckDB file, or its log is damaged.
     """
-    return Database(path, durability=durability, memory_limit=memory_limit, threads=threads)
+    return Database(
+        path,
+        durability=durability,
+        memory_limit=memory_limit,
+        threads=threads,
+        functions=functions,
+    )

@@ -6,26 +6,37 @@ after their epoch, a view takes only the deltas after its own, exactly once.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
 
 from ivm.catalog import Catalog, View
 from ivm.engine import UNSETTLED, Engine
+from ivm.functions import Function
 from ivm.storage.catalog_store import StoredView, load_views
 from ivm.storage.duck import Cursor, run
-from ivm.storage.errors import CorruptionError, IvmError
+from ivm.storage.errors import CorruptionError, IvmError, UnavailableError
 from ivm.storage.warehouse import Warehouse
 from ivm.views import define
 
+_MISSING = re.compile(r"Scalar Function with name \"?(\w+)\"? does not exist")
+
 
 def open_engine(
-    path: str | Path, *, sync_at_commit: bool, memory_limit: int | None, threads: int | None
+    path: str | Path,
+    *,
+    sync_at_commit: bool,
+    memory_limit: int | None,
+    threads: int | None,
+    functions: Iterable[Function] = (),
 ) -> Engine:
     """Open a database and bring it up to its log.
 
     Raises:
-        UnavailableError: another process has it open.
+        UnavailableError: another process has it open, or a view calls a function that is not
+            given.
         CorruptionError: not a DuckDB file, a damaged log, a view that no longer binds.
     """
     interval = None if sync_at_commit else 0.02
@@ -33,6 +44,8 @@ def open_engine(
         path, memory_limit=memory_limit, threads=threads, sync_interval=interval
     )
     try:
+        for function in functions:
+            function.register(warehouse.cursor())
         engine = Engine(warehouse, Catalog(), sync_at_commit=sync_at_commit)
         _load(engine)
         _replay(engine)
@@ -65,6 +78,12 @@ def _define(engine: Engine, cursor: Cursor, stored: StoredView) -> View:
     try:
         return define(engine, cursor, stored.name, stored.query, stored.columns)
     except (duckdb.Error, IvmError) as error:
+        missing = _MISSING.search(str(error))
+        if missing is not None:
+            raise UnavailableError(
+                f"materialized view {stored.name!r} calls {missing[1]}(), which is no function of "
+                "DuckDB: give the Python function to ivm.connect(functions=[ivm.Function(…)])"
+            ) from error
         raise CorruptionError(
             f"materialized view {stored.name!r} no longer fits its tables ({error}); another "
             "program has changed them: restore them, or remove the view from _ivm.views"

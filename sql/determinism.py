@@ -7,7 +7,6 @@ and a way out.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -47,20 +46,14 @@ def check_deterministic(query: str, cursor: Cursor) -> None:
     checker.check(tree, None, ())
 
 
-@functools.cache
-def _volatile() -> dict[str, frozenset[str]]:
-    return {}
-
-
 def _unstable(cursor: Cursor) -> frozenset[str]:
-    if not _volatile():
-        found = rows(
-            cursor,
-            "SELECT DISTINCT lower(function_name) FROM duckdb_functions()"
-            " WHERE internal AND stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')",
-        )
-        _volatile()["names"] = frozenset(name for (name,) in found) - _HARMLESS
-    return _volatile()["names"]
+    """What may differ from call to call, the user's own Python functions included."""
+    found = rows(
+        cursor,
+        "SELECT DISTINCT lower(function_name) FROM duckdb_functions()"
+        " WHERE internal AND stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')",
+    )
+    return frozenset(name for (name,) in found) - _HARMLESS
 
 
 class _Checker:
