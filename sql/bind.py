@@ -20,6 +20,7 @@ from ivm.sql.catalog import Catalog
 from ivm.sql.columns import column
 from ivm.sql.plan import NotIncremental, Plan, Project, width
 from ivm.sql.render import render
+from ivm.sql.unnest_calls import refuse_stray
 from ivm.storage.duck import Cursor, describe, rows
 from ivm.storage.types import Schema
 
@@ -56,6 +57,7 @@ def _bound(query: str, catalog: Catalog, cursor: Cursor, wanted: Schema) -> Plan
     if tree.find(exp.Ordered):
         _check_order_settings(cursor)
     bound = bind_query(tree, Context(catalog, cursor, Functions(cursor)))
+    refuse_stray(bound.plan)
     _check_names(bound.names, [name for name, _ in wanted])
     exprs = tuple(column(i) for i in range(width(bound.plan)))
     pairs = zip(wanted, bound.plan.schema, strict=True)

@@ -16,6 +16,7 @@ from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_parse import parse_query
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
+from ivm.sql.bind_table_function import is_table_function, lateral_function, table_function
 from ivm.sql.columns import column, conjunction
 from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
 from ivm.storage.duck import describe, quote, rows
@@ -50,14 +51,18 @@ class _FromBinder:
         plan, scope = self.item(first)
         done: list[tuple[Plan, Scope]] = []
         for join in joins:
-            if _is_comma(join):
+            if is_table_function(join.this) and done:
+                plan, scope = _crossed(done, plan, scope)
+                done = []
+                _refuse_turned(joins)
+            if is_table_function(join.this):
+                plan, scope = self.join(plan, scope, join)
+            elif _is_comma(join):
                 done.append((plan, scope))
                 plan, scope = self.item(join.this)
             else:
                 plan, scope = self.join(plan, scope, join)
-        for left, left_scope in reversed(done):
-            plan, scope = Join(left, plan, "inner"), _combined(left, left_scope, scope)
-        return plan, scope
+        return _crossed(done, plan, scope)
 
     def item(self, node: exp.Expression) -> tuple[Plan, Scope]:
         """One item of a FROM clause, with the joins nested in it."""
@@ -68,6 +73,8 @@ class _FromBinder:
         return plan, scope
 
     def _first(self, node: exp.Expression) -> tuple[Plan, Scope]:
+        if is_table_function(node):
+            return table_function(node, self._context)
         nested = isinstance(node, (exp.Subquery, exp.Paren)) and isinstance(node.this, exp.Table)
         if nested and node.args.get("alias") is None:
             return self.item(node.this)
@@ -139,6 +146,9 @@ class _FromBinder:
         """The relations so far joined with one more item."""
         demand_only(node, "this on side kind using method", "a join")
         kind = _join_kind(node)
+        if is_table_function(node.this) and kind in ("inner", "left") and not _shares(node):
+            on = node.args.get("on")
+            return lateral_function(left, scope, node.this, kind, on, self._context)
         right, other = self.item(node.this)
         both, shared = _combined(left, scope, other), _shared_names(node, scope, other)
         terms = [_equal(scope, other, name, width(left)) for name in shared]
@@ -206,6 +216,24 @@ def _kind(node: exp.Expression) -> str:
 
 def _is_comma(node: exp.Join) -> bool:
     return not any(value for part, value in node.args.items() if part != "this")
+
+
+def _shares(node: exp.Join) -> bool:
+    return bool(node.args.get("using")) or node.method.upper() == "NATURAL"
+
+
+def _crossed(done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope) -> tuple[Plan, Scope]:
+    """The items of a comma list side by side."""
+    for left, left_scope in reversed(done):
+        plan, scope = Join(left, plan, "inner"), _combined(left, left_scope, scope)
+    return plan, scope
+
+
+def _refuse_turned(joins: list[exp.Join]) -> None:
+    """Items are crossed before a function that reads them; only joins that keep rows to the left
+    may follow."""
+    if any(join.side.upper() in ("RIGHT", "FULL") for join in joins):
+        raise NotIncremental("a RIGHT or FULL JOIN beside a table function in a comma list")
 
 
 def _join_kind(node: exp.Join) -> str:

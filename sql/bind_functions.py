@@ -29,7 +29,6 @@ _REFUSED: dict[type[exp.Expr], str] = {
     exp.Collate: "COLLATE",
     exp.Comprehension: "a list comprehension",
     exp.Grouping: "GROUPING()",
-    exp.Explode: "UNNEST in an expression",
     exp.Unnest: "UNNEST in an expression",
     exp.SessionParameter: "a session variable",
 }

@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
+from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
 
 from ivm.sql.plan import NotIncremental
@@ -49,6 +50,20 @@ class Verbatim(DuckDB):
     Parser = _VerbatimParser
 
 
+class _Writer(DuckDBGenerator):
+    def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
+        """A comma stays a comma, also before UNNEST."""
+        if not any(value for part, value in expression.args.items() if part != "this"):
+            return f", {self.sql(expression, 'this')}"
+        return str(super().join_sql(expression, join_op))
+
+
+class Written(DuckDB):
+    """DuckDB's dialect that writes joins as they were read."""
+
+    Generator = _Writer
+
+
 def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
     """The faithful syntax tree of a SELECT (or VALUES, FROM, set operation).
 
@@ -63,7 +78,7 @@ def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
     for dialect in (DuckDB, Verbatim):
         try:
             tree = sqlglot.parse_one(sql, dialect=dialect)
-            written = tree.sql(dialect="duckdb")
+            written = tree.sql(dialect=Written)
         except SqlglotError:
             continue
         if isinstance(tree, exp.Expression) and _syntax(written, cursor) == wanted:

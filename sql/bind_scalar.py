@@ -14,6 +14,7 @@ from ivm.sql.bind_functions import Functions
 from ivm.sql.bind_scope import Scope
 from ivm.sql.columns import closed
 from ivm.sql.plan import NotIncremental
+from ivm.sql.unnest_calls import bound_unnest
 
 Aliases = Mapping[str, exp.Expression]
 """Lower-case alias → its bound expression."""
@@ -36,7 +37,13 @@ def bind_scalar(
         NotIncremental: a name of an outer query, a subquery, or another refused construct.
     """
 
+    def again(part: exp.Expression) -> exp.Expression:
+        return bind_scalar(part, scope, functions, aliases, gives_way)
+
     def swap(part: exp.Expression) -> exp.Expression:
+        unnest = bound_unnest(part, again)
+        if unnest is not None:
+            return unnest
         functions.check(part)
         if isinstance(part, exp.Column):
             alias = (aliases or {}).get(part.name.lower()) if not part.table else None

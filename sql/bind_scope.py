@@ -22,10 +22,12 @@ class Relation:
         qualifiers: the names it answers to, outermost first, e.g. (database, schema, table) or the
             alias alone.
         columns: (name, position in the joined plan), in order.
+        hidden: further names of columns, which no star shows.
     """
 
     qualifiers: tuple[str, ...]
     columns: tuple[tuple[str, int], ...]
+    hidden: tuple[tuple[str, int], ...] = ()
 
     def answers(self, qualifier: tuple[str, ...]) -> bool:
         """Whether a written qualifier (one to three names) means this relation."""
@@ -33,13 +35,16 @@ class Relation:
         return [n.lower() for n in tail] == [n.lower() for n in qualifier]
 
     def find(self, name: str) -> int | None:
-        for known, index in self.columns:
+        for known, index in (*self.columns, *self.hidden):
             if known.lower() == name.lower():
                 return index
         return None
 
     def moved(self, by: int) -> Relation:
-        return Relation(self.qualifiers, tuple((n, i + by) for n, i in self.columns))
+        columns, hidden = (
+            tuple((n, i + by) for n, i in part) for part in (self.columns, self.hidden)
+        )
+        return Relation(self.qualifiers, columns, hidden)
 
 
 @dataclass

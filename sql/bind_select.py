@@ -15,9 +15,11 @@ from ivm.sql.bind_limit import Limit, limited, read_limit, spread
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, MadeUp
 from ivm.sql.bind_star import Item, expand
+from ivm.sql.bind_unnest import Unnests, spread_structs
 from ivm.sql.bind_window import Windows
 from ivm.sql.columns import ancestors, column, remap, structure, used
 from ivm.sql.plan import Distinct, Filter, NotIncremental, Plan, width
+from ivm.sql.unnest_calls import is_unnest
 from ivm.storage.duck import describe
 
 _CLAUSES = (
@@ -50,9 +52,9 @@ class _SelectBinder:
     # Expressions over the FROM clause
 
     def _bind_items(self) -> list[Item]:
-        bound = []
+        bound: list[Item] = []
         for item in expand(self._select.expressions, self._scope, self._scalar):
-            bound.append(item)
+            bound += spread_structs(item, self._plan, self._context)
             if item.alias:
                 self._aliases.setdefault(item.alias.lower(), item.expr)
         return bound
@@ -83,7 +85,7 @@ class _SelectBinder:
         having, qualify, order = self._later_clauses()
         exprs = [item.expr for item in self._items]
         on = self._distinct_on()
-        lists = [exprs, having, qualify, order, on]
+        lists = self._unnest_groups([exprs, having, qualify, order, on])
         if self._grouping is not None:
             grouping = self._grouping
             lists = [[grouping.lift(e) for e in part] for part in lists]
@@ -93,6 +95,7 @@ class _SelectBinder:
         lists = self._windowed(lists)
         for predicate in lists[2]:
             self._plan = Filter(self._plan, predicate)
+        lists = self._unnested(lists)
         return Bound(self._finish(lists[0], lists[3], lists[4]), names)
 
     def _names(self) -> tuple[str, ...]:
@@ -190,6 +193,24 @@ class _SelectBinder:
             return []
         nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
         return [self._order_key(node) for node in nodes]
+
+    def _unnest_groups(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+        """What is grouped by an unnest call is unnested below the grouping."""
+        calls = [g for g in self._grouping.groups if is_unnest(g)] if self._grouping else []
+        if not calls or self._grouping is None:
+            return lists
+        unnests = Unnests(width(self._plan), calls)
+        groups = [unnests.lift(g) for g in self._grouping.groups]
+        lifted = [[unnests.lift(e) for e in part] for part in lists]
+        self._grouping = Grouping(groups, self._context.functions)
+        self._plan = unnests.apply(self._plan, self._context)
+        return lifted
+
+    def _unnested(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+        unnests = Unnests(width(self._plan))
+        lifted = [[unnests.lift(e) for e in part] for part in lists]
+        self._plan = unnests.apply(self._plan, self._context)
+        return lifted
 
     def _windowed(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
         if not any(e.find(exp.Window) for part in lists for e in part):

@@ -14,7 +14,7 @@ from ivm.delta_ops.circuit import Circuit, Factory
 from ivm.delta_ops.operator import CursorFactory
 from ivm.sql.columns import column, position, text
 from ivm.sql.expand_joins import expand_join
-from ivm.sql.operators import Operators, recompute_sql
+from ivm.sql.operators import Operators, recompute_sql, unnest_operator
 from ivm.sql.plan import (
     Aggregate,
     Distinct,
@@ -25,8 +25,10 @@ from ivm.sql.plan import (
     Project,
     Scan,
     SetOp,
+    TableFunction,
     TopK,
     Union,
+    Unnest,
     Values,
     View,
     inputs,
@@ -88,9 +90,9 @@ class Compiler:
                 return self._node(plan.input)
             case Scan():
                 return self._scan(plan)
-            case Values():
+            case Values() | TableFunction():
                 node = self.circuit.source(f"({render(plan)})", types(plan))
-                return self._remember(node, plan, "Values")
+                return self._remember(node, plan, type(plan).__name__)
             case Project():
                 return self._project(plan)
             case Filter():
@@ -105,6 +107,10 @@ class Compiler:
                 return self._top_k(plan)
             case Union() | Distinct() | SetOp():
                 return self._set_operation(plan)
+            case Unnest():
+                below = self._node(plan.input)
+                key = ("unnest", plan.kept, plan.lists, plan.outer, plan.ordinality)
+                return self._add(plan, key, lambda _: unnest_operator(plan), [below])
 
     def _remember(self, node: int, plan: Plan, label: str) -> int:
         self._plans.setdefault(node, plan)

@@ -13,14 +13,14 @@ from sqlglot import exp
 
 from ivm.sql.columns import index_of, position
 from ivm.sql.columns import replace as substitute
-from ivm.sql.plan import Join, Plan, Project, Scan, SetOp, Union, Values, View, types
+from ivm.sql.plan import Join, Plan, Project, Scan, SetOp, TableFunction, Union, Values, View, types
 from ivm.sql.push_filters import image_of
 
 
 def merge_projects(plan: Plan) -> Plan:
     """The plan with as few projections as its expressions allow."""
     match plan:
-        case Scan() | Values() | View():
+        case Scan() | Values() | View() | TableFunction():
             return plan
         case Project():
             return _merged(replace(plan, input=_plain(merge_projects(plan.input))))

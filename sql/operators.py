@@ -26,6 +26,7 @@ from ivm.delta_ops.setop import SetOp as SetOperator
 from ivm.delta_ops.theta_join import ThetaJoin
 from ivm.delta_ops.topk import TopK as TopKOperator
 from ivm.delta_ops.union import UnionAll
+from ivm.delta_ops.unnest import Unnest as UnnestOperator
 from ivm.sql.columns import column, position, text
 from ivm.sql.plan import (
     Aggregate,
@@ -38,6 +39,7 @@ from ivm.sql.plan import (
     SetOp,
     TopK,
     Union,
+    Unnest,
     types,
 )
 from ivm.sql.render import render_body
@@ -136,3 +138,10 @@ class Operators:
 def recompute_sql(plan: Aggregate | GroupRecompute | TopK) -> str:
     """The node's SQL over the rows of some groups, lent as the table `delta`."""
     return render_body(plan, ["delta"])
+
+
+def unnest_operator(plan: Unnest) -> Operator:
+    """Needs no cursor: there is a kernel for lists of any type."""
+    kept = [(types(plan.input)[i], i) for i in plan.kept]
+    elements = types(plan)[len(kept) : len(kept) + len(plan.lists)]
+    return UnnestOperator(kept, plan.lists, elements, outer=plan.outer, ordinality=plan.ordinality)

@@ -213,6 +213,33 @@ class TopK:
     schema: Schema
 
 
+@dataclass(frozen=True, eq=False)
+class Unnest:
+    """Each row once for every place in its lists, which run side by side, padded with NULL.
+
+    Attributes:
+        kept: input columns that are passed on, first in the output.
+        lists: LIST input columns; their elements come next.
+        outer: rows without any element stay, once, with NULLs.
+        ordinality: adds the place (BIGINT, from 1) as last column.
+    """
+
+    input: Plan
+    kept: tuple[int, ...]
+    lists: tuple[int, ...]
+    outer: bool
+    ordinality: bool
+    schema: Schema
+
+
+@dataclass(frozen=True, eq=False)
+class TableFunction:
+    """Constant rows that a table function gives for constant arguments."""
+
+    call: Expr
+    schema: Schema
+
+
 Plan: TypeAlias = (
     Scan
     | Values
@@ -226,13 +253,15 @@ Plan: TypeAlias = (
     | Union
     | SetOp
     | TopK
+    | Unnest
+    | TableFunction
 )
 
 
 def inputs(plan: Plan) -> tuple[Plan, ...]:
     """The plan's direct inputs, in order."""
     match plan:
-        case Scan() | Values():
+        case Scan() | Values() | TableFunction():
             return ()
         case Join() | SetOp():
             return (plan.left, plan.right)

@@ -22,8 +22,10 @@ from ivm.sql.plan import (
     Project,
     Scan,
     SetOp,
+    TableFunction,
     TopK,
     Union,
+    Unnest,
     Values,
     View,
     width,
@@ -69,7 +71,9 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
             return _narrow(replace(plan, left=left, right=right), needed)
         case Distinct():
             return _narrow(Distinct(prune_columns(plan.input)), needed)
-        case View():
+        case Unnest():
+            return _unnest(plan, needed)
+        case View() | TableFunction():
             return _narrow(plan, needed)
 
 
@@ -174,3 +178,19 @@ def _top_k(plan: TopK, needed: Needed) -> Plan:
     schema = plan.schema if ranked or not plan.rank else plan.schema[:-1]
     kept = replace(plan, input=prune_columns(plan.input), rank=ranked, schema=schema)
     return _narrow(kept, needed)
+
+
+def _unnest(plan: Unnest, needed: Needed) -> Plan:
+    """All lists stay, since they tell how many rows there are; other columns only if read."""
+    count = len(plan.kept)
+    kept = [plan.kept[i] for i in needed if i < count]
+    below, places = _below(plan.input, {*kept, *plan.lists})
+    columns = [*(i for i in needed if i < count), *range(count, width(plan))]
+    narrow = replace(
+        plan,
+        input=below,
+        kept=tuple(places[i] for i in kept),
+        lists=tuple(places[i] for i in plan.lists),
+        schema=_schema(plan, columns),
+    )
+    return _narrow(narrow, [columns.index(i) for i in needed])

@@ -37,6 +37,7 @@ from ivm.sql.plan import (
     SetOp,
     TopK,
     Union,
+    Unnest,
     types,
     width,
 )
@@ -70,6 +71,8 @@ def _push(plan: Plan, terms: Terms) -> Plan:
             return filtered(sides, terms)
         case Distinct() | Aggregate() | GroupRecompute() | TopK():
             return _push_grouped(plan, terms)
+        case Unnest():
+            return _push_unnest(plan, terms)
         case _:
             return filtered(plan, terms)
 
@@ -116,6 +119,13 @@ def _take(terms: Terms, start: int, stop: int) -> tuple[Terms, Terms]:
     inside = range(start, stop)
     taken = [t for t in terms if (columns := used(t)) and all(i in inside for i in columns)]
     return taken, [t for t in terms if t not in taken]
+
+
+def _push_unnest(plan: Unnest, terms: Terms) -> Plan:
+    """Terms over the columns that are passed on choose whole input rows."""
+    below, above = _take(terms, 0, len(plan.kept))
+    moved = [remap(term, plan.kept.__getitem__) for term in below]
+    return filtered(replace(plan, input=_push(plan.input, moved)), above)
 
 
 def _mirrored(plan: Join) -> Plan:

@@ -24,13 +24,16 @@ from ivm.sql.plan import (
     Project,
     Scan,
     SetOp,
+    TableFunction,
     TopK,
     Union,
+    Unnest,
     Values,
     View,
     inputs,
     width,
 )
+from ivm.sql.render_unnest import render_table_function, render_unnest, unnest_text
 from ivm.storage.duck import quote
 from ivm.storage.ordering import OrderKey
 
@@ -80,6 +83,10 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return f" {word} ".join(_select(width(plan), s) for s in sources)
         case TopK():
             return _top_k(plan, sources[0])
+        case Unnest():
+            return render_unnest(plan, sources[0])
+        case TableFunction():
+            return render_table_function(plan)
 
 
 def summary(plan: Plan) -> str:
@@ -98,6 +105,8 @@ def summary(plan: Plan) -> str:
             return f"Aggregate {calls} by ({', '.join(f'c{i}' for i in plan.groups)})"
         case GroupRecompute():
             return f"GroupRecompute {', '.join(text(e) for e in plan.exprs)}"
+        case Unnest():
+            return unnest_text(plan)
         case TopK():
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
         case _:

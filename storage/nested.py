@@ -201,6 +201,18 @@ def _list(array: pa.Array, child: pa.Array, valid: Mask | None) -> ListParts:
     return ListParts(parts(child), ends[:-1], lengths if valid is None else lengths * valid, valid)
 
 
+def list_elements(array: pa.Array) -> tuple[pa.Array, Indexes, Indexes]:
+    """The values below a list or array column; by row, the first's index and their count."""
+    valid = _validity(array)
+    if pa.types.is_fixed_size_list(array.type):
+        starts = (np.arange(len(array)) + array.offset) * array.type.list_size
+        lengths = np.full(len(array), array.type.list_size, np.int64)
+    else:
+        ends = _offsets(array, pa.types.is_large_list(array.type))
+        starts, lengths = ends[:-1], np.diff(ends)
+    return array.values, starts, lengths if valid is None else lengths * valid
+
+
 def _entries(array: pa.MapArray) -> pa.Array:
     return pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
 

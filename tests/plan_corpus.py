@@ -294,8 +294,6 @@ REFUSED: dict[str, str] = {
     "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3)"
     " SELECT * FROM r": "WITH RECURSIVE",
     "SELECT g, k, count(*) FROM t GROUP BY ROLLUP (g, k)": "ROLLUP",
-    "SELECT unnest(l) FROM t": "UNNEST",
-    "SELECT * FROM range(3)": "range",
     "SELECT k FROM t LIMIT 10%": "LIMIT",
     "SELECT k + 1 AS x, count(*) FROM t GROUP BY ALL HAVING x > 1": "GROUP BY ALL",
     "SELECT t FROM t": "the name t",

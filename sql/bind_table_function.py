@@ -1,0 +1,197 @@
+"""Table functions in FROM: unnest, range and generate_series over constants or columns to the left.
+
+Law: `f(args)` in FROM gives, for each row of what stands to its left, the elements of a list that
+is a scalar expression of that row; so it is an `Unnest` of that list. A few other functions are
+taken with constant arguments; what reads files or other state has no plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ivm.sql.bind_context import Context, demand_only
+from ivm.sql.bind_functions import call_name
+from ivm.sql.bind_scalar import bind_scalar
+from ivm.sql.bind_scope import Relation, Scope
+from ivm.sql.bind_unnest import element_types
+from ivm.sql.columns import cast, column, conjunction, text
+from ivm.sql.plan import (
+    Filter,
+    Join,
+    NotIncremental,
+    Plan,
+    Project,
+    TableFunction,
+    Union,
+    Unnest,
+    Values,
+    types,
+    width,
+)
+from ivm.storage.duck import describe
+from ivm.storage.types import type_of
+
+_SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
+_LISTS = ("range", "generate_series")
+_CONSTANT = ("repeat", "repeat_row", "json_each", "json_tree")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A table function as it is written.
+
+    Attributes:
+        name: in lower case; its column has that name too.
+        alias: the relation's name, '' if there is none.
+        columns: names given to its columns.
+    """
+
+    name: str
+    arguments: list[exp.Expression]
+    ordinality: bool
+    alias: str
+    columns: tuple[str, ...]
+
+
+def is_table_function(node: exp.Expression) -> bool:
+    """Whether a FROM item is a call (LATERAL or not)."""
+    bare = node.this if isinstance(node, exp.Lateral) else node
+    return isinstance(bare, (exp.Unnest, exp.Func)) or (
+        isinstance(bare, exp.Table) and isinstance(bare.this, exp.Func)
+    )
+
+
+def table_function(node: exp.Expression, context: Context) -> tuple[Plan, Scope]:
+    """A call with constant arguments as a relation of its own."""
+    call = _read(node)
+    if call.name in _CONSTANT:
+        return _constant(call, context)
+    plan, scope = _unnest(_SINGLE, Scope(), call, context, outer=False)
+    return context.narrow(plan, list(range(1, width(plan)))), _moved(scope, -1)
+
+
+def lateral_function(
+    left: Plan, scope: Scope, node: exp.Expression, kind: str, on: exp.Expression | None,
+    context: Context,
+) -> tuple[Plan, Scope]:  # fmt: skip
+    """The relations to the left beside the rows that a call gives for each of their rows.
+
+    Args:
+        kind: ``inner`` or ``left``.
+        on: the join condition, unbound; None for none.
+    """
+    call = _read(node)
+    if call.name in _CONSTANT:
+        raise NotIncremental(f"{call.name}() of columns in FROM")
+    always = on is None or (isinstance(on, exp.Boolean) and on.this)
+    outer = kind == "left"
+    plan, both = _unnest(left, scope, call, context, outer=outer and always)
+    if always or on is None:
+        return plan, both
+    found = Filter(plan, bind_scalar(on, both, context.functions))
+    return (_with_rest(left, found) if outer else found), both
+
+
+def _with_rest(left: Plan, found: Filter) -> Plan:
+    """The rows found, and once each left row that is not among them, with NULLs."""
+    count = width(left)
+    terms = [exp.NullSafeEQ(this=column(i), expression=column(i + count)) for i in range(count)]
+    places = tuple(column(i) for i in range(count))
+    there = Project(found, places, left.schema)
+    rest = Join(left, there, "anti", residual=conjunction(terms))
+    nulls = tuple(cast(exp.null(), t) for t in types(found)[count:])
+    return Union((found, Project(rest, (*places, *nulls), found.schema)), found.schema)
+
+
+def _unnest(
+    left: Plan, scope: Scope, call: _Call, context: Context, *, outer: bool
+) -> tuple[Plan, Scope]:
+    """Every row to the left with the elements of the call's list for it."""
+    count = width(left)
+    expr = bind_scalar(_list(call), scope, context.functions)
+    below = context.project(left, [*[column(i) for i in range(count)], expr])
+    elements = element_types([count], below.schema, context)
+    places = [type_of("BIGINT")] if call.ordinality else []
+    found = [*types(left), *elements, *places]
+    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
+    plan = Unnest(below, tuple(range(count)), (count,), outer, call.ordinality, schema)
+    names = _names(call, [call.name, *(["ordinality"] if call.ordinality else [])])
+    return plan, Scope([*scope.relations, _relation(call, names, count)], set(scope.merged))
+
+
+def _list(call: _Call) -> exp.Expression:
+    """The list whose elements are the call's rows."""
+    if call.name == "unnest":
+        if len(call.arguments) != 1:
+            raise NotIncremental("UNNEST of several arguments in FROM")
+        return call.arguments[0]
+    if call.name not in _LISTS:
+        raise NotIncremental(f"{call.name}() in FROM")
+    if len(call.arguments) == 3 and call.arguments[2].find(exp.Column):
+        raise NotIncremental(f"{call.name}() with a step that is no constant")  # 0 is an error
+    return exp.Anonymous(this=call.name, expressions=[a.copy() for a in call.arguments])
+
+
+def _constant(call: _Call, context: Context) -> tuple[Plan, Scope]:
+    if call.ordinality:
+        raise NotIncremental(f"{call.name}() WITH ORDINALITY")
+    arguments = [bind_scalar(a, Scope(), context.functions) for a in call.arguments]
+    bound = exp.Anonymous(this=call.name, expressions=arguments)
+    schema = describe(context.cursor, f"FROM {text(bound)}")
+    names = _names(call, [name for name, _ in schema])
+    return TableFunction(bound, schema), Scope([_relation(call, names, 0)])
+
+
+def _names(call: _Call, own: list[str]) -> list[str]:
+    """The given column names; a single column without one is named by the alias."""
+    if not call.columns and call.alias and len(own) == 1:
+        return [call.alias]
+    return [*call.columns, *own[len(call.columns) :]]
+
+
+def _relation(call: _Call, names: list[str], start: int) -> Relation:
+    places = tuple((name, start + i) for i, name in enumerate(names))
+    hidden = ((call.name, start),) if call.alias and not call.columns else ()
+    return Relation((call.alias or call.name,), places, hidden)
+
+
+def _moved(scope: Scope, by: int) -> Scope:
+    return Scope([r.moved(by) for r in scope.relations])
+
+
+def _read(node: exp.Expression) -> _Call:
+    alias = node.args.get("alias")
+    if isinstance(node, exp.Lateral):
+        demand_only(node, "this alias ordinality", "LATERAL")
+        node = node.this
+        alias = alias or node.args.get("alias")
+    if alias is not None:
+        demand_only(alias, "this columns", "an alias")
+    columns = tuple(c.name for c in alias.columns) if alias is not None else ()
+    name = alias.name if alias is not None else ""
+    if isinstance(node, exp.Unnest):
+        demand_only(node, "expressions alias offset joins", "UNNEST in FROM")
+        place = node.args.get("offset")
+        if isinstance(place, exp.Identifier):
+            columns = (*columns, place.name)
+        return _Call("unnest", node.expressions, bool(place), name, columns)
+    demand_only(node, "this alias ordinality joins", "a table function")
+    call = node.this if isinstance(node, exp.Table) else node
+    ordinality = bool(node.args.get("ordinality"))
+    return _Call(_call_name(call), _call_arguments(call), ordinality, name, columns)
+
+
+def _call_name(call: exp.Expression) -> str:
+    if isinstance(call, exp.GenerateSeries):
+        return "range" if call.args.get("is_end_exclusive") else "generate_series"
+    return call_name(call)
+
+
+def _call_arguments(call: exp.Expression) -> list[exp.Expression]:
+    if isinstance(call, exp.GenerateSeries):
+        return [v for part in ("start", "end", "step") if (v := call.args.get(part)) is not None]
+    if isinstance(call, exp.Anonymous):
+        return list(call.expressions)
+    return [v for v in call.iter_expressions() if isinstance(v, exp.Expression)]

@@ -1,0 +1,39 @@
+"""UNNEST and table functions of constants back to SQL.
+
+Law: DuckDB's own `unnest` in a select list runs lists side by side; what has no element is given
+one NULL where it must stay, and the place is a list of numbers that runs along.
+"""
+
+from __future__ import annotations
+
+from ivm.sql.columns import text
+from ivm.sql.plan import TableFunction, Unnest
+
+
+def render_unnest(plan: Unnest, source: str) -> str:
+    """The node as a SELECT over a FROM item."""
+    lists = [f"t.c{i}" for i in plan.lists]
+    lengths = [f"coalesce(len({item}), 0)" for item in lists]
+    longest = lengths[0] if len(lengths) == 1 else f"greatest({', '.join(lengths)})"
+    items = list(lists)
+    if plan.ordinality:
+        items.append(f"range(1, {longest} + 1)")
+    if plan.outer:
+        items = [f"CASE WHEN {longest} = 0 THEN [NULL] ELSE {item} END" for item in items]
+    columns = [f"t.c{i}" for i in plan.kept] + [f"unnest({item})" for item in items]
+    listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate(columns))
+    return f"SELECT {listed} FROM {source} AS t"
+
+
+def render_table_function(plan: TableFunction) -> str:
+    """The node as a SELECT; its columns are named by the alias."""
+    names = ", ".join(f"c{i}" for i in range(len(plan.schema)))
+    return f"SELECT {names} FROM {text(plan.call)} AS t({names})"
+
+
+def unnest_text(plan: Unnest) -> str:
+    """The node itself, for people."""
+    words = ["Unnest", ", ".join(f"c{i}" for i in plan.lists)]
+    words += ["with ordinality"] if plan.ordinality else []
+    words += ["keeping rows without elements"] if plan.outer else []
+    return " ".join(words)
