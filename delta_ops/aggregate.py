@@ -35,7 +35,11 @@ _MINUS_PLUS = np.array([-1, 1])
 def supported(call: AggregateCall) -> bool:
     """Whether `Aggregate` can maintain this call; what it cannot goes to `GroupRecompute`."""
     if call.function in ("min", "max"):
-        return call.argument_type is not None and has_extreme(call.argument_type)
+        return (
+            call.argument_type is not None
+            and not call.parameters
+            and has_extreme(call.argument_type)
+        )
     return is_linear(call)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ivm.delta_ops.operator import Kernel, Predicate
 from ivm.storage.column import Column, Indexes
+from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import Weights, ZSet
 
@@ -30,6 +31,9 @@ class AggregateCall:
         argument_type: its type.
         filter: the FILTER clause over all input columns.
         distinct: count, sum, avg (and the rest) of distinct arguments.
+        further: input positions of the arguments after the first.
+        order: of the group's rows, where the result depends on it.
+        parameters: values of the constants after the arguments.
     """
 
     function: str
@@ -38,6 +42,11 @@ class AggregateCall:
     argument_type: ColumnType | None = None
     filter: Predicate | None = None
     distinct: bool = False
+    further: tuple[int, ...] = ()
+    further_types: tuple[ColumnType, ...] = ()
+    order: tuple[OrderKey, ...] = ()
+    order_types: tuple[ColumnType, ...] = ()
+    parameters: tuple[object, ...] = ()
 
 
 @dataclass

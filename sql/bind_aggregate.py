@@ -1,8 +1,7 @@
 """GROUP BY, aggregates and HAVING: expressions over rows become expressions over groups.
 
-Law: after grouping, an expression consists of grouped expressions, aggregate calls and constants;
-whatever else it holds DuckDB would have refused. Aggregates beyond the known list, and all that
-stand beside one, are computed by DuckDB over the whole group, in a completed order.
+Law: after grouping, an expression consists of grouped expressions, aggregate calls, GROUPING(…) and
+constants; whatever else it holds DuckDB would have refused.
 """
 
 from __future__ import annotations
@@ -14,50 +13,12 @@ from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_functions import Functions, call_name
-from ivm.sql.bind_order import complete_aggregate
-from ivm.sql.bind_parse import synonyms
-from ivm.sql.bind_types import types_of
-from ivm.sql.columns import column, remap, structure, text, used
-from ivm.sql.plan import (
-    Aggregate,
-    AggregateCall,
-    GroupRecompute,
-    NotIncremental,
-    Plan,
-    types,
-    width,
-)
-from ivm.sql.render import call_text
-from ivm.storage.types import type_of
+from ivm.sql.columns import column, structure, used
+from ivm.sql.group_plan import GroupingCall, group_plan
+from ivm.sql.plan import NotIncremental, Plan
 
-MAINTAINED = frozenset(
-    [
-        "count_star",
-        "count",
-        "count_if",
-        "sum",
-        "avg",
-        "var_pop",
-        "var_samp",
-        "stddev_pop",
-        "stddev_samp",
-        "bool_and",
-        "bool_or",
-        "min",
-        "max",
-    ]
-)
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A plain aggregate call over expressions of the input."""
-
-    function: str
-    arguments: tuple[exp.Expression, ...]
-    distinct: bool
-    filter: exp.Expression | None
+_GROUPING = ("grouping", "grouping_id")
 
 
 def is_window_function(node: exp.Expression) -> bool:
@@ -73,11 +34,13 @@ class Grouping:
 
     Args:
         groups: the grouped expressions, over the input.
+        sets: the grouping sets, as positions in `groups`; None: all of them.
     """
 
     groups: Sequence[exp.Expression]
     functions: Functions
-    _calls: dict[Hashable, tuple[int, exp.Expression]] = field(default_factory=dict)
+    sets: Sequence[Sequence[int]] | None = None
+    _calls: dict[Hashable, tuple[int, exp.Expression | GroupingCall]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A constant stands for itself: NULL in `x IS NULL` is not the NULL that is grouped by.
@@ -97,6 +60,8 @@ class Grouping:
                 return column(group)
             if self.functions.is_aggregate(node) and not is_window_function(node):
                 return column(len(self.groups) + self._register(node))
+            if isinstance(node, exp.Func) and call_name(node) in _GROUPING:
+                return column(len(self.groups) + self._enter(structure(node), self._bits(node)))
             if isinstance(node, exp.Column):
                 raise NotIncremental("a column outside of GROUP BY")
             return node
@@ -104,99 +69,23 @@ class Grouping:
         return expr.copy().transform(swap, copy=False)
 
     def _register(self, node: exp.Expression) -> int:
-        key = structure(node)
+        return self._enter(structure(node), node.copy())
+
+    def _enter(self, key: Hashable, call: exp.Expression | GroupingCall) -> int:
         if key not in self._calls:
-            self._calls[key] = (len(self._calls), node.copy())
+            self._calls[key] = (len(self._calls), call)
         return self._calls[key][0]
+
+    def _bits(self, node: exp.Expression) -> GroupingCall:
+        """The groups that a GROUPING(…) asks about; none named means all."""
+        named = [structure(e) for e in node.expressions]
+        if not set(named) <= set(self._known):
+            raise NotIncremental("GROUPING() of something that is not grouped by")
+        places = [self._known[key] for key in named]
+        return GroupingCall(tuple(places or range(len(self.groups))))
 
     def apply(self, plan: Plan, context: Context) -> Plan:
         """The grouped plan, with every aggregate met by `lift`."""
         nodes = [node for _, node in self._calls.values()]
-        calls = [_plain_call(node, context) for node in nodes]
-        plain = [call for call in calls if call is not None]
-        if len(plain) < len(calls):
-            return _recompute(plan, list(self.groups), nodes, context)
-        return _maintain(plan, list(self.groups), plain, context)
-
-
-def _plain_call(node: exp.Expression, context: Context) -> _Call | None:
-    """The call as the operators know it; None sends it to group recompute."""
-    condition = None
-    if isinstance(node, exp.Filter):
-        node, condition = node.this, node.expression.this
-    if isinstance(node, _WRAPPERS):
-        return None
-    name = call_name(node)
-    name = synonyms(context.cursor).get(name, name)
-    arguments = node.expressions if isinstance(node, exp.Anonymous) else _arguments(node)
-    distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
-    if distinct:
-        arguments = arguments[0].expressions
-    if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
-        name, arguments = "count_star", []
-    wanted = 0 if name == "count_star" else 1
-    known = name in MAINTAINED and len(arguments) == wanted
-    if not known or any(isinstance(a, (exp.Order, exp.Distinct, exp.Star)) for a in arguments):
-        return None
-    return _Call(name, tuple(arguments), distinct, condition)
-
-
-def _arguments(node: exp.Expression) -> list[exp.Expression]:
-    return [v for v in node.iter_expressions() if isinstance(v, exp.Expression)]
-
-
-class _Inputs:
-    """The columns below a grouping: each expression once."""
-
-    def __init__(self, groups: list[exp.Expression]) -> None:
-        self.exprs = list(groups)
-        self._known = {structure(e): i for i, e in reversed(list(enumerate(groups)))}
-
-    def place(self, expr: exp.Expression) -> int:
-        key = structure(expr)
-        if key not in self._known:
-            self._known[key] = len(self.exprs)
-            self.exprs.append(expr)
-        return self._known[key]
-
-
-def _maintain(
-    plan: Plan, groups: list[exp.Expression], calls: list[_Call], context: Context
-) -> Plan:
-    inputs = _Inputs(groups)
-    placed = []
-    for call in calls:
-        arguments = tuple(inputs.place(a) for a in call.arguments)
-        condition = None if call.filter is None else inputs.place(_boolean(call.filter))
-        unknown = type_of("BOOLEAN")
-        placed.append(AggregateCall(call.function, arguments, call.distinct, condition, unknown))
-    below = context.project(plan, inputs.exprs or [exp.true()])
-    answers = types_of(context.cursor, [call_text(c) for c in placed], below.schema)
-    typed = [
-        AggregateCall(c.function, c.arguments, c.distinct, c.filter, t)
-        for c, t in zip(placed, answers, strict=True)
-    ]
-    found = [*types(below)[: len(groups)], *answers]
-    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
-    return Aggregate(below, tuple(range(len(groups))), tuple(typed), schema)
-
-
-def _boolean(expr: exp.Expression) -> exp.Expression:
-    return exp.Cast(this=expr.copy(), to=exp.DataType(this=exp.DType.BOOLEAN))
-
-
-def _recompute(
-    plan: Plan, groups: list[exp.Expression], nodes: list[exp.Expression], context: Context
-) -> Plan:
-    """Whole groups to DuckDB: the input holds the groups and every column the calls read."""
-    inputs = _Inputs(groups)
-    places = {i: inputs.place(column(i)) for node in nodes for i in sorted(used(node))}
-    below = context.project(plan, inputs.exprs or [exp.true()])
-    count = width(below)
-    calls = [complete_aggregate(remap(n, places.__getitem__), count, context) for n in nodes]
-    exprs = [column(i) for i in range(len(groups))] + calls
-    partition = tuple(range(len(groups)))
-    tail = f"GROUP BY {', '.join(f't.c{i}' for i in partition)}" if partition else ""
-    found = types_of(context.cursor, [text(e) for e in exprs], below.schema, tail)
-    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
-    return GroupRecompute(below, partition, tuple(exprs), True, schema)
+        sets = [range(len(self.groups))] if self.sets is None else self.sets
+        return group_plan(plan, list(self.groups), sets, nodes, context)

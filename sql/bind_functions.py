@@ -28,7 +28,6 @@ _REFUSED: dict[type[exp.Expr], str] = {
     exp.Columns: "COLUMNS(…)",
     exp.Collate: "COLLATE",
     exp.Comprehension: "a list comprehension",
-    exp.Grouping: "GROUPING()",
     exp.Unnest: "UNNEST in an expression",
     exp.SessionParameter: "a session variable",
 }

@@ -35,7 +35,7 @@ def complete_aggregate(node: exp.Expression, count: int, context: Context) -> ex
     name = call_name(call)
     if synonyms(context.cursor).get(name, name) in ORDERLESS or not call.expressions:
         return call
-    distinct, arguments, keys = _parts(call)
+    distinct, arguments, keys = parts_of(call)
     candidates = arguments[:1] if distinct else [column(i) for i in range(count)]
     listed = {structure(k.this) for k in keys}
     keys += [ordered(c) for c in candidates if structure(c) not in listed]
@@ -45,12 +45,14 @@ def complete_aggregate(node: exp.Expression, count: int, context: Context) -> ex
     return call
 
 
-def _parts(
+def parts_of(
     call: exp.Expression,
-) -> tuple[bool, list[exp.Expression], list[exp.Expression]]:
+) -> tuple[bool, list[exp.Expression], list[exp.Ordered]]:
     """DISTINCT or not, the arguments, and the ORDER BY keys of a verbatim call."""
+    if not call.expressions:
+        return False, [], []
     *others, last = call.expressions
-    keys: list[exp.Expression] = []
+    keys: list[exp.Ordered] = []
     if isinstance(last, exp.Order):
         last, keys = last.this, list(last.expressions)
     arguments = [*others, last]

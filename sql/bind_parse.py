@@ -13,7 +13,7 @@ import re
 from typing import Any, ClassVar
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.generators.duckdb import DuckDBGenerator
@@ -78,7 +78,7 @@ def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
     for dialect in (DuckDB, Verbatim):
         try:
             tree = sqlglot.parse_one(sql, dialect=dialect)
-            written = tree.sql(dialect=Written)
+            written = tree.sql(dialect=Written, unsupported_level=ErrorLevel.IGNORE)
         except SqlglotError:
             continue
         if isinstance(tree, exp.Expression) and _syntax(written, cursor) == wanted:
@@ -88,7 +88,9 @@ def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
 
 def verbatim(expr: exp.Expression) -> exp.Expression:
     """The expression with every function as its plain name and arguments."""
-    tree = sqlglot.parse_one(expr.sql(dialect="duckdb"), dialect=Verbatim)
+    tree = sqlglot.parse_one(
+        expr.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE), dialect=Verbatim
+    )
     assert isinstance(tree, exp.Expression)
     return tree
 

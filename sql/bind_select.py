@@ -6,6 +6,8 @@ each stage lifts over its own output, so aliases can stand for it anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from ivm.sql.bind_aggregate import Grouping
@@ -18,6 +20,7 @@ from ivm.sql.bind_star import Item, expand
 from ivm.sql.bind_unnest import Unnests, spread_structs
 from ivm.sql.bind_window import Windows
 from ivm.sql.columns import ancestors, column, remap, structure, used
+from ivm.sql.grouping_sets import grouping_sets
 from ivm.sql.plan import Distinct, Filter, NotIncremental, Plan, width
 from ivm.sql.unnest_calls import is_unnest
 from ivm.storage.duck import describe
@@ -119,23 +122,36 @@ class _SelectBinder:
             [self._order_key(k.this) for k in keys],
         )
         group = self._select.args.get("group")
-        if group is not None and group.args.get("all"):
-            self._check_all_groups([*later[0], *later[1]])
+        if group is not None and group.args.get("all") and self._grouping is not None:
+            self._add_groups(later[0], later[1])
         return later
 
-    def _check_all_groups(self, exprs: list[exp.Expression]) -> None:
+    def _add_groups(self, having: list[exp.Expression], qualify: list[exp.Expression]) -> None:
         """Under GROUP BY ALL, DuckDB also groups by what stands in HAVING outside of aggregates."""
-        assert self._grouping is not None
-        for node in (c for e in exprs for c in e.find_all(exp.Column)):
-            inside = any(self._context.functions.is_aggregate(above) for above in ancestors(node))
-            if not inside and not self._grouping.covers(node):
-                raise NotIncremental("GROUP BY ALL with a HAVING that adds groups")
+        grouping = self._grouping
+        assert grouping is not None
+        if any(True for e in qualify for _ in self._not_grouped(e, grouping)):
+            raise NotIncremental("GROUP BY ALL with a QUALIFY that adds groups")
+        added = {structure(c): c for e in having for c in self._not_grouped(e, grouping)}
+        self._grouping = Grouping([*grouping.groups, *added.values()], grouping.functions)
+
+    def _not_grouped(self, expr: exp.Expression, grouping: Grouping) -> Iterator[exp.Expression]:
+        """Columns outside of aggregates and of grouped expressions."""
+        for node in expr.find_all(exp.Column):
+            is_aggregate = self._context.functions.is_aggregate
+            above = [node, *ancestors(node)]
+            if not any(is_aggregate(a) or grouping.covers(a) for a in above):
+                yield node.copy()
 
     def _group(self) -> Grouping | None:
         clause = self._select.args.get("group")
         functions = self._context.functions
+        if clause is not None and clause.args.get("all"):
+            return self._all_groups()
         if clause is not None:
-            return Grouping(self._groups(clause), functions)
+            demand_only(clause, "expressions", "GROUP BY")
+            groups, sets = grouping_sets(clause.expressions, self._group_key)
+            return Grouping(groups, functions, sets)
         later = [self._select.args.get(k) for k in ("having", "qualify", "order")]
         trees = [i.expr for i in self._items] + [t for t in later if t is not None]
         if self._select.args.get("having") is None and not any(
@@ -144,26 +160,18 @@ class _SelectBinder:
             return None
         return Grouping([], functions)
 
-    def _groups(self, clause: exp.Group) -> list[exp.Expression]:
-        if clause.args.get("all"):
-            return self._all_groups()
-        demand_only(clause, "expressions", "GROUP BY")
-        return [self._group_key(node) for node in clause.expressions]
-
-    def _all_groups(self) -> list[exp.Expression]:
+    def _all_groups(self) -> Grouping | None:
         """GROUP BY ALL: the items without aggregates; constants are none."""
         functions = self._context.functions
         plain = [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
         groups = [e for e in plain if used(e)]
         if not groups and len(plain) == len(self._items):
-            raise NotIncremental("GROUP BY ALL over constants")
-        return groups
+            if self._select.args.get("having") is not None:
+                raise NotIncremental("GROUP BY ALL over constants, with HAVING")
+            return None
+        return Grouping(groups, functions)
 
     def _group_key(self, node: exp.Expression) -> exp.Expression:
-        if isinstance(node, (exp.Cube, exp.Rollup, exp.GroupingSets)):
-            raise NotIncremental("GROUPING SETS, ROLLUP or CUBE")
-        if isinstance(node, exp.Tuple) and not node.expressions:
-            raise NotIncremental("an empty grouping set")
         ordinal = _ordinal(node)
         if ordinal is not None:
             return self._items[ordinal].expr

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from ivm.storage.types import ColumnType
 
@@ -27,7 +27,7 @@ def index_of(node: exp.Column) -> int:
 
 def text(expr: exp.Expression) -> str:
     """The expression as DuckDB reads it; also its structural key."""
-    return expr.sql(dialect="duckdb")
+    return expr.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
 
 
 def used(expr: exp.Expression) -> set[int]:

@@ -27,6 +27,7 @@ from ivm.delta_ops.theta_join import ThetaJoin
 from ivm.delta_ops.topk import TopK as TopKOperator
 from ivm.delta_ops.union import UnionAll
 from ivm.delta_ops.unnest import Unnest as UnnestOperator
+from ivm.sql.bind_types import probe
 from ivm.sql.columns import column, position, text
 from ivm.sql.plan import (
     Aggregate,
@@ -44,6 +45,7 @@ from ivm.sql.plan import (
 )
 from ivm.sql.render import render_body
 from ivm.sql.scalar import compile_predicate, compile_scalar
+from ivm.storage.duck import rows
 from ivm.storage.ordering import orderable
 from ivm.storage.types import ColumnType
 
@@ -110,7 +112,20 @@ class Operators:
         argument = call.arguments[0] if call.arguments else None
         kind = None if argument is None else given[argument]
         condition = None if call.filter is None else self.predicate(column(call.filter), given)
-        return OperatorCall(call.function, call.type, argument, kind, condition, call.distinct)
+        parameters = _constants(call.parameters)
+        return OperatorCall(
+            call.function,
+            call.type,
+            argument,
+            kind,
+            condition,
+            call.distinct,
+            further=call.arguments[1:],
+            further_types=tuple([given[i] for i in call.arguments[1:]]),
+            order=call.order,
+            order_types=tuple([given[key.column] for key in call.order]),
+            parameters=parameters,
+        )
 
     def top_k(self, plan: TopK) -> Operator:
         return TopKOperator(
@@ -133,6 +148,15 @@ class Operators:
         if isinstance(plan, Distinct):
             return SetOperator(types(plan), "distinct")
         return SetOperator(types(plan), plan.kind, all=plan.all)
+
+
+def _constants(texts: Sequence[str]) -> tuple[object, ...]:
+    """The values of constant expressions."""
+    if not texts:
+        return ()
+    with probe() as cursor:
+        (values,) = rows(cursor, f"SELECT {', '.join(texts)}")
+    return tuple(values)
 
 
 def recompute_sql(plan: Aggregate | GroupRecompute | TopK) -> str:

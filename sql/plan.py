@@ -120,6 +120,8 @@ class AggregateCall:
         arguments: input columns.
         filter: the BOOLEAN input column of its FILTER clause, or None.
         type: the result's type.
+        order: its ORDER BY, complete where the result depends on an order; () elsewhere.
+        parameters: constants after the arguments, as SQL.
     """
 
     function: str
@@ -127,6 +129,8 @@ class AggregateCall:
     distinct: bool
     filter: int | None
     type: ColumnType
+    order: tuple[OrderKey, ...] = ()
+    parameters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

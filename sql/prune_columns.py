@@ -150,7 +150,8 @@ def _aggregate(plan: Aggregate, needed: Needed) -> Plan:
 
 
 def _reads(call: AggregateCall) -> list[int]:
-    return [*call.arguments, *([] if call.filter is None else [call.filter])]
+    order = [key.column for key in call.order]
+    return [*call.arguments, *order, *([] if call.filter is None else [call.filter])]
 
 
 def _moved(call: AggregateCall, places: Mapping[int, int]) -> AggregateCall:
@@ -158,6 +159,7 @@ def _moved(call: AggregateCall, places: Mapping[int, int]) -> AggregateCall:
         call,
         arguments=tuple(places[i] for i in call.arguments),
         filter=None if call.filter is None else places[call.filter],
+        order=tuple(replace(key, column=places[key.column]) for key in call.order),
     )
 
 

@@ -215,12 +215,14 @@ def _sided(expr: exp.Expression, split: int) -> exp.Expression:
 
 def call_text(call: AggregateCall) -> str:
     """One aggregate call over columns ``c<i>``."""
-    arguments = ", ".join(f"c{i}" for i in call.arguments)
+    arguments = ", ".join([*[f"c{i}" for i in call.arguments], *call.parameters])
+    keys = ", ".join(_key_text(key, "c") for key in call.order)
+    order = f" ORDER BY {keys}" if keys else ""
     distinct = "DISTINCT " if call.distinct else ""
     tail = "" if call.filter is None else f" FILTER (WHERE c{call.filter})"
     if call.function == "count_star":
         return f"count(*){tail}"
-    return f"{call.function}({distinct}{arguments}){tail}"
+    return f"{call.function}({distinct}{arguments}{order}){tail}"
 
 
 def _aggregate(plan: Aggregate, source: str) -> str:
@@ -239,14 +241,15 @@ def _group_recompute(plan: GroupRecompute, source: str) -> str:
 
 def order_text(order: Sequence[OrderKey], count: int) -> str:
     """The order's keys, then all other columns ascending, so that no tie stays open."""
-    keys = [
-        f"t.c{key.column} {'DESC' if key.descending else 'ASC'} "
-        f"NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-        for key in order
-    ]
+    keys = [_key_text(key, "t.c") for key in order]
     listed = {key.column for key in order}
     keys += [f"t.c{i} ASC NULLS LAST" for i in range(count) if i not in listed]
     return ", ".join(keys)
+
+
+def _key_text(key: OrderKey, prefix: str) -> str:
+    direction = "DESC" if key.descending else "ASC"
+    return f"{prefix}{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _over(plan: TopK) -> str:

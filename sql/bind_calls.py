@@ -1,0 +1,124 @@
+"""Aggregate calls taken apart: function, arguments, DISTINCT, FILTER, order, constant parameters.
+
+Law: a call is a function of the weighted rows of its argument columns. Where its result depends on
+an order, the order is completed by all its arguments, ascending; where it does not, an ORDER BY
+inside it means nothing and is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ivm.sql.bind_context import Context
+from ivm.sql.bind_functions import call_name
+from ivm.sql.bind_order import ORDERLESS, ordered, parts_of
+from ivm.sql.bind_parse import synonyms, verbatim
+from ivm.sql.columns import cast, structure, text, used
+from ivm.sql.plan import Plan
+from ivm.storage.types import type_of
+
+_WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
+_PARAMETERS = {
+    "min": (1, 1), "max": (1, 1), "arg_min": (2, 1), "arg_max": (2, 1), "string_agg": (1, 1),
+    "quantile_cont": (1, 1), "quantile_disc": (1, 1), "approx_quantile": (1, 1),
+    "reservoir_quantile": (1, 2), "approx_top_k": (1, 1), "histogram": (1, 1),
+    "histogram_exact": (1, 1), "bitstring_agg": (1, 2), "lttb": (2, 1),
+}  # fmt: skip
+"""Function → its columns, and how many constants may follow."""
+
+# Their value, but for rounding, does not depend on the order of the rows.
+_SUMS = frozenset(
+    [
+        "sum", "avg", "favg", "kahan_sum", "sum_no_overflow", "var_pop", "var_samp", "stddev_pop",
+        "stddev_samp", "sem", "covar_pop", "covar_samp", "corr", "regr_avgx", "regr_avgy",
+        "regr_count", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy",
+        "regr_syy", "entropy", "bitstring_agg", "histogram_exact",
+    ]
+)  # fmt: skip
+_ORDERLESS = _SUMS | ORDERLESS
+# DuckDB casts what these read to DOUBLE; the plan says so, and they are sums of doubles.
+_OF_DOUBLES = _SUMS - {"sum", "avg", "sum_no_overflow", "entropy", "bitstring_agg"} - {
+    "histogram_exact"
+}  # fmt: skip
+_QUANTILES = frozenset(["median", "quantile_cont", "quantile_disc", "mad"])
+
+
+@dataclass(frozen=True)
+class Call:
+    """An aggregate call over expressions of the input.
+
+    Attributes:
+        order: (expression, descending, NULLs first) per key, complete.
+        parameters: constants after the arguments, as SQL.
+    """
+
+    function: str
+    arguments: tuple[exp.Expression, ...]
+    distinct: bool
+    filter: exp.Expression | None
+    order: tuple[tuple[exp.Expression, bool, bool], ...]
+    parameters: tuple[str, ...]
+
+
+def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None:
+    """The parts of a call over the plan's columns; None: it is left to DuckDB as it is."""
+    condition = None
+    if isinstance(node, exp.Filter):
+        node, condition = node.this, node.expression.this
+    if isinstance(node, exp.IgnoreNulls):  # sqlglot's reading of ANY_VALUE
+        node = node.this
+    if isinstance(node, _WRAPPERS):
+        return None
+    call = verbatim(node)
+    name = call_name(call)
+    name = synonyms(context.cursor).get(name, name)
+    distinct, arguments, keys = parts_of(call)
+    if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
+        name, arguments = "count_star", []
+    columns, most = _PARAMETERS.get(name, (len(arguments), 0))
+    arguments, parameters = arguments[:columns], arguments[columns:]
+    if len(parameters) > most or any(used(p) for p in parameters):
+        return None
+    if _is_odd(name, distinct, arguments, keys):
+        return None
+    order = () if name in _ORDERLESS else _order(keys, arguments)
+    given = _doubles(name, arguments, plan, context)
+    texts = tuple([text(p) for p in parameters])
+    return Call(name, tuple(given), distinct, condition, order, texts)
+
+
+def _is_odd(
+    name: str, distinct: bool, arguments: list[exp.Expression], keys: list[exp.Ordered]
+) -> bool:
+    """What nobody here takes apart: several distinct columns, a quantile in an order of its own."""
+    if any(isinstance(a, (exp.Star, exp.Order, exp.Distinct)) for a in arguments):
+        return True
+    if name in _QUANTILES and keys:
+        own = len(keys) == 1 and structure(keys[0].this) == structure(arguments[0])
+        return not own or bool(keys[0].args.get("desc"))
+    return bool(distinct or keys) if name == "count_star" else distinct and len(arguments) != 1
+
+
+def _order(
+    keys: list[exp.Ordered], arguments: list[exp.Expression]
+) -> tuple[tuple[exp.Expression, bool, bool], ...]:
+    listed = {structure(k.this) for k in keys}
+    keys = keys + [ordered(a) for a in arguments if structure(a) not in listed]
+    return tuple(
+        [(k.this, bool(k.args.get("desc")), bool(k.args.get("nulls_first"))) for k in keys]
+    )
+
+
+def _doubles(
+    name: str, arguments: list[exp.Expression], plan: Plan, context: Context
+) -> list[exp.Expression]:
+    if name not in _OF_DOUBLES:
+        return arguments
+    double = type_of("DOUBLE")
+    found = context.types(arguments, plan)
+    return [
+        a if t.is_float or (t.is_integer and t.is_word) else cast(a, double)
+        for a, t in zip(arguments, found, strict=True)
+    ]
