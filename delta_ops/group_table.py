@@ -119,8 +119,9 @@ class GroupTable:
         slots = self._index.find(codes, verify)
         missing = (slots < 0).nonzero()[0]
         if len(missing) and self._make_room(len(missing)):
-            slots = self._index.find(codes, verify)
+            slots = self._index.find(codes, verify)  # dead groups that were found are missing now
             missing = (slots < 0).nonzero()[0]
+            self._grow(self._used + len(missing) - len(self._free))
         while len(missing):
             self._make(columns, codes, missing)
             slots[missing] = self._find_new(codes, missing, verify)

@@ -381,10 +381,13 @@ class Engine:
         with self.warehouse.write_lock:
             run(cursor, "BEGIN TRANSACTION")
             run(cursor, f"DELETE FROM {self.catalog.qualified[view.name]}")
+            held = PendingView(view.schema)  # takes rows out, maybe before they have been put in
             for chunk in self.maintenance.contents(view):
-                part = PendingView(view.schema)
+                part = PendingView(view.schema) if (chunk.weights > 0).all() else held
                 part.add(chunk)
-                self.write(cursor, view.name, part.net())
+                if part is not held:
+                    self.write(cursor, view.name, part.net())
+            self.write(cursor, view.name, held.net())
             save_view(cursor, self.stored(view, settled=True))
             run(cursor, "COMMIT")
 
