@@ -122,7 +122,7 @@ def _count(type: ColumnType, lane: int) -> Finish:
 
 
 def _nullable(values: Floats | Indexes | Mask, valid: Mask) -> FixedColumn:
-    if valid.all():
+    if np.count_nonzero(valid) == len(valid):
         return FixedColumn(values)
     return FixedColumn(np.where(valid, values, np.zeros(1, values.dtype)), valid)
 

@@ -197,8 +197,9 @@ class Circuit:
             EvaluationError: an expression failed; `views` names the views above it. Nothing is
                 staged.
         """
-        schedule = self._schedule(frozenset(s for s in changes if s in self._sources))
-        deltas = {self._sources[s]: d for s, d in changes.items() if s in self._sources and len(d)}
+        known = self._sources
+        schedule = self._schedule(frozenset(changes))
+        deltas = {known[s]: d for s, d in changes.items() if s in known and len(d.weights)}
         try:
             self._run(schedule, deltas)
             return self._collect(schedule, deltas)
@@ -260,7 +261,7 @@ class Circuit:
         return schedule
 
     def _plan(self, sources: frozenset[str]) -> _Schedule:
-        reached = self._descendants([self._sources[s] for s in sources])
+        reached = self._descendants([self._sources[s] for s in sources if s in self._sources])
         useful = self._above_or_below(self._views.values(), lambda n: self._nodes[n].inputs)
         order = sorted(n for n in reached & useful if self._nodes[n].inputs)
         return _Schedule(

@@ -8,7 +8,7 @@ or CHECKs; whatever cannot be applied is refused here with nothing changed. Retr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ivm.storage.column import Column, Mask, concat, null_column
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.keys import consolidate, group, same_row
 from ivm.storage.types import ColumnType, Schema
-from ivm.storage.zset import Weights, ZSet, empty
+from ivm.storage.zset import Weights, ZSet, empty, ones
 
 Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
 """A CHECK's text and a kernel that is false exactly where it is violated."""
@@ -44,6 +44,9 @@ class Door:
     required: tuple[int, ...]
     defaults: Mapping[int, Column]
     checks: tuple[Check, ...]
+    _nothing: dict[tuple[int, ...] | None, ZSet] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def index_key(self) -> tuple[int, ...]:
@@ -61,13 +64,15 @@ class Door:
         Raises:
             ConstraintError: a constraint is violated, or a key exists already.
         """
-        rows = ZSet(self._complete(given, count), np.ones(count, np.int64))
+        rows = ZSet(self._complete(given, count), ones(count))
         self._check(rows)
         if self.key:
             assert index is not None
             self._refuse_repeated(rows)
             keys = [rows.columns[i] for i in self.key]
-            self._refuse_known(keys, present(index.find(keys), count))
+            known = index.find(keys)
+            if len(known.probe):
+                self._refuse_known(keys, present(known, count))
         return self._change(rows, None)
 
     def upsert(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
@@ -81,13 +86,14 @@ class Door:
             ConstraintError: a constraint is violated.
         """
         self._need_key("upsert", given)
-        last = _last_of_each([given[i] for i in self.key], self._key_types())
-        given, count = {i: c.take(last) for i, c in given.items()}, len(last)
+        if count > 1:
+            last = _last_of_each([given[i] for i in self.key], self._key_types())
+            given, count = {i: c.take(last) for i, c in given.items()}, len(last)
         matches = index.find([given[i] for i in self.key])
         columns = self._complete(given, count)
         if len(given) < len(self.schema):
             columns = self._keep_stored(columns, given, matches.probe, matches.rows, index)
-        rows = ZSet(columns, np.ones(count, np.int64))
+        rows = ZSet(columns, ones(count))
         self._check(rows)
         return self._change(rows, matches.rows, index)
 
@@ -99,9 +105,7 @@ class Door:
             ConstraintError: a row is not stored.
         """
         self._need_exactly(given)
-        return self._remove(
-            ZSet(tuple(given[i] for i in self.index_key), np.ones(count, np.int64)), index
-        )
+        return self._remove(ZSet(tuple([given[i] for i in self.index_key]), ones(count)), index)
 
     def apply(self, given: dict[int, Column], weights: Weights, index: KeyIndex) -> TableChange:
         """A Z-set: rows with negative weights go, then rows with positive weights come.
@@ -165,13 +169,16 @@ class Door:
         self, added: ZSet | None, removed: ZSet | None, index: KeyIndex | None = None
     ) -> TableChange:
         columns = index.columns if index is not None else self.index_key
-        types = [t for _, t in self.schema]
-        return TableChange(
-            self.table,
-            empty([types[i] for i in columns]) if removed is None else removed,
-            columns,
-            empty(types) if added is None else added,
-        )
+        gone = self._none(columns) if removed is None else removed
+        return TableChange(self.table, gone, columns, self._none() if added is None else added)
+
+    def _none(self, columns: tuple[int, ...] | None = None) -> ZSet:
+        """No rows, of some of the table's columns (None: all)."""
+        found = self._nothing.get(columns)
+        if found is None:
+            positions = range(len(self.schema)) if columns is None else columns
+            found = self._nothing[columns] = empty([self.schema[i][1] for i in positions])
+        return found
 
     def _complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
         return tuple(
@@ -307,12 +314,9 @@ def _last_of_each(
     keys: Sequence[Column], types: Sequence[ColumnType]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Index of the last row of each key, ascending."""
-    count = len(keys[0])
-    if count < 2:
-        return np.arange(count)
     groups = group(keys, types)
     last = np.zeros(len(groups.first), np.int64)
-    np.maximum.at(last, groups.inverse, np.arange(count))
+    np.maximum.at(last, groups.inverse, np.arange(len(keys[0])))
     return np.sort(last)
 
 

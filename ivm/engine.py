@@ -19,7 +19,7 @@ from ivm.catalog import Catalog, View
 from ivm.changefeed import Subscription
 from ivm.door import Door
 from ivm.doors import door_of
-from ivm.key_index import KeyIndex
+from ivm.key_indexes import KeyIndexes
 from ivm.maintenance import Maintenance
 from ivm.pending import Pending
 from ivm.relations import Relations
@@ -56,8 +56,7 @@ class Engine:
         self.maintenance = Maintenance(warehouse, catalog, self.flush)
         self.feeds: dict[str, list[Subscription]] = {}
         self.on_pending: Callable[[int], None] = lambda rows: None
-        self._indexes: dict[str, KeyIndex] = {}
-        self._provisional: set[str] = set()
+        self.indexes = KeyIndexes(catalog, self.maintenance.columns_read, self.flush, self.scan)
         self._doors: dict[str, Door | None] = {}
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
@@ -163,13 +162,10 @@ class Engine:
     def _adopt(
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
     ) -> None:
+        tables = [change.table for change in changes]
         self.maintenance.commit()
-        for change in changes:
-            index = self._indexes.get(change.table)
-            if index is not None:
-                index.commit()
-        self._provisional.clear()
-        self.maintenance.mark_stale([change.table for change in changes])
+        self.indexes.commit(tables)
+        self.maintenance.mark_stale(tables)
         self.epoch += 1
         if natively:  # DuckDB has it all
             self.pending.add(self.epoch, (), {})
@@ -246,15 +242,7 @@ class Engine:
             self._fault = str(error)
             raise
 
-    def rollback(self) -> None:
-        """Forget what the running transaction recorded in the key indexes."""
-        for name in self._provisional:
-            self._indexes.pop(name, None)
-        self._provisional.clear()
-        for index in self._indexes.values():
-            index.rollback()
-
-    # -- key indexes and doors ------------------------------------------------------------------
+    # -- ways into tables -----------------------------------------------------------------------
 
     def door(self, table: str) -> Door | None:
         """The fast way into a table, or None where changes must go through DuckDB."""
@@ -269,38 +257,6 @@ class Engine:
             reader = self._readers[table] = RowReader(table, self.catalog.tables[table].schema)
         return reader
 
-    def has_index(self, table: str, *, whole: bool = False) -> bool:
-        """Whether the table's index is there, with the columns it needs."""
-        index = self._indexes.get(table)
-        return index is not None and self._indexed(table, whole).issubset(index.columns)
-
-    def index(self, table: str, *, whole: bool = False, cursor: Cursor | None = None) -> KeyIndex:
-        """The index of a table, hydrated from DuckDB at its first use.
-
-        Args:
-            table: canonical name.
-            whole: hold all columns, not just those that views need.
-            cursor: in a transaction that has changed the table; the index holds what it sees, and
-                is dropped if the transaction is rolled back.
-        """
-        if not self.has_index(table, whole=whole):
-            info = self.catalog.tables[table]
-            columns = tuple(sorted(self._indexed(table, whole)))
-            if cursor is None:
-                self.flush()
-            else:
-                self._provisional.add(table)
-            key = info.primary_key or tuple(range(len(info.schema)))
-            held = self.scan(table, columns, cursor)
-            self._indexes[table] = KeyIndex(info.schema, key, columns, held)
-        return self._indexes[table]
-
-    def _indexed(self, table: str, whole: bool) -> set[int]:
-        info = self.catalog.tables[table]
-        if whole or not info.primary_key:
-            return set(range(len(info.schema)))
-        return {*info.primary_key, *self.maintenance.columns_read(table)}
-
     def scan(
         self, name: str, columns: Sequence[int], cursor: Cursor | None = None
     ) -> Iterator[ZSet]:
@@ -311,22 +267,12 @@ class Engine:
         sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
         return chunks(cursor or self.warehouse.cursor(), sql, chosen)
 
-    def record(self, change: TableChange) -> None:
-        """Let the table's index see a change of the running transaction."""
-        index = self._indexes.get(change.table)
-        if index is None:
-            return
-        if not len(change.removed) or set(index.columns) <= set(change.removed_columns):
-            index.record(change)
-        else:
-            del self._indexes[change.table]
-
     def reload_tables(self, cursor: Cursor) -> None:
         """The catalog has changed, as the cursor sees it."""
         self.catalog.load_tables(self.warehouse.tables(cursor))
         self._doors.clear()
         self._readers.clear()
-        self._indexes.clear()
+        self.indexes.forget()
         self.relations.forget()
 
     # -- flushing -------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ class Maintenance:
         self.stale: set[str] = set()
         self._sources: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
         self._recomputing: dict[str, Work] = {}
+        self._columns_read: dict[str, frozenset[int]] = {}
 
     # -- views come and go ----------------------------------------------------------------------
 
@@ -96,10 +97,14 @@ class Maintenance:
         for source, scan in self.compiler.sources().items():  # a known one's table may be gone
             relation = known.get(source) or self.names.canonical(scan.relation)
             self._sources.setdefault(relation, []).append((source, scan.columns))
+        self._columns_read = {
+            relation: frozenset(i for _, columns in parts for i in columns)
+            for relation, parts in self._sources.items()
+        }
 
-    def columns_read(self, table: str) -> set[int]:
+    def columns_read(self, table: str) -> frozenset[int]:
         """Positions of the table's columns that some incremental view reads."""
-        return {i for _, columns in self._sources.get(table, ()) for i in columns}
+        return self._columns_read.get(table, frozenset())
 
     def strategy(self, view: View) -> str:
         """The word of the view's slowest operator."""

@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.arrow_rows import ArrowReader
 from ivm.storage.column import Column, column_from_arrow
 from ivm.storage.duck import Cursor, quote, table
 from ivm.storage.errors import ConstraintError, InputError
@@ -22,7 +23,6 @@ from ivm.storage.types import ColumnType, Schema
 Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
 
-_FEW = 16
 _TEXT = pa.large_string()
 _FORMS = 256  # sets of column names that a reader remembers
 
@@ -91,7 +91,7 @@ class RowReader:
         self._table = table
         self._schema = schema
         self._known: dict[tuple[str, ...], dict[str, int]] = {}
-        self._plans: dict[pa.Schema, list[tuple[int, ColumnType]] | None] = {}
+        self._arrow = ArrowReader(self._plan)
 
     def read(self, rows: Rows, cursor: Cursor) -> tuple[dict[int, Column], int]:
         """Columns of the table's types by their position in the table.
@@ -109,7 +109,7 @@ class RowReader:
         """
         data = to_arrow(rows)
         if not isinstance(data, dict):
-            columns = self._plain(data)
+            columns = self._arrow.read(data)
             if columns is not None:
                 return columns, data.num_rows
         names = tuple(data) if isinstance(data, dict) else tuple(data.schema.names)
@@ -121,26 +121,6 @@ class RowReader:
         arrays = _arrays(data, names, positions, self._schema)
         count = _common_length(arrays)
         return _typed(arrays, positions, self._schema, self._table, cursor), count
-
-    def _plain(self, data: pa.Table | pa.RecordBatch) -> dict[int, Column] | None:
-        """The columns of Arrow rows whose types are the table's own, by a plan kept per schema."""
-        schema = data.schema
-        plan = self._plans.get(schema)
-        if plan is None:
-            if schema in self._plans:
-                return None
-            plan = self._plan(schema)
-            if len(self._plans) < _FORMS:
-                self._plans[schema] = plan
-            if plan is None:
-                return None
-        columns: dict[int, Column] = {}
-        for (position, type), array in zip(plan, data.columns, strict=True):
-            array = _single(array)
-            if type.dtype is None and array.type != type.arrow:
-                array = _text(array)
-            columns[position] = column_from_arrow(array, type)
-        return columns
 
     def _plan(self, schema: pa.Schema) -> list[tuple[int, ColumnType]] | None:
         """Where each column goes; None if one of them is to be converted."""
@@ -154,13 +134,14 @@ def _is_plain(given: pa.DataType, type: ColumnType) -> bool:
     """Values of this Arrow type are the column's own."""
     if type.sql == "VARCHAR":
         return given in (pa.string(), _TEXT)
+    if _is_checked_text(type):
+        return False
     return given in (type.arrow, direct_type(type))
 
 
-def _text(array: pa.Array) -> pa.Array:
-    """Strings as large_string."""
-    few = len(array) <= _FEW  # where the fixed cost of a cast is the larger part
-    return pa.array(array.to_pylist(), _TEXT) if few else array.cast(_TEXT)
+def _is_checked_text(type: ColumnType) -> bool:
+    """Not every text is a value of the type: DuckDB's cast tells."""
+    return type.is_enum or type.sql == "JSON"
 
 
 def _common_length(arrays: dict[str, pa.Array]) -> int:
@@ -244,12 +225,14 @@ def direct_type(type: ColumnType) -> pa.DataType | None:
 def _fits(array: pa.Array, type: ColumnType) -> pa.Array | None:
     """The array in the column's own Arrow form if Arrow's conversion is surely DuckDB's."""
     given = array.type
+    if _is_checked_text(type) and not pa.types.is_null(given):
+        return None
     if given == type.arrow or given == direct_type(type):
         return array
     if pa.types.is_null(given):
         return array
     if type.sql == "VARCHAR" and pa.types.is_string(given):
-        return _text(array)
+        return array.cast(_TEXT)
     if pa.types.is_integer(given) and type.sql in _PLAIN_INTEGERS:
         try:
             return pc.cast(array, _PLAIN_INTEGERS[type.sql])

@@ -86,12 +86,15 @@ class Transaction:
 
     def index(self, door: Door, *, whole: bool = False) -> KeyIndex:
         """The table's key index, including this transaction's changes."""
-        engine, name = self._engine, door.table
-        if not engine.has_index(name, whole=whole) and any(c.table == name for c in self.changes):
-            # What was removed holds too few columns to be replayed: DuckDB has the rows.
-            self.go_native()
-            return engine.index(name, whole=whole, cursor=self._cursor)
-        return engine.index(name, whole=whole)
+        indexes, name = self._engine.indexes, door.table
+        index = indexes.find(name, whole=whole)
+        if index is not None:
+            return index
+        if not any(change.table == name for change in self.changes):
+            return indexes.make(name, whole=whole)
+        # What was removed holds too few columns to be replayed: DuckDB has the rows.
+        self.go_native()
+        return indexes.make(name, whole=whole, cursor=self._cursor)
 
     def add(self, change: TableChange) -> None:
         """Take a change that DuckDB has not seen."""
@@ -103,7 +106,7 @@ class Transaction:
     def add_native(self, change: TableChange) -> None:
         """Take a change that the session's cursor has already made."""
         if len(change):
-            self._engine.record(change)
+            self._engine.indexes.record(change)
             self.changes.append(change)
 
     def go_native(self) -> None:
@@ -230,7 +233,7 @@ class Transaction:
             if self._undo is not None:
                 self._undo()
         finally:
-            self._engine.rollback()
+            self._engine.indexes.rollback()
             self._end("the transaction is already rolled back")
 
     def fail(self, error: BaseException) -> None:

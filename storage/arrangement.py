@@ -26,7 +26,7 @@ from ivm.storage.small import small_rows
 from ivm.storage.spine import Spine, adopt, grow
 from ivm.storage.tail import Tail, has_room
 from ivm.storage.types import ColumnType, type_of
-from ivm.storage.zset import ZSet, add
+from ivm.storage.zset import ZSet, add, all_ones
 
 __all__ = ["Arrangement", "Layout", "Matches", "OrderKey"]
 
@@ -129,7 +129,7 @@ class Arrangement:
             only where some weight was not 1, so equal rows may stand side by side.
         """
         probe, rows = self.lookup(keys, codes)
-        if len(probe) == 0 or (rows.weights == 1).all():
+        if all_ones(rows.weights):
             return Matches(probe, rows)
         entries = ZSet((FixedColumn(probe), *rows.columns), rows.weights)
         net = consolidate(entries, (type_of("BIGINT"), *self.layout.types))

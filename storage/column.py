@@ -130,8 +130,8 @@ class LabelColumn(ArrowColumn):
 
     @property
     def valid(self) -> Mask | None:
-        mask: Mask = self.codes != 0
-        return None if mask.all() else mask
+        codes = self.codes
+        return None if np.count_nonzero(codes) == len(codes) else codes != 0
 
     def take(self, indexes: Indexes) -> LabelColumn:
         return LabelColumn(self.codes[indexes])

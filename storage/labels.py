@@ -8,6 +8,7 @@ only up to `_MOST`; columns of ever new texts stay what they are. Number 0 is NU
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +71,7 @@ def encode(array: pa.Array, *, force: bool = False) -> Codes | None:
         force: give new numbers to few rows as well, since they join a label column.
     """
     if len(array) <= _FEW and not force:
-        return _known(array)
+        return known(array.to_pylist())
     if not force and not _repeats(array):
         return None
     encoded = array.dictionary_encode(null_encoding="encode")
@@ -81,8 +82,9 @@ def encode(array: pa.Array, *, force: bool = False) -> Codes | None:
     return None if numbers is None else numbers[encoded.indices.to_numpy()]
 
 
-def _known(array: pa.Array) -> Codes | None:
-    codes = [_numbers.get(text, -1) for text in array.to_pylist()]
+def known(texts: Sequence[str | None]) -> Codes | None:
+    """The numbers of a few texts, None if one of them has none."""
+    codes = [_numbers.get(text, -1) for text in texts]
     return None if -1 in codes else np.array(codes, np.int32)
 
 

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ivm.storage.change import Record
 from ivm.storage.errors import InternalError, UnavailableError
 from ivm.storage.log_record import TableCodes, encode
@@ -33,8 +35,8 @@ from ivm.storage.log_segment import (
 )
 from ivm.storage.types import Schema
 
-_JOIN_BELOW = 1 << 20  # bytes; a smaller record is joined and written by one call
 _BUFFERS_PER_CALL = 512  # below IOV_MAX
+_SIZED = (np.ndarray, memoryview)  # their length is not their size
 
 
 def write_all(fd: int, parts: list[Any]) -> None:
@@ -256,12 +258,8 @@ class ChangeLog:
     # -- writing ---------------------------------------------------------------------------
 
     def _write(self, epoch: int, parts: list[Any]) -> None:
-        size = sum([memoryview(p).nbytes for p in parts])
-        if size < _JOIN_BELOW:
-            parts = [b"".join(parts)]
+        size = sum([p.nbytes if isinstance(p, _SIZED) else len(p) for p in parts])
         framed, chain = frame(epoch, parts, size, self._chain)
-        if size < _JOIN_BELOW:
-            framed = [b"".join(framed)]
         with self._state:
             self._check()
             start = self._end

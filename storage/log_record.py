@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.storage.change import Record, TableChange
-from ivm.storage.column import ArrowColumn, Column, FixedColumn
+from ivm.storage.column import ArrowColumn, Column, FixedColumn, LabelColumn
 from ivm.storage.errors import InternalError
+from ivm.storage.labels import words
 from ivm.storage.types import ColumnType, Schema
-from ivm.storage.zset import Weights, ZSet, empty
+from ivm.storage.zset import ZSet, all_ones, empty
 
 Parts: TypeAlias = list[Any]
 """Buffers (bytes or contiguous arrays) that follow one another in the file."""
@@ -29,8 +30,10 @@ _HEAD = struct.Struct("<QII")  # epoch, bytes of offsets, number of changes
 _CHANGE = struct.Struct("<IHQQ")  # table, removed columns, removed rows, added rows
 _SIZE = struct.Struct("<Q")
 
+_ONE_TEXT = struct.Struct("<QQQ")  # bytes of text, and the two offsets
+
 _PLAIN, _WITH_NULLS = b"\0", b"\1"
-_ONES = np.ones(256, np.int64).tobytes()
+_ONE_NULL = _WITH_NULLS + b"\0"  # and its validity
 
 
 class TableCodes:
@@ -65,34 +68,33 @@ def _put_change(parts: Parts, change: TableChange, tables: TableCodes) -> None:
             " started after every change of schema."
         )
     columns = change.removed_columns
-    counts = (len(change.removed), len(change.added))
-    parts.append(_CHANGE.pack(number, len(columns), *counts))
+    removed, added = len(change.removed.weights), len(change.added.weights)
+    parts.append(_CHANGE.pack(number, len(columns), removed, added))
     parts.append(struct.pack(f"<{len(columns)}H", *columns))
     types = tables.types[number]
-    if counts[0]:
+    if removed:
         _put_batch(parts, change.removed, [types[i] for i in columns])
-    if counts[1]:
+    if added:
         _put_batch(parts, change.added, types)
 
 
 def _put_batch(parts: Parts, batch: ZSet, types: Sequence[ColumnType]) -> None:
-    if _all_one(batch.weights):
+    if all_ones(batch.weights):
         parts.append(_PLAIN)
     else:
         parts += (_WITH_NULLS, np.ascontiguousarray(batch.weights))
     for column, type in zip(batch.columns, types, strict=True):
         if isinstance(column, FixedColumn):
-            _put_fixed(parts, column)
+            if column.valid is None and column.values.flags.c_contiguous:
+                parts += (_PLAIN, column.values)
+            else:
+                _put_fixed(parts, column)
+        elif isinstance(column, LabelColumn) and len(column.codes) == 1:
+            _put_label(parts, column)
         elif type.is_bytes:
             _put_strings(parts, column.array)
         else:
             _put_nested(parts, column.array, type)
-
-
-def _all_one(weights: Weights) -> bool:
-    if len(weights) <= 256:  # comparing bytes beats a numpy reduction on few rows
-        return weights.tobytes() == _ONES[: 8 * len(weights)]
-    return bool((weights == 1).all())
 
 
 def _put_validity(parts: Parts, column: Column) -> None:
@@ -107,6 +109,17 @@ def _put_fixed(parts: Parts, column: FixedColumn) -> None:
     _put_validity(parts, column)
     values = column.values
     parts.append(values if values.flags.c_contiguous else np.ascontiguousarray(values))
+
+
+def _put_label(parts: Parts, column: LabelColumn) -> None:
+    """As `_put_strings`, for one label."""
+    (text,) = words(column.codes)
+    data = b"" if text is None else text.encode()
+    if text is None:
+        parts.append(_ONE_NULL)
+    else:
+        parts.append(_PLAIN)
+    parts += (_ONE_TEXT.pack(len(data), 0, len(data)), data)
 
 
 def _put_strings(parts: Parts, array: pa.Array) -> None:

@@ -31,6 +31,7 @@ _MARK = struct.Struct("<QQ")  # synced offset, its complement
 _FRAME = struct.Struct("<QQ")  # bytes of payload, epoch
 _SUM = struct.Struct("<Q")
 _SIZE = struct.Struct("<Q")
+_JOIN_BELOW = 1 << 20  # bytes; a smaller record is joined and written by one call
 FRAME_BYTES = _FRAME.size + _SUM.size
 """What a record takes in the file beside its payload."""
 
@@ -97,7 +98,7 @@ def checksum(parts: list[Any], chain: int) -> int:
 
 
 def frame(epoch: int, parts: list[Any], size: int, chain: int) -> tuple[list[Any], int]:
-    """The buffers of a record in the file, and its checksum.
+    """The buffers of a record in the file (one, if it is small), and its checksum.
 
     Args:
         parts: the payload's buffers.
@@ -105,6 +106,10 @@ def frame(epoch: int, parts: list[Any], size: int, chain: int) -> tuple[list[Any
         chain: checksum of the record before.
     """
     framed = [_FRAME.pack(size, epoch), *parts]
+    if size < _JOIN_BELOW:
+        framed = [b"".join(framed)]
+        own = checksum(framed, chain)
+        return [framed[0] + _SUM.pack(own)], own
     own = checksum(framed, chain)
     framed.append(_SUM.pack(own))
     return framed, own

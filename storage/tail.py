@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes, LabelColumn
+from ivm.storage.labels import words
 from ivm.storage.layout import Layout
 from ivm.storage.run import find_in_probes
 from ivm.storage.types import ColumnType
@@ -73,9 +74,10 @@ class _TextTail:
         assert isinstance(column, ArrowColumn)
         if isinstance(column, LabelColumn):
             self.codes[start:stop] = column.codes
+            self.values.extend(words(column.codes))
         else:
             self.labelled = False
-        self.values.extend(column.array.to_pylist())
+            self.values.extend(column.array.to_pylist())
 
     def cell(self, row: int) -> Any:
         return self.values[row]
@@ -139,7 +141,8 @@ class Tail:
 
     def find_one(self, code: Any, seen: int) -> Indexes:
         """The rows with a code, among the first `seen`."""
-        return np.flatnonzero(self.codes[:seen] == code)
+        rows: Indexes = (self.codes[:seen] == code).nonzero()[0]
+        return rows
 
     def find(self, probes: npt.NDArray[Any], seen: int) -> tuple[Indexes, Indexes]:
         """As `Run.find`, among the first `seen` rows."""

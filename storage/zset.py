@@ -26,6 +26,24 @@ from ivm.storage.types import ColumnType, Schema
 
 Weights = npt.NDArray[np.int64]
 
+_FEW = 256
+_ONES = np.ones(_FEW, np.int64)
+_ONES.setflags(write=False)
+_ONE_BYTES = _ONES.tobytes()
+
+
+def ones(count: int) -> Weights:
+    """Weights of 1, not to be written to."""
+    return _ONES[:count] if count <= _FEW else np.ones(count, np.int64)
+
+
+def all_ones(weights: Weights) -> bool:
+    """Whether every weight is 1."""
+    count = len(weights)
+    if count <= _FEW:  # comparing bytes beats a numpy reduction on few rows
+        return weights.tobytes() == _ONE_BYTES[: 8 * count]
+    return bool((weights == 1).all())
+
 
 class ZSet:
     """Columns of equal length and one int64 weight a row (never shared mutably)."""

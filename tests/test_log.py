@@ -14,14 +14,18 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from ivm.storage import labels
 from ivm.storage import log as log_module
 from ivm.storage.change import Record, TableChange
+from ivm.storage.column import FixedColumn, LabelColumn
 from ivm.storage.duck import describe, run, table
 from ivm.storage.errors import CorruptionError, InternalError, UnavailableError
 from ivm.storage.keys import same_row
 from ivm.storage.log import ChangeLog
+from ivm.storage.log_record import TableCodes, decode, encode
 from ivm.storage.log_segment import HEADER_AT, MARK_AT, mark_bytes, segment_paths
 from ivm.storage.types import Schema, type_of
 from ivm.storage.zset import ZSet, from_arrow
@@ -111,6 +115,21 @@ def test_every_type_comes_back_bit_for_bit(tmp_path: Path, name: str) -> None:
         assert same_rows(found.added, want.added, types)
         removed = [types[i] for i in want.removed_columns]
         assert same_rows(found.removed, want.removed, removed)
+
+
+@pytest.mark.parametrize("text", ["open", "", "grüß", None])
+def test_a_label_comes_back_as_its_text(text: str | None) -> None:
+    schema = (("s", type_of("VARCHAR")), ("n", type_of("INTEGER")))
+    codes = labels.encode(pa.array([text], pa.large_string()), force=True)
+    assert codes is not None
+    rows = ZSet((LabelColumn(codes), FixedColumn(np.array([7], np.int32))), np.array([2]))
+    tables = TableCodes({"t": schema})
+    change = TableChange("t", rows, (0, 1), rows)
+    payload = b"".join(encode(Record(1, (change,)), tables))
+    found = decode(memoryview(payload), tables).changes[0]
+    for back in (found.removed, found.added):
+        assert back.to_arrow(schema).to_pylist() == [{"s": text, "n": 7}]
+        assert back.weights.tolist() == [2]
 
 
 def test_weights_offsets_and_big_records_come_back(tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""The key indexes of all tables: hydrated at first use, following every change since.
+
+Law: an index stands where its table does, the running transaction's changes included; `commit` and
+`rollback` end that transaction. An index that lacks a column which is needed by now is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ivm.catalog import Catalog
+from ivm.key_index import KeyIndex
+from ivm.storage.change import TableChange
+from ivm.storage.duck import Cursor
+from ivm.storage.zset import ZSet
+
+Scan = Callable[[str, Sequence[int], Cursor | None], Iterator[ZSet]]
+"""(table, positions of columns, the cursor that sees them) → their rows in chunks."""
+
+
+class KeyIndexes:
+    """At most one index a table.
+
+    Args:
+        catalog: the tables.
+        columns_read: positions of the columns of a table that views need.
+        flush: brings DuckDB's tables up to the log.
+        scan: reads columns of a table from DuckDB.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        columns_read: Callable[[str], frozenset[int]],
+        flush: Callable[[], None],
+        scan: Scan,
+    ) -> None:
+        self._catalog = catalog
+        self._columns_read = columns_read
+        self._flush = flush
+        self._scan = scan
+        self._known: dict[str, KeyIndex] = {}
+        self._provisional: set[str] = set()
+
+    def find(self, table: str, *, whole: bool = False) -> KeyIndex | None:
+        """The index of a table, if it is there and holds the columns it needs."""
+        index = self._known.get(table)
+        if index is None or len(index.columns) == len(self._catalog.tables[table].schema):
+            return index
+        read = self._columns_read(table)
+        return None if whole or not read.issubset(index.columns) else index
+
+    def make(self, table: str, *, whole: bool = False, cursor: Cursor | None = None) -> KeyIndex:
+        """The index of a table, filled from DuckDB.
+
+        Args:
+            table: canonical name.
+            whole: hold all columns, not just those that views need.
+            cursor: in a transaction that has changed the table; the index holds what it sees, and
+                is dropped if the transaction is rolled back.
+        """
+        info = self._catalog.tables[table]
+        every = tuple(range(len(info.schema)))
+        if whole or not info.primary_key:
+            columns = every
+        else:
+            columns = tuple(sorted({*info.primary_key, *self._columns_read(table)}))
+        if cursor is None:
+            self._flush()
+        else:
+            self._provisional.add(table)
+        held = self._scan(table, columns, cursor)
+        index = KeyIndex(info.schema, info.primary_key or every, columns, held)
+        self._known[table] = index
+        return index
+
+    def record(self, change: TableChange) -> None:
+        """Let the table's index see a change of the running transaction."""
+        index = self._known.get(change.table)
+        if index is None:
+            return
+        held = change.removed_columns
+        if held == index.columns or not len(change.removed) or set(index.columns) <= set(held):
+            index.record(change)
+        else:
+            del self._known[change.table]
+
+    def commit(self, tables: Iterable[str]) -> None:
+        """The running transaction, which changed these tables, is committed."""
+        for table in tables:
+            index = self._known.get(table)
+            if index is not None:
+                index.commit()
+        self._provisional.clear()
+
+    def rollback(self) -> None:
+        """Forget what the running transaction recorded."""
+        for name in self._provisional:
+            self._known.pop(name, None)
+        self._provisional.clear()
+        for index in self._known.values():
+            index.rollback()
+
+    def forget(self) -> None:
+        """The tables have changed."""
+        self._known.clear()
