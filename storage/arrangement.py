@@ -172,19 +172,19 @@ class Arrangement:
         return [np.zeros(len(piece), np.int64) for piece in pieces], pieces
 
     def _find(self, probes: Indexes) -> tuple[list[Indexes], list[ZSet]]:
-        order = np.argsort(probes)
-        ordered = probes[order]
         found: list[Indexes] = []
         pieces: list[ZSet] = []
         for run in self._spine.runs:
-            which, rows = run.find(ordered)
+            which, rows = run.find(probes)
+            if len(rows):
+                found.append(which)
+                pieces.append(run.take(rows))
+        if self._seen:
+            order = np.argsort(probes)
+            which, rows = self._tail.find(probes[order], self._seen)
             if len(rows):
                 found.append(order[which])
-                pieces.append(run.take(rows))
-        which, rows = self._tail.find(ordered, self._seen)
-        if len(rows):
-            found.append(order[which])
-            pieces.append(self._tail.take(rows))
+                pieces.append(self._tail.take(rows))
         return found, pieces
 
     def _verified(self, keys: Sequence[Column], matches: Matches) -> Matches:

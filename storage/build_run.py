@@ -1,13 +1,14 @@
-"""Builds and merges runs: sorting, and cancelling of opposite weights.
+"""Builds and merges runs: sorting, and cancelling of opposite weights in merges.
 
 Law: the run of a batch is the batch as a Z-set, and merge(a, b) = a + b; the result depends on the
-rows alone, never on when it is computed. Only rows that share a code with a negative weight are
-compared with each other, so merging a small run into a large one costs little more than copying.
+rows alone, never on when it is computed. A merge compares only rows that share a code with a
+negative weight, so merging a small run into a large one costs little more than copying.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,22 @@ from ivm.storage.zset import Weights, ZSet, add
 
 Codes = npt.NDArray[Any]
 
+_STRETCH = 1 << 14  # rows compared at a time, so that the passes stay in the cache
+
 
 def build_run(layout: Layout, batch: ZSet, codes: KeyCodes | None = None) -> Run:
-    """The run of a batch's rows (`codes`: those of its key, if known)."""
+    """The run of a batch's rows (`codes`: those of its key, if known).
+
+    Opposite weights are left to the first merge, unless the layout has an order.
+    """
     searched = layout.search_codes(layout.key_columns(batch.columns), codes)
     if layout.order:
         return build_ordered(layout, searched, batch)
+    order = _sorted(searched)
     weights = None if (batch.weights == 1).all() else batch.weights
-    return _cancelled(layout, searched, [[c] for c in batch.columns], weights, _sorted(searched))
+    if weights is not None and order is not None:
+        weights = weights[order]
+    return pack_run(layout, searched, [[c] for c in batch.columns], order, weights)
 
 
 def build_large_run(layout: Layout, batches: list[ZSet]) -> Run:
@@ -99,40 +108,59 @@ def _cancelled(
     order: Indexes | None,
 ) -> Run:
     """The run of the rows in the given order; weights None are all 1. Empties `parts`."""
-    wanted = _suspects(layout, codes, weights, order)
-    if len(wanted):
-        order = np.arange(len(codes)) if order is None else order
-        weights = np.ones(len(codes), np.int64) if weights is None else weights.copy()
-        _sum_up(layout, codes, parts, weights, order, wanted)
     if weights is not None and order is not None:
         weights = weights[order]
+    ordered = codes if order is None else codes[order]
+    places = _suspects(layout, ordered, weights)
+    if len(places):
+        weights = np.ones(len(codes), np.int64) if weights is None else weights.copy()
+        rows = places if order is None else order[places]
+        columns = [concat(pieces).take(rows) for pieces in parts]
+        for start, stop in _stretches(ordered[places]):
+            chunk = [column.slice(start, stop) for column in columns]
+            _sum_up(layout, chunk, weights, places[start:stop])
     return pack_run(layout, codes, parts, order, weights)
 
 
-def _suspects(
-    layout: Layout, codes: Codes, weights: Weights | None, order: Indexes | None
-) -> Codes:
-    """Codes under which equal rows should be looked for."""
-    if layout.key_is_row:  # equal rows have equal codes: it is cheap to keep each once
-        ordered = codes if order is None else codes[order]
-        return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    return codes[:0] if weights is None else np.unique(codes[weights < 0])
+def _suspects(layout: Layout, ordered: Codes, weights: Weights | None) -> Indexes:
+    """Places among which equal rows should be looked for: all under a code with two rows or more.
+
+    Where the key is the row, equal rows have equal codes and it is cheap to keep each once; else
+    only codes with a negative weight matter.
+    """
+    none = np.zeros(0, np.int64)
+    if weights is None and not layout.key_is_row:
+        return none
+    repeats = ordered[1:] == ordered[:-1]
+    if layout.key_is_row:
+        found = np.zeros(len(ordered), np.bool_)
+        found[1:] = repeats
+        found[:-1] |= repeats
+        return np.flatnonzero(found)
+    assert weights is not None
+    negative = np.flatnonzero(weights < 0)
+    begins = np.flatnonzero(np.concatenate(([True], ~repeats)))
+    stretches = begins.searchsorted(negative, "right") - 1
+    stretches = stretches[np.flatnonzero(np.diff(stretches, prepend=-1))]
+    starts, stops = begins[stretches], np.append(begins, len(ordered))[stretches + 1]
+    several = np.flatnonzero(stops > starts + 1)
+    return expand(starts[several], stops[several])[1] if len(several) else none
 
 
-def _sum_up(
-    layout: Layout,
-    codes: Codes,
-    parts: Sequence[Sequence[Column]],
-    weights: Weights,
-    order: Indexes,
-    wanted: Codes,
-) -> None:
-    """Give one of several equal rows under the wanted codes the weights of all."""
-    ordered = codes[order]
-    starts, stops = ordered.searchsorted(wanted), ordered.searchsorted(wanted, "right")
-    rows = order[expand(starts, stops)[1]]
-    first, inverse = distinct_rows([concat(pieces).take(rows) for pieces in parts], layout.types)
+def _stretches(codes: Codes) -> Iterator[tuple[int, int]]:
+    """Bounds of stretches that fit the cache and part no two equal codes."""
+    breaks = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    wanted = breaks.searchsorted(np.arange(_STRETCH, len(codes), _STRETCH))
+    inner = breaks[np.unique(wanted[wanted < len(breaks)])].tolist()
+    return itertools.pairwise([0, *inner, len(codes)])
+
+
+def _sum_up(layout: Layout, rows: Sequence[Column], weights: Weights, places: Indexes) -> None:
+    """Give one of several equal rows the weights of all; row i weighs weights[places[i]]."""
+    first, inverse = distinct_rows(rows, layout.types)
+    if len(first) == len(places):
+        return
     sums = np.zeros(len(first), np.int64)
-    np.add.at(sums, inverse, weights[rows])
-    weights[rows] = 0
-    weights[rows[first]] = sums
+    np.add.at(sums, inverse, weights[places])
+    weights[places] = 0
+    weights[places[first]] = sums

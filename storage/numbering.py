@@ -1,4 +1,4 @@
-"""Dense numbers of equal codes, by counting, sorting, or pairwise comparison after a hash.
+"""Dense numbers of equal codes, by counting, scattering, or pairwise comparison after a hash.
 
 Law: inverse[i] = inverse[j] ⇔ rows i and j are equal; first[g] is the least row of group g. Which
 of the ways is taken changes the numbers at most, not the groups.
@@ -17,7 +17,9 @@ from ivm.storage.column import Indexes, Mask
 Codes = npt.NDArray[np.int64]
 Same = Callable[[Indexes, Indexes], Mask]
 
-_COUNTED = 4  # codes below so many times the rows are counted instead of sorted
+_COUNTED = 4  # codes below so many times the rows are counted instead of scattered
+_SCATTERED = 512  # rows from which scattering beats sorting
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Groups(NamedTuple):
@@ -41,7 +43,7 @@ def number_exact(codes: Codes, limit: int | None = None) -> Groups:
     """
     if limit is not None and limit <= _COUNTED * len(codes):
         return _by_counting(codes, limit)
-    return _by_sorting(codes)
+    return _by_code(codes)
 
 
 def number_hashed(codes: Codes, same: Same) -> Groups:
@@ -51,7 +53,7 @@ def number_hashed(codes: Codes, same: Same) -> Groups:
         codes: int64[n]; equal rows have equal codes.
         same: pairwise equality of row numbers.
     """
-    first, inverse = _by_sorting(codes)
+    first, inverse = _by_code(codes)
     apart = _apart(first[inverse], np.arange(len(codes)), same)
     while len(apart):  # rows that share a code with a different row: number them anew
         sub_first, sub_inverse = _by_sorting(codes[apart])
@@ -76,6 +78,29 @@ def _by_counting(codes: Codes, limit: int) -> Groups:
     numbers = np.empty(limit, np.int64)
     numbers[used] = np.arange(len(used))
     return Groups(least[used], numbers[codes])
+
+
+def _by_code(codes: Codes) -> Groups:
+    return _by_scattering(codes) if len(codes) >= _SCATTERED else _by_sorting(codes)
+
+
+def _by_scattering(codes: Codes) -> Groups:
+    """Groups by a place each code is hashed to; codes that lose their place are sorted."""
+    count = len(codes)
+    bits = count.bit_length() + 2
+    place = ((codes.view(np.uint64) * _SPREAD) >> np.uint64(64 - bits)).view(np.int64)
+    least = np.empty(1 << bits, np.int64)
+    least[place[::-1]] = np.arange(count - 1, -1, -1)  # the last one written stays
+    leader = least[place]
+    lost = np.flatnonzero(codes[leader] != codes)
+    leads = leader == np.arange(count)
+    first = np.flatnonzero(leads)
+    inverse = (np.cumsum(leads) - 1)[leader]
+    if len(lost):
+        others = _by_sorting(codes[lost])
+        inverse[lost] = others.inverse + len(first)
+        first = np.concatenate((first, lost[others.first]))
+    return Groups(first, inverse)
 
 
 def _by_sorting(codes: Codes) -> Groups:

@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.column import Column, Indexes, concat
+from ivm.storage.directory import Directory
 from ivm.storage.layout import Layout
 from ivm.storage.zset import Weights, ZSet
 
-_FEW_ROWS = 4  # probes a row: above it the run is searched in the probes
-_MERGED, _MERGED_ROWS = 512, 6  # probes, and rows a probe, for which both are merged
-_STEPS = 4  # rows tried one by one for the end of a range
+_FEW = 32  # probes up to which a run without a directory does not make one
 
 
 class Run:
@@ -32,7 +31,7 @@ class Run:
         weights: int64[n], or None for all ones.
     """
 
-    __slots__ = ("_unique", "codes", "columns", "weights")
+    __slots__ = ("_directory", "_unique", "codes", "columns", "weights")
 
     def __init__(
         self, codes: npt.NDArray[Any], columns: tuple[Column, ...], weights: Weights | None
@@ -41,6 +40,7 @@ class Run:
         self.columns = columns
         self.weights = weights
         self._unique: bool | None = None
+        self._directory: Directory | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -88,43 +88,31 @@ class Run:
             return start, start + 1
         return start, int(codes.searchsorted(code, "right"))
 
+    @property
+    def directory(self) -> Directory:
+        """Made at the first need."""
+        if self._directory is None:
+            self._directory = Directory(self.codes)
+        return self._directory
+
     def find_ranges(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes, Indexes]:
         """Ranges of the rows with the probes' codes.
 
         Args:
-            probes: ascending codes.
+            probes: codes in any order.
 
         Returns:
-            Positions of the probes that hit, and the first and past-the-last row of each.
+            Positions of the probes that hit (ascending), and the first and past-the-last row of
+            each.
         """
-        codes = self.codes
-        starts = _lower_bounds(codes, probes)
-        hits = (codes.take(starts, mode="clip") == probes).nonzero()[0]
-        if len(hits) and starts[hits[-1]] == len(codes):  # clipped: behind the last row
-            hits = hits[starts[hits] < len(codes)]
-        starts = starts[hits]
-        return hits, starts, self._stops(starts, probes[hits])
-
-    def _stops(self, starts: Indexes, probes: npt.NDArray[Any]) -> Indexes:
-        """The ends of the ranges; most are short, and the next row is in the cache already."""
-        codes = self.codes
-        stops = starts + 1
-        if self.unique:
-            return stops
-        open_ = np.arange(len(stops))
-        for _ in range(_STEPS):
-            open_ = open_[codes.take(stops[open_], mode="clip") == probes[open_]]
-            open_ = open_[stops[open_] < len(codes)]
-            if len(open_) == 0:
-                return stops
-            stops[open_] += 1
-        stops[open_] = codes.searchsorted(probes[open_], "right")
-        return stops
+        if len(probes) > _FEW or self._directory is not None:
+            return self.directory.find(probes, unique=self.unique)
+        starts = self.codes.searchsorted(probes)
+        hits = (self.codes.take(starts, mode="clip") == probes).nonzero()[0]
+        return hits, starts[hits], self.codes.searchsorted(probes[hits], "right")
 
     def find(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
-        """All pairs (position of a probe, row) with equal codes; `probes` ascending."""
-        if len(probes) > _FEW_ROWS * len(self.codes):
-            return find_in_probes(self.codes, probes)
+        """All pairs (position of a probe, row) with equal codes; probes in any order."""
         hits, starts, stops = self.find_ranges(probes)
         if self.unique:
             return hits, starts
@@ -132,18 +120,8 @@ class Run:
         return hits[which], rows
 
 
-def _lower_bounds(codes: npt.NDArray[Any], probes: npt.NDArray[Any]) -> Indexes:
-    """`codes.searchsorted(probes)` for ascending probes."""
-    if len(probes) < _MERGED or len(codes) > _MERGED_ROWS * len(probes):
-        return codes.searchsorted(probes)
-    # Of comparable length: a sort that merges the two mispredicts less than a search for each.
-    order = np.argsort(np.concatenate((probes, codes)), kind="stable")
-    places = (order < len(probes)).nonzero()[0]
-    return places - np.arange(len(probes))
-
-
 def find_in_probes(codes: npt.NDArray[Any], probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
-    """As `Run.find`, for few codes (in any order) and many ascending probes."""
+    """As `Run.find`, for few codes in any order; here the probes ascend."""
     starts = probes.searchsorted(codes)
     rows, found = expand(starts, probes.searchsorted(codes, "right"))
     return found, rows

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage import build_run, hashing, heads, labels, merger, spine, tail
+from ivm.storage import build_run, hashing, heads, labels, merger, run, spine, tail
 from ivm.storage.arrangement import Arrangement, Layout, Matches, OrderKey
 from ivm.storage.column import FixedColumn, LabelColumn, column_from_arrow
 from ivm.storage.duck import describe, evaluate, table
@@ -41,10 +41,12 @@ ORDER_KEYS = st.builds(OrderKey, st.integers(0, 2), st.booleans(), st.booleans()
 
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterator[None]:
-    """A tail of 8 rows and merges in the background from 24 rows on."""
+    """A tail of 8 rows, merges in the background from 24 rows on, directories from 4 probes on."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tail, "TAIL_ROWS", 8)
         patch.setattr(spine, "FOREGROUND_ROWS", 24)
+        patch.setattr(run, "_FEW", 3)
+        patch.setattr(build_run, "_STRETCH", 4)
         yield
 
 
