@@ -5,7 +5,7 @@ Law: immutable but for caches; a nested query gets a child with more names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -14,7 +14,7 @@ from ivm.sql.bind_functions import Functions
 from ivm.sql.bind_scope import Bound
 from ivm.sql.bind_types import types_of
 from ivm.sql.catalog import Catalog
-from ivm.sql.columns import column, position, text
+from ivm.sql.columns import cast, column, position, text
 from ivm.sql.plan import NotIncremental, Plan, Project
 from ivm.storage.duck import Cursor
 from ivm.storage.types import ColumnType
@@ -79,6 +79,13 @@ class Context:
             return plan
         schema = tuple(zip(names, self.types(exprs, plan), strict=True))
         return Project(plan, tuple(exprs), schema)
+
+    def cast(self, plan: Plan, wanted: Sequence[ColumnType]) -> Plan:
+        """The plan with its columns cast to the wanted types."""
+        own = [t for _, t in plan.schema]
+        pairs = zip(own, wanted, strict=True)
+        exprs = [column(i) if a == b else cast(column(i), b) for i, (a, b) in enumerate(pairs)]
+        return plan if own == list(wanted) else self.project(plan, exprs)
 
     def narrow(self, plan: Plan, columns: list[int]) -> Plan:
         """The plan with only the given columns, in that order."""

@@ -11,6 +11,7 @@ from sqlglot import exp
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_from import bind_values
 from ivm.sql.bind_limit import limited, read_limit, spread
+from ivm.sql.bind_recursive import bind_recursive
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
 from ivm.sql.bind_select import bind_select
@@ -49,10 +50,12 @@ def _with_ctes(node: exp.Expression, context: Context) -> Context:
     if clause is None:
         return context
     for cte in clause.expressions:
+        recursive = clause.args.get("recursive")
+        within = bind_recursive(cte, context, bind_query) if recursive else None
+        if within is not None:
+            context = within
+            continue
         name = cte.alias
-        reads_itself = any(t.name.lower() == name.lower() for t in cte.this.find_all(exp.Table))
-        if clause.args.get("recursive") and reads_itself:
-            raise NotIncremental("WITH RECURSIVE")
         demand_only(cte, "this alias materialized", "WITH")
         bound = bind_query(cte.this, context)
         names = [c.name for c in cte.args["alias"].columns]
@@ -86,7 +89,7 @@ def _set_operation(node: exp.SetOperation, context: Context) -> Bound:
     if node.args.get("by_name"):
         left, right = _by_name(left, right, context)
     both = _common_types(left.plan, right.plan, context)
-    plans = [_cast_to(b.plan, both, context) for b in (left, right)]
+    plans = [context.cast(b.plan, both) for b in (left, right)]
     schema = tuple((f"c{i}", t) for i, t in enumerate(both))
     if isinstance(node, exp.Union):
         union = Union(_flat(plans), schema)
@@ -109,14 +112,6 @@ def _common_types(left: Plan, right: Plan, context: Context) -> tuple[ColumnType
         return types(left)
     query = f"{typed_nulls(types(left))} UNION ALL {typed_nulls(types(right))}"
     return tuple(t for _, t in describe(context.cursor, query))
-
-
-def _cast_to(plan: Plan, wanted: tuple[ColumnType, ...], context: Context) -> Plan:
-    if types(plan) == wanted:
-        return plan
-    pairs = zip(types(plan), wanted, strict=True)
-    exprs = [column(i) if a == b else cast(column(i), b) for i, (a, b) in enumerate(pairs)]
-    return context.project(plan, exprs)
 
 
 def _by_name(left: Bound, right: Bound, context: Context) -> tuple[Bound, Bound]:

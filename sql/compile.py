@@ -11,9 +11,10 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from ivm.delta_ops.arrange import Arrange
 from ivm.delta_ops.circuit import Circuit, Factory
-from ivm.delta_ops.operator import CursorFactory
+from ivm.delta_ops.operator import CursorFactory, Operator
 from ivm.sql.columns import column, position, text
 from ivm.sql.expand_joins import expand_join
+from ivm.sql.lift_recursion import lift_step
 from ivm.sql.operators import Operators, recompute_sql, unnest_operator
 from ivm.sql.plan import (
     Aggregate,
@@ -21,8 +22,11 @@ from ivm.sql.plan import (
     Filter,
     GroupRecompute,
     Join,
+    NotIncremental,
     Plan,
     Project,
+    Recursive,
+    RecursiveScan,
     Scan,
     SetOp,
     TableFunction,
@@ -55,6 +59,7 @@ class Compiler:
         self._plans: dict[int, Plan] = {}
         self._labels: dict[int, str] = {}
         self._scans: dict[str, Scan] = {}
+        self._terms: dict[int, Compiler] = {}
 
     def add_view(self, name: str, plan: Plan) -> int:
         """Let the circuit report the plan's deltas under the view's name; gives its node."""
@@ -111,6 +116,10 @@ class Compiler:
                 below = self._node(plan.input)
                 key = ("unnest", plan.kept, plan.lists, plan.outer, plan.ordinality)
                 return self._add(plan, key, lambda _: unnest_operator(plan), [below])
+            case Recursive():
+                return self._recursive(plan)
+            case RecursiveScan():
+                raise NotIncremental("a recursive query that reads another one's last rows")
 
     def _remember(self, node: int, plan: Plan, label: str) -> int:
         self._plans.setdefault(node, plan)
@@ -209,3 +218,22 @@ class Compiler:
         parts = ("kind", "all", "negated")
         key = ("set", type(plan).__name__, *[getattr(plan, part, None) for part in parts])
         return self._add(plan, key, lambda _: self._operators.set_operation(plan), nodes)
+
+    def _recursive(self, plan: Recursive) -> int:
+        """The step is a circuit of its own; what does not read the last rows is a node of ours."""
+        lifted = lift_step(plan)
+        nodes = [self._node(part) for part in (plan.base, *lifted.inputs)]
+        inner = Compiler(Circuit(), self._cursors)
+
+        def make(_: tuple[Operator, ...]) -> Operator:
+            inner.add_view("step", lifted.plan)
+            return self._operators.recursion(plan, inner.circuit, inner.sources())
+
+        key = ("recursive", plan.distinct, render(lifted.plan))
+        node = self._add(plan, key, make, nodes)
+        self._terms.setdefault(node, inner)
+        return node
+
+    def term(self, node: int) -> Compiler | None:
+        """The compiler of the step, where the node is a recursive query."""
+        return self._terms.get(node)

@@ -13,20 +13,36 @@ from sqlglot import exp
 
 from ivm.sql.columns import index_of, position
 from ivm.sql.columns import replace as substitute
-from ivm.sql.plan import Join, Plan, Project, Scan, SetOp, TableFunction, Union, Values, View, types
+from ivm.sql.plan import (
+    Join,
+    Plan,
+    Project,
+    Recursive,
+    RecursiveScan,
+    Scan,
+    SetOp,
+    TableFunction,
+    Union,
+    Values,
+    View,
+    types,
+)
 from ivm.sql.push_filters import image_of
 
 
 def merge_projects(plan: Plan) -> Plan:
     """The plan with as few projections as its expressions allow."""
     match plan:
-        case Scan() | Values() | View() | TableFunction():
+        case Scan() | Values() | View() | TableFunction() | RecursiveScan():
             return plan
         case Project():
             return _merged(replace(plan, input=_plain(merge_projects(plan.input))))
         case Join() | SetOp():
             left, right = _plain(merge_projects(plan.left)), _plain(merge_projects(plan.right))
             return replace(plan, left=left, right=right)
+        case Recursive():
+            base, step = _plain(merge_projects(plan.base)), _plain(merge_projects(plan.step))
+            return replace(plan, base=base, step=step)
         case Union():
             parts = tuple(_plain(merge_projects(part)) for part in plan.inputs)
             return replace(plan, inputs=parts)

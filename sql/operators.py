@@ -6,7 +6,7 @@ over the delta, so there are never two semantics.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -14,6 +14,7 @@ from ivm.delta_ops.aggregate import Aggregate as AggregateOperator
 from ivm.delta_ops.aggregate import supported
 from ivm.delta_ops.aggregate_call import AggregateCall as OperatorCall
 from ivm.delta_ops.arrange import Arrange
+from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.duck_eval import duck_predicate
 from ivm.delta_ops.duck_filter import DuckFilter
 from ivm.delta_ops.duck_map import DuckMap
@@ -22,6 +23,7 @@ from ivm.delta_ops.group_recompute import GroupRecompute as GroupRecomputeOperat
 from ivm.delta_ops.join import Join as JoinOperator
 from ivm.delta_ops.map import Map
 from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
+from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, Term
 from ivm.delta_ops.setop import SetOp as SetOperator
 from ivm.delta_ops.theta_join import ThetaJoin
 from ivm.delta_ops.topk import TopK as TopKOperator
@@ -29,6 +31,7 @@ from ivm.delta_ops.union import UnionAll
 from ivm.delta_ops.unnest import Unnest as UnnestOperator
 from ivm.sql.bind_types import probe
 from ivm.sql.columns import column, position, text
+from ivm.sql.lift_recursion import LAST_ROWS, input_position
 from ivm.sql.plan import (
     Aggregate,
     AggregateCall,
@@ -37,6 +40,8 @@ from ivm.sql.plan import (
     GroupRecompute,
     Join,
     Project,
+    Recursive,
+    Scan,
     SetOp,
     TopK,
     Union,
@@ -148,6 +153,17 @@ class Operators:
         if isinstance(plan, Distinct):
             return SetOperator(types(plan), "distinct")
         return SetOperator(types(plan), plan.kind, all=plan.all)
+
+    def recursion(self, plan: Recursive, step: Circuit, scans: Mapping[str, Scan]) -> Operator:
+        """A recursive query; `scans` are the sources of its lifted step."""
+        rows = {n: s.columns for n, s in scans.items() if s.relation == LAST_ROWS}
+        inputs = {
+            n: (input_position(s.relation), s.columns) for n, s in scans.items() if n not in rows
+        }
+        term = Term(step, rows, inputs)
+        groups = any(n.operator.strategy == "group recompute" for n in term.nodes)
+        kind = RecursionOfGroups if groups else Recursion
+        return kind(types(plan), term, distinct=plan.distinct)
 
 
 def _constants(texts: Sequence[str]) -> tuple[object, ...]:

@@ -1,13 +1,15 @@
 """The logical plan: small frozen nodes, columns by position.
 
-Law: every node denotes a Z-set that is a function of the base relations alone; `render` gives its
-SQL, and `schema` the names and the types that DuckDB's DESCRIBE gives that SQL. Column i of an
-input is written ``c<i>`` in expressions (for a join: the left columns, then the right ones).
+Law: every node denotes a Z-set that is a function of the base relations alone (in the step of a
+recursive query: and of its last rows); `render` gives its SQL, and `schema` the names and the types
+that DuckDB's DESCRIBE gives that SQL. Column i of an input is written ``c<i>`` in expressions (for
+a join: the left columns, then the right ones).
 Names matter only in the schema of the root; nodes compare by identity, plans by their rendering.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -244,6 +246,34 @@ class TableFunction:
     schema: Schema
 
 
+@dataclass(frozen=True, eq=False)
+class Recursive:
+    """The rows of a recursive query: those of its base, and what its step makes of the last ones.
+
+    With W₀ = base and Wᵢ₊₁ = step(Wᵢ), the content is the sum of all Wᵢ up to the first empty one
+    after W₀.
+
+    Attributes:
+        step: reads Wᵢ by `RecursiveScan` nodes of the same depth.
+        distinct: UNION: every Wᵢ holds each row once, and none of an earlier one.
+        depth: tells it from recursive queries around it.
+    """
+
+    base: Plan
+    step: Plan
+    distinct: bool
+    depth: int
+    schema: Schema
+
+
+@dataclass(frozen=True, eq=False)
+class RecursiveScan:
+    """The last rows of the recursive query around it (the only node that is no relation's)."""
+
+    depth: int
+    schema: Schema
+
+
 Plan: TypeAlias = (
     Scan
     | Values
@@ -259,20 +289,44 @@ Plan: TypeAlias = (
     | TopK
     | Unnest
     | TableFunction
+    | Recursive
+    | RecursiveScan
 )
 
 
 def inputs(plan: Plan) -> tuple[Plan, ...]:
     """The plan's direct inputs, in order."""
     match plan:
-        case Scan() | Values() | TableFunction():
+        case Scan() | Values() | TableFunction() | RecursiveScan():
             return ()
         case Join() | SetOp():
             return (plan.left, plan.right)
+        case Recursive():
+            return (plan.base, plan.step)
         case Union():
             return plan.inputs
         case _:
             return (plan.input,)
+
+
+def open_scans(plan: Plan) -> frozenset[int]:
+    """Depths of the recursive queries whose last rows the plan reads: it stands in their steps."""
+    known: dict[int, frozenset[int]] = {}
+
+    def look(part: Plan) -> frozenset[int]:
+        if id(part) not in known:
+            known[id(part)] = opened(part, [look(below) for below in inputs(part)])
+        return known[id(part)]
+
+    return look(plan)
+
+
+def opened(plan: Plan, below: Sequence[frozenset[int]]) -> frozenset[int]:
+    """`open_scans` of a node, given those of its inputs."""
+    if isinstance(plan, RecursiveScan):
+        return frozenset([plan.depth])
+    every = frozenset[int]().union(*below)
+    return every - {plan.depth} if isinstance(plan, Recursive) else every
 
 
 def types(plan: Plan) -> tuple[ColumnType, ...]:

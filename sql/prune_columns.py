@@ -2,7 +2,8 @@
 
 Law: a projection onto the needed columns stays the same when every node below is narrowed to what
 it needs itself. DISTINCT, set operations and top-k need all their columns, since these tell rows
-apart or break ties. No relation is narrowed to no column at all: its rows must be counted.
+apart or break ties; so do recursive queries, whose steps read them. No relation is narrowed to no
+column at all: its rows must be counted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ivm.sql.plan import (
     Join,
     Plan,
     Project,
+    Recursive,
+    RecursiveScan,
     Scan,
     SetOp,
     TableFunction,
@@ -63,7 +66,7 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
             return _group_recompute(plan, needed)
         case Union():
             parts = tuple(_pruned(part, needed) for part in plan.inputs)
-            return Union(parts, _schema(plan, needed))
+            return replace(plan, inputs=parts, schema=_schema(plan, needed))
         case TopK():
             return _top_k(plan, needed)
         case SetOp():
@@ -73,7 +76,10 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
             return _narrow(Distinct(prune_columns(plan.input)), needed)
         case Unnest():
             return _unnest(plan, needed)
-        case View() | TableFunction():
+        case Recursive():
+            base, step = prune_columns(plan.base), prune_columns(plan.step)
+            return _narrow(replace(plan, base=base, step=step), needed)
+        case View() | TableFunction() | RecursiveScan():
             return _narrow(plan, needed)
 
 

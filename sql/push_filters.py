@@ -34,6 +34,7 @@ from ivm.sql.plan import (
     Join,
     Plan,
     Project,
+    Recursive,
     SetOp,
     TopK,
     Union,
@@ -69,6 +70,9 @@ def _push(plan: Plan, terms: Terms) -> Plan:
         case SetOp():
             sides = replace(plan, left=_push(plan.left, []), right=_push(plan.right, []))
             return filtered(sides, terms)
+        case Recursive():
+            whole = replace(plan, base=_push(plan.base, []), step=_push(plan.step, []))
+            return filtered(whole, terms)
         case Distinct() | Aggregate() | GroupRecompute() | TopK():
             return _push_grouped(plan, terms)
         case Unnest():

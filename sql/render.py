@@ -22,6 +22,8 @@ from ivm.sql.plan import (
     Join,
     Plan,
     Project,
+    Recursive,
+    RecursiveScan,
     Scan,
     SetOp,
     TableFunction,
@@ -31,6 +33,7 @@ from ivm.sql.plan import (
     Values,
     View,
     inputs,
+    opened,
     width,
 )
 from ivm.sql.render_unnest import render_table_function, render_unnest, unnest_text
@@ -87,6 +90,10 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return render_unnest(plan, sources[0])
         case TableFunction():
             return render_table_function(plan)
+        case Recursive():
+            return _recursive(plan, sources)
+        case RecursiveScan():
+            return f"SELECT {_columns(width(plan))} FROM {_last_rows(plan)} AS t"
 
 
 def summary(plan: Plan) -> str:
@@ -107,6 +114,8 @@ def summary(plan: Plan) -> str:
             return f"GroupRecompute {', '.join(text(e) for e in plan.exprs)}"
         case Unnest():
             return unnest_text(plan)
+        case Recursive():
+            return f"Recursive {'UNION' if plan.distinct else 'UNION ALL'}"
         case TopK():
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
         case _:
@@ -114,13 +123,17 @@ def summary(plan: Plan) -> str:
 
 
 class _Renderer:
-    """Nests nodes used once and names those used more often; equal bodies are one node."""
+    """Nests nodes used once and names those used more often; equal bodies are one node.
+
+    What reads the last rows of a recursive query has no meaning outside of it, hence no name.
+    """
 
     def __init__(self, root: Plan) -> None:
         self._bodies: list[tuple[Plan, tuple[int, ...]]] = []
         self._numbers: dict[str, int] = {}
         self._known: dict[int, int] = {}
         self._tables: dict[int, str] = {}
+        self._open: list[frozenset[int]] = []
         self.root = self._number(root)
         self._uses = Counter(part for _, parts in self._bodies for part in parts)
 
@@ -132,6 +145,7 @@ class _Renderer:
             if body not in self._numbers:
                 self._numbers[body] = len(self._bodies)
                 self._bodies.append((plan, parts))
+                self._open.append(opened(plan, [self._open[part] for part in parts]))
             self._known[id(plan)] = self._numbers[body]
         return self._known[id(plan)]
 
@@ -142,7 +156,7 @@ class _Renderer:
             return name
         plan, parts = self._bodies[number]
         body = render_body(plan, [self.source(part) for part in parts])
-        if self._uses[number] < 2:
+        if self._uses[number] < 2 or self._open[number]:
             return f"({body})"
         self._tables[number] = f"{name} AS ({body})"
         return name
@@ -267,3 +281,14 @@ def _top_k(plan: TopK, source: str) -> str:
         bounds.append(f"t.c{count} <= {plan.offset + plan.limit}")
     where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
     return f"SELECT {_columns(width(plan))} FROM ({ranked}) AS t{where}"
+
+
+def _recursive(plan: Recursive, sources: Sequence[str]) -> str:
+    name, names = _last_rows(plan), ", ".join(f"c{i}" for i in range(width(plan)))
+    base, step = (_select(width(plan), s) for s in sources)
+    union = f"({base}) {'UNION' if plan.distinct else 'UNION ALL'} ({step})"
+    return f"WITH RECURSIVE {name}({names}) AS ({union}) {_select(width(plan), name)}"
+
+
+def _last_rows(plan: Recursive | RecursiveScan) -> str:
+    return f"_recursive_{plan.depth}"

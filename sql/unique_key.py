@@ -6,7 +6,7 @@ Law: no two rows of the content agree on the columns given, by SQL's grouping eq
 from __future__ import annotations
 
 from ivm.sql.columns import position
-from ivm.sql.plan import Aggregate, Distinct, Filter, Plan, Project, View, width
+from ivm.sql.plan import Aggregate, Distinct, Filter, Plan, Project, Recursive, View, width
 
 
 def unique_key(plan: Plan) -> tuple[int, ...]:
@@ -14,7 +14,7 @@ def unique_key(plan: Plan) -> tuple[int, ...]:
     match plan:
         case Aggregate():
             return tuple(range(len(plan.groups)))
-        case Distinct():
+        case Distinct() | Recursive(distinct=True):
             return tuple(range(width(plan)))
         case Filter() | View():
             return unique_key(plan.input)

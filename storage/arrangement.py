@@ -7,7 +7,7 @@ Runs grow geometrically toward the oldest, and merges change nothing that can be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -82,6 +82,12 @@ class Arrangement:
     def nbytes(self) -> int:
         """Bytes held by the runs."""
         return sum(run.nbytes for run in self.runs)
+
+    def batches(self) -> Iterator[ZSet]:
+        """All entries, run by run; rows may come in several that cancel each other."""
+        for run in self.runs:
+            yield run.slice(0, len(run))
+        yield self._tail.take(np.arange(self._seen))
 
     def append(self, delta: ZSet) -> Arrangement:
         """The arrangement with a delta (columns of the layout, any weights) added."""

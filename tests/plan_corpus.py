@@ -315,8 +315,8 @@ REFUSED: dict[str, str] = {
     "SELECT k FROM t WHERE k IN (SELECT k FROM u)": "subquery",
     "SELECT (SELECT max(v) FROM u) FROM t": "subquery",
     "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k)": "EXISTS",
-    "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3)"
-    " SELECT * FROM r": "WITH RECURSIVE",
+    "WITH RECURSIVE r(n) USING KEY (n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 3)"
+    " SELECT * FROM r": "USING KEY",
     "SELECT 'x' AS z, count(*) FROM t GROUP BY ROLLUP (z)": "a constant in GROUPING SETS",
     "SELECT k FROM t LIMIT 10%": "LIMIT",
     "SELECT 1 FROM t GROUP BY ALL HAVING k > 1": "GROUP BY ALL",

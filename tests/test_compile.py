@@ -34,13 +34,16 @@ Rows = Counter[str]
 class World:
     """A database, all views of the corpus in one circuit, and their rows by deltas."""
 
-    def __init__(self, cursor: Cursor, queries: list[str]) -> None:
+    def __init__(
+        self, cursor: Cursor, queries: list[str], plans: dict[str, Plan] | None = None
+    ) -> None:
         self.cursor = cursor
         self.circuit = Circuit()
         self.compiler = Compiler(self.circuit, cursor.cursor)
         self.plans: dict[str, Plan] = {}
         for query in queries:
-            self.plans[query] = rewrite(bind(query, DuckCatalog(cursor), cursor))
+            bound = plans[query] if plans else rewrite(bind(query, DuckCatalog(cursor), cursor))
+            self.plans[query] = bound
             self.compiler.add_view(query, self.plans[query])
         self.circuit.hydrate(self.compiler.fetch)
         self.rows = {query: self._contents(query) for query in queries}

@@ -1,0 +1,160 @@
+"""Which rows a recursive query has at which iteration.
+
+Law: D holds (row, iteration) with the number of ways the row is derived there. Under UNION ALL that
+is W itself; under UNION a row is in W at the least iteration with a positive number, once, and
+nowhere else. Of forms that are equal but not the same (0.0 and −0.0) the one whose exact hash is
+least is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ivm.delta_ops.bag import Bag
+from ivm.delta_ops.key_forms import has_forms
+from ivm.delta_ops.operator import Staged
+from ivm.delta_ops.pending_iterations import PendingIterations, iterations
+from ivm.storage.arrangement import Arrangement
+from ivm.storage.column import Column, Indexes
+from ivm.storage.keys import consolidate, group, row_codes
+from ivm.storage.layout import Layout
+from ivm.storage.types import ColumnType, type_of
+from ivm.storage.zset import ZSet, add, empty
+
+_BIGINT = type_of("BIGINT")
+
+
+class IteratedRows(Staged, Protocol):
+    """D before and after the step under way."""
+
+    def append(self, rows: ZSet) -> None:
+        """Derivations that come or go, at any iterations."""
+
+    def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
+        """How W changes at an iteration, when D is final up to it.
+
+        Args:
+            rows: all that may have come or gone there.
+            pending: gets the rows that must be looked at again later.
+        """
+
+    def contents(self) -> ZSet:
+        """All of W, with iterations."""
+
+    @property
+    def row_count(self) -> int:
+        """Entries of D."""
+
+
+class AllIterations:
+    """D of a UNION ALL.
+
+    Args:
+        types: the rows' types, without the iteration.
+    """
+
+    def __init__(self, types: Sequence[ColumnType]) -> None:
+        self._types = (*types, _BIGINT)
+        self._before = self._after = Bag(self._types)
+
+    def append(self, rows: ZSet) -> None:
+        self._after = self._after.append(rows)
+
+    def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
+        return consolidate(rows, self._types)
+
+    def contents(self) -> ZSet:
+        return add([empty(self._types), *self._before.batches])
+
+    def commit(self) -> None:
+        self._before = self._after
+
+    def rollback(self) -> None:
+        self._after = self._before
+
+    @property
+    def row_count(self) -> int:
+        return self._before.row_count
+
+    @property
+    def nbytes(self) -> int:
+        return self._before.nbytes
+
+
+class FirstIterations:
+    """D of a UNION.
+
+    Args:
+        types: the rows' types, without the iteration.
+    """
+
+    def __init__(self, types: Sequence[ColumnType]) -> None:
+        self._types = tuple(types)
+        self._forms = has_forms(types)
+        self._layout = Layout((*types, _BIGINT), tuple(range(len(types))))
+        self._before = self._after = Arrangement.empty(self._layout)
+
+    def append(self, rows: ZSet) -> None:
+        self._after = self._after.append(rows)
+
+    def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
+        keys = rows.columns[:-1]
+        if len(rows) > 1:
+            distinct = group(keys, self._types).first
+            keys = tuple([c.take(distinct) for c in keys])
+        parts = []
+        for held, sign in ((self._before, -1), (self._after, 1)):
+            found = self._first(held, keys)
+            now = iterations(found)
+            parts.append(_signed(found.filter(now == iteration), sign))
+            pending.add(found.filter(now > iteration))
+        return consolidate(add(parts), self._layout.types)
+
+    def _first(self, held: Arrangement, keys: Sequence[Column]) -> ZSet:
+        if not held.row_count:
+            return self._layout.zero
+        probe, rows = held.lookup_live(keys)
+        return rows.take(self._least(probe, rows))
+
+    def _least(self, probe: Indexes, rows: ZSet) -> Indexes:
+        """The row of each probe with the least iteration."""
+        if len(probe) < 2:
+            return np.arange(len(probe))
+        order = [iterations(rows), probe]
+        if self._forms:
+            order.insert(0, row_codes(rows.columns[:-1], self._types))
+        sorted_rows = np.lexsort(order)
+        ordered = probe[sorted_rows]
+        begins = np.ones(len(ordered), np.bool_)
+        np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+        least: Indexes = sorted_rows[begins]
+        return least
+
+    def contents(self) -> ZSet:
+        rows = consolidate(add([self._layout.zero, *self._before.batches()]), self._layout.types)
+        rows = rows.filter(rows.weights > 0)
+        if not len(rows):
+            return rows
+        numbers = group(rows.columns[:-1], self._types).inverse
+        return _signed(rows.take(self._least(numbers, rows)), 1)
+
+    def commit(self) -> None:
+        self._before = self._after
+
+    def rollback(self) -> None:
+        self._after = self._before
+
+    @property
+    def row_count(self) -> int:
+        return self._before.row_count
+
+    @property
+    def nbytes(self) -> int:
+        return self._before.nbytes
+
+
+def _signed(rows: ZSet, sign: int) -> ZSet:
+    return ZSet(rows.columns, np.full(len(rows), sign, np.int64))
