@@ -13,6 +13,7 @@ import sqlglot
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context, demand_only
+from ivm.sql.bind_merged import merged_twins
 from ivm.sql.bind_parse import parse_query
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
@@ -152,16 +153,14 @@ class _FromBinder:
         right, other = self.item(node.this)
         both, shared = _combined(left, scope, other), _shared_names(node, scope, other)
         terms = [_equal(scope, other, name, width(left)) for name in shared]
-        for name in shared if kind != "right" else ():
-            both.merged.add(_visible(other, name) + width(left))
-        for name in shared if kind == "right" else ():
-            both.merged.add(_visible(scope, name))
-        if kind == "full" and shared:
-            raise NotIncremental("a FULL JOIN with USING")
+        twins = [(_visible(scope, n), _visible(other, n) + width(left)) for n in shared]
+        both.merged.update(b for _, b in twins)
         if node.args.get("on") is not None:
             terms.append(bind_scalar(node.args["on"], both, self._context.functions))
         plan = Join(left, right, kind, residual=conjunction(terms))
-        return plan, scope if kind in ("semi", "anti") else both
+        if kind in ("semi", "anti"):
+            return plan, scope
+        return merged_twins(plan, both, twins, self._context), both
 
 
 def refuse_pivot_and_sample(node: exp.Expression) -> None:
@@ -251,6 +250,7 @@ def _combined(left: Plan, scope: Scope, other: Scope) -> Scope:
     return Scope(
         [*scope.relations, *(r.moved(by) for r in other.relations)],
         scope.merged | {i + by for i in other.merged},
+        scope.stands | {i + by: j + by for i, j in other.stands.items()},
     )
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import duckdb
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context
-from ivm.sql.columns import column, position
+from ivm.sql.bind_types import probe
+from ivm.sql.columns import column, position, text
 from ivm.sql.plan import NotIncremental, Plan, TopK, width
+from ivm.storage.duck import rows
 from ivm.storage.ordering import OrderKey
 
 
@@ -37,18 +40,28 @@ def read_limit(node: exp.Expression) -> Limit | None:
     limit, offset = node.args.get("limit"), node.args.get("offset")
     if limit is None and offset is None:
         return None
-    if isinstance(limit, exp.Fetch) or (limit is not None and limit.args.get("limit_options")):
-        raise NotIncremental("LIMIT with a percentage or ties")
-    count = None if limit is None else _integer(limit.expression, "LIMIT")
+    options = None if limit is None else limit.args.get("limit_options")
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        raise NotIncremental("LIMIT with a percentage, which counts all rows,")
+    written = limit.args.get("count") if isinstance(limit, exp.Fetch) else None
+    written = limit.expression if limit is not None and written is None else written
+    count = None if written is None else _integer(written, "LIMIT")
     return Limit(count, 0 if offset is None else _integer(offset.expression, "OFFSET") or 0)
 
 
 def _integer(node: exp.Expression, clause: str) -> int | None:
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         return int(node.name)
-    if isinstance(node, exp.Null):
+    if isinstance(node, exp.Null) or (isinstance(node, exp.Var) and node.name.upper() == "ALL"):
         return None
-    raise NotIncremental(f"{clause} with an expression")
+    if node.find(exp.Column, exp.Query, exp.Placeholder, exp.Parameter):
+        raise NotIncremental(f"{clause} with an expression that is no constant")
+    try:
+        with probe() as cursor:
+            ((value,),) = rows(cursor, f"SELECT ({text(node)})::BIGINT")
+    except duckdb.Error as error:
+        raise NotIncremental(f"{clause} with an expression") from error
+    return None if value is None else int(value)
 
 
 def limited(

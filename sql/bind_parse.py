@@ -18,12 +18,17 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.tokenizer_core import TokenType
 
 from ivm.sql.plan import NotIncremental
 from ivm.storage.duck import Cursor, literal, rows
 
 _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 _PLACES = ("query_location", "query_location_length", "syntax_type", "is_operator")
+_TURNED = {
+    "OPERATOR_IS_NULL": "OPERATOR_IS_NOT_NULL",
+    "COMPARE_NOT_DISTINCT_FROM": "COMPARE_DISTINCT_FROM",
+}
 _UNITS = {"dayofweek": "dow", "dayofyear": "doy"}
 _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
@@ -41,6 +46,15 @@ class _VerbatimParser(DuckDBParser):
         name: parser
         for name, parser in DuckDBParser.NO_PAREN_FUNCTION_PARSERS.items()
         if name != "IF"
+    }
+    COLUMN_OPERATORS = {  # noqa: RUF012  # sqlglot reads it so
+        **DuckDBParser.COLUMN_OPERATORS,
+        TokenType.ARROW: lambda self, this, path: self.expression(
+            exp.JSONExtract(this=this, expression=path)
+        ),
+        TokenType.DARROW: lambda self, this, path: self.expression(
+            exp.JSONExtractScalar(this=this, expression=path)
+        ),
     }
 
 
@@ -159,10 +173,10 @@ def _canonical_order(key: dict[str, Any]) -> Any:
 
 
 def _canonical_not(negation: dict[str, Any]) -> Any:
-    """NOT x IS NULL and x IS NOT NULL are one."""
+    """NOT x IS NULL and x IS NOT NULL are one; so are NOT x IS TRUE and x IS NOT TRUE."""
     (inner,) = negation["children"]
-    is_null = inner.get("type") == "OPERATOR_IS_NULL"
-    return {**inner, "type": "OPERATOR_IS_NOT_NULL"} if is_null else negation
+    turned = _TURNED.get(inner.get("type"))
+    return negation if turned is None else {**inner, "type": turned}
 
 
 def _canonical_call(call: dict[str, Any], names: dict[str, str]) -> Any:
@@ -229,4 +243,5 @@ def _canonical_literal(constant: dict[str, Any]) -> Any:
     text = constant.get("text")
     if constant.get("kind") == "STRING" or not isinstance(text, str):
         return text
-    return text.replace("_", "").lower()
+    text = text.replace("_", "").lower()
+    return f"0{text}" if text.startswith(".") else text

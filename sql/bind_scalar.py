@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
+from ivm.sql.bind_columns import bind_place
 from ivm.sql.bind_functions import Functions
 from ivm.sql.bind_scope import Scope
+from ivm.sql.bind_sugar import desugared
 from ivm.sql.columns import closed
 from ivm.sql.plan import NotIncremental
 from ivm.sql.unnest_calls import bound_unnest
@@ -44,6 +46,11 @@ def bind_scalar(
         unnest = bound_unnest(part, again)
         if unnest is not None:
             return unnest
+        if isinstance(part, exp.PositionalColumn):
+            return bind_place(part, scope)
+        plain = desugared(part)
+        if plain is not None:
+            return again(plain)
         functions.check(part)
         if isinstance(part, exp.Column):
             alias = (aliases or {}).get(part.name.lower()) if not part.table else None
@@ -64,6 +71,9 @@ def _column(node: exp.Column, scope: Scope, alias: exp.Expression | None) -> exp
     if found is not None:
         return found
     if alias is None:
+        row = scope.row(node)
+        if row is not None:
+            return row
         raise NotIncremental(f"the name {node.sql()}, which is no column of this FROM clause")
     return closed(alias)
 

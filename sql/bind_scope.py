@@ -53,10 +53,13 @@ class Scope:
 
     Attributes:
         merged: positions of columns that a USING or NATURAL join hides behind their left twin.
+        stands: what an unqualified name shows in place of a left twin that may be missing, as in a
+            RIGHT or FULL JOIN.
     """
 
     relations: list[Relation] = field(default_factory=list)
     merged: set[int] = field(default_factory=set)
+    stands: dict[int, int] = field(default_factory=dict)
 
     def resolve(self, node: exp.Column) -> exp.Expression | None:
         """The bound column (or struct field) of a reference; None if there is none.
@@ -81,7 +84,28 @@ class Scope:
             found = [p for p in found if p not in self.merged]
         if len(found) > 1:
             raise NotIncremental(f"the name {name} is ambiguous")
-        return found[0] if found else None
+        if not found:
+            return None
+        return found[0] if qualifier else self._shown(found[0])
+
+    def _shown(self, index: int) -> int:
+        while index in self.stands:
+            index = self.stands[index]
+        return index
+
+    def row(self, node: exp.Column) -> exp.Expression | None:
+        """The whole row of the one relation that an unqualified name names, as a struct."""
+        found = [r for r in self.relations if r.answers((node.name,))]
+        if node.table or len(found) != 1 or not found[0].columns:
+            return None
+        names = [name.lower() for name, _ in found[0].columns]
+        if len(set(names)) < len(names):
+            return None
+        fields = [
+            exp.PropertyEQ(this=exp.to_identifier(n, quoted=True), expression=column(i))
+            for n, i in found[0].columns
+        ]
+        return exp.Anonymous(this="struct_pack", expressions=fields)
 
     def visible(self, name: str) -> int | None:
         """The position of an unqualified name, None if there is none."""
@@ -91,7 +115,7 @@ class Scope:
         """The columns that `*` or `qualifier.*` stands for."""
         if qualifier is None:
             every = [c for r in self.relations for c in r.columns]
-            return [(n, i) for n, i in every if i not in self.merged]
+            return [(n, self._shown(i)) for n, i in every if i not in self.merged]
         found = [r for r in self.relations if r.answers((qualifier,))]
         if len(found) != 1:
             raise NotIncremental(f"{qualifier}.*: no single table of that name")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from ivm.sql.bind_aggregate import Grouping
+from ivm.sql.bind_columns import spread_condition
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_from import BindQuery, bind_from
 from ivm.sql.bind_limit import Limit, limited, read_limit, spread
@@ -83,7 +84,8 @@ class _SelectBinder:
     def bound(self) -> Bound:
         select = self._select
         if select.args.get("where") is not None:
-            self._plan = Filter(self._plan, self._scalar(select.args["where"].this))
+            where = spread_condition(select.args["where"].this, self._scope)
+            self._plan = Filter(self._plan, self._scalar(where))
         names = self._names()
         having, qualify, order = self._later_clauses()
         exprs = [item.expr for item in self._items]
@@ -105,6 +107,8 @@ class _SelectBinder:
         if all(item.name is not None for item in self._items):
             return tuple(item.name or "" for item in self._items)
         described = describe(self._context.cursor, self._context.standalone(self._select))
+        if len(described) != len(self._items):
+            raise NotIncremental("a select list of another length than DuckDB's")
         pairs = zip(self._items, described, strict=True)
         return tuple(MadeUp(n) if item.name is None else item.name for item, (n, _) in pairs)
 
@@ -260,9 +264,7 @@ class _SelectBinder:
         first = len(items)
         keys = [_moved(key, p) for key, p in zip(self._order_keys(), places, strict=True)]
         if distinct is not None and not on:
-            if len(columns.exprs) > first:
-                raise NotIncremental("an ORDER BY beside DISTINCT that is not in the select list")
-            wide = Distinct(wide)
+            wide = _ordered_after(Distinct(context.project(self._plan, items)), columns, context)
         if on:
             wide = limited(wide, keys, _as_is, _ONE, context, partition)
         if limit is not None:
@@ -285,6 +287,21 @@ class _Columns:
         return self._places[key]
 
 
+def _ordered_after(distinct: Distinct, columns: _Columns, context: Context) -> Plan:
+    """The distinct rows and what ORDER BY computes of them."""
+    count = width(distinct)
+    known = {structure(e): i for i, e in reversed(list(enumerate(columns.exprs[:count])))}
+
+    def swap(node: exp.Expression) -> exp.Expression:
+        place = known.get(structure(node))
+        if place is None and isinstance(node, exp.Column):
+            raise NotIncremental("an ORDER BY beside DISTINCT that is not in the select list")
+        return node if place is None else column(place)
+
+    later = [e.copy().transform(swap, copy=False) for e in columns.exprs[count:]]
+    return context.project(distinct, [*[column(i) for i in range(count)], *later])
+
+
 _ONE = Limit(1, 0)
 
 
@@ -294,6 +311,8 @@ def _as_is(expr: exp.Expression) -> exp.Expression:
 
 def _ordinal(node: exp.Expression) -> int | None:
     """The item that a bare integer names, counted from 0."""
+    if isinstance(node, exp.PositionalColumn):
+        node = node.this
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         return int(node.name) - 1
     return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from ivm.sql.bind_columns import Choice, as_star, has_columns, spread_columns, star_columns
 from ivm.sql.bind_scope import Scope
 from ivm.sql.columns import column
 from ivm.sql.plan import NotIncremental
@@ -41,9 +42,12 @@ def expand(
         bind: binds one expression; it may already know the aliases of earlier items.
     """
     for node in nodes:
-        star = _star(node)
-        if star is not None:
-            yield from _columns(star, node, scope, bind)
+        if _is_struct(node, scope):
+            yield Item(None, None, bind(_fields(node)))
+        elif (chosen := star_columns(node, scope)) is not None:
+            yield from _columns(chosen, as_star(node) or exp.Star(), bind)
+        elif has_columns(node):
+            yield from _spread(node, scope, bind)
         elif isinstance(node, exp.Alias):
             yield Item(node.alias, node.alias, bind(node.this))
         else:
@@ -55,26 +59,45 @@ def _own_name(node: exp.Expression) -> str | None:
     return bare.name if isinstance(bare, exp.Column) else None
 
 
-def _star(node: exp.Expression) -> exp.Star | None:
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        return node.this
-    return node if isinstance(node, exp.Star) else None
+def _is_struct(node: exp.Expression, scope: Scope) -> bool:
+    """Whether `s.*` means the fields of a column."""
+    if not isinstance(node, exp.Column) or as_star(node) is None or not node.table:
+        return False
+    tables = [r for r in scope.relations if r.answers((node.table,))]
+    return not tables and scope.visible(node.table) is not None
+
+
+def _fields(node: exp.Expression) -> exp.Expression:
+    star = as_star(node)
+    if star is None or any(star.args.values()) or node.args.get("db"):
+        raise NotIncremental("this kind of star")
+    return exp.Anonymous(this="unnest", expressions=[exp.column(node.args["table"].copy())])
 
 
 def _columns(
-    star: exp.Star, node: exp.Expression, scope: Scope, bind: Callable[..., exp.Expression]
+    chosen: Choice, star: exp.Star, bind: Callable[[exp.Expression], exp.Expression]
 ) -> Iterator[Item]:
     unknown = {k for k, v in star.args.items() if v} - _STAR_PARTS
-    qualifier = node.table if isinstance(node, exp.Column) else ""
-    if unknown or (isinstance(node, exp.Column) and node.args.get("db")):
+    if unknown:
         raise NotIncremental("this kind of star")
-    excluded = {e.name.lower() for e in star.args.get("except_") or []}
     replaced = {e.alias.lower(): e.this for e in star.args.get("replace") or []}
     renamed = {e.this.name.lower(): e.alias for e in star.args.get("rename") or []}
-    if any(isinstance(e, exp.Column) and e.table for e in star.args.get("except_") or []):
-        raise NotIncremental("EXCLUDE of a qualified column")
-    for name, index in scope.star(qualifier or None):
+    for name, index in chosen:
         key = name.lower()
-        if key not in excluded:
-            expr = bind(replaced[key]) if key in replaced else column(index)
-            yield Item(renamed.get(key, name), None, expr)
+        expr = bind(replaced[key]) if key in replaced else column(index)
+        yield Item(renamed.get(key, name), None, expr)
+
+
+def _spread(
+    node: exp.Expression, scope: Scope, bind: Callable[[exp.Expression], exp.Expression]
+) -> Iterator[Item]:
+    """An item with COLUMNS(…); an alias that holds a group of its pattern is DuckDB's to fill."""
+    alias = node.alias if isinstance(node, exp.Alias) else None
+    parts = spread_columns(node.this if alias is not None else node, scope)
+    known = alias if alias is not None and "\\" not in alias else None
+    for name, expr in parts:
+        bound = bind(expr)
+        if alias is None:
+            yield Item(name, None, bound)
+        else:
+            yield Item(known, known if len(parts) == 1 else None, bound)

@@ -7,7 +7,7 @@ taken with constant arguments; what reads files or other state has no plan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -118,7 +118,7 @@ def _unnest(
     schema = tuple((f"c{i}", t) for i, t in enumerate(found))
     plan = Unnest(below, tuple(range(count)), (count,), outer, call.ordinality, schema)
     names = _names(call, [call.name, *(["ordinality"] if call.ordinality else [])])
-    return plan, Scope([*scope.relations, _relation(call, names, count)], set(scope.merged))
+    return plan, replace(scope, relations=[*scope.relations, _relation(call, names, count)])
 
 
 def _list(call: _Call) -> exp.Expression:

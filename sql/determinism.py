@@ -26,6 +26,10 @@ _CLOCK = frozenset(
 _CLOCK_WORDS = frozenset(
     ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"]
 )
+# Table functions whose rows depend on their arguments alone; the others read files or state.
+_TABLE_FUNCTIONS = frozenset(
+    ["unnest", "range", "generate_series", "repeat", "repeat_row", "json_each", "json_tree"]
+)
 _HARMLESS = frozenset(["error", "assert_true"])
 
 
@@ -56,6 +60,10 @@ def _unstable(cursor: Cursor) -> frozenset[str]:
     return frozenset(name for (name,) in found) - _HARMLESS
 
 
+_Path = tuple[str, ...]
+"""The views and macros a construct was found through."""
+
+
 class _Checker:
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -70,11 +78,12 @@ class _Checker:
         )
         self._macros = dict(macros)
 
-    def check(self, tree: Any, place: int | None, through: tuple[str, ...]) -> None:
+    def check(self, tree: Any, place: int | None, through: _Path) -> None:
         for node in _nodes(tree):
             at = _place(node) if place is None else place
             if node.get("sample"):
                 raise _refusal("a sample", "its rows are chosen by chance", at, through, _FIXED)
+            self._check_from(node, at, through)
             name = _called(node)
             if name is not None:
                 self._check_call(name, at, through)
@@ -82,22 +91,38 @@ class _Checker:
             if node.get("type") == "BASE_TABLE" and table:
                 self._enter(str(table).lower(), self._views, at, through)
 
-    def _check_call(self, name: str, place: int | None, through: tuple[str, ...]) -> None:
-        if name in _CLOCK:
+    def _check_from(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
+        """Refuse relations that are no function of the tables."""
+        if node.get("ref_type") == "POSITIONAL":
             raise _refusal(
-                f"{name}()", "its value changes with time, not with the tables", place, through,
-                "Temporal filters come later; until then compare with a column, or keep the time "
-                "in a one-row table that you update",
+                "POSITIONAL JOIN", "the rows of a table have no order", place, through,
+                "Join on row_number() OVER (ORDER BY …) of both sides",
             )  # fmt: skip
+        if node.get("type") == "SHOW_REF":
+            raise _refusal(
+                "DESCRIBE, SUMMARIZE or SHOW", "it tells of the database, not of its rows", place,
+                through, "Run it as a query when you need it, or select the aggregates it shows",
+            )  # fmt: skip
+        if node.get("type") == "TABLE_FUNCTION":
+            name = str(node["function"].get("function_name", "")).lower()
+            if name not in _TABLE_FUNCTIONS and name not in self._macros:
+                raise _refusal(
+                    f"{name}() in FROM", "no change of a table tells when its rows change", place,
+                    through, "Load its rows into a table, and select from that",
+                )  # fmt: skip
+        if node.get("function_name") == "age" and len(node.get("arguments", ())) == 1:
+            raise _clock_refusal("age() of one argument", place, through)
+
+    def _check_call(self, name: str, place: int | None, through: _Path) -> None:
+        if name in _CLOCK:
+            raise _clock_refusal(f"{name}()", place, through)
         if name in self._unstable:
             raise _refusal(
                 f"{name}()", "its value changes from call to call", place, through, _FIXED
             )
         self._enter(name, self._macros, place, through)
 
-    def _enter(
-        self, name: str, known: dict[str, str], place: int | None, through: tuple[str, ...]
-    ) -> None:
+    def _enter(self, name: str, known: dict[str, str], place: int | None, through: _Path) -> None:
         """Look into a view or macro the query uses (once on each way)."""
         if name not in known or name in through:
             return
@@ -110,13 +135,21 @@ _FIXED = "Compute the value once when the row is written and store it in a colum
 
 
 def _refusal(
-    what: str, why: str, place: int | None, through: tuple[str, ...], way_out: str
+    what: str, why: str, place: int | None, through: _Path, way_out: str
 ) -> UnsupportedError:
     known = place is not None and place >= 0
     where = f" at character {place + 1}" if known and place is not None else ""
     inside = f" (through {' → '.join(through)})" if through else ""
     message = f"{what}{where}{inside} cannot stand in a materialized view: {why}. {way_out}."
     return UnsupportedError(message, place if known else None)
+
+
+def _clock_refusal(what: str, place: int | None, through: _Path) -> UnsupportedError:
+    return _refusal(
+        what, "its value changes with time, not with the tables", place, through,
+        "Temporal filters come later; until then compare with a column, or keep the time in a "
+        "one-row table that you update",
+    )  # fmt: skip
 
 
 def _parsed(sql: str, cursor: Cursor) -> Any:

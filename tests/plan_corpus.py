@@ -320,12 +320,9 @@ REFUSED: dict[str, str] = {
     "SELECT 'x' AS z, count(*) FROM t GROUP BY ROLLUP (z)": "a constant in GROUPING SETS",
     "SELECT k FROM t LIMIT 10%": "LIMIT",
     "SELECT 1 FROM t GROUP BY ALL HAVING k > 1": "GROUP BY ALL",
-    "SELECT t FROM t": "the name t",
     "SELECT rowid FROM t": "rowid",
-    "SELECT COLUMNS('k') FROM t": "COLUMNS",
     "SELECT g COLLATE NOCASE FROM t": "COLLATE",
     "SELECT * FROM t POSITIONAL JOIN u": "POSITIONAL",
-    "SELECT [x * 2 for x in l] FROM t": "comprehension",
     "SELECT * FROM t, LATERAL (SELECT t.k + 1 AS j)": "LATERAL",
     "PIVOT t ON b USING sum(v) GROUP BY g": "PIVOT",
 }

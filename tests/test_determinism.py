@@ -41,6 +41,12 @@ REFUSED = {
     "SELECT * FROM late()": ("now()", None),
     "SELECT current_setting('threads')": ("current_setting()", 7),
     "SELECT getvariable('x')": ("getvariable()", 7),
+    "SELECT age(ts) FROM u": ("age()", 7),
+    "SELECT * FROM t POSITIONAL JOIN u": ("POSITIONAL JOIN", 16),
+    "SELECT * FROM (SUMMARIZE t)": ("DESCRIBE, SUMMARIZE", None),
+    "DESCRIBE t": ("DESCRIBE", None),
+    "SELECT * FROM duckdb_tables()": ("duckdb_tables() in FROM", 14),
+    "SELECT * FROM read_csv('x.csv')": ("read_csv() in FROM", 14),
 }
 
 

@@ -1,0 +1,99 @@
+"""Spellings that stand for other expressions: comprehensions, ANY over a list, methods.
+
+Law: the expression given back has, for every row, the value that DuckDB gives the one written.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ivm.sql.bind_functions import call_name
+from ivm.sql.bind_parse import verbatim
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_ITEM = "_item"
+
+
+def desugared(node: exp.Expression) -> exp.Expression | None:
+    """The plain expression that a node stands for, unbound; None if it is plain itself."""
+    if isinstance(node, exp.Array) and len(node.expressions) == 1:
+        (only,) = node.expressions
+        return _comprehension(only) if isinstance(only, exp.Comprehension) else None
+    if isinstance(node, _COMPARISONS):
+        return _quantified(node)
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
+        return _method(node)
+    return None
+
+
+def _comprehension(node: exp.Comprehension) -> exp.Expression | None:
+    """[f(x) for x in l if p(x)]: the list filtered, then mapped."""
+    parameter = node.args["expression"]
+    if node.args.get("position") is not None:
+        return None
+    source = node.args["iterator"]
+    condition = node.args.get("condition")
+    if condition is not None:
+        source = _call("list_filter", source, _lambda(condition, parameter.name))
+    return _call("list_transform", source, _lambda(node.this, parameter.name))
+
+
+def _lambda(body: exp.Expression, parameter: str) -> exp.Expression:
+    """A lambda over a body in which the parameter is written as a column."""
+
+    def swap(part: exp.Expression) -> exp.Expression:
+        own = isinstance(part, exp.Column) and not part.table
+        return part.this if own and part.name.lower() == parameter.lower() else part
+
+    name = exp.to_identifier(parameter)
+    return exp.Lambda(this=body.copy().transform(swap, copy=False), expressions=[name])
+
+
+def _quantified(node: exp.Expression) -> exp.Expression | None:
+    """`x = ANY(list)`: true if some element says so, else NULL if some element leaves it open."""
+    right = node.expression
+    is_any = isinstance(right, exp.Any)
+    is_all = isinstance(right, exp.All) or (
+        isinstance(right, exp.Anonymous) and right.name.upper() == "ALL"
+    )
+    if not (is_any or is_all):
+        return None
+    source = right.expressions[0] if isinstance(right, exp.Anonymous) else right.this.unnest()
+    if isinstance(source, (exp.Query, exp.Subquery)):
+        return None
+    item = exp.to_identifier(_ITEM)
+    compared = type(node)(this=node.this.copy(), expression=item.copy())
+    found = _call("list_transform", source, exp.Lambda(this=compared, expressions=[item]))
+    open_ = exp.Lambda(this=exp.Is(this=item.copy(), expression=exp.null()), expressions=[item])
+    some = exp.GT(
+        this=_call("len", _call("list_filter", found, open_)), expression=exp.Literal.number(0)
+    )
+    decides = exp.Boolean(this=is_any)
+    return exp.Case(
+        ifs=[
+            exp.If(this=_call("list_contains", found, decides), true=decides.copy()),
+            exp.If(this=some, true=exp.null()),
+        ],
+        default=exp.Boolean(this=not is_any),
+    )
+
+
+def _method(node: exp.Dot) -> exp.Expression:
+    """x.f(y): f(x, y)."""
+    call = verbatim(node.expression)
+    return _call(call_name(call), _as_column(node.this), *call.expressions)
+
+
+def _as_column(node: exp.Expression) -> exp.Expression:
+    """`a.b`, which the parser leaves open, as a column."""
+    if isinstance(node, exp.Identifier):
+        return exp.Column(this=node.copy())
+    if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier):
+        name, table = node.expression, node.this
+        if isinstance(name, exp.Identifier):
+            return exp.Column(this=name.copy(), table=table.copy())
+    return node
+
+
+def _call(name: str, *arguments: exp.Expression) -> exp.Expression:
+    return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])
