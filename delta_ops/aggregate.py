@@ -149,8 +149,7 @@ class Aggregate(Operator):
         extremes = []
         for kept in self._extremes:
             mine, lane = self._rows_of_extreme(kept, rows), kept.lane
-            pair = kept.extreme.step(mine, touched, old[:, lane], new[:, lane])
-            extremes.append(concat(pair))
+            extremes.append(kept.extreme.step(mine, touched, old[:, lane], new[:, lane]))
         both = np.concatenate([old, new])
         return tuple([extremes[f] if isinstance(f, int) else f(both) for f in self._finishers])
 
@@ -188,7 +187,7 @@ class Aggregate(Operator):
         """`_difference` without its masks: most steps touch one group."""
         was, now = (not self._keys or old[0, 0] > 0), (not self._keys or new[0, 0] > 0)
         if was and now:
-            if not _differ(1, outputs, self._call_types).any():
+            if not _differs(outputs, self._call_types):
                 return self._none
             return ZSet((*self._table.keys(touched.repeat(2)), *outputs), _MINUS_PLUS)
         if not (was or now):
@@ -289,6 +288,12 @@ class _KeptExtreme(NamedTuple):
     lane: int
 
 
+def _differs(columns: tuple[Column, ...], types: Types) -> bool:
+    """`_differ` for a single row."""
+    rows = small_rows(columns, types, False) if columns else [(), ()]
+    return rows[0] != rows[1] if rows is not None else bool(_differ(1, columns, types)[0])
+
+
 def _differ(count: int, columns: tuple[Column, ...], types: Types) -> Mask:
     """Whether row i and row count + i are not exactly the same."""
     if not columns:
@@ -312,6 +317,8 @@ def _rounds(call: AggregateCall) -> bool:
 
 def _added(old: Indexes, contributions: list[Contribution]) -> Indexes:
     """Lanes with the contributions added (new lanes are in `old` already)."""
+    if len(old) == 1:
+        return _added_to_one(old, contributions)
     new = old.copy()
     for lanes, groups, values in contributions:
         if isinstance(lanes, int):
@@ -319,3 +326,15 @@ def _added(old: Indexes, contributions: list[Contribution]) -> Indexes:
         else:
             np.add.at(new.reshape(-1), groups * new.shape[1] + lanes, values)
     return new
+
+
+def _added_to_one(old: Indexes, contributions: list[Contribution]) -> Indexes:
+    """`_added` for one group and, as a rule, few rows."""
+    lanes: list[int] = old[0].tolist()
+    for places, _, values in contributions:
+        if isinstance(places, int):
+            lanes[places] += values.item() if len(values) == 1 else int(values.sum())
+        else:
+            for place, value in zip(places.tolist(), values.tolist(), strict=True):
+                lanes[place] += value
+    return np.array([lanes])

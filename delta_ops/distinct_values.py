@@ -45,9 +45,11 @@ class DistinctValues:
         touched, inverse = self._pairs.locate([pairs], count)
         old, new = _stage_sum(self._pairs, touched, inverse, weights)
         change = (new > 0).astype(np.int64) - (old > 0)
+        moved = change.nonzero()[0]
+        if count == 1:
+            return moved, change[moved]
         rows = np.empty(len(touched), np.int64)
         rows[inverse] = np.arange(len(inverse))
-        moved = np.flatnonzero(change)
         return rows[moved], change[moved]
 
     def commit(self) -> None:
@@ -65,7 +67,10 @@ def _stage_sum(
     """Stage the touched slots' net weights; those before and after."""
     lanes = table.read(touched)
     old = lanes[:, 0].copy()
-    np.add.at(lanes[:, 0], groups, weights)
+    if len(weights) == 1:
+        lanes[0, 0] += weights[0]
+    else:
+        np.add.at(lanes[:, 0], groups, weights)
     table.stage(touched, lanes)
     return old, lanes[:, 0]
 
@@ -74,7 +79,7 @@ def changes_of_set(values: DistinctValues, rows: ArgumentRows, slots: Indexes) -
     """Stage the rows (their groups are positions in `slots`); the sets' changes as ±1 rows."""
     column, weights, groups = rows.values, rows.weights, rows.groups
     assert column is not None
-    if not weights.all():
+    if np.count_nonzero(weights) < len(weights):
         kept = weights.nonzero()[0]
         column, weights, groups = column.take(kept), weights[kept], groups[kept]
     moved, change = values.step(column, slots[groups], weights)

@@ -57,9 +57,7 @@ class Extreme:
     def nbytes(self) -> int:
         return self._before.nbytes
 
-    def step(
-        self, rows: ArgumentRows, slots: Indexes, old: Indexes, new: Indexes
-    ) -> tuple[Column, Column]:
+    def step(self, rows: ArgumentRows, slots: Indexes, old: Indexes, new: Indexes) -> Column:
         """Stage a change.
 
         Args:
@@ -69,10 +67,10 @@ class Extreme:
             new: how many it has now.
 
         Returns:
-            The extremes before and after, one row per touched group, NULL without values.
+            The extremes of all touched groups before, then of all after; NULL without values.
         """
         self._after = self._before.append(_entries(rows, slots, rows.values))
-        return self._first(self._before, slots), self._first(self._after, slots)
+        return concat([self._first(self._before, slots), self._first(self._after, slots)])
 
     def _first(self, state: Arrangement, slots: Indexes) -> Column:
         matches = state.first([FixedColumn(slots)], 1)
@@ -106,7 +104,9 @@ def _entries(rows: ArgumentRows, slots: Indexes | None, values: Column | None) -
     assert values is not None
     groups = rows.groups if slots is None else slots[rows.groups]
     entries = ZSet((FixedColumn(groups), values), rows.weights)
-    return entries if rows.weights.all() else entries.filter(rows.weights != 0)
+    if np.count_nonzero(rows.weights) == len(rows.weights):
+        return entries
+    return entries.filter(rows.weights != 0)
 
 
 class WordExtreme(Extreme):
@@ -126,21 +126,30 @@ class WordExtreme(Extreme):
     def nbytes(self) -> int:
         return self._before.nbytes + self._best.nbytes
 
-    def step(
-        self, rows: ArgumentRows, slots: Indexes, old: Indexes, new: Indexes
-    ) -> tuple[Column, Column]:
-        self._grow(int(slots.max()) + 1)
-        ranks, weights, groups = self._ranks(rows.values), rows.weights, rows.groups
+    def step(self, rows: ArgumentRows, slots: Indexes, old: Indexes, new: Indexes) -> Column:
+        self._grow(int(slots.max()) + 1 if len(slots) > 1 else slots.item() + 1)
+        ranks = self._ranks(rows.values)
         before = self._best[slots]
         after = before.copy()
-        plus = weights > 0
-        np.minimum.at(after, groups[plus], ranks[plus])
-        lost = groups[(weights < 0) & (ranks <= after[groups])]
+        lost = self._compare(rows, ranks, after)
         self._after = self._before.append(_entries(rows, slots, FixedColumn(ranks)))
         if len(lost):
             self._look_up(slots, lost, after, new)
         self._staged = (slots, after)
-        return self._column(before, old), self._column(after, new)
+        return self._column(np.concatenate([before, after]), np.concatenate([old, new]))
+
+    @staticmethod
+    def _compare(rows: ArgumentRows, ranks: Indexes, best: Indexes) -> Indexes:
+        """Bring the groups' best up to the added values; groups that may have lost theirs."""
+        weights, groups = rows.weights, rows.groups
+        if len(weights) == 1:
+            weight, rank = weights.item(), ranks.item()
+            if weight > 0 and rank < best[0]:
+                best[0] = rank
+            return groups if weight < 0 and rank <= best[0] else groups[:0]
+        plus = weights > 0
+        np.minimum.at(best, groups[plus], ranks[plus])
+        return groups[(weights < 0) & (ranks <= best[groups])]
 
     def _look_up(self, slots: Indexes, lost: Indexes, after: Indexes, new: Indexes) -> None:
         """Write the extremes of groups that may have lost theirs."""
@@ -188,7 +197,7 @@ class WordExtreme(Extreme):
     def _column(self, ranks: Indexes, counts: Indexes) -> FixedColumn:
         values = _from_ranks(~ranks if self._greatest else ranks, self._dtype)
         valid = counts > 0
-        if valid.all():
+        if np.count_nonzero(valid) == len(valid):
             return FixedColumn(values)
         return FixedColumn(np.where(valid, values, np.zeros(1, values.dtype)), valid)
 
@@ -208,7 +217,9 @@ def _to_ranks(values: npt.NDArray[Any]) -> Indexes:
     """Values as int64 that sort as they do; NaN last, −0.0 before 0.0."""
     if values.dtype.kind == "f":
         doubles = values.astype(np.float64)
-        doubles[np.isnan(doubles)] = np.nan
+        nans = np.isnan(doubles)
+        if np.count_nonzero(nans):
+            doubles[nans] = np.nan
         bits = doubles.view(np.int64)
         return bits ^ ((bits >> 63) & _LAST)
     if values.dtype == np.uint64:
@@ -220,10 +231,14 @@ def _from_ranks(ranks: Indexes, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         bits = ranks ^ ((ranks >> 63) & _LAST)
+        if dtype.itemsize == 8:
+            return bits.view(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             return bits.view(np.float64).astype(dtype)
     if dtype == np.uint64:
         return ranks.view(np.uint64) ^ _SIGN
+    if dtype == np.int64:
+        return ranks
     with np.errstate(invalid="ignore"):
         return ranks.astype(dtype)
 

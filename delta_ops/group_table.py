@@ -99,13 +99,22 @@ class GroupTable:
         memo = self._memo.get(shape, {})
         slots = [memo.get(row, -1) for row in rows]
         if -1 in slots:
-            slots = self._find_or_make(columns).tolist()
+            slots = self._find_or_make(columns).tolist() if len(slots) > 1 else [self._one(columns)]
             if sum(map(len, self._memo.values())) > _MEMO_ROWS:
                 self._memo.clear()
             self._memo.setdefault(shape, {}).update(zip(rows, slots, strict=True))
         if len(slots) == 1:
             return np.array(slots, np.int64), _ZERO
         return self.distinct(np.array(slots, np.int64))
+
+    def _one(self, columns: Sequence[Column]) -> int:
+        """`_find_or_make` for a single row."""
+        if not self._exact_rows:
+            codes = self._codes(columns)
+            slot = -1 if self._verifies else self._index.find_one(codes.item())
+            if slot >= 0:
+                return slot
+        return self._find_or_make(columns).item()
 
     def _find_or_make(self, columns: Sequence[Column]) -> Indexes:
         codes = self._codes(columns)

@@ -20,6 +20,7 @@ Same: TypeAlias = Callable[[Indexes, Indexes], Mask]
 """(probe numbers, slots) → whether the probe's key is the slot's key."""
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_WORD = (1 << 64) - 1
 _FIRST_BITS = 7
 _LARGE = 1 << 20
 
@@ -68,6 +69,16 @@ class HashIndex:
             place[wrong] = further
             wrong = self._refuted(slots, wrong, same)
         return slots
+
+    def find_one(self, code: int) -> int:
+        """`find` of one code that is the key."""
+        place = ((code * int(_SPREAD)) & _WORD) >> (64 - self._bits)
+        table, known = self._table, self._codes
+        slot = table.item(place)
+        while slot >= 0 and known.item(slot) != code:
+            place = (place + 1) & self._mask
+            slot = table.item(place)
+        return slot
 
     def _walk(self, codes: Indexes, place: Indexes) -> Indexes:
         """The first slot with each code from `place` on (which is moved to where it stands)."""

@@ -74,7 +74,10 @@ class TopK(Operator):
         before = state.before.first(keys, self._end)
         if len(keys[0]) <= _FEW:
             after = state.after.first(keys, self._end)
-            return self._difference(_stretched(before), _stretched(after))
+            if self._rank_column or self._offset:
+                return self._difference(_stretched(before), _stretched(after))
+            parts = [state.plain(before.rows).negate(), state.plain(after.rows)]
+            return consolidate(add(parts), self.types)
         return self._from_heads(before, delta, keys, partition)
 
     def _from_heads(

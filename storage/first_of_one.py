@@ -1,8 +1,9 @@
 """The first live rows under one exact key, when the first order key alone decides.
 
 Law: a head that stands strictly before all other heads by its first order key is equal to no row in
-another run, so it is the next row and its weight is its own. Where two heads tie, or a value is
-NULL, NaN or not a number or text, this way gives up and the general one is taken.
+another run, so it is the next row and its weight is its own. Heads that tie are one row, with the
+sum of their weights, if all their values are the same. Where two rows tie, or a value is NULL, NaN
+or not a number or text, this way gives up and the general one is taken.
 """
 
 from __future__ import annotations
@@ -11,18 +12,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ivm.storage.column import FixedColumn
+from ivm.storage.column import Column, FixedColumn, concat
 from ivm.storage.heads import Source
+from ivm.storage.layout import Layout
 from ivm.storage.ordering import Term
 from ivm.storage.run import Run
 from ivm.storage.tail import FixedTail, Tail
-from ivm.storage.zset import ZSet, add
+from ivm.storage.zset import ZSet
 
 _MOST_ROWS = 8  # rows wanted, and rows of the tail, up to which one by one is the fastest
+
+_FIXED = (FixedColumn, FixedTail)
 
 _Origin: TypeAlias = Run | Tail
 _Cursor: TypeAlias = tuple[Any, _Origin, int, int]
 """The first order key's value at a row, where the row is, its position, the end of its range."""
+_Picked: TypeAlias = tuple[_Origin, int]
+"""Where a row is, and its position."""
 
 
 def first_of_one(source: Source, code: Any, k: int) -> ZSet | None:
@@ -68,30 +74,74 @@ def _cursors(source: Source, code: Any, term: Term) -> list[_Cursor] | None:
 
 
 def _merged(source: Source, cursors: list[_Cursor], term: Term, k: int) -> ZSet | None:
-    pieces: list[ZSet] = []
+    picked: list[_Picked] = []
+    weights: list[int] = []
     while cursors and k > 0:
         best = _best(cursors, term.descending)
-        if best is None:
+        if len(best) > 1 and not _are_one_row([cursors[i] for i in best], source.layout):
             return None
-        _, origin, row, stop = cursors[best]
-        weight = origin.weight(row)
+        weight = sum([cursors[i][1].weight(cursors[i][2]) for i in best])
         if weight > 0:
-            taken = min(weight, k)
-            columns = origin.slice(row, row + 1).columns
-            pieces.append(ZSet(columns, np.array([taken], np.int64)))
-            k -= taken
+            _, origin, row, _ = cursors[best[0]]
+            picked.append((origin, row))
+            weights.append(min(weight, k))
+            k -= weights[-1]
+        if not _advance(cursors, best, term):
+            return None
+    if not picked:
+        return source.layout.zero
+    columns = [_gathered(picked, i) for i in range(len(source.layout.types))]
+    return ZSet(tuple(columns), np.array(weights, np.int64))
+
+
+def _best(cursors: list[_Cursor], descending: bool) -> list[int]:
+    """The cursors that stand before all others by the first order key."""
+    values = [cursor[0] for cursor in cursors]
+    value = max(values) if descending else min(values)
+    if values.count(value) == 1:
+        return [values.index(value)]
+    return [i for i, other in enumerate(values) if other == value]
+
+
+def _are_one_row(cursors: list[_Cursor], layout: Layout) -> bool:
+    """Whether the cursors stand at rows of the same values (sure only if so)."""
+    for column, type in enumerate(layout.types):
+        cells = [origin.columns[column].cell(row) for _, origin, row, _ in cursors]
+        first = cells[0]
+        if type.dtype is None and not type.is_bytes:
+            return False
+        if any(cell != first for cell in cells):  # also if it is a NaN
+            return False
+        if type.is_float and first == 0:  # 0.0 and -0.0 are two rows
+            return False
+    return True
+
+
+def _advance(cursors: list[_Cursor], best: list[int], term: Term) -> bool:
+    """Move the cursors on, or drop them; False if the next value cannot be compared."""
+    for i in reversed(best):
+        _, origin, row, stop = cursors[i]
         if row + 1 == stop:
-            del cursors[best]
+            del cursors[i]
             continue
         value = origin.columns[term.column].cell(row + 1)
         if value is None or value != value:
-            return None
-        cursors[best] = (value, origin, row + 1, stop)
-    return add(pieces) if pieces else source.layout.zero
+            return False
+        cursors[i] = (value, origin, row + 1, stop)
+    return True
 
 
-def _best(cursors: list[_Cursor], descending: bool) -> int | None:
-    """The cursor that stands before all others; None if two stand first."""
-    values = [cursor[0] for cursor in cursors]
-    value = max(values) if descending else min(values)
-    return values.index(value) if values.count(value) == 1 else None
+def _gathered(picked: list[_Picked], place: int) -> Column:
+    """One column of the picked rows."""
+    fixed = [c for origin, _ in picked if isinstance(c := origin.columns[place], _FIXED)]
+    if len(fixed) == len(picked) and all(c.valid is None for c in fixed):
+        values = [c.values[row] for c, (_, row) in zip(fixed, picked, strict=True)]
+        return FixedColumn(np.array(values, fixed[0].values.dtype))
+    return concat([_one(origin, place, row) for origin, row in picked])
+
+
+def _one(origin: _Origin, place: int, row: int) -> Column:
+    """One value as a column."""
+    if isinstance(origin, Run):
+        return origin.columns[place].slice(row, row + 1)
+    return origin.columns[place].take(np.array([row]))

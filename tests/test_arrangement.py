@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage import build_run, hashing, heads, labels, merger, run, spine, tail
+from ivm.storage import build_run, first_of_one, hashing, heads, labels, merger, run, spine, tail
 from ivm.storage.arrangement import Arrangement, Layout, Matches, OrderKey
 from ivm.storage.column import FixedColumn, LabelColumn, column_from_arrow
 from ivm.storage.duck import describe, evaluate, table
@@ -377,14 +377,15 @@ def test_plain_runs_store_nothing_twice() -> None:
     assert np.shares_memory(run.codes, run.columns[0].values)  # type: ignore[union-attr]
 
 
-def test_first_touches_only_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The best of 10 000 rows costs a row a run, not the group."""
+@pytest.mark.parametrize("keys", [1, 2])
+def test_first_touches_only_heads(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
+    """The best of 10 000 rows costs a row a run, not the group; one key is looked up by itself."""
     taken: list[int] = []
     entries: list[tuple[Row, int]] = [((1, None, float(i)), 1) for i in range(10_000)]
     store = Arrangement.build(Layout(TYPES, (0,), (OrderKey(2, True, False),)), [zset(entries)])
     store = store.append(zset([((1, None, float(i)), -1) for i in range(9_995, 10_000)]))
     watch_reads(monkeypatch, taken)
-    found = store.first(probe((0,), [(1, None, None)]), 1)
+    found = store.first(probe((0,), [(1, None, None), (2, None, None)][:keys]), 1)
     assert listed(found.rows) == [(1, None, 9_994.0)]
     assert 0 < sum(taken) < 60
 
@@ -396,7 +397,14 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
         whole(self, pieces)
         taken.append(len(self.probe))
 
+    advance = first_of_one._advance
+
+    def stepped(cursors: Any, best: list[int], term: Any) -> bool:
+        taken.append(len(best))
+        return bool(advance(cursors, best, term))
+
     monkeypatch.setattr(heads.Heads, "__init__", watched)
+    monkeypatch.setattr(first_of_one, "_advance", stepped)
 
 
 def test_layouts_refuse_unordered_types() -> None:
