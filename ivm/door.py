@@ -88,7 +88,8 @@ class Door:
         self._need_key("upsert", given)
         if count > 1:
             last = _last_of_each([given[i] for i in self.key], self._key_types())
-            given, count = {i: c.take(last) for i, c in given.items()}, len(last)
+            if len(last) < count:
+                given, count = {i: c.take(last) for i, c in given.items()}, len(last)
         matches = index.find([given[i] for i in self.key])
         columns = self._complete(given, count)
         if len(given) < len(self.schema):
@@ -314,9 +315,12 @@ def _last_of_each(
     keys: Sequence[Column], types: Sequence[ColumnType]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Index of the last row of each key, ascending."""
+    count = len(keys[0])
     groups = group(keys, types)
+    if len(groups.first) == count:
+        return np.arange(count)
     last = np.zeros(len(groups.first), np.int64)
-    np.maximum.at(last, groups.inverse, np.arange(len(keys[0])))
+    np.maximum.at(last, groups.inverse, np.arange(count))
     return np.sort(last)
 
 

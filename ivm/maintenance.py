@@ -27,7 +27,7 @@ from ivm.sql.unique_key import unique_key
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor
 from ivm.storage.errors import EvaluationError
-from ivm.storage.keys import consolidate
+from ivm.storage.keys import cancel
 from ivm.storage.warehouse import Warehouse
 from ivm.storage.zset import ZSet, add
 
@@ -181,7 +181,7 @@ class Maintenance:
         if len(parts) < 2:
             return parts[0] if parts else None
         schema = self._catalog.tables[table].schema
-        return consolidate(add(parts), [schema[i][1] for i in columns])
+        return cancel(add(parts), [schema[i][1] for i in columns])
 
     def hydrate(self) -> None:
         """Build all state that is missing, from the tables as they are before the change."""

@@ -132,15 +132,20 @@ class Arrangement:
 
         Returns:
             As `lookup`, with cancelled rows left out and positive weights; rows are merged
-            only where some weight was not 1, so equal rows may stand side by side.
+            only where some weight was not positive, so equal rows may stand side by side.
         """
-        probe, rows = self.lookup(keys, codes)
+        found = self.lookup(keys, codes)
+        probe, rows = found
         if all_ones(rows.weights):
-            return Matches(probe, rows)
+            return found
+        gone = rows.weights <= 0
+        doubt = np.zeros(len(keys[0]), np.bool_)
+        doubt[probe[gone]] = True
+        in_doubt = doubt[probe]
         entries = ZSet((FixedColumn(probe), *rows.columns), rows.weights)
-        net = consolidate(entries, (type_of("BIGINT"), *self.layout.types))
-        net = net.filter(net.weights > 0)
-        return Matches(net.columns[0].values, ZSet(net.columns[1:], net.weights))  # type: ignore[union-attr]
+        net = consolidate(entries.filter(in_doubt), (type_of("BIGINT"), *self.layout.types))
+        live = add([entries.filter(~in_doubt), net.filter(net.weights > 0)])
+        return Matches(live.columns[0].values, ZSet(live.columns[1:], live.weights))  # type: ignore[union-attr]
 
     def first(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
         """The first k live rows (each as often as it weighs) under every key.

@@ -19,6 +19,7 @@ from ivm.storage.column import Column, Indexes, concat, join_arrays
 from ivm.storage.consolidate import distinct_rows
 from ivm.storage.layout import Layout
 from ivm.storage.ordered_run import build_ordered, merge_ordered
+from ivm.storage.radix import order_of
 from ivm.storage.run import Run, expand, pack_run, parts_of
 from ivm.storage.zset import Weights, ZSet, add
 
@@ -80,24 +81,7 @@ def _sorted(codes: Codes) -> Indexes | None:
     """The order of the codes, None when they ascend."""
     if bool((codes[1:] >= codes[:-1]).all()):
         return None
-    packed = _packed_order(codes)
-    return np.argsort(codes) if packed is None else packed
-
-
-def _packed_order(codes: Codes) -> Indexes | None:
-    """The order by a sort of code and position in one word, which is several times as fast."""
-    if codes.dtype.kind != "i":
-        return None
-    low, bits = int(codes.min()), len(codes).bit_length()
-    if (int(codes.max()) - low).bit_length() + bits > 63:
-        return None
-    words = codes.astype(np.int64)
-    words -= low
-    words <<= bits
-    words |= np.arange(len(codes))
-    words.sort()
-    words &= (1 << bits) - 1
-    return words
+    return order_of(codes)
 
 
 def _cancelled(

@@ -69,10 +69,11 @@ class FixedColumn:
 class ArrowColumn:
     """Strings, binaries and nested values as one contiguous Arrow array."""
 
-    __slots__ = ("array",)
+    __slots__ = ("array", "labelled")
 
     def __init__(self, array: pa.Array) -> None:
         self.array = array
+        self.labelled: ArrowColumn | None = None  # what `labelled` has made of it
 
     def __len__(self) -> int:
         return len(self.array)
@@ -159,8 +160,10 @@ def labelled(column: Column) -> Column:
         return column
     if column.array.type != _STRING or len(column.array) == 0:
         return column
-    codes = labels.encode(column.array)
-    return column if codes is None else LabelColumn(codes, column.array)
+    if column.labelled is None:
+        codes = labels.encode(column.array)
+        column.labelled = column if codes is None else LabelColumn(codes, column.array)
+    return column.labelled
 
 
 def _concat_labels(columns: Sequence[Column]) -> LabelColumn | None:

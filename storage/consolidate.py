@@ -15,9 +15,9 @@ import pyarrow as pa
 from ivm.storage.codes import key_codes, row_codes, same_key, same_row
 from ivm.storage.column import ArrowColumn, Column, Indexes, LabelColumn, Mask
 from ivm.storage.numbering import Groups, number_exact, number_hashed
-from ivm.storage.small import small_rows
+from ivm.storage.small import SMALL_ROWS, small_rows
 from ivm.storage.types import ColumnType
-from ivm.storage.zset import ZSet
+from ivm.storage.zset import ZSet, add
 
 _DIGITS_LIMIT = 1 << 62
 
@@ -42,6 +42,39 @@ def consolidate(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
     return ZSet(tuple([c.take(first[live]) for c in zset.columns]), weights[live])
 
 
+def cancel(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
+    """The same Z-set, no row of which stands in it with weights of both signs.
+
+    Only rows whose hash meets one of the other sign are looked at; there may be none.
+    """
+    count, minus = len(zset), zset.weights < 0
+    hashed = _cheap(zset.columns, types)
+    if count <= SMALL_ROWS or not hashed:
+        return consolidate(zset, types)
+    if minus.all() or not minus.any():
+        return zset
+    codes = row_codes([zset.columns[i] for i in hashed], [types[i] for i in hashed])
+    places = codes & ((1 << (count.bit_length() + 2)) - 1)
+    suspects = ~minus & _among(places, minus)
+    suspects |= minus & _among(places, suspects)
+    if not suspects.any():
+        return zset
+    return add([zset.filter(~suspects), consolidate(zset.filter(suspects), types)])
+
+
+def _among(places: Indexes, chosen: Mask) -> Mask:
+    """Which places are those of a chosen row."""
+    marks = np.zeros(int(places.max()) + 1, np.bool_)
+    marks[places[chosen]] = True
+    return marks[places]
+
+
+def _cheap(columns: Sequence[Column], types: Sequence[ColumnType]) -> list[int]:
+    """Positions of the columns whose values need not be read to be hashed."""
+    pairs = enumerate(zip(columns, types, strict=True))
+    return [i for i, (c, t) in pairs if t.dtype is not None or isinstance(c, LabelColumn)]
+
+
 def _consolidate_small(zset: ZSet, rows: list[tuple[object, ...]]) -> ZSet:
     weights = zset.weights.tolist()
     if len(set(rows)) == len(rows) and 0 not in weights:
@@ -58,10 +91,10 @@ def _consolidate_small(zset: ZSet, rows: list[tuple[object, ...]]) -> ZSet:
 
 def distinct_rows(columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:
     """Groups of exactly equal rows."""
-    fixed = [i for i, type in enumerate(types) if type.dtype is not None]
-    if not fixed or len(fixed) == len(types):
+    some = _cheap(columns, types)
+    if not some or len(some) == len(types):
         return _by_row_hash(columns, types)
-    groups = number_exact(row_codes([columns[i] for i in fixed], [types[i] for i in fixed]))
+    groups = number_exact(row_codes([columns[i] for i in some], [types[i] for i in some]))
     return _refined(groups, columns, types)
 
 

@@ -17,6 +17,7 @@ from ivm.storage.first_of_one import first_of_one
 from ivm.storage.heads import Heads, Source, read_heads
 from ivm.storage.layout import Layout
 from ivm.storage.ordering import sort_rows
+from ivm.storage.radix import order_of
 from ivm.storage.zset import ZSet, add
 
 
@@ -48,7 +49,7 @@ def first_rows(
 
 def _in_order_of_probe(found: list[tuple[Indexes, ZSet]]) -> tuple[Indexes, ZSet]:
     probe = np.concatenate([probe for probe, _ in found])
-    order = np.argsort(probe, kind="stable")
+    order = order_of(probe)
     return probe[order], add([rows for _, rows in found]).take(order)
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ivm.storage.column import Column, Indexes, Mask, concat
 from ivm.storage.layout import Layout
+from ivm.storage.radix import order_of
 from ivm.storage.run import Run, expand
 from ivm.storage.tail import Tail
 from ivm.storage.zset import Weights, ZSet
@@ -77,7 +78,7 @@ class Heads:
         """Origins with the rows taken from each (at least one), and their order in `numbers`."""
         ends = np.cumsum([len(piece.rows) for piece in self._pieces])
         owner = ends.searchsorted(numbers, "right")
-        order = np.argsort(owner, kind="stable")
+        order = order_of(owner)
         bounds = owner[order].searchsorted(np.arange(len(ends) + 1))
         picked: list[tuple[Run | Tail, Indexes]] = []
         for i, piece in enumerate(self._pieces):

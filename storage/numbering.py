@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.column import Indexes, Mask
+from ivm.storage.radix import order_of
 
 Codes = npt.NDArray[np.int64]
 Same = Callable[[Indexes, Indexes], Mask]
@@ -107,11 +108,11 @@ def _by_sorting(codes: Codes) -> Groups:
     if len(codes) == 0:
         none = np.zeros(0, np.int64)
         return Groups(none, none)
-    order = np.argsort(codes)
+    order = order_of(codes)  # which is stable: the first of equal rows is the least
     ordered = codes[order]
     begins = np.empty(len(codes), np.bool_)
     begins[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
     inverse = np.empty(len(codes), np.int64)
     inverse[order] = np.cumsum(begins) - 1
-    return Groups(np.minimum.reduceat(order, np.flatnonzero(begins)), inverse)
+    return Groups(order[np.flatnonzero(begins)], inverse)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from ivm.storage.canonical import canonical_intervals
 from ivm.storage.codes import word_codes
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes
+from ivm.storage.radix import order_of
 from ivm.storage.types import ColumnType
 
 Codes = npt.NDArray[np.int64]
@@ -143,7 +144,7 @@ def _text_ranks(array: pa.Array) -> Codes:
 
 def _ranks(codes: npt.NDArray[Any]) -> Codes:
     """Dense ranks 0 …"""
-    order = np.argsort(codes)
+    order = order_of(codes)
     return _ranks_in_order(order, _steps(codes[order]))
 
 
@@ -179,7 +180,7 @@ def sort_rows(
     Returns:
         The order of the rows, and the positions in it where a stretch of equal rows begins.
     """
-    order = np.argsort(codes)
+    order = order_of(codes)
     begins = _steps(codes[order])
     begins[:1] = True
     for term in terms:
@@ -191,17 +192,7 @@ def sort_rows(
         rows = order[places]
         ranks = term_codes(columns[term.column].take(rows), term)
         stretch = np.cumsum(begins[places])
-        again = _sort_pairs(stretch, ranks)
+        again = order_of(stretch, ranks)
         order[places] = rows[again]
         begins[places] |= _steps(ranks[again])
     return order, np.flatnonzero(begins)
-
-
-def _sort_pairs(stretch: npt.NDArray[Any], ranks: Codes) -> Indexes:
-    """The order by stretch, then rank: both in one word, if they fit."""
-    low, high = int(ranks.min()), int(ranks.max())
-    bits = (high - low).bit_length()
-    if bits + int(stretch[-1]).bit_length() > 63:
-        ranks = _ranks(ranks)
-        low, bits = 0, len(ranks).bit_length()
-    return np.argsort((stretch << bits) | (ranks - low))

@@ -19,6 +19,7 @@ from ivm.storage import hashing, labels
 from ivm.storage.column import ArrowColumn, Column, LabelColumn, column_from_arrow
 from ivm.storage.duck import describe, evaluate, rows, table
 from ivm.storage.keys import (
+    cancel,
     consolidate,
     group,
     groupable,
@@ -242,6 +243,29 @@ def test_consolidate_is_the_same_function(entries: list[tuple[Row, int]]) -> Non
     check_consolidate(entries)
 
 
+def check_cancel(entries: Sequence[tuple[Row, int]]) -> None:
+    """No row keeps both signs; labels or not, fixed columns or none."""
+    batch = zset(entries)
+    codes = labels.encode(batch.columns[1].array, force=True) if entries else None  # type: ignore[union-attr]
+    forms = [batch.columns[1]] if codes is None else [batch.columns[1], LabelColumn(codes)]
+    for text in forms:
+        columns = (batch.columns[0], text, batch.columns[2])
+        result = cancel(ZSet(columns, batch.weights), TYPES)
+        assert +counted(result) == +counted(batch)
+        assert -counted(result) == -counted(batch)
+        plus, minus = result.filter(result.weights > 0), result.filter(result.weights < 0)
+        assert not counted(plus).keys() & counted(minus).keys()
+    alone = ZSet((batch.columns[1],), batch.weights)
+    result = consolidate(cancel(alone, TYPES[1:2]), TYPES[1:2])
+    assert len(result) == len(consolidate(alone, TYPES[1:2]))
+
+
+@given(ENTRIES)
+@settings(max_examples=50, deadline=None)
+def test_cancel_is_the_same_function(entries: list[tuple[Row, int]]) -> None:
+    check_cancel(entries)
+
+
 @given(ENTRIES)
 @settings(max_examples=50, deadline=None)
 def test_consolidate_survives_collisions(entries: list[tuple[Row, int]]) -> None:
@@ -249,6 +273,7 @@ def test_consolidate_survives_collisions(entries: list[tuple[Row, int]]) -> None
         whole = hashing.hash_rows
         patch.setattr(hashing, "hash_rows", lambda *given: whole(*given) % 2)
         check_consolidate(entries)
+        check_cancel(entries)
 
 
 @given(ENTRIES)
