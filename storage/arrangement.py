@@ -138,13 +138,14 @@ class Arrangement:
         probe, rows = found
         if all_ones(rows.weights):
             return found
-        gone = rows.weights <= 0
         doubt = np.zeros(len(keys[0]), np.bool_)
-        doubt[probe[gone]] = True
-        in_doubt = doubt[probe]
-        entries = ZSet((FixedColumn(probe), *rows.columns), rows.weights)
-        net = consolidate(entries.filter(in_doubt), (type_of("BIGINT"), *self.layout.types))
-        live = add([entries.filter(~in_doubt), net.filter(net.weights > 0)])
+        doubt[probe[rows.weights <= 0]] = True
+        sure = ~doubt[probe]
+        live = ZSet((FixedColumn(probe), *rows.columns), rows.weights)
+        apart = live.filter(~sure) if sure.any() else live
+        net = consolidate(apart, (type_of("BIGINT"), *self.layout.types))
+        net = net.filter(net.weights > 0)
+        live = add([live.filter(sure), net]) if sure.any() else net
         return Matches(live.columns[0].values, ZSet(live.columns[1:], live.weights))  # type: ignore[union-attr]
 
     def first(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
@@ -185,7 +186,10 @@ class Arrangement:
     def _find(self, probes: Indexes) -> tuple[list[Indexes], list[ZSet]]:
         found: list[Indexes] = []
         pieces: list[ZSet] = []
+        low, high = (probes.min(), probes.max()) if len(probes) else (0, 0)
         for run in self._spine.runs:
+            if high < run.codes[0] or low > run.codes[-1]:  # as new numbers are above all old ones
+                continue
             which, rows = run.find(probes)
             if len(rows):
                 found.append(which)

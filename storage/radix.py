@@ -1,7 +1,7 @@
 """Sorting integers by their digits: numpy sorts 16-bit numbers by counting, ten times as fast.
 
-Law: `order_of(a, b, …)` is the stable order of the rows by a, then b, …: sorting by the least digit of
-the last key first, each pass keeps what the ones before it have done.
+Law: `order_of(a, b, …)` is the stable order of the rows by a, then b, and so on: the least digit of
+the last key comes first, and each pass keeps what the ones before it have done.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ivm.storage.run import Run
 
 GROWTH = 2
 FOREGROUND_ROWS = 8192  # merges up to here are done at once
-MOST_RUNS = 16
+MOST_RUNS = 32
 
 
 class Spine(NamedTuple):

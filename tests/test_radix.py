@@ -1,0 +1,42 @@
+"""Sorting by digits gives the stable order of the whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ivm.storage import radix
+from ivm.storage.radix import order_of
+
+LIMITS = np.iinfo(np.int64)
+WORDS = st.one_of(
+    st.integers(-3, 3),
+    st.integers(-(2**20), 2**20),
+    st.sampled_from([LIMITS.min, LIMITS.max, 2**47, -(2**47) - 1]),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short() -> Any:
+    """Digits from the first row on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(radix, "_SHORT", 1)
+        yield
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), max_size=50))
+def test_order_of_two_keys(rows: list[tuple[int, int]]) -> None:
+    major, minor = (np.array([row[i] for row in rows], np.int64) for i in (0, 1))
+    assert order_of(major).tolist() == sorted(range(len(rows)), key=lambda i: rows[i][0])
+    assert order_of(major, minor).tolist() == sorted(range(len(rows)), key=lambda i: rows[i])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.uint64, np.bool_])
+def test_every_width(dtype: Any) -> None:
+    keys = np.random.default_rng(7).integers(0, 256, 300).astype(dtype)
+    assert order_of(keys).tolist() == np.argsort(keys, kind="stable").tolist()
+    assert order_of(keys[:0]).tolist() == []
