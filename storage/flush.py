@@ -201,14 +201,32 @@ def _update(cursor: Cursor, target: Target, change: NetChange, appenders: Append
     if not written:
         return
     rows = python_rows(change.insert, target.schema)
-    if rows is not None and not target.generated and _no_nulls(change.delete):
-        appenders.write(target.table, rows, "update", key)
-        return
     names = [quote(target.schema[i][0]) for i in written]
+    if rows is not None and not target.generated and _no_nulls(change.delete):
+        if len(rows) == 1:
+            _update_one(cursor, target, change, names, [rows[0][i] for i in written])
+        else:
+            appenders.write(target.table, rows, "update", key)
+        return
     settings = ", ".join([f"{name} = d.{name}" for name in names])
     same = _same(key, change.delete)
     with lent(cursor, {_DELTA: (change.insert, target.schema)}):
         run(cursor, f"UPDATE {target.table} AS t SET {settings} FROM {_DELTA} AS d WHERE {same}")
+
+
+def _update_one(
+    cursor: Cursor, target: Target, change: NetChange, names: list[str], values: list[object]
+) -> None:
+    """One row by a statement: planning one costs less than an appender's writing."""
+    columns = tuple([target.schema[i] for i in change.delete_columns])
+    (key,) = python_rows(change.delete, columns) or [()]
+    settings = ", ".join([f"{name} = ?" for name in names])
+    run(cursor, f"UPDATE {target.table} SET {settings} WHERE {_is(columns)}", [*values, *key])
+
+
+def _is(columns: Schema) -> str:
+    """SQL: these columns have the parameters' values."""
+    return " AND ".join([f"{quote(name)} = CAST(? AS {type.sql})" for name, type in columns])
 
 
 def _delete(cursor: Cursor, target: Target, change: NetChange, appenders: Appenders) -> None:
@@ -219,7 +237,10 @@ def _delete(cursor: Cursor, target: Target, change: NetChange, appenders: Append
     key = tuple([name for name, _ in columns])
     rows = python_rows(change.delete, columns)
     if rows is not None and _no_nulls(change.delete):
-        appenders.write(target.table, rows, "delete", key)
+        if len(rows) == 1:
+            run(cursor, f"DELETE FROM {target.table} WHERE {_is(columns)}", list(rows[0]))
+        else:
+            appenders.write(target.table, rows, "delete", key)
         return
     same = _same(key, change.delete)
     with lent(cursor, {_DELTA: (change.delete, columns)}):

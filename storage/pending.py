@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.storage import zset
-from ivm.storage.column import Indexes, Mask
+from ivm.storage.column import Column, Indexes, Mask, concat
 from ivm.storage.flush import NetChange, is_exact
 from ivm.storage.keys import consolidate, group
+from ivm.storage.small import small_rows
 from ivm.storage.types import ColumnType, Schema
 from ivm.storage.zset import ZSet
 
@@ -130,17 +131,33 @@ def _by_key(change: NetChange, key: tuple[int, ...], types: Sequence[ColumnType]
     delete, insert = change.delete.project(key), change.insert
     if not len(delete) or not len(insert) or not all(is_exact(types[i]) for i in key):
         return NetChange(delete, key, True, insert)
-    both = zset.add([delete, insert.project(key)])
-    groups = group(both.columns, [types[i] for i in key])
+    partner = _partners(delete.columns, insert.project(key).columns, [types[i] for i in key])
+    found = partner >= 0
+    kept = found.nonzero()[0]
+    count = len(kept)
+    if count < len(insert):
+        insert = insert.take(np.concatenate([kept, (~found).nonzero()[0]]))
+    order = partner[kept]
+    if count < len(delete):
+        gone = np.ones(len(delete), np.bool_)
+        gone[order] = False
+        order = np.concatenate([order, gone.nonzero()[0]])
+    return NetChange(_taken(delete, order), key, True, insert, count)
+
+
+def _partners(
+    olds: Sequence[Column], news: Sequence[Column], types: Sequence[ColumnType]
+) -> Indexes:
+    """For each new key the old one that is equal to it, or -1 (all old ones are different)."""
+    known, wanted = small_rows(olds, types, True), small_rows(news, types, True)
+    if known is not None and wanted is not None:
+        at = {row: i for i, row in enumerate(known)}
+        return np.array([at.get(row, -1) for row in wanted], np.int64)
+    count = len(olds[0])
+    groups = group([concat(pair) for pair in zip(olds, news, strict=True)], types)
     old = np.full(len(groups.first), -1, np.int64)
-    old[groups.inverse[: len(delete)]] = np.arange(len(delete))
-    partner = old[groups.inverse[len(delete) :]]  # the deleted row of each inserted one, or -1
-    kept = np.flatnonzero(partner >= 0)
-    partner = partner[kept]
-    gone = np.setdiff1d(np.arange(len(delete)), partner)
-    delete = _taken(delete, np.concatenate([partner, gone]))
-    insert = _taken(insert, np.concatenate([kept, np.setdiff1d(np.arange(len(insert)), kept)]))
-    return NetChange(delete, key, True, insert, len(kept))
+    old[groups.inverse[:count]] = np.arange(count)
+    return old[groups.inverse[count:]]
 
 
 def _taken(batch: ZSet, order: Indexes) -> ZSet:
@@ -154,5 +171,7 @@ def multiset_change(deltas: Sequence[ZSet], types: Sequence[ColumnType]) -> NetC
     if not deltas:
         return NetChange(zset.empty(types), everything, False, zset.empty(types))
     total = consolidate(zset.add(deltas), types)
+    if total.weights.tolist() == [-1, 1]:  # one row has changed, as after a small commit
+        return NetChange(total.slice(0, 1).negate(), everything, False, total.slice(1, 2))
     delete, insert = total.filter(total.weights < 0), total.filter(total.weights > 0)
     return NetChange(delete.negate(), everything, False, insert)

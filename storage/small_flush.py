@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 import duckdb
 import numpy as np
 
-from ivm.storage.column import Column, FixedColumn
+from ivm.storage.column import Column, FixedColumn, LabelColumn
 from ivm.storage.duck import Cursor
+from ivm.storage.labels import words
 from ivm.storage.types import ColumnType, Schema
 from ivm.storage.zset import ZSet
 
@@ -71,8 +72,17 @@ def python_rows(batch: ZSet, schema: Schema) -> list[tuple[object, ...]] | None:
     types = [type for _, type in schema]
     if not all(_has_exact_value(c, t) for c, t in zip(batch.columns, types, strict=True)):
         return None
-    arrays = [c.to_arrow(t).to_pylist() for c, t in zip(batch.columns, types, strict=True)]
-    return list(zip(*arrays, strict=True))
+    lists = [_values(c, t) for c, t in zip(batch.columns, types, strict=True)]
+    return list(zip(*lists, strict=True))
+
+
+def _values(column: Column, type: ColumnType) -> list[object]:
+    if isinstance(column, LabelColumn):
+        return list(words(column.codes))
+    plain = type.is_integer or type.is_float or type.sql == "BOOLEAN"
+    if isinstance(column, FixedColumn) and plain and column.valid is None:
+        return column.values.tolist()  # type: ignore[no-any-return]
+    return column.to_arrow(type).to_pylist()  # type: ignore[no-any-return]
 
 
 def _has_exact_value(column: Column, type: ColumnType) -> bool:

@@ -276,3 +276,24 @@ def test_unique_values_may_change_places(duck: Duck) -> None:
     target = Target("t", schema, unique_beside_key=True)
     apply_changes(duck, [("t", target, pending.net())], Appenders(duck))
     assert rows(duck, "FROM t ORDER BY id") == [(1, 20), (2, 10)]
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if flush.is_exact(type_of(n))])
+def test_one_row_of_any_type_is_updated_and_deleted_by_its_key(duck: Duck, name: str) -> None:
+    """One row goes by a statement with parameters: neither key nor value may lose a bit."""
+    schema = (("k", type_of(name)), ("v", type_of(name)))
+    casts = [f"CAST({value} AS {name})" for value in VALUES[name] if value != "NULL"]
+    for old, new in itertools.pairwise([*casts, casts[0]]):
+        duck.execute(f"CREATE OR REPLACE TABLE t (k {name}, v {name})")
+        duck.execute(f"INSERT INTO t SELECT x, x FROM (SELECT DISTINCT unnest([{old}, {new}]) x)")
+        others = rows(duck, f"SELECT k::VARCHAR, v::VARCHAR FROM t WHERE k <> {old}")
+        sql = f"SELECT {old} AS k, {new} AS v"
+        row = from_arrow(table(duck, sql), schema)
+        target = Target("t", schema)
+        change = NetChange(row.project((0,)), (0,), True, row, 1)
+        apply_changes(duck, [("t", target, change)], Appenders(duck))
+        shown = rows(duck, f"SELECT k::VARCHAR, v::VARCHAR FROM t WHERE k = {old}")
+        assert shown == rows(duck, f"SELECT k::VARCHAR, v::VARCHAR FROM ({sql})")
+        change = NetChange(row.project((0,)), (0,), True, empty([t for _, t in schema]))
+        apply_changes(duck, [("t", target, change)], Appenders(duck))
+        assert rows(duck, "SELECT k::VARCHAR, v::VARCHAR FROM t") == others
