@@ -221,11 +221,24 @@ class Circuit:
             try:
                 out = operator.step(given)
             except EvaluationError as error:
-                error.views = self.dependents(number)
-                raise
+                out = self._step_again(number, given, error)
             node.work.add(started, sum([len(d.weights) for d in given]), len(out.weights))
             if len(out.weights):
                 deltas[number] = out
+
+    def _step_again(self, number: int, given: tuple[ZSet, ...], error: EvaluationError) -> ZSet:
+        """Step without rows that cancel each other: they are not there, so they may not fail."""
+        node = self._nodes[number]
+        pairs = zip(given, node.inputs, strict=True)
+        net = tuple([consolidate(d, self._nodes[i].operator.types) for d, i in pairs])
+        try:
+            if sum([len(d) for d in net]) == sum([len(d) for d in given]):
+                raise error
+            node.operator.rollback()
+            return node.operator.step(net)
+        except EvaluationError as last:
+            last.views = self.dependents(number)
+            raise
 
     @staticmethod
     def _demand_hydrated(number: int, node: Node) -> None:

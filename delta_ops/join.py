@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from ivm.delta_ops.arrange import Arrange
 from ivm.delta_ops.operator import Fetch, Operator, Predicate, Strategy
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, Indexes
+from ivm.storage.errors import EvaluationError
+from ivm.storage.keys import consolidate
 from ivm.storage.zset import ZSet, add, empty
 
 
@@ -43,6 +43,7 @@ class Join(Operator):
     ) -> None:
         both = (*left.types, *right.types)
         super().__init__([both[i] for i in output])
+        self._types = both
         self._left, self._right = left, right
         self._output = tuple(output)
         self._width = len(left.types)
@@ -99,9 +100,13 @@ class Join(Operator):
 
         if self._residual is None:
             return ZSet(tuple([column(i) for i in self._output]), weights)
-        both = [column(i) for i in range(len(left) + len(right))]
-        found = np.flatnonzero(self._residual(both, len(weights)))
-        return ZSet(tuple([both[i].take(found) for i in self._output]), weights[found])
+        both = ZSet(tuple([column(i) for i in range(len(left) + len(right))]), weights)
+        try:
+            kept = self._residual(both.columns, len(weights))
+        except EvaluationError:  # perhaps of rows that cancel each other, which are not there
+            both = consolidate(both, self._types)
+            kept = self._residual(both.columns, len(both))
+        return both.filter(kept).project(self._output)
 
     def describe(self) -> str:
         return f"Join(on {list(self._left.key)} = {list(self._right.key)})"

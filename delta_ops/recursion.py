@@ -85,6 +85,7 @@ class Recursion(Operator):
     """
 
     strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "the step over what changed, iteration by iteration"
     stateful: ClassVar[bool] = True
     consolidated = True
 

@@ -66,12 +66,14 @@ def _whole(reason: str) -> dict[str, Any]:
     }
 
 
-def _tree(compiler: Compiler, number: int, seen: set[int], analyze: bool) -> dict[str, Any]:
+def _tree(
+    compiler: Compiler, number: int, seen: set[int], analyze: bool, prefix: str = ""
+) -> dict[str, Any]:
     circuit = compiler.circuit
     node = circuit.node(number)
     operator = node.operator
     tree: dict[str, Any] = {
-        "node": number,
+        "node": f"{prefix}{number}" if prefix else number,
         "operator": compiler.label(number),
         "strategy": operator.strategy,
         "why": operator.why,
@@ -87,7 +89,12 @@ def _tree(compiler: Compiler, number: int, seen: set[int], analyze: bool) -> dic
     if number in seen:
         return {**tree, "repeated": True, "inputs": []}
     seen.add(number)
-    return {**tree, "inputs": [_tree(compiler, i, seen, analyze) for i in node.inputs]}
+    term = compiler.term(number)
+    if term is not None:
+        root = term.circuit.views["step"]
+        tree["step"] = _tree(term, root, set(), analyze, f"{prefix}{number}_")
+    inputs = [_tree(compiler, i, seen, analyze, prefix) for i in node.inputs]
+    return {**tree, "inputs": inputs}
 
 
 def _work(work: Work) -> dict[str, Any]:

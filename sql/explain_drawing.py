@@ -17,6 +17,9 @@ def tree_text(tree: dict[str, Any]) -> str:
 def _lines(tree: dict[str, Any], indent: str) -> Iterator[str]:
     details = "".join(f"  {part}" for part in [", ".join(_details(tree))] if part)
     yield f"{indent}{tree['operator']}  [{tree['strategy']}: {tree['why']}]{details}"
+    if "step" in tree:
+        yield f"{indent}  its step:"
+        yield from _lines(tree["step"], indent + "    ")
     for part in tree["inputs"]:
         yield from _lines(part, indent + "  ")
 
@@ -31,14 +34,19 @@ def _boxes(tree: dict[str, Any]) -> Iterator[str]:
         parts = [tree["operator"], f"{tree['strategy']}: {tree['why']}", ", ".join(_details(tree))]
         text = "<br>".join(_escaped(part) for part in parts if part)
         yield f'  n{tree["node"]}["{text}"]'
-    for part in tree["inputs"]:
+    for part in _parts(tree):
         yield from _boxes(part)
 
 
 def _arrows(tree: dict[str, Any]) -> Iterator[str]:
-    for part in tree["inputs"]:
+    for part in _parts(tree):
         yield f"  n{part['node']} --> n{tree['node']}"
         yield from _arrows(part)
+
+
+def _parts(tree: dict[str, Any]) -> list[dict[str, Any]]:
+    """The inputs, and the step of a recursive query."""
+    return [*([tree["step"]] if "step" in tree else []), *tree["inputs"]]
 
 
 def _escaped(text: str) -> str:

@@ -368,3 +368,18 @@ def test_a_view_of_outer_joins_over_double_sums_is_filled_with_its_rows(db: ivm.
     )
     rows = [(1, 1.5, 2.5, "x"), (2, 2.5, 1.0, None), (3, 1.0, None, None)]
     assert sorted(db.execute("SELECT * FROM sums"), key=str) == rows
+
+
+def test_a_bad_row_that_is_gone_fails_nothing(db: ivm.Database) -> None:
+    """It still stands in the state beside its deletion."""
+    db.execute("CREATE TABLE other (a INTEGER, s VARCHAR)")
+    joined = "FROM bag JOIN other ON bag.a = other.a"
+    db.execute(f"CREATE MATERIALIZED VIEW cast_in_select AS SELECT s::INTEGER AS n {joined}")
+    db.execute(f"CREATE MATERIALIZED VIEW cast_in_on AS SELECT b {joined} AND s::INTEGER > bag.a")
+    db.execute(f"CREATE MATERIALIZED VIEW cast_in_sum AS SELECT sum(s::INTEGER) AS n {joined}")
+    db.insert("other", {"a": [1, 1], "s": ["bad", "5"]})
+    db.delete("other", {"a": [1], "s": ["bad"]})
+    db.insert("bag", {"a": [1], "b": ["x"]})
+    assert rows(db, "FROM cast_in_select") == [(5,)]
+    assert rows(db, "FROM cast_in_on") == [("x",)]
+    assert rows(db, "FROM cast_in_sum") == [(5,)]
