@@ -150,6 +150,8 @@ class Maintenance:
             self.hydrate()
         try:
             return self.circuit.step(deltas)
+        except EvaluationError as error:
+            raise _named(error) from error
         except duckdb.Error as error:
             raise EvaluationError(
                 f"a view cannot follow this change: {error}; nothing was applied"
@@ -233,6 +235,14 @@ class Maintenance:
             ) from error
         self._recomputing.setdefault(view.name, Work()).add(started, 0, len(delta))
         return delta
+
+
+def _named(error: EvaluationError) -> EvaluationError:
+    """The error with the names of the views that cannot follow."""
+    views = ", ".join(repr(name) for name in sorted(error.views))
+    named = EvaluationError(f"the change cannot be followed by the view {views}: {error}")
+    named.views = error.views
+    return named
 
 
 def _refuse_whole_groups(circuit: Circuit, view: str) -> None:

@@ -18,6 +18,7 @@ from ivm.sql.bind_query import bind_query
 from ivm.sql.bind_scope import MadeUp
 from ivm.sql.catalog import Catalog
 from ivm.sql.columns import column
+from ivm.sql.placeholders import check_complete
 from ivm.sql.plan import NotIncremental, Plan, Project, width
 from ivm.sql.render import render
 from ivm.sql.unnest_calls import refuse_stray
@@ -58,6 +59,7 @@ def _bound(query: str, catalog: Catalog, cursor: Cursor, wanted: Schema) -> Plan
         _check_order_settings(cursor)
     bound = bind_query(tree, Context(catalog, cursor, Functions(cursor)))
     refuse_stray(bound.plan)
+    check_complete(bound.plan)
     _check_names(bound.names, [name for name, _ in wanted])
     exprs = tuple(column(i) for i in range(width(bound.plan)))
     pairs = zip(wanted, bound.plan.schema, strict=True)

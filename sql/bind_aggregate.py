@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from ivm.sql.bind_attach import attached_lists
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_functions import Functions, call_name
 from ivm.sql.columns import column, structure, used
@@ -88,4 +89,8 @@ class Grouping:
         """The grouped plan, with every aggregate met by `lift`."""
         nodes = [node for _, node in self._calls.values()]
         sets = [range(len(self.groups))] if self.sets is None else self.sets
-        return group_plan(plan, list(self.groups), sets, nodes, context)
+        calls = [node for node in nodes if isinstance(node, exp.Expression)]
+        plan, (groups, calls) = attached_lists(plan, [list(self.groups), calls], context)
+        rest = iter(calls)
+        nodes = [next(rest) if isinstance(node, exp.Expression) else node for node in nodes]
+        return group_plan(plan, groups, sets, nodes, context)

@@ -5,8 +5,10 @@ Law: immutable but for caches; a nested query gets a child with more names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -34,11 +36,36 @@ def demand_only(node: exp.Expression, known: str, construct: str) -> None:
         raise NotIncremental(f"{construct} with {', '.join(sorted(extra)).upper()}")
 
 
+class Names(Protocol):
+    """Names that stand outside of a query and may be used in it."""
+
+    def resolve(self, node: exp.Column) -> exp.Expression | None: ...
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A bound nested query that stands for a value.
+
+    Attributes:
+        comparison: of the operands with its rows; None for EXISTS and scalar subqueries.
+        operands: how many.
+        scalar: the value is its one row's column.
+    """
+
+    plan: Plan
+    comparison: type[exp.Binary] | None
+    operands: int
+    scalar: bool
+
+
 @dataclass(frozen=True)
 class Context:
     """The surroundings of a query.
 
     Attributes:
+        outer: the names of the queries around it.
+        nested: the nested queries met so far, by number; shared by the whole binding.
+        numbers: gives each nested query its number.
         ctes: bound common table expressions by lower-case name.
         cte_texts: their SQL.
         views: DuckDB views being expanded, against cycles.
@@ -50,6 +77,9 @@ class Context:
     ctes: Mapping[str, Bound] = field(default_factory=dict)
     cte_texts: Mapping[str, str] = field(default_factory=dict)
     views: tuple[str, ...] = ()
+    outer: Names | None = None
+    nested: dict[int, Nested] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def with_cte(self, name: str, bound: Bound, node: exp.Expression) -> Context:
         texts = {**self.cte_texts, name.lower(): text(node)}

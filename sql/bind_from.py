@@ -6,19 +6,24 @@ both sides' columns, and the scope alone knows which of them USING hides.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import sqlglot
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context, demand_only
+from ivm.sql.bind_joins import joined_on, lateral_join
 from ivm.sql.bind_merged import merged_twins
+from ivm.sql.bind_nested import Nesting
+from ivm.sql.bind_outer import Outer
 from ivm.sql.bind_parse import parse_query
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
 from ivm.sql.bind_table_function import is_table_function, lateral_function, table_function
-from ivm.sql.columns import column, conjunction
+from ivm.sql.columns import column, conjuncts, used
+from ivm.sql.decorrelate import Dependent
 from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
 from ivm.storage.duck import describe, quote, rows
 from ivm.storage.types import Schema, type_of
@@ -42,6 +47,21 @@ def bind_from(select: exp.Select, context: Context, bind: BindQuery) -> tuple[Pl
     return _FromBinder(context, bind).items(start.this, select.args.get("joins") or [])
 
 
+@dataclass(frozen=True)
+class _Right:
+    """The right item of a join.
+
+    Attributes:
+        number: as a nested query.
+        arguments: the values of its parameters over the plan to its left.
+    """
+
+    plan: Plan
+    scope: Scope
+    number: int = -1
+    arguments: tuple[exp.Expression, ...] = ()
+
+
 class _FromBinder:
     def __init__(self, context: Context, bind: BindQuery) -> None:
         self._context = context
@@ -58,12 +78,47 @@ class _FromBinder:
                 _refuse_turned(joins)
             if is_table_function(join.this):
                 plan, scope = self.join(plan, scope, join)
+            elif is_derived(join.this):
+                plan, scope, done = self._derived(join, done, plan, scope, joins)
             elif _is_comma(join):
                 done.append((plan, scope))
                 plan, scope = self.item(join.this)
             else:
                 plan, scope = self.join(plan, scope, join)
         return _crossed(done, plan, scope)
+
+    def _derived(
+        self,
+        join: exp.Join,
+        done: list[tuple[Plan, Scope]],
+        plan: Plan,
+        scope: Scope,
+        joins: list[exp.Join],
+    ) -> tuple[Plan, Scope, list[tuple[Plan, Scope]]]:
+        """A derived table, which may read what stands to its left, LATERAL or not."""
+        whole, names = _crossed(done, plan, scope)
+        right = self._beside(join.this, whole, names)
+        if right.arguments:
+            if done:
+                _refuse_turned(joins)
+            return *self._joined(whole, names, join, right), []
+        if _is_comma(join):
+            return right.plan, right.scope, [*done, (plan, scope)]
+        return *self._joined(plan, scope, join, right), done
+
+    def _beside(self, node: exp.Expression, plan: Plan, scope: Scope) -> _Right:
+        """A derived table right of a plan, whose columns it may read."""
+        context = self._context
+        if context.outer is None and not isinstance(node, exp.Lateral):
+            with contextlib.suppress(NotIncremental):  # then it may read what is to its left
+                return _Right(*self.item(node))
+        outer = Outer.of(scope, plan, context)
+        inner = _FromBinder(replace(context, outer=outer), self._bind)
+        bare = node.this if isinstance(node, exp.Lateral) else node
+        item = _named(inner.item(bare), node)
+        if not any(used(argument) for argument in outer.arguments):
+            return _Right(*_named(self.item(bare), node))
+        return _Right(*item, outer.number, tuple(outer.arguments))
 
     def item(self, node: exp.Expression) -> tuple[Plan, Scope]:
         """One item of a FROM clause, with the joins nested in it."""
@@ -92,7 +147,9 @@ class _FromBinder:
             return _distinct_names(_renamed(bound, node)), (node.alias or "unnamed_subquery",)
         if isinstance(node, exp.Values):
             demand_only(node, "expressions alias joins", "VALUES in FROM")
-            return _renamed(bind_values(node, self._context), node), (node.alias or "valueslist",)
+            return _renamed(bind_values(node, self._context, self._bind), node), (
+                node.alias or "valueslist",
+            )
         raise NotIncremental(f"{_kind(node)} in FROM")
 
     def _table(self, node: exp.Table) -> tuple[Bound, tuple[str, ...]]:
@@ -145,22 +202,33 @@ class _FromBinder:
 
     def join(self, left: Plan, scope: Scope, node: exp.Join) -> tuple[Plan, Scope]:
         """The relations so far joined with one more item."""
-        demand_only(node, "this on side kind using method", "a join")
         kind = _join_kind(node)
         if is_table_function(node.this) and kind in ("inner", "left") and not _shares(node):
             on = node.args.get("on")
             return lateral_function(left, scope, node.this, kind, on, self._context)
-        right, other = self.item(node.this)
+        if is_derived(node.this):
+            return self._joined(left, scope, node, self._beside(node.this, left, scope))
+        return self._joined(left, scope, node, _Right(*self.item(node.this)))
+
+    def _joined(self, left: Plan, scope: Scope, node: exp.Join, item: _Right) -> tuple[Plan, Scope]:
+        demand_only(node, "this on side kind using method", "a join")
+        kind, right, other = _join_kind(node), item.plan, item.scope
         both, shared = _combined(left, scope, other), _shared_names(node, scope, other)
         terms = [_equal(scope, other, name, width(left)) for name in shared]
         twins = [(_visible(scope, n), _visible(other, n) + width(left)) for n in shared]
         both.merged.update(b for _, b in twins)
         if node.args.get("on") is not None:
-            terms.append(bind_scalar(node.args["on"], both, self._context.functions))
-        plan = Join(left, right, kind, residual=conjunction(terms))
+            nesting = Nesting(self._context, Join(left, right, "inner"), self._bind)
+            functions = self._context.functions
+            terms += conjuncts(bind_scalar(node.args["on"], both, functions, nesting=nesting))
+        if item.arguments:
+            dependent = Dependent(item.number, right, item.arguments)
+            plan = lateral_join(left, dependent, kind, terms, self._context)
+        else:
+            plan = joined_on(left, right, kind, terms, self._context)
         if kind in ("semi", "anti"):
             return plan, scope
-        return merged_twins(plan, both, twins, self._context), both
+        return merged_twins(plan, kind, both, twins, self._context), both
 
 
 def refuse_pivot_and_sample(node: exp.Expression) -> None:
@@ -170,10 +238,13 @@ def refuse_pivot_and_sample(node: exp.Expression) -> None:
             raise NotIncremental(name)
 
 
-def bind_values(node: exp.Values, context: Context) -> Bound:
-    """A VALUES list as a constant relation."""
+def bind_values(node: exp.Values, context: Context, bind: BindQuery) -> Bound:
+    """A VALUES list as a constant relation (a nested one may read the queries around)."""
     lists = [t.expressions if isinstance(t, exp.Tuple) else [t] for t in node.expressions]
-    constants = [[bind_scalar(e, Scope(), context.functions) for e in row] for row in lists]
+    nesting = Nesting(context, _SINGLE, bind)
+    constants = [
+        [bind_scalar(e, Scope(), context.functions, nesting=nesting) for e in row] for row in lists
+    ]
     body = ", ".join("(" + ", ".join(e.sql("duckdb") for e in row) + ")" for row in constants)
     schema: Schema = describe(context.cursor, f"FROM (VALUES {body})")
     plan = Values(tuple(tuple(row) for row in constants), schema)
@@ -219,6 +290,26 @@ def _is_comma(node: exp.Join) -> bool:
 
 def _shares(node: exp.Join) -> bool:
     return bool(node.args.get("using")) or node.method.upper() == "NATURAL"
+
+
+def is_derived(node: exp.Expression) -> bool:
+    """Whether a FROM item is a query (LATERAL or not)."""
+    bare = node.this if isinstance(node, exp.Lateral) else node
+    return isinstance(bare, exp.Subquery) and not isinstance(bare.this, exp.Table)
+
+
+def _named(item: tuple[Plan, Scope], node: exp.Expression) -> tuple[Plan, Scope]:
+    """A LATERAL query with the names its alias gives."""
+    if not isinstance(node, exp.Lateral):
+        return item
+    demand_only(node, "this alias", "LATERAL")
+    plan, scope = item
+    (relation,) = scope.relations
+    names = tuple(name for name, _ in relation.columns)
+    names = _renamed(Bound(plan, names), node).names
+    columns = tuple((name, i) for i, name in enumerate(names))
+    qualifiers = (node.alias,) if node.alias else relation.qualifiers
+    return plan, Scope([Relation(qualifiers, columns)])
 
 
 def _crossed(done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope) -> tuple[Plan, Scope]:

@@ -51,7 +51,7 @@ class Functions:
         return isinstance(node, exp.Func) and call_name(node) in self._aggregates
 
     def aggregates(self, tree: exp.Expression) -> Iterator[exp.Expression]:
-        """The outermost aggregate calls that are no window functions."""
+        """The outermost aggregate calls that are no window functions, nested queries left out."""
         if isinstance(tree, exp.Window):
             # What a window function is applied to is no aggregate; aggregates may stand inside.
             function = tree.this
@@ -61,7 +61,7 @@ class Functions:
                 yield from self.aggregates(part)
         elif self.is_aggregate(tree):
             yield tree
-        else:
+        elif not isinstance(tree, exp.Query):  # a nested query's aggregates are its own
             for part in tree.iter_expressions():
                 yield from self.aggregates(part)
 

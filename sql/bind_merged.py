@@ -11,19 +11,22 @@ from sqlglot import exp
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_scope import Scope
 from ivm.sql.columns import column
-from ivm.sql.plan import Join, Plan, width
+from ivm.sql.plan import Plan, width
 
 
-def merged_twins(plan: Join, scope: Scope, twins: list[tuple[int, int]], context: Context) -> Plan:
+def merged_twins(
+    plan: Plan, kind: str, scope: Scope, twins: list[tuple[int, int]], context: Context
+) -> Plan:
     """The join, with merged columns added to it where there are new ones.
 
     Args:
+        kind: of the join.
         scope: the names over the join; it learns what its merged columns show.
         twins: positions of each merged column on the left and on the right.
     """
-    if plan.kind == "right":
+    if kind == "right":
         scope.stands.update(twins)
-    if plan.kind != "full" or not twins:
+    if kind != "full" or not twins:
         return plan
     count = width(plan)
     coalesced: list[exp.Expression] = []

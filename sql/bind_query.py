@@ -41,7 +41,7 @@ def bind_query(node: exp.Expression, context: Context) -> Bound:
         return _ordered(bind_query(node.this, context), node, context)
     if isinstance(node, exp.Values):
         demand_only(node, f"expressions {_TAIL}", "VALUES")
-        return _ordered(bind_values(node, context), node, context)
+        return _ordered(bind_values(node, context, bind_query), node, context)
     raise NotIncremental(f"a {type(node).__name__.upper()} query")
 
 

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from ivm.sql.bind_aggregate import Grouping
+from ivm.sql.bind_attach import attached_lists, filtered
 from ivm.sql.bind_columns import spread_condition
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_from import BindQuery, bind_from
 from ivm.sql.bind_limit import Limit, limited, read_limit, spread
+from ivm.sql.bind_nested import Nesting
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, MadeUp
 from ivm.sql.bind_star import Item, expand
@@ -22,6 +24,7 @@ from ivm.sql.bind_unnest import Unnests, spread_structs
 from ivm.sql.bind_window import Windows
 from ivm.sql.columns import ancestors, column, remap, structure, used
 from ivm.sql.grouping_sets import grouping_sets
+from ivm.sql.placeholders import holds_stand_in
 from ivm.sql.plan import Distinct, Filter, NotIncremental, Plan, width
 from ivm.sql.unnest_calls import is_unnest
 from ivm.storage.duck import describe
@@ -48,6 +51,7 @@ class _SelectBinder:
     def __init__(self, select: exp.Select, context: Context, bind: BindQuery) -> None:
         self._select = select
         self._context = context
+        self._bind = bind
         self._plan, self._scope = bind_from(select, context, bind)
         self._grouping: Grouping | None = None
         self._aliases: dict[str, exp.Expression] = {}
@@ -64,13 +68,20 @@ class _SelectBinder:
         return bound
 
     def _scalar(self, node: exp.Expression) -> exp.Expression:
-        return bind_scalar(node, self._scope, self._context.functions, self._aliases)
+        functions, nesting = self._context.functions, self._nesting
+        return bind_scalar(node, self._scope, functions, self._aliases, nesting=nesting)
+
+    @property
+    def _nesting(self) -> Nesting:
+        return Nesting(self._context, self._plan, self._bind)
 
     def _late(self, node: exp.Expression) -> exp.Expression:
         """HAVING, QUALIFY, ORDER BY: outside of aggregates a column that is not grouped gives way
         to an alias of its name."""
         functions = self._context.functions
-        return bind_scalar(node, self._scope, functions, self._aliases, self._gives_way)
+        return bind_scalar(
+            node, self._scope, functions, self._aliases, self._gives_way, self._nesting
+        )
 
     def _gives_way(self, node: exp.Column) -> bool:
         if self._grouping is None or node.table or node.name.lower() not in self._aliases:
@@ -85,7 +96,7 @@ class _SelectBinder:
         select = self._select
         if select.args.get("where") is not None:
             where = spread_condition(select.args["where"].this, self._scope)
-            self._plan = Filter(self._plan, self._scalar(where))
+            self._plan = filtered(self._plan, self._scalar(where), self._context)
         names = self._names()
         having, qualify, order = self._later_clauses()
         exprs = [item.expr for item in self._items]
@@ -96,7 +107,8 @@ class _SelectBinder:
             lists = [[grouping.lift(e) for e in part] for part in lists]
             self._plan = grouping.apply(self._plan, self._context)
         for predicate in lists[1]:
-            self._plan = Filter(self._plan, predicate)
+            self._plan = filtered(self._plan, predicate, self._context)
+        self._plan, lists = attached_lists(self._plan, [*lists[:1], [], *lists[2:]], self._context)
         lists = self._windowed(lists)
         for predicate in lists[2]:
             self._plan = Filter(self._plan, predicate)
@@ -106,6 +118,9 @@ class _SelectBinder:
     def _names(self) -> tuple[str, ...]:
         if all(item.name is not None for item in self._items):
             return tuple(item.name or "" for item in self._items)
+        if self._context.outer is not None:  # it may read names that its text alone does not have
+            items = enumerate(self._items)
+            return tuple(MadeUp(f"c{i}") if t.name is None else t.name for i, t in items)
         described = describe(self._context.cursor, self._context.standalone(self._select))
         if len(described) != len(self._items):
             raise NotIncremental("a select list of another length than DuckDB's")
@@ -169,6 +184,8 @@ class _SelectBinder:
         functions = self._context.functions
         plain = [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
         groups = [e for e in plain if used(e)]
+        if any(holds_stand_in(e) for e in plain if not used(e)):
+            raise NotIncremental("GROUP BY ALL over what other queries give")
         if not groups and len(plain) == len(self._items):
             if self._select.args.get("having") is not None:
                 raise NotIncremental("GROUP BY ALL over constants, with HAVING")

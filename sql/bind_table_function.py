@@ -16,15 +16,13 @@ from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Relation, Scope
 from ivm.sql.bind_unnest import element_types
-from ivm.sql.columns import cast, column, conjunction, text
+from ivm.sql.columns import column, text
+from ivm.sql.matched_pairs import with_rest
 from ivm.sql.plan import (
     Filter,
-    Join,
     NotIncremental,
     Plan,
-    Project,
     TableFunction,
-    Union,
     Unnest,
     Values,
     types,
@@ -91,18 +89,7 @@ def lateral_function(
     if always or on is None:
         return plan, both
     found = Filter(plan, bind_scalar(on, both, context.functions))
-    return (_with_rest(left, found) if outer else found), both
-
-
-def _with_rest(left: Plan, found: Filter) -> Plan:
-    """The rows found, and once each left row that is not among them, with NULLs."""
-    count = width(left)
-    terms = [exp.NullSafeEQ(this=column(i), expression=column(i + count)) for i in range(count)]
-    places = tuple(column(i) for i in range(count))
-    there = Project(found, places, left.schema)
-    rest = Join(left, there, "anti", residual=conjunction(terms))
-    nulls = tuple(cast(exp.null(), t) for t in types(found)[count:])
-    return Union((found, Project(rest, (*places, *nulls), found.schema)), found.schema)
+    return (with_rest(left, found) if outer else found), both
 
 
 def _unnest(

@@ -91,6 +91,13 @@ def conjunction(terms: Iterable[exp.Expression]) -> exp.Expression | None:
     return whole
 
 
+def compared(kind: type[exp.Binary], left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    """A comparison of two expressions."""
+    made = kind(this=closed(left), expression=closed(right))
+    assert isinstance(made, exp.Expression)
+    return made
+
+
 def structure(node: object) -> Hashable:
     """A key equal for trees that differ at most in parentheses."""
     if isinstance(node, exp.Paren):

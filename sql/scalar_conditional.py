@@ -16,7 +16,7 @@ from sqlglot import exp
 from ivm.sql import scalar_wide as wide
 from ivm.sql.scalar_comparison import arrow_input, compare
 from ivm.sql.scalar_compiler import Compiler, Rules, rule
-from ivm.sql.scalar_kernel import BOOLEAN, NotListedError, Term, expand, fixed, null_term
+from ivm.sql.scalar_kernel import BOOLEAN, NotListedError, Term, expand, fixed, null_term, refuse_if
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, Mask
 from ivm.storage.types import ColumnType
 
@@ -68,9 +68,28 @@ def _case(compiler: Compiler, node: exp.Expr) -> Term:
     default = node.args.get("default")
     result = null_term(type) if default is None else compiler.cast_to(default, type)
     for branch in reversed(node.args["ifs"]):
+        if _fails(branch.args["true"]):
+            result = _unless(_test(compiler, node.this, branch.this), result)
+            continue
         then = compiler.cast_to(branch.args["true"], type)
         result = choose(_test(compiler, node.this, branch.this), then, result)
     return result
+
+
+def _fails(then: exp.Expr) -> bool:
+    """Whether a branch is a call of error()."""
+    return isinstance(then, exp.Anonymous) and then.name.lower() == "error"
+
+
+def _unless(test: Term, other: Term) -> Term:
+    """`other`; DuckDB words the error if a row has `test` true."""
+    condition, result = fixed(test), other.kernel
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        refuse_if(condition(columns, count).values)
+        return result(columns, count)
+
+    return Term(other.type, kernel)
 
 
 def _test(compiler: Compiler, subject: exp.Expr | None, when: exp.Expr) -> Term:

@@ -302,7 +302,7 @@ def test_a_subscriber_is_told_when_its_view_fails(db: ivm.Database) -> None:
     db.execute("CREATE TABLE words (w VARCHAR)")
     db.execute(
         "CREATE MATERIALIZED VIEW numbers AS"
-        " SELECT (SELECT max(w::INTEGER) FROM words) AS n FROM range(1)"
+        " SELECT max(w::INTEGER) AS n FROM words POSITIONAL JOIN range(1)"
     )
     feed = db.subscribe("numbers")
     db.execute("INSERT INTO words VALUES ('7')")

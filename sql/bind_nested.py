@@ -1,0 +1,165 @@
+"""Nested queries in expressions: each becomes a call, and its plan is put down beside.
+
+Law: `x IN (…)` is `x = ANY (…)`, and `x op ALL (…)` is NOT (x (not op) ANY (…)), NULLs included; so
+there are three kinds: a value, EXISTS, and a comparison with ANY row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ivm.sql.bind_context import Context, Nested
+from ivm.sql.bind_outer import Outer
+from ivm.sql.bind_scope import Bound, Scope
+from ivm.sql.placeholders import call
+from ivm.sql.plan import Expr, NotIncremental, Plan, types, width
+from ivm.storage.types import type_of
+
+_MARK = "_ivm_nested"
+_NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+    exp.LT: exp.GTE,
+    exp.GTE: exp.LT,
+    exp.GT: exp.LTE,
+    exp.LTE: exp.GT,
+}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A nested query as written: the query, and what it is asked."""
+
+    query: Expr
+    comparison: type[exp.Binary] | None = None
+    operands: tuple[Expr, ...] = ()
+    scalar: bool = False
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """Where nested queries may stand.
+
+    Attributes:
+        plan: what the positions of the expressions around them stand in.
+        bind: binds a query.
+    """
+
+    context: Context
+    plan: Plan
+    bind: Callable[[Expr, Context], Bound]
+
+    def taken_out(self, tree: Expr) -> tuple[Expr, dict[int, _Found]]:
+        """The tree with every nested query replaced by a mark that holds its operands."""
+        found: dict[int, _Found] = {}
+
+        def swap(node: exp.Expression) -> exp.Expression:
+            nested = _read(node)
+            if nested is None:
+                return node
+            number = next(self.context.numbers)
+            found[number] = nested
+            operands = [e.copy().transform(swap, copy=False) for e in nested.operands]
+            name = exp.Literal.number(number)
+            mark = exp.Anonymous(this=_MARK, expressions=[name, *operands])
+            return exp.Paren(this=exp.Not(this=mark)) if nested.negated else mark
+
+        return tree.transform(swap, copy=False), found
+
+    def completed(
+        self,
+        tree: Expr,
+        found: Mapping[int, _Found],
+        scope: Scope,
+        aliases: Mapping[str, Expr],
+    ) -> Expr:
+        """The bound tree with a call for every mark."""
+        marks = [n for n in tree.find_all(exp.Anonymous) if n.name == _MARK]
+        for mark in reversed(marks):  # inner ones first
+            number = int(mark.expressions[0].name)
+            if number not in found:  # of a larger expression, which completes it
+                continue
+            made = self._bound(number, found[number], mark.expressions[1:], scope, aliases)
+            if mark is tree:
+                return made
+            mark.replace(made)
+        return tree
+
+    def _bound(
+        self,
+        number: int,
+        found: _Found,
+        operands: list[Expr],
+        scope: Scope,
+        aliases: Mapping[str, Expr],
+    ) -> Expr:
+        outer = Outer(number, scope, self.plan, self.context, aliases)
+        plan = self.bind(found.query, replace(self.context, outer=outer)).plan
+        _check_width(plan, found)
+        nested = Nested(plan, found.comparison, len(operands), found.scalar)
+        self.context.nested[number] = nested
+        type = types(plan)[0] if found.scalar else type_of("BOOLEAN")
+        return call(number, [*operands, *outer.arguments], type)
+
+
+def _check_width(plan: Plan, found: _Found) -> None:
+    wanted = len(found.operands)
+    if wanted and wanted != width(plan):
+        raise NotIncremental("a row compared with a subquery of another width")
+    if wanted > 1 and found.comparison is not exp.EQ:
+        raise NotIncremental("an order of rows compared with a subquery")
+
+
+def _read(node: exp.Expression) -> _Found | None:
+    """The nested query that the node is; None for any other node."""
+    if isinstance(node, exp.Exists):
+        return _Found(_query(node.this))
+    if isinstance(node, exp.In):
+        return _read_in(node)
+    if isinstance(node, exp.Binary) and isinstance(node.expression, (exp.Any, exp.All)):
+        return _read_quantified(node)
+    if isinstance(node, exp.Subquery):  # a bare SELECT is part of some other syntax
+        return _Found(_query(node), scalar=True)
+    return None
+
+
+def _read_in(node: exp.In) -> _Found | None:
+    query = node.args.get("query")
+    listed = node.expressions
+    if query is None and len(listed) == 1 and isinstance(listed[0], exp.Values):
+        query = listed[0]
+    if query is None:
+        return None
+    return _Found(_query(query), exp.EQ, _operands(node.this))
+
+
+def _read_quantified(node: exp.Binary) -> _Found | None:
+    comparison, every = type(node), isinstance(node.expression, exp.All)
+    query = node.expression.this
+    if comparison not in _NEGATED or not isinstance(query.unnest(), (exp.Query, exp.Values)):
+        return None
+    comparison = _NEGATED[comparison] if every else comparison
+    return _Found(_query(query), comparison, _operands(node.this), negated=every)
+
+
+def _query(node: exp.Expression) -> Expr:
+    """The query without parentheses that say nothing."""
+    while isinstance(node, exp.Subquery) and not any(
+        value for part, value in node.args.items() if part != "this"
+    ):
+        node = node.this
+    return node
+
+
+def _operands(node: exp.Expression) -> tuple[Expr, ...]:
+    bare = node.unnest()
+    if isinstance(bare, exp.Tuple):
+        return tuple(bare.expressions)
+    if isinstance(bare, exp.Anonymous) and bare.name.lower() == "row":
+        return tuple(bare.expressions)
+    assert isinstance(bare, exp.Expression)
+    return (bare,)

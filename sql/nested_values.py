@@ -1,0 +1,144 @@
+"""The plans that answer what a nested query is asked: is there a row, a NULL, a greatest value.
+
+Law: each answer is the one row of an aggregate without groups, so it can stand beside any row. Yes
+and no come through a DISTINCT, which stops changes that leave the answer as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from ivm.sql.bind_context import Context
+from ivm.sql.bind_types import types_of
+from ivm.sql.columns import column, position
+from ivm.sql.empty_groups import without_groups
+from ivm.sql.lift_terms import TermLift
+from ivm.sql.plan import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Expr,
+    Filter,
+    Plan,
+    Project,
+    Scan,
+    TopK,
+    Values,
+    types,
+)
+from ivm.sql.render import call_text
+from ivm.sql.unique_key import unique_key
+from ivm.storage.types import type_of
+
+TWO_ROWS = (
+    "More than one row returned by a subquery used as an expression -"
+    " scalar subqueries can only return a single row."
+)
+_COUNT = ("count_star", ())
+
+
+def _aggregate(
+    plan: Plan, wanted: Sequence[tuple[str, tuple[int, ...]]], context: Context
+) -> Aggregate:
+    """One row of aggregates over all rows."""
+    unknown = type_of("BOOLEAN")
+    calls = [AggregateCall(name, columns, False, None, unknown) for name, columns in wanted]
+    found = types_of(context.cursor, [call_text(call) for call in calls], plan.schema)
+    typed = [
+        AggregateCall(call.function, call.arguments, False, None, type)
+        for call, type in zip(calls, found, strict=True)
+    ]
+    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
+    return Aggregate(plan, (), tuple(typed), schema)
+
+
+def _more(left: int, right: Expr) -> Expr:
+    return exp.GT(this=column(left), expression=right)
+
+
+_ZERO = exp.Literal.number(0)
+
+
+def presence(plan: Plan, context: Context) -> Plan:
+    """One row, one column: whether the plan has a row."""
+    counted = _aggregate(rows_only(plan), [_COUNT], context)
+    return Distinct(context.project(counted, [_more(0, _ZERO)]))
+
+
+def extremes(plan: Plan, functions: Sequence[str], context: Context) -> Plan:
+    """One row: whether the plan has a row, whether one with a NULL in its one column, and then
+    aggregates of this column."""
+    wanted = [_COUNT, ("count", (0,)), *[(function, (0,)) for function in functions]]
+    counted = _aggregate(plan, wanted, context)
+    values = [column(2 + i) for i in range(len(functions))]
+    return Distinct(context.project(counted, [_more(0, _ZERO), _more(0, column(1)), *values]))
+
+
+def rows_only(plan: Plan) -> Plan:
+    """A plan with a row exactly if the given one has a row."""
+    match plan:
+        case Project() | Distinct():
+            return rows_only(plan.input)
+        case Aggregate() if plan.groups:
+            return rows_only(plan.input)
+        case TopK() if plan.offset == 0 and plan.limit != 0:
+            return rows_only(plan.input)
+        case _:
+            return plan
+
+
+def is_one_row(plan: Plan) -> bool:
+    """Whether the plan has exactly one row, whatever the tables hold."""
+    while isinstance(plan, Project):
+        plan = plan.input
+    return without_groups(plan) or (isinstance(plan, Values) and len(plan.rows) == 1)
+
+
+def is_at_most_one(query: int, plan: Plan, context: Context) -> bool:
+    """Whether the nested query has at most one row for any values of its parameters."""
+    inner = plan
+    while isinstance(inner, (Project, Filter)):
+        inner = inner.input
+    if is_one_row(inner):
+        return True
+    if isinstance(inner, TopK) and not inner.partition and inner.limit in (0, 1):
+        return True
+    lifted = TermLift(query, context).lifted(plan)
+    if lifted is None:
+        return False
+    key = _unique(lifted.plan, context)
+    fixed = TermLift(query, context).fixed(lifted)
+    return bool(key) and set(key) <= fixed
+
+
+def _unique(plan: Plan, context: Context) -> tuple[int, ...]:
+    """Positions of a unique key, the primary key of a table among them; () if none is known."""
+    match plan:
+        case Scan():
+            names = [name for name, _ in plan.schema]
+            key = context.catalog.primary_key(plan.relation)
+            return tuple(names.index(n) for n in key) if set(key) <= set(names) else ()
+        case Filter():
+            return _unique(plan.input, context)
+        case Project():
+            key_below, places = _unique(plan.input, context), [position(e) for e in plan.exprs]
+            whole = set(key_below) <= set(places)
+            return tuple(places.index(i) for i in key_below) if whole else ()
+        case _:
+            return unique_key(plan)
+
+
+def only_row(plan: Plan, context: Context) -> Plan:
+    """One row: the value of the plan's only row, or NULL."""
+    return context.project(_aggregate(plan, [("max", (0,))], context), [column(0)])
+
+
+def checked_row(plan: Plan, context: Context) -> Plan:
+    """One row: the value of the plan's only row, or NULL; it fails if there are two."""
+    found = _aggregate(plan, [_COUNT, ("max", (0,))], context)
+    failure = exp.Anonymous(this="error", expressions=[exp.Literal.string(TWO_ROWS)])
+    two = exp.If(this=_more(0, exp.Literal.number(1)), true=failure)
+    value = exp.Case(ifs=[two], default=column(1))
+    return Project(found, (value,), (("c0", types(found)[1]),))
