@@ -48,13 +48,18 @@ def lower_bounds(
     columns: Sequence[Column],
     rows: Indexes,
     terms: Sequence[Term],
+    *,
+    right: bool = False,
 ) -> Indexes:
-    """Where each row belongs in a range of sorted rows: before the first that is not less."""
+    """Where each row belongs in a range of sorted rows: before the first that is not less.
+
+    `right`: before the first that is greater.
+    """
     low, high = starts.copy(), stops.copy()
     active = np.flatnonzero(low < high)
     while len(active):
         middle = (low[active] + high[active]) >> 1
-        less = compare_rows(sorted_columns, middle, columns, rows[active], terms) < 0
+        less = compare_rows(sorted_columns, middle, columns, rows[active], terms) < int(right)
         low[active] = np.where(less, middle + 1, low[active])
         high[active] = np.where(less, high[active], middle)
         active = active[low[active] < high[active]]

@@ -1,0 +1,138 @@
+"""MIN and MAX over frames.
+
+Law: give the values of a stretch their ranks in order; the extreme of a frame is the least rank of
+two overlapping powers of two of its rows. What an unbounded frame has outside of the stretch enters
+as one value per segment, found block by block; blocks keep theirs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivm.delta_ops.window_frame import Frame
+from ivm.delta_ops.window_function import WindowFunction
+from ivm.delta_ops.window_stretch import Stretch
+from ivm.delta_ops.window_sums import halo
+from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
+from ivm.storage.ordering import Term, sort_rows
+from ivm.storage.sorted_rows import Block, SortedRows
+from ivm.storage.types import ColumnType
+
+_NONE = np.iinfo(np.int64).max
+
+
+class Extreme(WindowFunction):
+    """MIN or MAX.
+
+    Args:
+        argument: input position of the value, of an orderable type.
+        type: of the value.
+        frame: its rows.
+        greatest: MAX.
+        filter: input position of a BOOLEAN; rows where it is not true do not count.
+    """
+
+    def __init__(
+        self, argument: int, type: ColumnType, frame: Frame, greatest: bool, filter: int | None
+    ) -> None:
+        super().__init__(type, frame)
+        self.settled = frame.whole
+        self._argument = argument
+        self._frame = frame
+        self._filter = filter
+        bits = [Term(0, type, greatest, bits=True)] if type.is_float or type.is_interval else []
+        self._terms = [Term(0, type, greatest), *bits]
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        pieces = stretch.pieces(self._frame)
+        starts, stops = halo(stretch, self._frame, pieces)
+        values = [stretch.gather(self._argument, starts, stops)]
+        masks = [self._counted(values[0], stretch, starts, stops)]
+        count, segments = len(values[0]), len(starts)
+        first, last, _, _ = stretch.segments
+        opening = first if self._frame.start is None else starts
+        ending = last if self._frame.end is None else stops
+        for low, high in ((opening, starts), (stops, ending)):
+            part = self._outside(stretch.rows, low, high)
+            values.append(part)
+            masks.append(_valid(part))
+        ranks, column = self._ranked(concat(values), np.concatenate(masks))
+        before, after = ranks[count : count + segments], ranks[count + segments :]
+        offsets = np.cumsum(stops - starts) - (stops - starts)
+        shift = (offsets - starts)[stretch.segment]
+        low, high = starts[stretch.segment], stops[stretch.segment]
+        best = np.full(len(stretch), _NONE)
+        for start, stop in pieces:
+            some = start < stop
+            a, b = np.clip(start, low, high) + shift, np.clip(stop, low, high) + shift
+            best = np.minimum(best, least(ranks[:count], a, b))
+            best = np.where(some & (start < low), np.minimum(best, before[stretch.segment]), best)
+            best = np.where(some & (stop > high), np.minimum(best, after[stretch.segment]), best)
+        return column.take(np.minimum(best, len(column) - 1))
+
+    def _counted(self, values: Column, stretch: Stretch, starts: Indexes, stops: Indexes) -> Mask:
+        mask = _valid(values)
+        if self._filter is None:
+            return mask
+        return mask & _true(stretch.gather(self._filter, starts, stops))
+
+    def _ranked(self, values: Column, counted: Mask) -> tuple[Indexes, Column]:
+        """Ranks (those that do not count have none), and the column of values by rank, then NULL."""
+        rows = np.flatnonzero(counted)
+        kept = values.take(rows)
+        order, _ = sort_rows(np.zeros(len(rows), np.int64), [kept], self._terms)
+        ranks = np.full(len(values), _NONE)
+        ranks[rows[order]] = np.arange(len(rows))
+        return ranks, concat([kept.take(order), null_column(self.type, 1)])
+
+    def _outside(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Column:
+        """The extreme of each range of places, NULL if there is none."""
+        found = []
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            parts = [self._of_block(*piece) for piece in rows.pieces(start, stop)]
+            found.append(self._least(concat(parts)) if parts else null_column(self.type, 1))
+        return concat(found) if found else null_column(self.type, 0)
+
+    def _of_block(self, block: Block, low: int, high: int) -> Column:
+        whole = high - low == block.size
+        known: Column | None = block.summaries.get(self) if whole else None
+        if known is None:
+            values = block.columns[self._argument].slice(low, high)
+            if self._filter is not None:
+                values = values.filter(_true(block.columns[self._filter].slice(low, high)))
+            known = self._least(values)
+            if whole:
+                block.summaries[self] = known
+        return known
+
+    def _least(self, values: Column) -> Column:
+        """The extreme of some values."""
+        ranks, column = self._ranked(values, _valid(values))
+        return column.slice(0, 1)
+
+
+def _valid(column: Column) -> Mask:
+    valid = column.valid
+    return np.ones(len(column), np.bool_) if valid is None else valid
+
+
+def _true(column: Column) -> Mask:
+    assert isinstance(column, FixedColumn)
+    return column.values if column.valid is None else column.values & column.valid
+
+
+def least(values: Indexes, starts: Indexes, stops: Indexes) -> Indexes:
+    """The least of values[starts[i] … stops[i]]; of none, the greatest integer."""
+    result = np.full(len(starts), _NONE)
+    lengths = np.maximum(stops - starts, 0)
+    levels = np.frexp(lengths.astype(np.float64))[1] - 1
+    table, width = values, 1
+    for level in range(int(levels.max(initial=-1)) + 1):
+        if level:
+            table = np.minimum(table[:-width], table[width:])
+            width *= 2
+        rows = np.flatnonzero((levels == level) & (lengths > 0))
+        if len(rows):
+            ends = stops[rows] - width
+            result[rows] = np.minimum(table[starts[rows]], table[ends])
+    return result

@@ -1,0 +1,134 @@
+"""Frames of window functions, as distances from the current row in the order of the window.
+
+Law: a frame is the rows from `start` to `end`, less what EXCLUDE names. A distance is signed in the
+direction of the order (negative: preceding); None is unbounded; 0 is the current row in ROWS and the
+current row's peers in RANGE and GROUPS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.codes import word_codes
+from ivm.storage.column import FixedColumn
+from ivm.storage.errors import EvaluationError
+from ivm.storage.types import ColumnType
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame.
+
+    Attributes:
+        kind: what the distances count.
+        start: distance to the first row.
+        end: distance to the last row.
+        exclude: "" for nothing, the current "row", its "group", or its "ties".
+    """
+
+    kind: Literal["rows", "range", "groups"]
+    start: int | float | None
+    end: int | float | None
+    exclude: Literal["", "row", "group", "ties"] = ""
+
+    @property
+    def whole(self) -> bool:
+        """The same rows for every row of a partition."""
+        return self.start is None and self.end is None and not self.exclude
+
+
+WHOLE = Frame("rows", None, None)
+UP_TO_HERE = Frame("rows", None, 0)
+UP_TO_PEERS = Frame("range", None, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeKey:
+    """The one order key that distances of RANGE frames are added to.
+
+    Attributes:
+        column: its position.
+        type: numeric (at most 64 bits), DATE or a timestamp.
+        descending: the order's direction.
+        unit: distances in one unit of the column's values (86 400 000 000 for a DATE and
+            microseconds, else 1).
+    """
+
+    column: int
+    type: ColumnType
+    descending: bool
+    unit: int = 1
+
+    def targets(self, keys: FixedColumn, distance: int | float, right: bool) -> Codes:
+        """Codes of the values at a distance from the keys (none of them NULL).
+
+        Args:
+            right: the place wanted is behind the last such value, else before the first.
+
+        Raises:
+            EvaluationError: a value is beyond the type, as DuckDB has it.
+        """
+        shift = -distance if self.descending else distance
+        if self.type.is_float:
+            dtype = keys.values.dtype.type
+            return word_codes(keys.values + dtype(shift), self.type)
+        values = word_codes(keys.values, self.type)
+        if self.type.is_integer:
+            self._check(keys.values, int(shift))
+            return values + int(shift)
+        return self._shifted(values, int(shift), right)
+
+    def target(self, cell: int, distance: int, right: bool) -> int:
+        """As `targets`, for one cell of a type that is no float; nothing is refused."""
+        return cell + self._whole(-distance if self.descending else distance, right)
+
+    def _whole(self, shift: int, right: bool) -> int:
+        """A distance in the column's own values: the next one above or below."""
+        up = right == self.descending
+        return -(-shift // self.unit) if up else shift // self.unit
+
+    def _shifted(self, values: Codes, shift: int, right: bool) -> Codes:
+        """Days, microseconds or decimals; infinite ones stay where they are."""
+        moved = values + self._whole(shift, right)
+        if self.type.is_decimal:
+            return moved
+        assert self.type.dtype is not None
+        last = np.iinfo(self.type.dtype).max
+        return np.where(np.abs(values) == last, values, moved)
+
+    def _check(self, values: npt.NDArray[Any], shift: int) -> None:
+        limits = np.iinfo(values.dtype)
+        if not len(values):
+            return
+        low, high = int(values.min()) + shift, int(values.max()) + shift
+        if low < int(limits.min) or high > int(limits.max):
+            sign = "subtraction" if (shift < 0) else "addition"
+            raise EvaluationError(
+                f"Out of Range Error: Overflow in {sign} of {self.type.sql} in a RANGE frame: "
+                f"a key {abs(shift)} away from another does not fit"
+            )
+
+
+def bounded_search(
+    codes: Codes, targets: Codes, low: Codes, high: Codes, right: bool
+) -> npt.NDArray[np.int64]:
+    """`searchsorted` of target i in codes[low[i] … high[i]], which ascend."""
+    if len(low) and (low == low[0]).all() and (high == high[0]).all():
+        part = codes[int(low[0]) : int(high[0])]
+        return part.searchsorted(targets, "right" if right else "left") + low
+    low, high = low.copy(), high.copy()
+    active = np.flatnonzero(low < high)
+    while len(active):
+        middle = (low[active] + high[active]) >> 1
+        values, wanted = codes[middle], targets[active]
+        less = values <= wanted if right else values < wanted
+        low[active] = np.where(less, middle + 1, low[active])
+        high[active] = np.where(less, high[active], middle)
+        active = active[low[active] < high[active]]
+    return low

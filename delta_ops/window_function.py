@@ -1,0 +1,185 @@
+"""The interface of window functions, and those that look at places alone.
+
+Law: a function's value for a row depends on the rows of the row's frame (`reach`) and on where the
+row stands among them; so a change concerns only rows whose frame meets it. `settled` functions have
+one value for a whole partition, and concern nobody as long as that value stays.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ivm.delta_ops.window_frame import UP_TO_HERE, UP_TO_PEERS, WHOLE, Frame
+from ivm.delta_ops.window_stretch import Pair, Stretch
+from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
+from ivm.storage.types import ColumnType
+
+
+class WindowFunction:
+    """One function over a window.
+
+    Attributes:
+        type: of the result.
+        reach: the rows its value may depend on.
+        settled: it has one value per partition.
+        edge: it looks at the first or the last row of the partition only.
+    """
+
+    settled: bool = False
+    edge: Literal["", "first", "last"] = ""
+
+    def __init__(self, type: ColumnType, reach: Frame) -> None:
+        self.type = type
+        self.reach = reach
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        """The values for the rows of a stretch.
+
+        Raises:
+            EvaluationError: as DuckDB would.
+        """
+        raise NotImplementedError
+
+
+class Rank(WindowFunction):
+    """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE.
+
+    Args:
+        function: the name in lower case.
+        buckets: the argument of NTILE.
+    """
+
+    def __init__(self, function: str, type: ColumnType, buckets: int = 1) -> None:
+        reaches = {"row_number": UP_TO_HERE, "rank": UP_TO_PEERS, "dense_rank": UP_TO_PEERS}
+        super().__init__(type, reaches.get(function, WHOLE))
+        self._function = function
+        self._buckets = buckets
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        return FixedColumn(getattr(self, f"_{self._function}")(stretch))
+
+    def _row_number(self, stretch: Stretch) -> Indexes:
+        return stretch.places - stretch.first + 1
+
+    def _rank(self, stretch: Stretch) -> Indexes:
+        return stretch.peers()[0] - stretch.first + 1
+
+    def _dense_rank(self, stretch: Stretch) -> Indexes:
+        if not stretch.order.keys:
+            return np.ones(len(stretch), np.int64)
+        groups = stretch.groups(0, 0)
+        before = _groups_before(stretch, groups.starts[groups.low])
+        return groups.own - groups.low[stretch.segment] + 1 + before[stretch.segment]
+
+    def _percent_rank(self, stretch: Stretch) -> Indexes:
+        count = stretch.last - stretch.first
+        above: Indexes = stretch.peers()[0] - stretch.first
+        return above / np.maximum(count - 1, 1)
+
+    def _cume_dist(self, stretch: Stretch) -> Indexes:
+        done: Indexes = stretch.peers()[1] - stretch.first
+        return done / (stretch.last - stretch.first)
+
+    def _ntile(self, stretch: Stretch) -> Indexes:
+        count, place = stretch.last - stretch.first, stretch.places - stretch.first
+        size, larger = count // self._buckets, count % self._buckets
+        turn = larger * (size + 1)
+        late = larger + (place - turn) // np.maximum(size, 1)
+        return np.where(place < turn, place // (size + 1), late) + 1
+
+
+def _groups_before(stretch: Stretch, starts: Indexes) -> Indexes:
+    """How many peer groups stand before a place (a group's first) in its partition."""
+    counts = np.zeros(len(starts), np.int64)
+    order = stretch.order
+    pairs = zip(stretch.segments.first.tolist(), starts.tolist(), strict=True)
+    for i, (first, start) in enumerate(pairs):
+        if start > first:
+            counts[i] = stretch.rows.changes(first, start, order.partition, order.peers)
+    return counts
+
+
+class Neighbour(WindowFunction):
+    """LAG and LEAD: the value some rows away.
+
+    Args:
+        argument: input position of the value.
+        type: of the value.
+        distance: rows ahead (LEAD), or behind if negative (LAG).
+        default: where there is no such row: input position, a constant of one row, or None.
+    """
+
+    def __init__(
+        self, argument: int, type: ColumnType, distance: int, default: int | Column | None
+    ) -> None:
+        super().__init__(type, Frame("rows", distance, distance))
+        self._argument = argument
+        self._distance = distance
+        self._default = default
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        wanted = stretch.places + self._distance
+        inside = (wanted >= stretch.first) & (wanted < stretch.last)
+        found = stretch.rows.take(self._argument, wanted[inside])
+        return _placed(found, inside, self._defaults(stretch, ~inside))
+
+    def _defaults(self, stretch: Stretch, outside: Mask) -> Column:
+        count = int(outside.sum())
+        if self._default is None:
+            return null_column(self.type, count)
+        if isinstance(self._default, int):
+            return stretch.rows.take(self._default, stretch.places[outside])
+        return self._default.take(np.zeros(count, np.int64))
+
+
+def _placed(found: Column, inside: Mask, others: Column) -> Column:
+    """The found values where `inside`, the others elsewhere, both in order."""
+    if len(others) == 0:
+        return found
+    number = np.empty(len(inside), np.int64)
+    number[inside] = np.arange(len(found))
+    number[~inside] = np.arange(len(found), len(inside))
+    return concat([found, others]).take(number)
+
+
+class Nth(WindowFunction):
+    """FIRST_VALUE, LAST_VALUE and NTH_VALUE: the value at one place of the frame.
+
+    Args:
+        argument: input position of the value.
+        type: of the value.
+        frame: where it is looked for.
+        number: from the front if positive (1 is the first), −1 is the last.
+    """
+
+    def __init__(self, argument: int, type: ColumnType, frame: Frame, number: int) -> None:
+        super().__init__(type, frame)
+        self._argument = argument
+        self._frame = frame
+        self._number = number
+        plain = not frame.exclude
+        if plain and number == 1 and frame.start is None and (frame.end is None or frame.end >= 0):
+            self.edge = "first"
+        if plain and number == -1 and frame.end is None:
+            self.edge = "last" if frame.start is None or frame.start <= 0 else ""
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        places, inside = nth_place(stretch.pieces(self._frame), self._number)
+        found = stretch.rows.take(self._argument, places[inside])
+        return _placed(found, inside, null_column(self.type, int((~inside).sum())))
+
+
+def nth_place(pieces: list[Pair], number: int) -> tuple[Indexes, Mask]:
+    """The place of the n-th row of each frame, and whether there is one."""
+    counts = [stop - start for start, stop in pieces]
+    total = np.sum(counts, axis=0)
+    left = total - 1 if number < 0 else np.full(len(total), number - 1)
+    inside = (left >= 0) & (left < total)
+    places = np.zeros(len(total), np.int64)
+    for (start, _), count in zip(pieces, counts, strict=True):
+        here = (left >= 0) & (left < count)
+        places = np.where(here, start + left, places)
+        left = np.where(here, -1, left - count)
+    return places, inside

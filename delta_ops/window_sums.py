@@ -1,0 +1,157 @@
+"""Aggregates over frames that are sums of what their rows contribute: COUNT, SUM, AVG, VAR, …
+
+Law: with G(p) the contributions of a partition's rows before place p, a frame from a to b has
+G(b) − G(a), exactly, since lanes are integers (floating point too: see `float_sum`). Of G only
+differences are needed, so it starts at the first place that a bounded frame asks for; what an
+unbounded one has before that is summed up block by block, and blocks keep their sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ivm.delta_ops.aggregate_call import AggregateCall, Argument
+from ivm.delta_ops.aggregate_outputs import TermTable, finisher
+from ivm.delta_ops.window_frame import Frame
+from ivm.delta_ops.window_function import WindowFunction
+from ivm.delta_ops.window_stretch import Pair, Stretch
+from ivm.storage.column import Column, Indexes
+from ivm.storage.sorted_rows import SortedRows
+from ivm.storage.zset import ZSet
+
+
+class Sum(WindowFunction):
+    """A linear aggregate over a frame.
+
+    Args:
+        call: `is_linear`, without DISTINCT.
+        frame: its rows.
+    """
+
+    def __init__(self, call: AggregateCall, frame: Frame) -> None:
+        super().__init__(call.output, frame)
+        self.settled = frame.whole
+        self._frame = frame
+        self._width = 0
+        terms = TermTable(self._add_lane)
+        terms.count(Argument.of(call))
+        self._finish = finisher(call, terms)
+        self._terms = terms.items()
+
+    def _add_lane(self) -> int:
+        self._width += 1
+        return self._width - 1
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        pieces = stretch.pieces(self._frame)
+        starts, stops = halo(stretch, self._frame, pieces)
+        lanes = self._lanes(_Range(stretch, starts, stops), int((stops - starts).sum()))
+        sums = np.zeros((len(lanes) + 1, lanes.shape[1]), np.int64)
+        np.cumsum(lanes, axis=0, out=sums[1:])
+        before, after = self._outside(stretch, starts, stops)
+        sums = self._widened(sums)
+        total = np.zeros((len(stretch), self._width), np.int64)
+        offsets = np.cumsum(stops - starts) - (stops - starts)
+        shift = (offsets - starts)[stretch.segment]
+        low, high = starts[stretch.segment], stops[stretch.segment]
+        for start, stop in pieces:
+            some = start < stop
+            a, b = np.clip(start, low, high), np.clip(stop, low, high)
+            total += sums[b + shift] - sums[a + shift]
+            if before is not None:
+                total += np.where((some & (start < low))[:, None], before[stretch.segment], 0)
+            if after is not None:
+                total += np.where((some & (stop > high))[:, None], after[stretch.segment], 0)
+        return self._finish(total)
+
+    def _outside(
+        self, stretch: Stretch, starts: Indexes, stops: Indexes
+    ) -> tuple[Indexes | None, Indexes | None]:
+        """Sums of each segment's partition before and after what was gathered."""
+        before = after = None
+        first, last, _, _ = stretch.segments
+        if self._frame.start is None and (first < starts).any():
+            before = self._totals(stretch.rows, first, starts)
+        if self._frame.end is None and (stops < last).any():
+            after = self._totals(stretch.rows, stops, last)
+        pair = [None if part is None else self._widened(part) for part in (before, after)]
+        return pair[0], pair[1]
+
+    def _totals(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Indexes:
+        ranges = list(zip(starts.tolist(), stops.tolist(), strict=True))
+        found = [self._total(rows, start, stop) for start, stop in ranges]
+        return np.stack([self._widened(part) for part in found])
+
+    def _total(self, rows: SortedRows, start: int, stop: int) -> Indexes:
+        """The lanes' sums over a range of places."""
+        total = np.zeros(self._width, np.int64)
+        for block, low, high in rows.pieces(start, stop):
+            whole = high - low == block.size
+            known = block.summaries.get(self) if whole else None
+            if known is None:
+                columns = [c.slice(low, high) for c in block.columns]
+                known = self._lanes(columns, high - low).sum(axis=0)
+                if whole:
+                    block.summaries[self] = known
+            if len(known) != len(total):
+                total, known = self._widened(total), self._widened(known)
+            total = total + known
+        return total
+
+    def _widened(self, lanes: Indexes) -> Indexes:
+        """The lanes with those that were made since, all zero."""
+        missing = self._width - lanes.shape[-1]
+        if missing == 0:
+            return lanes
+        return np.concatenate([lanes, np.zeros((*lanes.shape[:-1], missing), np.int64)], axis=-1)
+
+    def _lanes(self, columns: Sequence[Column], count: int) -> Indexes:
+        """int64[count, lanes], the contribution of every row."""
+        batch = ZSet(columns, np.ones(count, np.int64))  # type: ignore[arg-type]
+        every = np.arange(count)
+        found = []
+        for argument, terms in self._terms:
+            rows = argument.rows(batch, every)
+            found += [part for term in terms for part in term.contributions(rows)]
+        lanes = np.zeros((count, self._width), np.int64)
+        for places, groups, values in found:
+            lanes[groups, places] += values
+        return lanes
+
+
+class _Range(Sequence[Column]):
+    """Columns of ranges of places, gathered when they are asked for."""
+
+    def __init__(self, stretch: Stretch, starts: Indexes, stops: Indexes) -> None:
+        self._stretch, self._starts, self._stops = stretch, starts, stops
+
+    def __len__(self) -> int:
+        return len(self._stretch.order.types)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._stretch.gather(number, self._starts, self._stops)
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter([self[i] for i in range(len(self))])
+
+
+def halo(stretch: Stretch, frame: Frame, pieces: list[Pair]) -> Pair:
+    """Per segment, the range of places between which the bounded ends of all frames lie."""
+    first, last, start, stop = stretch.segments
+    low, high = np.full(len(first), np.iinfo(np.int64).max), np.full(len(first), -1)
+    begins = np.cumsum(stop - start) - (stop - start)
+    for cut in [edge for piece in pieces for edge in piece]:
+        lows, highs = cut, cut
+        if frame.start is None:
+            lows = np.where(cut == stretch.first, np.iinfo(np.int64).max, cut)
+            highs = np.where(cut == stretch.first, -1, highs)
+        if frame.end is None:
+            lows = np.where(cut == stretch.last, np.iinfo(np.int64).max, lows)
+            highs = np.where(cut == stretch.last, -1, highs)
+        low = np.minimum(low, np.minimum.reduceat(lows, begins))
+        high = np.maximum(high, np.maximum.reduceat(highs, begins))
+    none = high < low
+    return np.where(none, first, low), np.where(none, first, high)
