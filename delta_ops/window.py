@@ -1,9 +1,9 @@
 """Window functions: every input row with the values of some functions over one window.
 
-Law: the rows are held in the order of the window, so a row's value is worked out from its place and
-from the rows of its frame. A step finds the places of the changed rows by binary search, takes the
-stretches of rows whose frames meet a change (`window_reach`), works the functions out over them before
-and after, and puts out the rows whose values differ, besides the changed rows themselves.
+Law: the rows are held in the order of the window, so a row's value is worked out from its place
+and from the rows of its frame. A step finds the places of the changed rows by binary search, takes
+the stretches of rows whose frames meet a change (`window_reach`), works the functions out over them
+before and after, and puts out the rows whose values differ, besides the changed rows themselves.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Window(Operator):
     """
 
     strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "the rows whose frames meet the change, by their places in order"
     stateful: ClassVar[bool] = True
 
     def __init__(
@@ -285,6 +286,7 @@ class RecomputedWindow(Window):
     """A `Window` with functions that only DuckDB knows."""
 
     strategy: ClassVar[Strategy] = "group recompute"
+    why: ClassVar[str] = "DuckDB's own over the rows whose frames meet the change"
 
 
 def _firsts(part: Indexes) -> Indexes:

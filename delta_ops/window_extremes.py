@@ -77,7 +77,7 @@ class Extreme(WindowFunction):
         return mask & _true(stretch.gather(self._filter, starts, stops))
 
     def _ranked(self, values: Column, counted: Mask) -> tuple[Indexes, Column]:
-        """Ranks (those that do not count have none), and the column of values by rank, then NULL."""
+        """Ranks (what does not count has none), and the column of values by rank, then NULL."""
         rows = np.flatnonzero(counted)
         kept = values.take(rows)
         order, _ = sort_rows(np.zeros(len(rows), np.int64), [kept], self._terms)
@@ -107,8 +107,7 @@ class Extreme(WindowFunction):
 
     def _least(self, values: Column) -> Column:
         """The extreme of some values."""
-        ranks, column = self._ranked(values, _valid(values))
-        return column.slice(0, 1)
+        return self._ranked(values, _valid(values))[1].slice(0, 1)
 
 
 def _valid(column: Column) -> Mask:

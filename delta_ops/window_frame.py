@@ -1,8 +1,8 @@
 """Frames of window functions, as distances from the current row in the order of the window.
 
 Law: a frame is the rows from `start` to `end`, less what EXCLUDE names. A distance is signed in the
-direction of the order (negative: preceding); None is unbounded; 0 is the current row in ROWS and the
-current row's peers in RANGE and GROUPS.
+direction of the order (negative: preceding); None is unbounded; 0 is the current row in ROWS and
+its peers in RANGE and GROUPS.
 """
 
 from __future__ import annotations

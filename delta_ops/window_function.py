@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from ivm.delta_ops.float_sum import Floats
 from ivm.delta_ops.window_frame import UP_TO_HERE, UP_TO_PEERS, WHOLE, Frame
 from ivm.delta_ops.window_stretch import Pair, Stretch
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
@@ -73,21 +74,23 @@ class Rank(WindowFunction):
         before = _groups_before(stretch, groups.starts[groups.low])
         return groups.own - groups.low[stretch.segment] + 1 + before[stretch.segment]
 
-    def _percent_rank(self, stretch: Stretch) -> Indexes:
-        count = stretch.last - stretch.first
-        above: Indexes = stretch.peers()[0] - stretch.first
-        return above / np.maximum(count - 1, 1)
+    def _percent_rank(self, stretch: Stretch) -> Floats:
+        above = stretch.peers()[0] - stretch.first
+        share: Floats = above / np.maximum(stretch.last - stretch.first - 1, 1)
+        return share
 
-    def _cume_dist(self, stretch: Stretch) -> Indexes:
-        done: Indexes = stretch.peers()[1] - stretch.first
-        return done / (stretch.last - stretch.first)
+    def _cume_dist(self, stretch: Stretch) -> Floats:
+        done = stretch.peers()[1] - stretch.first
+        share: Floats = done / (stretch.last - stretch.first)
+        return share
 
     def _ntile(self, stretch: Stretch) -> Indexes:
         count, place = stretch.last - stretch.first, stretch.places - stretch.first
         size, larger = count // self._buckets, count % self._buckets
         turn = larger * (size + 1)
         late = larger + (place - turn) // np.maximum(size, 1)
-        return np.where(place < turn, place // (size + 1), late) + 1
+        number: Indexes = np.where(place < turn, place // (size + 1), late) + 1
+        return number
 
 
 def _groups_before(stretch: Stretch, starts: Indexes) -> Indexes:

@@ -1,7 +1,7 @@
 """Window functions without a kernel: DuckDB's own over the rows that the frames need.
 
-Law: the answer for a row depends on the rows of its frame and on their order alone, so the rows of a
-stretch and of its frames, lent as a partition of their own, give the answer of the whole.
+Law: the answer for a row depends on the rows of its frame and on their order alone, so the rows of
+a stretch and of its frames, lent as a partition of their own, give the answer of the whole.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Recomputed(WindowFunction):
         cursor_factory: CursorFactory,
     ) -> None:
         super().__init__(type, WHOLE if frame is None else frame)
-        self._sql = f"SELECT {ROW}, {sql} AS answer__ FROM delta"
+        self._sql = f"SELECT {ROW}, {sql} AS answer__ FROM delta AS t"
         self._columns = tuple(columns)
         self._cursor_factory = cursor_factory
 
     def evaluate(self, stretch: Stretch) -> Column:
         starts, stops = self._needed(stretch)
-        part, places = expand(starts, stops)
+        part = expand(starts, stops)[0]
         columns = [stretch.gather(i, starts, stops) for i in self._columns]
         names = [column_names(stretch.order.types)[i] for i in self._columns]
         schema = (*names, (PART, BIGINT), (ROW, BIGINT))

@@ -256,7 +256,8 @@ class Stretch:
         offsets = np.cumsum(stops - starts) - (stops - starts)
         low = offsets[part]
         high = low + (stops - starts)[part]
-        return bounded_search(codes, targets, low, high, stop) - low + starts[part]
+        edges: Indexes = bounded_search(codes, targets, low, high, stop) - low + starts[part]
+        return edges
 
 
 class _Groups(NamedTuple):

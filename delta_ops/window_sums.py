@@ -22,9 +22,14 @@ from ivm.storage.column import Column, Indexes
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.zset import ZSet
 
+_EXACT = ("count", "count_star", "count_if", "bool_and", "bool_or", "sum")
+
 
 class Sum(WindowFunction):
     """A linear aggregate over a frame.
+
+    Attributes:
+        rounds: DuckDB may round on the way.
 
     Args:
         call: `is_linear`, without DISTINCT.
@@ -34,6 +39,8 @@ class Sum(WindowFunction):
     def __init__(self, call: AggregateCall, frame: Frame) -> None:
         super().__init__(call.output, frame)
         self.settled = frame.whole
+        of = call.argument_type
+        self.rounds = call.function not in _EXACT or (of is not None and of.is_float)
         self._frame = frame
         self._width = 0
         terms = TermTable(self._add_lane)
@@ -140,7 +147,7 @@ class _Range(Sequence[Column]):
 
 def halo(stretch: Stretch, frame: Frame, pieces: list[Pair]) -> Pair:
     """Per segment, the range of places between which the bounded ends of all frames lie."""
-    first, last, start, stop = stretch.segments
+    first, _, start, stop = stretch.segments
     low, high = np.full(len(first), np.iinfo(np.int64).max), np.full(len(first), -1)
     begins = np.cumsum(stop - start) - (stop - start)
     for cut in [edge for piece in pieces for edge in piece]:

@@ -16,6 +16,7 @@ import duckdb
 from ivm.catalog import BindingCatalog, Catalog, View
 from ivm.delta_ops.circuit import Circuit, Work
 from ivm.delta_ops.group_recompute import GroupRecompute
+from ivm.delta_ops.window import Window
 from ivm.difference import difference
 from ivm.sql.bind import bind
 from ivm.sql.compile import Compiler
@@ -253,5 +254,5 @@ def _refuse_whole_groups(circuit: Circuit, view: str) -> None:
     """
     for number in circuit.nodes_of(view):
         operator = circuit.node(number).operator
-        if isinstance(operator, GroupRecompute) and operator.whole:
+        if isinstance(operator, GroupRecompute | Window) and operator.whole:
             raise NotIncremental("an aggregate or window over all rows without a rule of its own")

@@ -54,8 +54,11 @@ class Functions:
         """The outermost aggregate calls that are no window functions, nested queries left out."""
         if isinstance(tree, exp.Window):
             # What a window function is applied to is no aggregate; aggregates may stand inside.
-            function = tree.this
-            parts = list(function.iter_expressions()) if self.is_aggregate(function) else [function]
+            parts = [tree.this]
+            if self.is_aggregate(tree.this):
+                while isinstance(parts[0], _WRAPPERS):
+                    parts = [*parts[0].iter_expressions(), *parts[1:]]
+                parts = [*parts[0].iter_expressions(), *parts[1:]]
             rest = [e for k, v in tree.args.items() if k != "this" for e in _nodes(v)]
             for part in parts + rest:
                 yield from self.aggregates(part)
@@ -87,6 +90,8 @@ def call_name(node: exp.Expression) -> str:
     """DuckDB's name of a call in lower case; empty for syntax such as CASE."""
     if isinstance(node, exp.Anonymous):
         return node.name.lower()
+    if isinstance(node, exp.Connector):  # a call to sqlglot, whose text may begin with a real one
+        return ""
     found = _CALL.match(text(node))
     return found[1].lower() if found else ""
 

@@ -207,7 +207,7 @@ def _uncast(node: Any, type_name: str) -> Any:
 
 def _within_group(call: dict[str, Any]) -> None:
     """quantile(x, 0.5 ORDER BY x) is how WITHIN GROUP (ORDER BY x) is written back."""
-    orders = call["order_bys"]["orders"]
+    orders = call.get("order_bys", {}).get("orders", [])
     value = call["arguments"][0]["expression"]
     if len(orders) == 1 and orders[0]["expression"] == value and "DESC" not in orders[0]["type"]:
         del call["arguments"][0]

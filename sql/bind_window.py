@@ -1,33 +1,33 @@
-"""Window functions: each becomes a node that adds one column.
+"""Window functions: those over one window become one node that adds their columns.
 
-Law: ROW_NUMBER alone is a top-k without an end; other functions, and those that share its window,
-are DuckDB's own over whole partitions.
-Where rows tie and the function looks at their order, the order is completed by all columns.
+Law: where rows tie and the function looks at their order, the order is completed by all columns, in
+the window's own order or, where that would change who is a peer, in an order of the arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_functions import call_name
-from ivm.sql.bind_order import ORDERLESS, ordered
-from ivm.sql.bind_parse import synonyms
+from ivm.sql.bind_order import ORDERLESS, complete_aggregate, parts_of
+from ivm.sql.bind_parse import synonyms, verbatim
 from ivm.sql.bind_types import types_of
-from ivm.sql.columns import column, position, structure, text
-from ivm.sql.plan import GroupRecompute, NotIncremental, Plan, TopK, width
+from ivm.sql.columns import column, position, structure, used
+from ivm.sql.plan import NotIncremental, Plan, Window, WindowCall, width
+from ivm.sql.render_window import window_text
 from ivm.storage.ordering import OrderKey
-from ivm.storage.types import type_of
 
 _PEERS_ALIKE = frozenset(["rank", "rank_dense", "dense_rank", "percent_rank", "cume_dist"])
 _BY_POSITION = frozenset(["lag", "lead", "ntile", "row_number"])
-_BY_FRAME = frozenset(["first_value", "last_value", "nth_value", "first", "last", "any_value"])
-_SUMS = frozenset(
-    ["sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "median", "quantile_cont"]
-)
+_BY_FRAME = frozenset(["first_value", "last_value", "nth_value"])
+_SUMS = frozenset(["sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"])
+_PARTS = ("partition_by", "order", "spec")
+_NULLS = (exp.IgnoreNulls, exp.RespectNulls)
 
 
 @dataclass
@@ -75,23 +75,20 @@ class Windows:
         return list(batches.values())
 
     def _defined(self, node: exp.Expression) -> exp.Expression:
-        """The window with the named one it refers to written out."""
+        """The window with the named one it refers to written out; it may add to that one."""
         name = node.args.get("alias")
         if name is None:
             return node
         base = self.definitions.get(name.name.lower())
-        parts = ("partition_by", "order", "spec")
-        if base is None or base.args.get("alias") or any(node.args.get(k) for k in parts):
+        if base is None:
             raise NotIncremental(f"the window {name.name}")
+        base = self._defined(base)
         whole = node.copy()
         whole.set("alias", None)
-        for part in parts:
-            whole.set(part, base.copy().args.get(part))
+        for part in _PARTS:
+            if not whole.args.get(part):
+                whole.set(part, base.copy().args.get(part))
         return whole
-
-
-def _is_rank(node: exp.Expression) -> bool:
-    return isinstance(node.this, exp.RowNumber) and not node.args.get("spec")
 
 
 def _add(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
@@ -99,68 +96,127 @@ def _add(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
     order = nodes[0].args.get("order")
     keys = list(order.expressions) if order is not None else []
     parts = list(nodes[0].args.get("partition_by") or [])
+    plain = [_plain(node.this) for node in nodes]
     before = width(plan)
-    extra = [e for e in [*parts, *[k.this for k in keys]] if position(e) is None]
-    wide = context.project(plan, [column(i) for i in range(before)] + extra) if extra else plan
-    places = {structure(e): before + i for i, e in enumerate(extra)}
+    wide = _Wide(before)
+    partition = tuple(dict.fromkeys([wide.place(e) for e in parts]))
+    terms = _terms(keys, [wide.place(k.this) for k in keys])
+    calls = [replace(call, function=wide.moved(call.function)) for call in plain]
+    below = context.project(plan, wide.exprs) if len(wide.exprs) > before else plan
+    pairs = zip(calls, nodes, strict=True)
+    given = [_tied(replace(c, frame=n.args.get("spec")), below, context) for c, n in pairs]
+    done = _window(below, partition, terms, given, context)
+    return context.narrow(done, [*range(before), *range(width(below), width(done))])
 
-    def place(expr: exp.Expression) -> int:
+
+def _terms(keys: list[exp.Ordered], places: list[int]) -> tuple[OrderKey, ...]:
+    found: dict[int, OrderKey] = {}
+    for key, place in zip(keys, places, strict=True):
+        descending, nulls_first = bool(key.args.get("desc")), bool(key.args.get("nulls_first"))
+        found.setdefault(place, OrderKey(place, descending, nulls_first))
+    return tuple(found.values())
+
+
+class _Wide:
+    """The columns below a window: those of the plan, and what the window reads besides."""
+
+    def __init__(self, count: int) -> None:
+        self.exprs: list[exp.Expression] = [column(i) for i in range(count)]
+        self._places: dict[Hashable, int] = {}
+
+    def place(self, expr: exp.Expression) -> int:
         known = position(expr)
-        return places[structure(expr)] if known is None else known
+        if known is not None:
+            return known
+        key = structure(expr)
+        if key not in self._places:
+            self._places[key] = len(self.exprs)
+            self.exprs.append(expr)
+        return self._places[key]
 
-    partition = tuple(dict.fromkeys(place(e) for e in parts))
-    if len(nodes) == 1 and _is_rank(nodes[0]):
-        done = _ranked(wide, partition, [_key(k, place(k.this)) for k in keys])
-    else:
-        completed = [_completed(node, keys, before, context) for node in nodes]
-        done = _recomputed(wide, partition, completed, context)
-    return context.narrow(done, [*range(before), *range(width(wide), width(done))])
+    def moved(self, call: exp.Expression) -> exp.Expression:
+        """The call over columns: expressions among its arguments are worked out below."""
+        whole = call.copy()
+        if isinstance(whole, exp.Filter):
+            condition = whole.expression
+            flag = exp.Cast(this=condition.this.copy(), to=exp.DataType(this=exp.DType.BOOLEAN))
+            condition.set("this", column(self.place(flag)))
+        function = whole.this if isinstance(whole, exp.Filter) else whole
+        function.set("expressions", [self._argument(a) for a in function.expressions])
+        return whole
 
-
-def _key(node: exp.Ordered, place: int) -> OrderKey:
-    return OrderKey(place, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
-
-
-def _ranked(plan: Plan, partition: tuple[int, ...], keys: Sequence[OrderKey]) -> Plan:
-    schema = (*plan.schema, ("rank", type_of("BIGINT")))
-    first = {key.column: key for key in reversed(keys)}
-    order = tuple(first[c] for c in dict.fromkeys(k.column for k in keys))
-    return TopK(plan, partition, order, None, 0, True, schema)
-
-
-def _recomputed(
-    plan: Plan, partition: tuple[int, ...], nodes: list[exp.Expression], context: Context
-) -> Plan:
-    answers = types_of(context.cursor, [text(node) for node in nodes], plan.schema)
-    exprs = (*[column(i) for i in range(width(plan))], *nodes)
-    schema = (*plan.schema, *[(f"window{i}", t) for i, t in enumerate(answers)])
-    return GroupRecompute(plan, partition, exprs, False, schema)
+    def _argument(self, node: exp.Expression) -> exp.Expression:
+        if isinstance(node, (exp.Order, exp.Distinct, exp.Star, exp.Lambda)) or not used(node):
+            return node
+        return column(self.place(node))
 
 
-def _completed(
-    node: exp.Expression, keys: list[exp.Ordered], count: int, context: Context
-) -> exp.Expression:
-    """The window with its order completed where the function depends on it."""
-    function = node.this
-    while isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
-        function = function.this
-    name = call_name(function)
+def _plain(function: exp.Expression) -> WindowCall:
+    """The call with its FILTER, spelled as DuckDB does."""
+    call = verbatim(function)
+    inner = call.this if isinstance(call, exp.Filter) else call
+    if not isinstance(inner, exp.Anonymous):
+        raise NotIncremental(f"{call_name(inner) or 'this call'}() OVER in this form")
+    words = list(inner.find_all(*_NULLS))
+    for word in words:
+        word.replace(word.this)
+    return WindowCall(call, None, any(isinstance(w, exp.IgnoreNulls) for w in words), "none")
+
+
+def _tied(whole: WindowCall, plan: Plan, context: Context) -> WindowCall:
+    """The call with what breaks its ties."""
+    call, frame = whole.function, whole.frame
+    inner = call.this if isinstance(call, exp.Filter) else call
+    name = call_name(inner)
     name = synonyms(context.cursor).get(name, name)
-    rows_frame = node.args.get("spec") is not None and node.args["spec"].args.get("kind") == "ROWS"
+    ties = _ties(name, inner, frame)
+    if ties == "window" and _excludes_peers(frame):
+        raise NotIncremental(f"{name}() OVER with ties that SQL leaves open")
+    if _has_order(inner) and name not in ORDERLESS | _SUMS:
+        if name in _BY_POSITION | _PEERS_ALIKE:
+            raise NotIncremental(f"{name}() OVER with an order of its own")
+        call = complete_aggregate(call, width(plan), context)
+        ties = "none" if ties == "argument" else ties
+    return replace(whole, function=call, ties=ties)
+
+
+def _ties(
+    name: str, call: exp.Expression, frame: exp.Expression | None
+) -> Literal["none", "window", "argument"]:
+    by_rows = frame is not None and frame.args.get("kind") == "ROWS"
     if name in _PEERS_ALIKE:
-        return node
-    if name in _BY_POSITION or (rows_frame and name in _BY_FRAME | ORDERLESS | _SUMS):
-        return _with_ties(node, keys, count)
-    if name in ORDERLESS | _SUMS:
-        return node
-    if name in ("first_value", "first") and node.args.get("spec") is None:
-        return _with_ties(node, keys, count)
-    raise NotIncremental(f"{name}() OVER with ties that SQL leaves open")
+        return "none"
+    if name in _BY_POSITION:
+        return "window"
+    if name == "fill":
+        raise NotIncremental("fill() OVER with ties that SQL leaves open")
+    if by_rows:
+        return "window"
+    return "none" if name in ORDERLESS | _SUMS or not call.expressions else "argument"
 
 
-def _with_ties(node: exp.Expression, keys: list[exp.Ordered], count: int) -> exp.Expression:
-    listed = {structure(k.this) for k in keys}
-    ties = [ordered(column(i)) for i in range(count) if structure(column(i)) not in listed]
-    whole = node.copy()
-    whole.set("order", exp.Order(expressions=[*[k.copy() for k in keys], *ties]))
-    return whole
+def _has_order(call: exp.Expression) -> bool:
+    """Whether the arguments have an order (or, being distinct, are ordered by themselves)."""
+    distinct, _, keys = parts_of(call)
+    return distinct or bool(keys)
+
+
+def _excludes_peers(frame: exp.Expression | None) -> bool:
+    exclude = None if frame is None else frame.args.get("exclude")
+    return exclude is not None and exclude.name.upper() in ("GROUP", "TIES")
+
+
+def _window(
+    plan: Plan,
+    partition: tuple[int, ...],
+    order: tuple[OrderKey, ...],
+    calls: list[WindowCall],
+    context: Context,
+) -> Plan:
+    bare = Window(plan, partition, order, tuple(calls), plan.schema)
+    parts = [f"c{i}" for i in partition]
+    asked = [window_text(bare, call, parts) for call in calls]
+    answers = types_of(context.cursor, asked, plan.schema)
+    names = [f"c{width(plan) + i}" for i in range(len(calls))]
+    schema = (*plan.schema, *zip(names, answers, strict=True))
+    return Window(plan, partition, order, tuple(calls), schema)

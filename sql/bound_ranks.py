@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from ivm.sql.columns import position
-from ivm.sql.plan import TopK, width
+from ivm.sql.plan import TopK, Window, width
 
 _MIRRORED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.LT: exp.GT,
@@ -48,6 +48,19 @@ def bound_ranks(plan: TopK, terms: list[exp.Expression]) -> tuple[TopK, list[exp
             bounds = bounds.meet(found)
     limit = None if bounds.last is None else max(bounds.last - bounds.first + 1, 0)
     return replace(plan, offset=bounds.first - 1, limit=limit), rest
+
+
+def bound_window(
+    plan: Window, terms: list[exp.Expression]
+) -> tuple[Window | TopK, list[exp.Expression]]:
+    """A window of ROW_NUMBER alone with an upper bound as a top-k, any other as it is."""
+    (call, *others) = plan.calls
+    name = call.function.name.lower() if isinstance(call.function, exp.Anonymous) else ""
+    if others or name != "row_number":
+        return plan, terms
+    top = TopK(plan.input, plan.partition, plan.order, None, 0, True, plan.schema)
+    bounded, rest = bound_ranks(top, terms)
+    return (plan, terms) if bounded.limit is None else (bounded, rest)
 
 
 def _last(plan: TopK) -> int | None:

@@ -35,6 +35,7 @@ from ivm.sql.plan import (
     Unnest,
     Values,
     View,
+    Window,
     inputs,
     types,
     width,
@@ -110,6 +111,8 @@ class Compiler:
                 return self._recompute(plan, plan.partition)
             case TopK():
                 return self._top_k(plan)
+            case Window():
+                return self._window(plan)
             case Union() | Distinct() | SetOp():
                 return self._set_operation(plan)
             case Unnest():
@@ -198,7 +201,7 @@ class Compiler:
         return self._add(plan, key, lambda _: self._operators.aggregate(plan), [below])
 
     def _recompute(
-        self, plan: Aggregate | GroupRecompute | TopK, partition: tuple[int, ...]
+        self, plan: Aggregate | GroupRecompute | TopK | Window, partition: tuple[int, ...]
     ) -> int:
         """The node's own SQL over whole groups."""
         below = self._node(plan.input)
@@ -212,6 +215,13 @@ class Compiler:
         below = self._node(plan.input)
         key = ("top k", plan.partition, plan.order, plan.limit, plan.offset, plan.rank)
         return self._add(plan, key, lambda _: self._operators.top_k(plan), [below])
+
+    def _window(self, plan: Window) -> int:
+        if not self._operators.maintains(plan):
+            return self._recompute(plan, plan.partition)
+        below = self._node(plan.input)
+        key = ("window", recompute_sql(plan))
+        return self._add(plan, key, lambda _: self._operators.window(plan), [below])
 
     def _set_operation(self, plan: Union | Distinct | SetOp) -> int:
         nodes = [self._node(part) for part in inputs(plan)]

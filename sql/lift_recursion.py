@@ -34,6 +34,7 @@ from ivm.sql.plan import (
     Union,
     Unnest,
     Values,
+    Window,
     open_scans,
     width,
 )
@@ -140,7 +141,7 @@ class _Lifter:
                 sides = self.lift(plan.left), self.lift(plan.right)
                 schema = plan.schema + _ITERATION
                 return replace(plan, left=sides[0], right=sides[1], schema=schema)
-            case TopK():
+            case TopK() | Window():
                 return self._top_k(plan)
             case Unnest():
                 return self._unnest(plan)
@@ -211,7 +212,7 @@ class _Lifter:
             schema=plan.schema + _ITERATION,
         )
 
-    def _top_k(self, plan: TopK) -> Plan:
+    def _top_k(self, plan: TopK | Window) -> Plan:
         place = width(plan.input)
         schema = plan.schema[:place] + _ITERATION + plan.schema[place:]
         partition = (*plan.partition, place)

@@ -46,10 +46,12 @@ from ivm.sql.plan import (
     TopK,
     Union,
     Unnest,
+    Window,
     types,
 )
 from ivm.sql.render import render_body
 from ivm.sql.scalar import compile_predicate, compile_scalar
+from ivm.sql.window_operators import window_operator
 from ivm.storage.duck import rows
 from ivm.storage.ordering import orderable
 from ivm.storage.types import ColumnType
@@ -101,9 +103,9 @@ class Operators:
             condition = compile_predicate(plan.residual, types(plan)) or text(plan.residual)
         return ThetaJoin(types(plan.left), types(plan.right), output, condition, self._cursors)
 
-    def maintains(self, plan: Aggregate | TopK) -> bool:
+    def maintains(self, plan: Aggregate | TopK | Window) -> bool:
         """Whether there is an operator for it; group recompute serves the rest."""
-        if isinstance(plan, TopK):
+        if isinstance(plan, TopK | Window):
             return all(orderable(t) for t in types(plan.input))
         return all(supported(call) for call in self._calls(plan))
 
@@ -142,8 +144,11 @@ class Operators:
             rank_column=plan.rank,
         )
 
+    def window(self, plan: Window) -> Operator:
+        return window_operator(plan, self._cursors)
+
     def recompute(
-        self, plan: Aggregate | GroupRecompute | TopK, partition: Sequence[int], sql: str
+        self, plan: Aggregate | GroupRecompute | TopK | Window, partition: Sequence[int], sql: str
     ) -> Operator:
         return GroupRecomputeOperator(types(plan.input), partition, sql, types(plan), self._cursors)
 
@@ -175,7 +180,7 @@ def _constants(texts: Sequence[str]) -> tuple[object, ...]:
     return tuple(values)
 
 
-def recompute_sql(plan: Aggregate | GroupRecompute | TopK) -> str:
+def recompute_sql(plan: Aggregate | GroupRecompute | TopK | Window) -> str:
     """The node's SQL over the rows of some groups, lent as the table `delta`."""
     return render_body(plan, ["delta"])
 

@@ -274,6 +274,36 @@ class RecursiveScan:
     schema: Schema
 
 
+@dataclass(frozen=True)
+class WindowCall:
+    """One function over a window.
+
+    Attributes:
+        function: the call with its FILTER, names as they are; arguments are columns or constants.
+        frame: the frame clause, or None.
+        ignore_nulls: NULL arguments are passed over.
+        ties: how rows that the window's order leaves open are told apart: not at all (``none``), by
+            all columns in the window's own order (``window``) or, where that would change the
+            frames, in an order of the arguments (``argument``).
+    """
+
+    function: Expr
+    frame: Expr | None
+    ignore_nulls: bool
+    ties: Literal["none", "window", "argument"]
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The input's columns and one per window function, all over one partition and order."""
+
+    input: Plan
+    partition: tuple[int, ...]
+    order: tuple[OrderKey, ...]
+    calls: tuple[WindowCall, ...]
+    schema: Schema
+
+
 Plan: TypeAlias = (
     Scan
     | Values
@@ -287,6 +317,7 @@ Plan: TypeAlias = (
     | Union
     | SetOp
     | TopK
+    | Window
     | Unnest
     | TableFunction
     | Recursive

@@ -31,6 +31,8 @@ from ivm.sql.plan import (
     Unnest,
     Values,
     View,
+    Window,
+    WindowCall,
     width,
 )
 from ivm.storage.types import ColumnType, Schema
@@ -69,6 +71,8 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
             return replace(plan, inputs=parts, schema=_schema(plan, needed))
         case TopK():
             return _top_k(plan, needed)
+        case Window():
+            return _window(plan, needed)
         case SetOp():
             left, right = prune_columns(plan.left), prune_columns(plan.right)
             return _narrow(replace(plan, left=left, right=right), needed)
@@ -202,3 +206,40 @@ def _unnest(plan: Unnest, needed: Needed) -> Plan:
         schema=_schema(plan, columns),
     )
     return _narrow(narrow, [columns.index(i) for i in needed])
+
+
+def _window(plan: Window, needed: Needed) -> Plan:
+    """Functions that nobody reads go; the rows stay whole where all columns break ties."""
+    split = width(plan.input)
+    kept = [i - split for i in needed if i >= split]
+    if not kept:
+        return _pruned(plan.input, needed)
+    calls = [plan.calls[i] for i in kept]
+    read = {i for i in needed if i < split} | {*plan.partition, *(k.column for k in plan.order)}
+    read |= {i for call in calls for i in window_reads(call)}
+    if any(call.ties != "none" for call in calls):
+        read = set(range(split))
+    below, places = _below(plan.input, read)
+    schema = below.schema + tuple(plan.schema[split + i] for i in kept)
+    moved = replace(
+        plan,
+        input=below,
+        partition=tuple(places[i] for i in plan.partition),
+        order=tuple(replace(key, column=places[key.column]) for key in plan.order),
+        calls=tuple(_moved_call(call, places) for call in calls),
+        schema=schema,
+    )
+    by = width(below)
+    places = {**places, **{split + i: by + new for new, i in enumerate(kept)}}
+    return _renamed(_narrow(moved, [places[i] for i in needed]), plan, needed)
+
+
+def window_reads(call: WindowCall) -> set[int]:
+    """The input columns that a window function's call and frame name."""
+    trees = [call.function, *([] if call.frame is None else [call.frame])]
+    return {i for tree in trees for i in used(tree)}
+
+
+def _moved_call(call: WindowCall, places: Mapping[int, int]) -> WindowCall:
+    frame = None if call.frame is None else remap(call.frame, places.__getitem__)
+    return replace(call, function=remap(call.function, places.__getitem__), frame=frame)

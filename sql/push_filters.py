@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ivm.sql.bound_ranks import bound_ranks
+from ivm.sql.bound_ranks import bound_ranks, bound_window
 from ivm.sql.columns import (
     cast,
     column,
@@ -39,6 +39,7 @@ from ivm.sql.plan import (
     TopK,
     Union,
     Unnest,
+    Window,
     types,
     width,
 )
@@ -73,7 +74,7 @@ def _push(plan: Plan, terms: Terms) -> Plan:
         case Recursive():
             whole = replace(plan, base=_push(plan.base, []), step=_push(plan.step, []))
             return filtered(whole, terms)
-        case Distinct() | Aggregate() | GroupRecompute() | TopK():
+        case Distinct() | Aggregate() | GroupRecompute() | TopK() | Window():
             return _push_grouped(plan, terms)
         case Unnest():
             return _push_unnest(plan, terms)
@@ -144,7 +145,11 @@ def _mirrored(plan: Join) -> Plan:
     return Project(joined, tuple(column(moved(i)) for i in range(left + right)), plan.schema)
 
 
-def _push_grouped(plan: Distinct | Aggregate | GroupRecompute | TopK, terms: Terms) -> Plan:
+def _push_grouped(
+    plan: Distinct | Aggregate | GroupRecompute | TopK | Window, terms: Terms
+) -> Plan:
+    if isinstance(plan, Window):
+        plan, terms = bound_window(plan, terms)
     if isinstance(plan, TopK):
         plan, terms = bound_ranks(plan, terms)
     columns = _group_columns(plan)
@@ -166,7 +171,7 @@ def _group_columns(plan: Plan) -> Mapping[int, int]:
             return {i: i for i in range(width(plan))}
         case Aggregate():
             return dict(enumerate(plan.groups))
-        case TopK():
+        case TopK() | Window():
             return {i: i for i in plan.partition}
         case GroupRecompute():
             places = [position(e) for e in plan.exprs]

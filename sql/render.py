@@ -32,11 +32,13 @@ from ivm.sql.plan import (
     Unnest,
     Values,
     View,
+    Window,
     inputs,
     opened,
     width,
 )
 from ivm.sql.render_unnest import render_table_function, render_unnest, unnest_text
+from ivm.sql.render_window import render_window, window_texts
 from ivm.storage.duck import quote
 from ivm.storage.ordering import OrderKey
 
@@ -86,6 +88,8 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return f" {word} ".join(_select(width(plan), s) for s in sources)
         case TopK():
             return _top_k(plan, sources[0])
+        case Window():
+            return render_window(plan, sources[0])
         case Unnest():
             return render_unnest(plan, sources[0])
         case TableFunction():
@@ -116,6 +120,8 @@ def summary(plan: Plan) -> str:
             return unnest_text(plan)
         case Recursive():
             return f"Recursive {'UNION' if plan.distinct else 'UNION ALL'}"
+        case Window():
+            return f"Window {', '.join(window_texts(plan))}"
         case TopK():
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
         case _:

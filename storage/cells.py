@@ -1,7 +1,8 @@
 """Single values of a column as Python objects that compare as DuckDB orders them.
 
-Law: for two cells a, b of one term, neither None: a < b ⇔ DuckDB sorts the value of a before that of
-b ascending, and a == b ⇔ it holds them equal (a term of bits: ⇔ they are the same bits). NULL is None.
+Law: for two cells a, b of one term, neither None: a < b ⇔ DuckDB sorts the value of a before that
+of b ascending, and a == b ⇔ it holds them equal (a term of bits: ⇔ they are the same bits). NULL is
+None.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def stands_before(a: Any, b: Any, term: Term) -> bool:
 
 
 def narrowed(cell: Cell, low: int, high: int, wanted: Any, term: Term) -> tuple[int, int]:
-    """The rows of a sorted range whose cell is the wanted one; where it belongs, if there is none."""
+    """The rows of a sorted range with the wanted cell; where it belongs, if there is none."""
     start = _bisect(cell, low, high, wanted, term, False)
     if start == high or cell(start) != wanted:
         return start, start

@@ -2,11 +2,12 @@
 
 Law: place p (from 0) holds the p-th row of the multiset in the order of the terms; a row of weight
 w takes w places. Versions stand side by side and share every block that no change touched; a change
-of few rows copies their blocks and the list of blocks, so it costs little whatever the number of rows.
+of few rows copies their blocks and the list of blocks: it costs little whatever the number of rows.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
@@ -341,8 +342,7 @@ def _cut(columns: tuple[Column, ...], size: int) -> list[Block]:
     count = max(size // BLOCK, 1) if size else 0
     edges = [size * i // count for i in range(count + 1)] if count else []
     return [
-        Block(tuple([c.slice(a, b) for c in columns]), b - a)
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        Block(tuple([c.slice(a, b) for c in columns]), b - a) for a, b in itertools.pairwise(edges)
     ]
 
 

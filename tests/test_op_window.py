@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,13 +19,14 @@ from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.window_recompute import Recomputed
 from ivm.delta_ops.window_sums import Sum
 from ivm.storage import sorted_rows
-from ivm.storage.column import FixedColumn
+from ivm.storage.column import Column, FixedColumn, Mask
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, type_of
 from tests.operator_help import Bench, Duck, drive, streams, types_of, zset
 
 TYPES = types_of("INTEGER", "DECIMAL(9,2)", "VARCHAR", "DOUBLE", "BOOLEAN")
 ALL = [f"c{i} ASC NULLS LAST" for i in range(len(TYPES))]
+Exclude = Literal["", "row", "group", "ties"]
 _WORDS = {"row": "CURRENT ROW", "group": "GROUP", "ties": "TIES"}
 
 
@@ -65,7 +67,9 @@ def bench(
         listed.append(f"{sql} OVER ({by} {ordered} {frame})")
     functions = [call[0] for call in calls]
     return Bench(
-        lambda c, s: c.add("op", lambda _: Window(types, partition, order, functions, range_key), s),
+        lambda c, s: c.add(
+            "op", lambda _: Window(types, partition, order, functions, range_key), s
+        ),
         [types],
         f"SELECT *, {', '.join(listed)} FROM i0",
     )
@@ -80,14 +84,14 @@ ORDERS = [
 PARTITIONS = [[], [0], [2, 0]]
 BIGINT, DOUBLE = type_of("BIGINT"), type_of("DOUBLE")
 FRAMES = [
-    Frame(kind, start, end, exclude)  # type: ignore[arg-type]
+    Frame(kind, start, end, exclude)
     for kind in ("rows", "groups")
     for start, end in [
-        (None, 0), (None, None), (0, None), (-1, 1), (-2, -1), (1, 2), (0, 0), (None, -1), (2, None),
-        (-3, 0),
+        (None, 0), (None, None), (0, None), (-1, 1), (-2, -1), (1, 2), (0, 0), (None, -1),
+        (2, None), (-3, 0),
     ]
     for exclude in (("", "row") if kind == "rows" else ("", "row", "group", "ties"))
-] + [Frame("range", a, b, e) for a, b in [(None, 0), (0, None), (0, 0), (None, None)]  # type: ignore[arg-type]
+] + [Frame("range", a, b, e) for a, b in [(None, 0), (0, None), (0, 0), (None, None)]
      for e in ("", "row", "group", "ties")]  # fmt: skip
 
 
@@ -152,12 +156,13 @@ def _sum(function: str, column: int | None, frame: Frame, filter: bool) -> Windo
     found = cursor.execute(f"DESCRIBE SELECT {function}({source}) FROM (SELECT {nulls})").fetchall()
     output = type_of(found[0][1])
 
-    def predicate(columns: Sequence[FixedColumn], count: int) -> np.ndarray:
+    def predicate(columns: Sequence[Column], count: int) -> Mask:
         flags = columns[4]
+        assert isinstance(flags, FixedColumn)
         return flags.values if flags.valid is None else flags.values & flags.valid
 
     condition = predicate if filter else None
-    call = AggregateCall(name, output, column, kind, condition)  # type: ignore[arg-type]
+    call = AggregateCall(name, output, column, kind, condition)
     return Sum(call, frame)
 
 
@@ -178,7 +183,11 @@ def _aggregates(frame: Frame) -> list[tuple[WindowFunction, str, bool, str]]:
         some = Extreme(0, TYPES[0], frame, function == "max", 4)
         calls.append((some, f"{function}(c0) FILTER (WHERE c4)", done, text))
     if frame.kind == "rows":
-        for number, name in [(1, "first_value(c2)"), (-1, "last_value(c2)"), (2, "nth_value(c2, 2)")]:
+        for number, name in [
+            (1, "first_value(c2)"),
+            (-1, "last_value(c2)"),
+            (2, "nth_value(c2, 2)"),
+        ]:
             calls.append((Nth(2, TYPES[2], frame, number), name, True, text))
     return calls
 
@@ -224,8 +233,8 @@ def test_distances(kind: str, data: st.DataObject) -> None:
     start, end = data.draw(st.sampled_from(signed)), data.draw(st.sampled_from(signed))
     if start is not None and end is not None and np.sign(start) > np.sign(end):
         start, end = end, start  # DuckDB refuses these
-    exclude = data.draw(st.sampled_from(["", "", "row", "group", "ties"]))
-    frame = Frame("range", start, end, exclude)  # type: ignore[arg-type]
+    exclude: Exclude = data.draw(st.sampled_from(["", "", "row", "group", "ties"]))
+    frame = Frame("range", start, end, exclude)
     key = OrderKey(1, data.draw(st.booleans()), data.draw(st.booleans()))
     range_key = RangeKey(1, types[1], key.descending, unit)
     text = frame_text(frame, show)
@@ -270,7 +279,9 @@ def _steps(function: WindowFunction, rows: int) -> Bench:
     """One partition of some rows, ordered by a number."""
     types = types_of("BIGINT")
     under_test = Bench(
-        lambda c, s: c.add("op", lambda _: Window(types, [], [OrderKey(0, False, False)], [function]), s),
+        lambda c, s: c.add(
+            "op", lambda _: Window(types, [], [OrderKey(0, False, False)], [function]), s
+        ),
         [types],
         "",
     )

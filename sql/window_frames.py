@@ -1,0 +1,155 @@
+"""Frame clauses with constant bounds, as distances from the current row.
+
+Law: a frame is read only if every distance is one that DuckDB would take and that can be added to
+the order's key here as DuckDB adds it; any other frame is `None`, and DuckDB's own business.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+from sqlglot import exp
+
+from ivm.delta_ops.operator import CursorFactory
+from ivm.delta_ops.window_frame import UP_TO_PEERS, Frame, RangeKey
+from ivm.sql.columns import text, used
+from ivm.sql.plan import Window, types
+from ivm.storage import duck
+from ivm.storage.types import ColumnType
+
+_DAY = 86_400_000_000
+_FAR = 1 << 40
+_EXCLUDES: dict[str, Literal["", "row", "group", "ties"]] = {
+    "": "",
+    "NO OTHERS": "",
+    "CURRENT ROW": "row",
+    "GROUP": "group",
+    "TIES": "ties",
+}
+
+
+class _Distance(NamedTuple):
+    """A distance in the key's own values, or in parts of one (microseconds of a DATE)."""
+
+    value: int | float
+    unit: int
+
+
+class FrameReader:
+    """Reads the frames of one window.
+
+    Attributes:
+        range_key: what distances are added to, once a frame with one was read.
+    """
+
+    def __init__(self, plan: Window, cursors: CursorFactory) -> None:
+        self._plan = plan
+        self._cursors = cursors
+        self._ordered = any(key.column not in plan.partition for key in plan.order)
+        self.range_key: RangeKey | None = None
+
+    def read(self, spec: exp.Expression | None) -> Frame | None:
+        """The frame of a call, None if DuckDB must evaluate it."""
+        if spec is None:
+            return self._plain(UP_TO_PEERS)
+        kind = str(spec.args["kind"]).lower()
+        exclude = spec.args.get("exclude")
+        word = _EXCLUDES.get("" if exclude is None else exclude.name.upper())
+        if kind not in ("rows", "range", "groups") or word is None:
+            return None
+        edges = []
+        for edge, side in (("start", "start_side"), ("end", "end_side")):
+            found = self._edge(spec.args.get(edge), spec.args.get(side), kind)
+            if found is None:
+                return None
+            edges.append(found[0])
+        return self._plain(Frame(kind, edges[0], edges[1], word))  # type: ignore[arg-type]
+
+    def _plain(self, frame: Frame) -> Frame:
+        """Without an order all rows are peers."""
+        if self._ordered or frame.kind == "rows":
+            return frame
+        start = None if frame.start == 0 else frame.start
+        end = None if frame.end == 0 else frame.end
+        return Frame(frame.kind, start, end, frame.exclude)
+
+    def _edge(self, value: Any, side: Any, kind: str) -> tuple[int | float | None] | None:
+        """A tuple of one distance; None if it cannot be read."""
+        if value is None or value == "CURRENT ROW":
+            return (0,)
+        if value == "UNBOUNDED":
+            return (None,)
+        if not isinstance(value, exp.Expression) or used(value):
+            return None
+        distance = self._count(value) if kind != "range" else self._shift(value)
+        if distance is None:
+            return None
+        return (-distance if str(side).upper() == "PRECEDING" else distance,)
+
+    def _count(self, value: exp.Expression) -> int | None:
+        bare = value.unnest()
+        if not isinstance(bare, exp.Literal) or bare.is_string or not bare.name.isdigit():
+            return None
+        return min(int(bare.name), _FAR)
+
+    def _shift(self, value: exp.Expression) -> int | float | None:
+        if len(self._plan.order) != 1:
+            return None
+        key = self._plan.order[0]
+        type = types(self._plan.input)[key.column]
+        found = self._evaluated(value)
+        distance = None if found is None else _distance(type, value, found)
+        if distance is None:
+            return None
+        known = self.range_key
+        if known is not None and known.unit != distance.unit:
+            return None
+        self.range_key = RangeKey(key.column, type, key.descending, distance.unit)
+        return distance.value
+
+    def _evaluated(self, value: exp.Expression) -> Any:
+        """The constant as a Python value, an interval with its months, days and nanoseconds."""
+        cursor = self._cursors()
+        try:
+            found = duck.table(cursor, f"SELECT {text(value)}").column(0)
+        finally:
+            cursor.close()
+        return found[0].as_py()
+
+
+def _distance(type: ColumnType, value: exp.Expression, found: Any) -> _Distance | None:
+    literal = isinstance(value.unnest(), exp.Literal)
+    if type.base in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
+        return _time_distance(type, literal, found)
+    if isinstance(found, bool) or not isinstance(found, int | float | Decimal) or found < 0:
+        return None
+    if not literal:
+        return None
+    if type.sql == "DOUBLE":
+        return _Distance(float(found), 1)
+    if type.is_decimal and type.is_word and isinstance(found, int | Decimal):
+        scaled = Decimal(found).scaleb(type.scale)
+        whole = int(scaled)
+        return _Distance(whole, 1) if whole == scaled and whole < 10**17 else None
+    if type.is_integer and type.is_word and type.sql != "UBIGINT" and isinstance(found, int):
+        return _Distance(found, 1) if found < 1 << (8 * _bytes(type) - 1) else None
+    return None
+
+
+def _bytes(type: ColumnType) -> int:
+    assert type.dtype is not None
+    return type.dtype.itemsize
+
+
+def _time_distance(type: ColumnType, literal: bool, found: Any) -> _Distance | None:
+    if type.sql == "DATE" and literal and isinstance(found, int):
+        return _Distance(found * _DAY, _DAY) if 0 <= found < 1 << 24 else None
+    months, days, nanoseconds = getattr(found, "months", 1), 0, 0
+    if months == 0:
+        days, nanoseconds = found.days, found.nanoseconds
+    whole = days * _DAY + nanoseconds // 1000
+    zoned = type.sql == "TIMESTAMP WITH TIME ZONE"
+    if months or days < 0 or nanoseconds < 0 or whole >= 1 << 61 or (zoned and days):
+        return None
+    return _Distance(whole, _DAY if type.sql == "DATE" else 1)

@@ -1,0 +1,208 @@
+"""Window operators made from plan nodes: a kernel per function where there is one, else DuckDB.
+
+Law: an operator computes exactly its node's rendering. A call is given to a kernel only if its
+arguments are columns (or constants where these are parameters) and its frame has constant bounds.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ivm.delta_ops.aggregate_call import AggregateCall
+from ivm.delta_ops.aggregate_outputs import is_linear
+from ivm.delta_ops.operator import CursorFactory, Operator
+from ivm.delta_ops.window import RecomputedWindow
+from ivm.delta_ops.window import Window as WindowOperator
+from ivm.delta_ops.window_extremes import Extreme
+from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
+from ivm.delta_ops.window_recompute import PART, Recomputed
+from ivm.delta_ops.window_sums import Sum
+from ivm.sql.bind_parse import synonyms
+from ivm.sql.columns import cast, column, position, text, used
+from ivm.sql.plan import Window, WindowCall, types, width
+from ivm.sql.render_window import completed, window_text
+from ivm.sql.scalar import compile_predicate
+from ivm.sql.window_frames import FrameReader
+from ivm.storage import duck
+from ivm.storage.column import Column
+from ivm.storage.ordering import orderable
+from ivm.storage.types import ColumnType
+from ivm.storage.zset import from_arrow
+
+_RANKS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")
+_AHEAD = {"lag": -1, "lead": 1}
+_FIRST = {"first_value": 1, "first": 1, "last_value": -1, "last": -1}
+
+
+def window_operator(plan: Window, cursors: CursorFactory) -> Operator:
+    """The operator of a window whose columns are all orderable."""
+    maker = _Maker(plan, cursors)
+    functions = [maker.function(i) for i in range(len(plan.calls))]
+    recomputed = any(isinstance(f, Recomputed) for f in functions)
+    make = RecomputedWindow if recomputed else WindowOperator
+    return make(
+        types(plan.input),
+        plan.partition,
+        plan.order,
+        functions,
+        maker.frames.range_key,
+        reproducible=all(_same_bits(f) for f in functions),
+    )
+
+
+def _same_bits(function: WindowFunction) -> bool:
+    """Whether DuckDB gives the same bits whatever the order of rows that tie."""
+    if isinstance(function, Recomputed):
+        return False
+    return not isinstance(function, Sum) or not function.rounds
+
+
+class _Call:
+    """A call taken apart.
+
+    Attributes:
+        name: DuckDB's chief name in lower case.
+        arguments: as written.
+        filter: the BOOLEAN column of the FILTER clause.
+        plain: it has no parts but these.
+    """
+
+    def __init__(self, call: WindowCall, names: dict[str, str]) -> None:
+        function = call.function
+        self.filter: int | None = None
+        if isinstance(function, exp.Filter):
+            self.filter = position(function.expression.this)
+            function = function.this
+        name = function.name.lower()
+        self.name = names.get(name, name)
+        self.arguments: list[exp.Expression] = list(function.expressions)
+        kinds = (exp.Order, exp.Distinct, exp.Lambda)
+        has_parts = any(isinstance(a, kinds) for a in self.arguments)
+        self.plain = not (has_parts or call.ignore_nulls)
+        if len(self.arguments) == 1 and isinstance(self.arguments[0], exp.Star):
+            self.arguments = []
+        if self.name == "count" and not self.arguments:
+            self.name = "count_star"
+
+
+class _Maker:
+    def __init__(self, plan: Window, cursors: CursorFactory) -> None:
+        self._plan = plan
+        self._cursors = cursors
+        self._given = types(plan.input)
+        self.frames = FrameReader(plan, cursors)
+        cursor = cursors()
+        try:
+            self._names = synonyms(cursor)
+        finally:
+            cursor.close()
+
+    def function(self, number: int) -> WindowFunction:
+        """The function of one call."""
+        call = self._plan.calls[number]
+        type = self._plan.schema[width(self._plan.input) + number][1]
+        parts = _Call(call, self._names)
+        if parts.plain:
+            for make in (self._rank, self._neighbour, self._nth, self._aggregate):
+                made = make(parts, call, type)
+                if made is not None:
+                    return made
+        return self._recomputed(call, type, parts)
+
+    def _recomputed(self, call: WindowCall, type: ColumnType, parts: _Call) -> WindowFunction:
+        by_frame = parts.name not in (*_RANKS, *_AHEAD, "ntile", "fill")
+        frame = self.frames.read(call.frame) if by_frame else None
+        reads = set() if call.frame is None else used(call.frame)
+        reads |= used(call.function) | {key.column for key in self._plan.order}
+        if call.ties != "none":
+            reads |= {key.column for key in completed(self._plan)}
+        sql = window_text(self._plan, call, [PART])
+        return Recomputed(sql, sorted(reads), type, frame, self._cursors)
+
+    def _rank(self, call: _Call, _: WindowCall, type: ColumnType) -> WindowFunction | None:
+        if call.name in _RANKS:
+            return None if call.arguments else Rank(call.name, type)
+        if call.name == "rank_dense":
+            return None if call.arguments else Rank("dense_rank", type)
+        if call.name != "ntile":
+            return None
+        buckets = _integer(call.arguments[0])
+        return Rank("ntile", type, buckets) if buckets else None
+
+    def _neighbour(self, call: _Call, _: WindowCall, type: ColumnType) -> WindowFunction | None:
+        if call.name not in _AHEAD:
+            return None
+        argument = position(call.arguments[0])
+        distance = _integer(call.arguments[1]) if len(call.arguments) > 1 else 1
+        if argument is None or distance is None or self._given[argument] != type:
+            return None
+        default: int | Column | None = None
+        if len(call.arguments) > 2:
+            default = self._default(call.arguments[2], type)
+            if default is None:
+                return None
+        return Neighbour(argument, type, distance * _AHEAD[call.name], default)
+
+    def _default(self, value: exp.Expression, type: ColumnType) -> int | Column | None:
+        place = position(value)
+        if place is not None:
+            return place if self._given[place] == type else None
+        if used(value):
+            return None
+        cursor = self._cursors()
+        try:
+            found = duck.table(cursor, f"SELECT {text(cast(value, type))}")
+        finally:
+            cursor.close()
+        return from_arrow(found, (("v", type),)).columns[0]
+
+    def _nth(self, call: _Call, whole: WindowCall, type: ColumnType) -> WindowFunction | None:
+        number = _FIRST.get(call.name)
+        if call.name == "nth_value":
+            number = _integer(call.arguments[1])
+        if not number or call.filter is not None or (call.name == "nth_value" and number < 1):
+            return None
+        argument, frame = position(call.arguments[0]), self.frames.read(whole.frame)
+        if argument is None or frame is None or self._given[argument] != type:
+            return None
+        return Nth(argument, type, frame, number)
+
+    def _aggregate(self, call: _Call, whole: WindowCall, type: ColumnType) -> WindowFunction | None:
+        places = [position(a) for a in call.arguments]
+        if len(places) > 1 or None in places:
+            return None
+        argument = places[0] if places else None
+        kind = None if argument is None else self._given[argument]
+        if call.name in ("min", "max") and argument is not None and kind is not None:
+            frame = self.frames.read(whole.frame)
+            if frame is None or not orderable(kind) or kind != type:
+                return None
+            return Extreme(argument, type, frame, call.name == "max", call.filter)
+        made = self._operator_call(call, argument, kind, type)
+        if made is None or not is_linear(made):
+            return None
+        frame = self.frames.read(whole.frame)
+        return None if frame is None else Sum(made, frame)
+
+    def _operator_call(
+        self, call: _Call, argument: int | None, kind: ColumnType | None, type: ColumnType
+    ) -> AggregateCall | None:
+        if (argument is None) != (call.name == "count_star"):
+            return None
+        predicate = None
+        if call.filter is not None:
+            predicate = compile_predicate(column(call.filter), self._given)
+            if predicate is None:
+                return None
+        return AggregateCall(call.name, type, argument, kind, predicate)
+
+
+def _integer(node: exp.Expression) -> int | None:
+    """The value of an integer literal."""
+    bare = node.unnest()
+    sign = 1
+    if isinstance(bare, exp.Neg):
+        bare, sign = bare.this.unnest(), -1
+    if not isinstance(bare, exp.Literal) or bare.is_string or not bare.name.isdigit():
+        return None
+    return sign * min(int(bare.name), 1 << 40)
