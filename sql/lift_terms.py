@@ -29,6 +29,7 @@ from ivm.sql.plan import (
     SetOp,
     TopK,
     Union,
+    Window,
     types,
     width,
 )
@@ -96,6 +97,8 @@ class TermLift:
                 return self._distinct(plan)
             case TopK():
                 return self._top_k(plan)
+            case Window():
+                return self._window(plan)
             case Union() | SetOp():
                 return self._sides(plan)
             case _:
@@ -255,6 +258,17 @@ class TermLift:
             order = [*range(start), start + count, *range(start, start + count)]
             made = self._context.narrow(made, order)
         return below.lifted(made, width(plan))
+
+    def _window(self, plan: Window) -> Lifted | None:
+        below = self.keyed(plan.input)
+        if below is None or any(self._names(e) for c in plan.calls for e in c.expressions()):
+            return None
+        start, count = width(plan.input), len(below.keys)
+        schema = below.plan.schema + plan.schema[start:]
+        partition = (*plan.partition, *below.keys)
+        made = replace(plan, input=below.plan, partition=partition, schema=schema)
+        order = [*range(start), *range(start + count, len(schema)), *range(start, start + count)]
+        return below.lifted(self._context.narrow(made, order), width(plan))
 
     def _sides(self, plan: Union | SetOp) -> Lifted | None:
         """Every input must have the same terms over keys of the same types."""

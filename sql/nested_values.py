@@ -26,6 +26,7 @@ from ivm.sql.plan import (
     Scan,
     TopK,
     Values,
+    Window,
     types,
 )
 from ivm.sql.render import call_text
@@ -79,7 +80,7 @@ def extremes(plan: Plan, functions: Sequence[str], context: Context) -> Plan:
 def rows_only(plan: Plan) -> Plan:
     """A plan with a row exactly if the given one has a row."""
     match plan:
-        case Project() | Distinct():
+        case Project() | Distinct() | Window():
             return rows_only(plan.input)
         case Aggregate() if plan.groups:
             return rows_only(plan.input)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ivm.sql.columns import data_type
-from ivm.sql.plan import Expr, NotIncremental, Plan, inputs
+from ivm.sql.plan import Expr, NotIncremental, Plan, WindowCall, inputs
 from ivm.storage.types import ColumnType
 
 _PARAMETER = "_ivm parameter"
@@ -118,6 +118,8 @@ def expressions(plan: Plan) -> Iterator[Expr]:
 def _expressions(value: object) -> Iterator[Expr]:
     if isinstance(value, exp.Expression):
         yield value
+    elif isinstance(value, WindowCall):
+        yield from value.expressions()
     elif isinstance(value, tuple):
         for part in value:
             yield from _expressions(part)

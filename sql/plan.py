@@ -9,8 +9,8 @@ Names matter only in the schema of the root; nodes compare by identity, plans by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from sqlglot import exp
@@ -291,6 +291,15 @@ class WindowCall:
     frame: Expr | None
     ignore_nulls: bool
     ties: Literal["none", "window", "argument"]
+
+    def mapped(self, image: Callable[[Expr], Expr]) -> WindowCall:
+        """The call with the image of each of its expressions."""
+        frame = None if self.frame is None else image(self.frame)
+        return replace(self, function=image(self.function), frame=frame)
+
+    def expressions(self) -> tuple[Expr, ...]:
+        """The call and its frame."""
+        return (self.function,) if self.frame is None else (self.function, self.frame)
 
 
 @dataclass(frozen=True, eq=False)

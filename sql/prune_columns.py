@@ -32,7 +32,6 @@ from ivm.sql.plan import (
     Values,
     View,
     Window,
-    WindowCall,
     width,
 )
 from ivm.storage.types import ColumnType, Schema
@@ -216,7 +215,7 @@ def _window(plan: Window, needed: Needed) -> Plan:
         return _pruned(plan.input, needed)
     calls = [plan.calls[i] for i in kept]
     read = {i for i in needed if i < split} | {*plan.partition, *(k.column for k in plan.order)}
-    read |= {i for call in calls for i in window_reads(call)}
+    read |= {i for call in calls for e in call.expressions() for i in used(e)}
     if any(call.ties != "none" for call in calls):
         read = set(range(split))
     below, places = _below(plan.input, read)
@@ -226,20 +225,9 @@ def _window(plan: Window, needed: Needed) -> Plan:
         input=below,
         partition=tuple(places[i] for i in plan.partition),
         order=tuple(replace(key, column=places[key.column]) for key in plan.order),
-        calls=tuple(_moved_call(call, places) for call in calls),
+        calls=tuple(c.mapped(lambda e: remap(e, places.__getitem__)) for c in calls),
         schema=schema,
     )
     by = width(below)
     places = {**places, **{split + i: by + new for new, i in enumerate(kept)}}
     return _renamed(_narrow(moved, [places[i] for i in needed]), plan, needed)
-
-
-def window_reads(call: WindowCall) -> set[int]:
-    """The input columns that a window function's call and frame name."""
-    trees = [call.function, *([] if call.frame is None else [call.frame])]
-    return {i for tree in trees for i in used(tree)}
-
-
-def _moved_call(call: WindowCall, places: Mapping[int, int]) -> WindowCall:
-    frame = None if call.frame is None else remap(call.frame, places.__getitem__)
-    return replace(call, function=remap(call.function, places.__getitem__), frame=frame)

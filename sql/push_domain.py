@@ -31,6 +31,7 @@ from ivm.sql.plan import (
     TopK,
     Union,
     Values,
+    Window,
     types,
     width,
 )
@@ -89,6 +90,8 @@ class DomainPush:
                 return replace(plan, left=left, right=right, schema=plan.schema + self._schema)
             case TopK():
                 return self._top_k(plan)
+            case Window():
+                return self._window(plan)
             case Values():
                 return self._values(plan)
             case _:
@@ -232,3 +235,14 @@ class DomainPush:
         if not plan.rank:
             return made
         return self._picked(made, [*range(start), start + count, *self._own(start)])
+
+    def _window(self, plan: Window) -> Plan:
+        start, count = width(plan.input), self._count
+        below = self.pushed(plan.input)
+        calls = tuple(c.mapped(lambda e: self._over(e, start)) for c in plan.calls)
+        schema = below.schema + plan.schema[start:]
+        partition = (*plan.partition, *self._own(start))
+        made = replace(plan, input=below, partition=partition, calls=calls, schema=schema)
+        return self._picked(
+            made, [*range(start), *range(start + count, len(schema)), *self._own(start)]
+        )

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlglot import exp
 
 from ivm.sql.columns import text
-from ivm.sql.plan import Filter, GroupRecompute, Join, NotIncremental, Plan, Project, inputs
+from ivm.sql.plan import (
+    Filter,
+    GroupRecompute,
+    Join,
+    NotIncremental,
+    Plan,
+    Project,
+    Window,
+    inputs,
+)
 
 CALL = "unnest"
 _ALL_LEVELS = 1000
@@ -88,6 +97,9 @@ def _expressions(plan: Plan) -> Iterator[exp.Expression]:
     match plan:
         case Project() | GroupRecompute():
             yield from plan.exprs
+        case Window():
+            for call in plan.calls:
+                yield from call.expressions()
         case Filter():
             yield plan.predicate
         case Join():

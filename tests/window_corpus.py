@@ -58,6 +58,13 @@ INDEXED: list[str] = [
     "SELECT DISTINCT g, count(*) OVER (PARTITION BY g) FROM t",
     "SELECT k, count(*) OVER (ORDER BY day, k), max(day) OVER (PARTITION BY g ORDER BY k, v)"
     " FROM t",
+    "SELECT u.k, name, (SELECT max(r) FROM (SELECT rank() OVER (ORDER BY t.v) AS r FROM t"
+    " WHERE t.k = u.k)) AS last FROM u",
+    "SELECT u.k, x.s FROM u, LATERAL (SELECT sum(t.v + u.k) OVER (ORDER BY t.v) AS s FROM t"
+    " WHERE t.k < u.k) AS x",
+    "SELECT k, (SELECT count(*) FROM (SELECT v, lag(v - u.v) OVER (ORDER BY v) AS p FROM t"
+    " WHERE t.v <> u.v) WHERE p < 0) AS c FROM u",
+    "SELECT k FROM u WHERE EXISTS (SELECT sum(v) OVER (ORDER BY k) FROM t WHERE t.k = u.k)",
     "SELECT s, sum(s) OVER (ORDER BY g) FROM"
     " (SELECT g, k, sum(v) OVER (PARTITION BY g ORDER BY k) AS s FROM t)",
 ]  # fmt: skip
