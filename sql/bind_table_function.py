@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_functions import call_name
+from ivm.sql.bind_nested import Nesting
 from ivm.sql.bind_scalar import bind_scalar
-from ivm.sql.bind_scope import Relation, Scope
+from ivm.sql.bind_scope import Bound, Relation, Scope
 from ivm.sql.bind_unnest import element_types
 from ivm.sql.columns import column, text
 from ivm.sql.matched_pairs import with_rest
@@ -97,7 +98,8 @@ def _unnest(
 ) -> tuple[Plan, Scope]:
     """Every row to the left with the elements of the call's list for it."""
     count = width(left)
-    expr = bind_scalar(_list(call), scope, context.functions)
+    nesting = Nesting(context, left, _refuse)
+    expr = bind_scalar(_list(call), scope, context.functions, nesting=nesting)
     below = context.project(left, [*[column(i) for i in range(count)], expr])
     elements = element_types([count], below.schema, context)
     places = [type_of("BIGINT")] if call.ordinality else []
@@ -106,6 +108,10 @@ def _unnest(
     plan = Unnest(below, tuple(range(count)), (count,), outer, call.ordinality, schema)
     names = _names(call, [call.name, *(["ordinality"] if call.ordinality else [])])
     return plan, replace(scope, relations=[*scope.relations, _relation(call, names, count)])
+
+
+def _refuse(query: exp.Expression, context: Context) -> Bound:
+    raise NotIncremental("a subquery in the arguments of a table function")
 
 
 def _list(call: _Call) -> exp.Expression:

@@ -29,6 +29,7 @@ from ivm.sql.plan import (
     SetOp,
     TopK,
     Union,
+    Unnest,
     Window,
     types,
     width,
@@ -99,6 +100,8 @@ class TermLift:
                 return self._top_k(plan)
             case Window():
                 return self._window(plan)
+            case Unnest():
+                return self._unnest(plan)
             case Union() | SetOp():
                 return self._sides(plan)
             case _:
@@ -210,6 +213,20 @@ class TermLift:
         places = {old: new for new, old in enumerate(order)}
         plan = self._context.narrow(lifted.plan, order)
         return Lifted(plan, [remap(t, places.__getitem__) for t in lifted.terms])
+
+    def _unnest(self, plan: Unnest) -> Lifted | None:
+        below = self.lifted(plan.input)
+        if below is None:
+            return None
+        extra = sorted({i for term in below.terms for i in used(term)})
+        count = len(plan.kept)
+        added = tuple(below.plan.schema[i] for i in extra)
+        schema = (*plan.schema[:count], *added, *plan.schema[count:])
+        made = replace(plan, input=below.plan, kept=(*plan.kept, *extra), schema=schema)
+        places = {old: count + i for i, old in enumerate(extra)}
+        terms = [remap(term, places.__getitem__) for term in below.terms]
+        after = range(count + len(extra), len(schema))
+        return self._fronted(Lifted(made, terms), [*range(count), *after])
 
     # Nodes that group rows, rank them, or tell them apart
 

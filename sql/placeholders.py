@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ivm.sql.columns import data_type
+from ivm.sql.columns import closed, data_type
 from ivm.sql.plan import Expr, NotIncremental, Plan, WindowCall, inputs
 from ivm.storage.types import ColumnType
 
@@ -104,7 +104,7 @@ def substituted(expr: Expr, query: int, images: Mapping[int, Expr]) -> Expr:
 
     def swap(node: exp.Expression) -> exp.Expression:
         index = parameter_of(node, query)
-        return node if index is None else exp.Paren(this=images[index].copy())
+        return node if index is None else closed(images[index])
 
     return expr.copy().transform(swap, copy=False)
 

@@ -30,6 +30,7 @@ from ivm.sql.plan import (
     SetOp,
     TopK,
     Union,
+    Unnest,
     Values,
     Window,
     types,
@@ -92,6 +93,8 @@ class DomainPush:
                 return self._top_k(plan)
             case Window():
                 return self._window(plan)
+            case Unnest():
+                return self._unnest(plan)
             case Values():
                 return self._values(plan)
             case _:
@@ -134,6 +137,14 @@ class DomainPush:
     def _picked(self, plan: Plan, places: Sequence[int]) -> Plan:
         schema = tuple(plan.schema[i] for i in places)
         return Project(plan, tuple(column(i) for i in places), schema)
+
+    def _unnest(self, plan: Unnest) -> Plan:
+        below, count = self.pushed(plan.input), len(plan.kept)
+        schema = (*plan.schema[:count], *self._schema, *plan.schema[count:])
+        own = self._own(width(plan.input))
+        made = replace(plan, input=below, kept=(*plan.kept, *own), schema=schema)
+        after = range(count + self._count, len(schema))
+        return self._picked(made, [*range(count), *after, *self._own(count)])
 
     # Joins
 

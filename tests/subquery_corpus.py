@@ -223,6 +223,15 @@ QUERIES: dict[str, list[str]] = {
         "SELECT t.k, (SELECT count(*) FROM u, LATERAL (SELECT w.g FROM w WHERE w.k2 = u.k"
         " AND w.g = t.g) x) FROM t",
     ],
+    "unnest": [
+        "SELECT k, (SELECT sum(x) FROM unnest(t.l) AS y(x)) FROM t",
+        "SELECT k, (SELECT count(*) FROM generate_series(1, t.k) AS s(i)) FROM t",
+        "SELECT k FROM t WHERE k IN (SELECT unnest(t.l))",
+        "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM t x, unnest(x.l) AS y(i) WHERE x.k = t.k"
+        " AND i > t.k)",
+        "SELECT u.k, x.i FROM u CROSS JOIN LATERAL (SELECT i FROM generate_series(1, u.k) s(i)) x",
+        "SELECT k, (SELECT max(i) FROM (SELECT unnest(l) AS i, v FROM t x WHERE x.k = t.k)) FROM t",
+    ],
     "deep": [
         "SELECT k, (SELECT max((SELECT count(*) FROM w WHERE w.k2 = u.v)) FROM u"
         " WHERE u.k = t.k) FROM t",
