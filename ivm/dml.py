@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     """INSERT … VALUES of literals or parameters: the fast path where the table allows it."""
-    info = _table(session, statement)
+    info = table_of(session, statement)
     door = None if info is None else session.engine.door(info.name)
     if info is None or door is None or statement.returning or statement.or_action:
         return change(session, statement, params)
@@ -55,7 +55,7 @@ def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
 
 def change(session: Session, statement: st.Dml, params: Params) -> Result:
     """Any other change: DuckDB runs it, its rows are captured."""
-    info = _table(session, statement)
+    info = table_of(session, statement)
     if statement.table is None:
         refuse_hidden(session, statement.text)
     with session.writing() as transaction:
@@ -89,7 +89,12 @@ def natively(
     return Result.count(captured.count)
 
 
-def _table(session: Session, statement: st.Dml) -> TableInfo | None:
+def table_of(session: Session, statement: st.Dml) -> TableInfo | None:
+    """The base table a statement changes, None if it is not one of the database's.
+
+    Raises:
+        UnsupportedError: it is a materialized view.
+    """
     catalog = session.engine.catalog
     name = None if statement.table is None else catalog.resolve(statement.table)
     if name is None:

@@ -166,6 +166,10 @@ class Door:
         np.add.at(counts, groups.inverse, keys.weights)
         return [c.take(groups.first) for c in keys.columns], counts
 
+    def nothing(self, index: KeyIndex) -> TableChange:
+        """The change that changes nothing."""
+        return self._change(None, None, index)
+
     def _change(
         self, added: ZSet | None, removed: ZSet | None, index: KeyIndex | None = None
     ) -> TableChange:

@@ -14,6 +14,8 @@ from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor
 from ivm.storage.zset import ZSet
 
+_PATIENCE = 8  # DuckDB changes one row in milliseconds; reading a large table takes seconds
+
 Scan = Callable[[str, Sequence[int], Cursor | None], Iterator[ZSet]]
 """(table, positions of columns, the cursor that sees them) → their rows in chunks."""
 
@@ -41,6 +43,7 @@ class KeyIndexes:
         self._scan = scan
         self._known: dict[str, KeyIndex] = {}
         self._provisional: set[str] = set()
+        self._missed: dict[str, int] = {}
 
     def find(self, table: str, *, whole: bool = False) -> KeyIndex | None:
         """The index of a table, if it is there and holds the columns it needs."""
@@ -49,6 +52,11 @@ class KeyIndexes:
             return index
         read = self._columns_read(table)
         return None if whole or not read.issubset(index.columns) else index
+
+    def is_worth_making(self, table: str) -> bool:
+        """Whether a change that DuckDB could make as well has missed the index often enough."""
+        self._missed[table] = self._missed.get(table, 0) + 1
+        return self._missed[table] > _PATIENCE
 
     def make(self, table: str, *, whole: bool = False, cursor: Cursor | None = None) -> KeyIndex:
         """The index of a table, filled from DuckDB.

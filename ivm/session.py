@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from ivm import dml, queries, schema_changes, view_statements
+from ivm import dml, keyed_changes, queries, schema_changes, view_statements
 from ivm.engine import Engine
 from ivm.result import Result
 from ivm.sql import statements as st
@@ -170,6 +170,7 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
 
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: dml.insert,
+    st.KeyedChange: keyed_changes.change_one,
     st.Dml: dml.change,
     st.Query: queries.query,
     st.Ddl: schema_changes.ddl,

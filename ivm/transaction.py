@@ -96,6 +96,14 @@ class Transaction:
         self.go_native()
         return indexes.make(name, whole=whole, cursor=self._cursor)
 
+    def index_at_hand(self, door: Door, *, whole: bool) -> KeyIndex | None:
+        """As `index`, but None as long as making it does not pay."""
+        indexes = self._engine.indexes
+        index = indexes.find(door.table, whole=whole)
+        if index is None and indexes.is_worth_making(door.table):
+            index = self.index(door, whole=whole)
+        return index
+
     def add(self, change: TableChange) -> None:
         """Take a change that DuckDB has not seen."""
         if len(change):

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable
 
 from ivm.sql import literal_values
+from ivm.sql.statement_keyed import keyed_change
 from ivm.sql.statement_nodes import Dml, Insert, Name
 from ivm.sql.statement_tokens import CLOSING, OPENING, Reader, Source
 
@@ -89,6 +90,9 @@ def _fast_insert(
 def _update(source: Source, reader: Reader) -> Dml:
     reader.expect("UPDATE")
     table = reader.name()
+    keyed = keyed_change(source, reader, "update", table)
+    if keyed is not None:
+        return keyed
     alias = _alias(reader, "SET")
     found = reader.find("RETURNING"), reader.find("FROM")
     return dml(source, "update", table, alias, *found)
@@ -97,6 +101,9 @@ def _update(source: Source, reader: Reader) -> Dml:
 def _delete(source: Source, reader: Reader) -> Dml:
     reader.expect("DELETE", "FROM")
     table = reader.name()
+    keyed = keyed_change(source, reader, "delete", table)
+    if keyed is not None:
+        return keyed
     alias = _alias(reader, "USING", "WHERE", "RETURNING")
     found = reader.find("RETURNING"), reader.find("USING")
     return dml(source, "delete", table, alias, *found)

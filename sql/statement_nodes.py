@@ -129,6 +129,23 @@ class Insert(Dml):
 
 
 @dataclass(frozen=True)
+class KeyedChange(Dml):
+    """UPDATE … SET … WHERE key = value, or DELETE … WHERE key = value: the fast path.
+
+    Attributes:
+        columns: the columns set to literals or parameters, then those of the WHERE clause.
+        rows: their cells, in one row.
+        keys: how many of them are of the WHERE clause.
+        computed: other columns that are set, each with its expression.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: LiteralRows = field(default=LiteralRows((), 0))
+    keys: int = 0
+    computed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Ddl(Statement):
     """A statement that changes the catalog or the session, run by DuckDB.
 
