@@ -210,20 +210,22 @@ class Circuit:
     def _run(self, schedule: _Schedule, deltas: dict[int, ZSet]) -> None:
         nodes, staged = self._nodes, self._staged
         for number, node, inputs in schedule.nodes:
-            if deltas.keys().isdisjoint(inputs):
+            given = tuple([deltas[i] if i in deltas else nodes[i].empty for i in inputs])
+            rows_in = sum([len(delta.weights) for delta in given])
+            if not rows_in:
                 continue
             operator = node.operator
             if operator.stateful:
                 self._demand_hydrated(number, node)
                 staged.append(operator)
-            given = tuple([deltas[i] if i in deltas else nodes[i].empty for i in inputs])
             started = perf_counter_ns()
             try:
                 out = operator.step(given)
             except EvaluationError as error:
                 out = self._step_again(number, given, error)
-            node.work.add(started, sum([len(d.weights) for d in given]), len(out.weights))
-            if len(out.weights):
+            rows_out = len(out.weights)
+            node.work.add(started, rows_in, rows_out)
+            if rows_out:
                 deltas[number] = out
 
     def _step_again(self, number: int, given: tuple[ZSet, ...], error: EvaluationError) -> ZSet:

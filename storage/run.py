@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ivm.storage.column import Column, Indexes, concat
 from ivm.storage.directory import Directory
 from ivm.storage.layout import Layout
-from ivm.storage.zset import Weights, ZSet
+from ivm.storage.zset import Weights, ZSet, ones
 
 _FEW = 32  # probes up to which a run without a directory does not make one
 
@@ -67,7 +67,7 @@ class Run:
     def slice(self, start: int, stop: int) -> ZSet:
         """The rows of a range, sharing the run's memory."""
         weights = self.weights
-        weights = np.ones(stop - start, np.int64) if weights is None else weights[start:stop]
+        weights = ones(stop - start) if weights is None else weights[start:stop]
         return ZSet(tuple([c.slice(start, stop) for c in self.columns]), weights)
 
     def weights_of(self, rows: Indexes) -> Weights:
