@@ -174,6 +174,7 @@ STATEMENTS = {
     "ShowViews": ["SHOW MATERIALIZED VIEWS"],
     "Subscribe": ["SUBSCRIBE [TO]"],
     "Insert": ["### INSERT"],
+    "KeyedChange": ["WHERE key = value"],
     "Dml": ["INSERT", "UPDATE", "DELETE", "TRUNCATE", "MERGE", "COPY"],
     "Ddl": [
         *("CREATE", "ALTER", "DROP", "COMMENT", "ATTACH", "DETACH", "USE", "SET", "RESET"),
