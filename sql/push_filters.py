@@ -43,6 +43,7 @@ from ivm.sql.plan import (
     types,
     width,
 )
+from ivm.sql.reject_nulls import rejects_nulls
 from ivm.sql.split_keys import split_keys
 from ivm.storage.types import ColumnType
 
@@ -104,6 +105,8 @@ def _push_outer(plan: Join, terms: Terms) -> Plan:
     if plan.kind == "right":
         return _push(_mirrored(plan), terms)
     split = width(plan.left)
+    if plan.kind == "left" and any(rejects_nulls(term, split) for term in terms):
+        return order_joins(replace(plan, kind="inner"), terms, _push)
     left: Terms = []
     right: Terms = []
     if plan.kind != "full":
