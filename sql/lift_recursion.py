@@ -45,6 +45,7 @@ from ivm.storage.types import Schema, type_of
 LAST_ROWS = "last rows"
 _INPUT = "input "
 _ITERATION: Schema = (("iteration", type_of("BIGINT")),)
+_KINDS = ("inner", "left", "right", "full", "semi", "anti")
 # The sides of a join that need no iteration where the other side has one.
 _PLAIN_RIGHT = ("inner", "left", "semi", "anti")
 _PLAIN_LEFT = ("inner", "right")
@@ -152,6 +153,8 @@ class _Lifter:
     def _join(self, plan: Join) -> Plan:
         """Both sides at one iteration; a side that does not read W is there at all of them."""
         reads = self._reads(plan.left), self._reads(plan.right)
+        if plan.kind not in _KINDS:
+            raise NotIncremental(f"a {plan.kind} join over the recursive table in a recursive term")
         if plan.kind == "semi" and not reads[0]:
             return self.lift(expand_join(plan))
         plain_left = not reads[0] and plan.kind in _PLAIN_LEFT

@@ -27,15 +27,19 @@ from ivm.sql.plan import (
     NotIncremental,
     Plan,
     Project,
+    Recursive,
+    RecursiveScan,
     SetOp,
     TopK,
     Union,
     Unnest,
     Values,
     Window,
+    open_scans,
     types,
     width,
 )
+from ivm.sql.push_recursion import driven
 from ivm.storage.duck import Cursor
 from ivm.storage.types import Schema
 
@@ -60,6 +64,7 @@ class DomainPush:
         self._cursor = cursor
         self._schema: Schema = tuple((f"d{i}", t) for i, t in enumerate(types(domain)))
         self._count = width(domain)
+        self._depths: set[int] = set()
 
     def pushed(self, plan: Plan) -> Plan:
         """The plan's columns, then the domain's.
@@ -97,11 +102,15 @@ class DomainPush:
                 return self._unnest(plan)
             case Values():
                 return self._values(plan)
+            case Recursive():
+                return self._recursive(plan)
+            case RecursiveScan():
+                return replace(plan, schema=plan.schema + self._schema)
             case _:
                 raise NotIncremental(f"a correlated subquery with {type(plan).__name__}")
 
     def _free(self, plan: Plan) -> bool:
-        return is_free(plan, self._query)
+        return is_free(plan, self._query) or bool(self._depths & open_scans(plan))
 
     def _own(self, start: int) -> list[int]:
         """The positions of the domain's columns, which begin at `start`."""
@@ -257,3 +266,13 @@ class DomainPush:
         return self._picked(
             made, [*range(start), *range(start + count, len(schema)), *self._own(start)]
         )
+
+    def _recursive(self, plan: Recursive) -> Plan:
+        """Every row of the recursion carries the domain's row that it is found for."""
+        if not driven(plan.step, plan.depth):
+            raise NotIncremental("a correlated recursive query whose step has rows of its own")
+        base = self.pushed(plan.base)
+        self._depths.add(plan.depth)
+        step = self.pushed(plan.step)
+        self._depths.remove(plan.depth)
+        return replace(plan, base=base, step=step, schema=plan.schema + self._schema)

@@ -1,8 +1,9 @@
 """Filters move down to where their columns come from; joins take their keys from them.
 
 Law: σp(e) has the rows of e where p is true. p commutes with a projection it can be written over,
-with the side of an inner join whose columns it uses alone, with UNION ALL, and with any grouping if
-it is a function of the group. Values that are equal but not the same (0.0 and -0.0, '1 month' and
+with the side of an inner join whose columns it uses alone, with UNION ALL, with the base of a
+recursive query if its step carries the columns, and with any grouping if it is a function of the
+group. Values that are equal but not the same (0.0 and -0.0, '1 month' and
 '30 days') are told apart by some predicates, so over such columns nothing passes a grouping.
 """
 
@@ -14,6 +15,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from ivm.sql.bound_ranks import bound_ranks, bound_window
+from ivm.sql.carried_columns import carried_columns
 from ivm.sql.columns import (
     cast,
     column,
@@ -73,8 +75,7 @@ def _push(plan: Plan, terms: Terms) -> Plan:
             sides = replace(plan, left=_push(plan.left, []), right=_push(plan.right, []))
             return filtered(sides, terms)
         case Recursive():
-            whole = replace(plan, base=_push(plan.base, []), step=_push(plan.step, []))
-            return filtered(whole, terms)
+            return _push_recursive(plan, terms)
         case Distinct() | Aggregate() | GroupRecompute() | TopK() | Window():
             return _push_grouped(plan, terms)
         case Unnest():
@@ -165,6 +166,18 @@ def _push_grouped(
         (below if passes else above).append(term)
     moved = [remap(term, columns.__getitem__) for term in below]
     return filtered(replace(plan, input=_push(plan.input, moved)), above)
+
+
+def _push_recursive(plan: Recursive, terms: Terms) -> Plan:
+    columns, given = carried_columns(plan), types(plan)
+    below: Terms = []
+    above: Terms = []
+    for term in terms:
+        places = used(term)
+        passes = places and all(i in columns and _exact(given[i]) for i in places)
+        (below if passes else above).append(term)
+    whole = replace(plan, base=_push(plan.base, below), step=_push(plan.step, []))
+    return filtered(whole, above)
 
 
 def _group_columns(plan: Plan) -> Mapping[int, int]:

@@ -311,6 +311,21 @@ QUERIES: dict[str, list[str]] = {
     ],
 }
 
+QUERIES["recursion"] = [
+    "WITH RECURSIVE r(k) AS (SELECT k FROM u UNION SELECT t.v FROM t JOIN r ON t.k = r.k) FROM r",
+    "WITH RECURSIVE r(x, y) AS (SELECT k, v FROM t UNION SELECT x, u.v FROM r, u WHERE y = u.k "
+    "AND u.d > 1) SELECT u.name, y FROM r JOIN u ON u.k = x WHERE x > 1 AND y < 9",
+    "WITH RECURSIVE r(x, g, n) AS (SELECT k, g, 0 FROM t UNION ALL SELECT w.small, w.g || r.g, "
+    "n + 1 FROM r JOIN w ON w.k2 = x WHERE n < 2) SELECT x, count(*), max(n) FROM r GROUP BY x",
+    "WITH RECURSIVE r AS (SELECT DISTINCT k, 0 AS n FROM w JOIN t ON k2 = k UNION ALL SELECT k, "
+    "n + 1 FROM r WHERE n < 3), s AS (SELECT max(n) AS top FROM r) SELECT k, n FROM r, s "
+    "WHERE n = top",
+    "WITH RECURSIVE p(a, b) AS (SELECT k, v FROM u UNION SELECT x.a, y.b FROM p x JOIN p y "
+    "ON x.b = y.a) SELECT p.a, q.b FROM p JOIN p q ON p.b = q.a AND p.a < q.b",
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4) "
+    "SELECT i, name FROM n LEFT JOIN u ON u.k = i",
+]
+
 REFUSED: dict[str, str] = {
     "SELECT k, ARRAY(SELECT v FROM u WHERE u.k = t.k) FROM t": "subquery",
     "SELECT (SELECT sum(t.v)) FROM t": "aggregate of an outer query",

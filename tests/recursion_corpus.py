@@ -85,6 +85,21 @@ QUERIES: dict[str, list[str]] = {
         R + "SELECT b FROM (WITH RECURSIVE q(a, b) AS (SELECT a, b FROM e UNION SELECT q.a, e.b "
         "FROM q JOIN e ON q.b = e.a) FROM q) AS q JOIN r ON q.a = k) FROM r",
     ],
+    "filter": [
+        CLOSURE + "SELECT y FROM t WHERE x = 2 AND y > 1",
+        CLOSURE + "SELECT y FROM t WHERE y = 2",
+        "WITH RECURSIVE t(x, y) AS (SELECT a, b FROM e UNION SELECT p.x, q.y FROM t p JOIN t q "
+        "ON p.y = q.x) SELECT y FROM t WHERE x < 2",
+        "WITH RECURSIVE t(x, y) AS (SELECT a, b FROM e UNION (SELECT x, b FROM t JOIN e ON y = a "
+        "UNION ALL SELECT y, x FROM t)) SELECT y FROM t WHERE x = 1",
+        "WITH RECURSIVE t(x, y, i) AS (SELECT a, b, 0 FROM e UNION ALL (SELECT x, b, i + 1 FROM t "
+        "LEFT JOIN e ON y = a WHERE i < 2 UNION ALL SELECT x, k, 4 FROM t JOIN s ON k = y "
+        "WHERE i < 2)) SELECT * FROM t WHERE x <> 3 AND i > 0",
+        "WITH RECURSIVE t(x, y) AS (SELECT a, b FROM e UNION (SELECT x, b FROM t JOIN e ON y = a "
+        "UNION ALL SELECT k, k FROM n)) SELECT * FROM t WHERE x = 1",
+        "WITH RECURSIVE t(x, y) AS (SELECT a, b FROM e UNION SELECT x, count(*) FROM t GROUP BY x) "
+        "SELECT y FROM t WHERE x = 1",
+    ],
     "join": [
         RI + "SELECT e.b, i + 1 FROM r LEFT JOIN e ON a = k WHERE i < 3) FROM r",
         R + "SELECT coalesce(r.k, n.k) FROM n LEFT JOIN r ON r.k + 1 = n.k) FROM r",
@@ -128,8 +143,39 @@ QUERIES: dict[str, list[str]] = {
         R + "SELECT b FROM (SELECT b FROM e JOIN r ON a = k ORDER BY b LIMIT 1)) FROM r",
         R + "SELECT b FROM (SELECT b, row_number() OVER (PARTITION BY a ORDER BY b, k) AS nr "
         "FROM e JOIN r ON a = k) WHERE nr <= 2) FROM r",
+        RI + "SELECT k + 1, sum(i) OVER w + lag(k, 1, 0) OVER w FROM r WHERE k < 4 "
+        "WINDOW w AS (PARTITION BY k % 2 ORDER BY k, i)) FROM r",
+        RI + "SELECT b, rank() OVER (ORDER BY b, w) FROM r JOIN e ON a = k WHERE i = 0) FROM r",
         RI + "SELECT k + 1, nr FROM (SELECT k, count(*) OVER (PARTITION BY k % 2) AS nr FROM r "
         "WHERE k < 4)) FROM r",
+    ],
+    "subquery": [
+        R + "SELECT b FROM e WHERE a IN (SELECT k FROM r)) FROM r",
+        R + "SELECT b FROM e WHERE EXISTS (SELECT 1 FROM r WHERE k = a AND k < b)) FROM r",
+        R + "SELECT k FROM n WHERE k < 4 AND NOT EXISTS (SELECT 1 FROM r WHERE r.k = n.k)) FROM r",
+        R + "SELECT k FROM n WHERE k NOT IN (SELECT k FROM r WHERE k IS NOT NULL)) FROM r",
+        R + "SELECT b FROM e WHERE a = (SELECT max(k) FROM r)) FROM r",
+        R + "SELECT (SELECT max(b) FROM e WHERE a = r.k) FROM r) FROM r",
+        R + "SELECT (SELECT count(*) FROM e JOIN r AS q ON a = q.k WHERE b = r.k) FROM r) FROM r",
+        R + "SELECT b FROM r, LATERAL (SELECT b FROM e WHERE a = r.k)) FROM r",
+        REACH + "SELECT k, (SELECT count(*) FROM r WHERE r.k > n.k) FROM n WHERE k IN (FROM r)",
+    ],
+    "correlated": [
+        "SELECT k, (WITH RECURSIVE q(x) AS (SELECT n.k UNION SELECT b FROM e JOIN q ON a = x) "
+        "SELECT count(*) FROM q) FROM n",
+        "SELECT k, (WITH RECURSIVE q(x) AS (SELECT k FROM s UNION SELECT b FROM e JOIN q ON a = x "
+        "WHERE b <> n.k) SELECT max(x) FROM q) FROM n",
+        "SELECT k, x, c FROM n, LATERAL (WITH RECURSIVE q(x, i) AS (SELECT n.k, 0 UNION ALL "
+        "SELECT b, i + 1 FROM e JOIN q ON a = x WHERE i < n.cost AND i < 3) "
+        "SELECT x, count(*) AS c FROM q GROUP BY x)",
+        "SELECT k FROM n WHERE EXISTS (WITH RECURSIVE q(x) AS (SELECT n.k UNION SELECT b FROM e "
+        "JOIN q ON a = x) SELECT 1 FROM q JOIN s ON s.k = x)",
+        "SELECT k FROM n WHERE k NOT IN (WITH RECURSIVE q(x, y) AS (SELECT a, b FROM e WHERE "
+        "a > n.k UNION SELECT p.x, q.y FROM q p JOIN q ON p.y = q.x) SELECT y FROM q WHERE y > 0)",
+        "SELECT k, (WITH RECURSIVE q(x) AS (SELECT n.k UNION SELECT max(b) FROM e JOIN q ON a = x "
+        "GROUP BY x) SELECT sum(x) FROM q) FROM n",
+        "SELECT k, (WITH RECURSIVE q(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM q WHERE x < n.k) "
+        "SELECT sum(x) FROM q) FROM n",
     ],
     "types": [
         "WITH RECURSIVE r(k) AS (SELECT k::VARCHAR FROM s UNION SELECT b FROM e JOIN r "
