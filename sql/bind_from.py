@@ -19,6 +19,7 @@ from ivm.sql.bind_merged import merged_twins
 from ivm.sql.bind_nested import Nesting
 from ivm.sql.bind_outer import Outer
 from ivm.sql.bind_parse import parse_query
+from ivm.sql.bind_pivot import pivoted
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
 from ivm.sql.bind_table_function import is_table_function, lateral_function, table_function
@@ -60,6 +61,13 @@ class _Right:
     scope: Scope
     number: int = -1
     arguments: tuple[exp.Expression, ...] = ()
+
+
+def bind_pivot(pivot: exp.Pivot, context: Context, bind: BindQuery) -> Bound:
+    """A PIVOT or UNPIVOT that is a query of its own."""
+    source = _FromBinder(context, bind).item(pivot.this)
+    below = context.standalone(exp.select("*").from_(pivot.this.copy()))
+    return pivoted(source, pivot, below, context.standalone(pivot), context, bind)
 
 
 class _FromBinder:
@@ -122,8 +130,25 @@ class _FromBinder:
 
     def item(self, node: exp.Expression) -> tuple[Plan, Scope]:
         """One item of a FROM clause, with the joins nested in it."""
+        pivots = node.args.get("pivots") or []
+        if len(pivots) == 1:
+            return self._pivoted(node, pivots[0])
         refuse_pivot_and_sample(node)
         plan, scope = self._first(node)
+        for join in node.args.get("joins") or []:
+            plan, scope = self.join(plan, scope, join)
+        return plan, scope
+
+    def _pivoted(self, node: exp.Expression, pivot: exp.Pivot) -> tuple[Plan, Scope]:
+        """An item with a PIVOT or UNPIVOT clause, and the joins behind it."""
+        bare, alone = node.copy(), node.copy()
+        bare.set("pivots", None)
+        bare.set("joins", None)
+        alone.set("joins", None)
+        below, whole = [self._context.standalone(exp.select("*").from_(n)) for n in (bare, alone)]
+        bound = pivoted(self.item(bare), pivot, below, whole, self._context, self._bind)
+        columns = tuple((name, i) for i, name in enumerate(bound.names))
+        plan, scope = bound.plan, Scope([Relation((pivot.alias,), columns)])
         for join in node.args.get("joins") or []:
             plan, scope = self.join(plan, scope, join)
         return plan, scope

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context, demand_only
-from ivm.sql.bind_from import bind_values
+from ivm.sql.bind_from import bind_pivot, bind_values
 from ivm.sql.bind_limit import limited, read_limit, spread
 from ivm.sql.bind_recursive import bind_recursive
 from ivm.sql.bind_scalar import bind_scalar
@@ -42,6 +42,8 @@ def bind_query(node: exp.Expression, context: Context) -> Bound:
     if isinstance(node, exp.Values):
         demand_only(node, f"expressions {_TAIL}", "VALUES")
         return _ordered(bind_values(node, context, bind_query), node, context)
+    if isinstance(node, exp.Pivot):
+        return bind_pivot(node, context, bind_query)
     raise NotIncremental(f"a {type(node).__name__.upper()} query")
 
 

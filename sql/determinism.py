@@ -11,6 +11,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
 from ivm.storage.duck import Cursor, literal, rows
 from ivm.storage.errors import UnsupportedError
 
@@ -45,6 +49,7 @@ def check_deterministic(query: str, cursor: Cursor) -> None:
     """
     tree = _parsed(query, cursor)
     if tree is None:
+        _refuse_open_pivot(query)
         return
     checker = _Checker(cursor)
     checker.check(tree, None, ())
@@ -150,6 +155,21 @@ def _clock_refusal(what: str, place: int | None, through: _Path) -> UnsupportedE
         "Temporal filters come later; until then compare with a column, or keep the time in a "
         "one-row table that you update",
     )  # fmt: skip
+
+
+def _refuse_open_pivot(query: str) -> None:
+    """A PIVOT without an IN list is several statements to DuckDB, which it does not serialize."""
+    try:
+        tree = sqlglot.parse_one(query, dialect="duckdb")
+    except SqlglotError:
+        return
+    for pivot in tree.find_all(exp.Pivot):
+        ons = pivot.args.get("fields") or pivot.expressions
+        if not pivot.args.get("unpivot") and not all(isinstance(on, exp.In) for on in ons):
+            raise UnsupportedError(
+                "PIVOT without an IN list cannot stand in a materialized view: its columns depend "
+                "on the data. List the values: PIVOT … ON column IN ('a', 'b') USING …."
+            )
 
 
 def _parsed(sql: str, cursor: Cursor) -> Any:

@@ -133,6 +133,28 @@ QUERIES: dict[str, list[str]] = {
         "SELECT DISTINCT g, k FROM t ORDER BY upper(g), k LIMIT 3",
         "SELECT DISTINCT k % 2 AS m FROM t ORDER BY k % 2 + 1 LIMIT 2",
     ],
+    "pivot": [
+        "PIVOT (SELECT k, g, v FROM t) ON g IN ('a', 'b') USING sum(v)",
+        "PIVOT t ON g IN ('a', 'b') USING sum(v) AS s, count(*) AS n GROUP BY k",
+        "PIVOT t ON g IN ('a', 'zz', NULL) USING count(*), max(v) GROUP BY k",
+        "PIVOT t ON g IN ('a', 'b') GROUP BY k",
+        "PIVOT (SELECT g, k, v FROM t) ON g IN ('a', 'b'), k IN (1, 2) USING sum(v)",
+        "PIVOT (SELECT g, v FROM t) ON g IN ('a', 'b') USING count(v), sum(v)",
+        "PIVOT t ON b IN (TRUE, FALSE), day IN (DATE '2020-01-31') USING min(v) GROUP BY g",
+        "WITH x AS (SELECT k, g, v FROM t) PIVOT x ON g IN ('a') USING avg(v), list(v ORDER BY v)",
+        "FROM t PIVOT (sum(v) AS s, max(v) FOR g IN ('a', 'b') GROUP BY k)",
+        "SELECT x, name FROM (SELECT k, g, v FROM t) PIVOT (sum(v) FOR g IN ('a', 'b'))"
+        " AS q(k, x, y) JOIN u ON q.k = u.k",
+        "SELECT * FROM (PIVOT (SELECT g, k FROM t) ON g IN ('a', 'b') USING sum(k)) WHERE a > 1",
+        "UNPIVOT (SELECT K, v, g FROM t) ON k, V INTO NAME n VALUE x",
+        "UNPIVOT (SELECT k, v FROM u) ON k AS kk, v",
+        "UNPIVOT (SELECT k, v, g FROM t) ON COLUMNS(* EXCLUDE (g)) INTO NAME n VALUE x",
+        "UNPIVOT (SELECT k, v, k + 1 AS a, g FROM t) ON (k, v) AS q1, (a, k)"
+        " INTO NAME n VALUE x, y",
+        "FROM (SELECT k, v, g FROM t) UNPIVOT (x FOR n IN (k, v))",
+        "FROM (SELECT k, v, g FROM t) UNPIVOT INCLUDE NULLS (x FOR n IN (k AS 'kk', v AS vv))",
+        "SELECT n, sum(x) FROM (SELECT k, v, g FROM t) UNPIVOT (x FOR n IN (k, v)) AS q GROUP BY n",
+    ],
 }
 
 

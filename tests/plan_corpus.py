@@ -338,7 +338,7 @@ REFUSED: dict[str, str] = {
     "SELECT rowid FROM t": "rowid",
     "SELECT g COLLATE NOCASE FROM t": "COLLATE",
     "SELECT * FROM t POSITIONAL JOIN u": "POSITIONAL",
-    "PIVOT t ON b USING sum(v) GROUP BY g": "PIVOT",
+    "PIVOT t ON f IN (1, 2) USING sum(v) GROUP BY g": "PIVOT",
 }
 
 

@@ -45,6 +45,8 @@ REFUSED = {
     "SELECT * FROM t POSITIONAL JOIN u": ("POSITIONAL JOIN", 16),
     "SELECT * FROM (SUMMARIZE t)": ("DESCRIBE, SUMMARIZE", None),
     "DESCRIBE t": ("DESCRIBE", None),
+    "PIVOT t ON b USING sum(v)": ("PIVOT without an IN list", None),
+    "SELECT * FROM (PIVOT t ON b USING sum(v) GROUP BY g)": ("PIVOT without an IN list", None),
     "SELECT * FROM duckdb_tables()": ("duckdb_tables() in FROM", 14),
     "SELECT * FROM read_csv('x.csv')": ("read_csv() in FROM", 14),
 }

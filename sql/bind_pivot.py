@@ -1,0 +1,192 @@
+"""PIVOT with fixed columns and UNPIVOT, as a query of its own and behind a FROM item.
+
+Law: PIVOT is one aggregate per listed value, over the rows whose pivot column reads, as text, like
+the value; the groups are the columns named, or all that nothing else reads. UNPIVOT unnests, side
+by side, the names of the columns and their values, and drops rows with a NULL among the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+
+from sqlglot import exp
+
+from ivm.sql.bind_columns import has_columns, spread_columns, star_columns
+from ivm.sql.bind_context import Context, demand_only
+from ivm.sql.bind_scope import Bound, MadeUp, Relation, Scope
+from ivm.sql.bind_unnest import element_types
+from ivm.sql.columns import column, conjunction, text
+from ivm.sql.plan import Filter, NotIncremental, Plan, Unnest, types, width
+from ivm.storage.duck import describe
+
+BindQuery = Callable[[exp.Expression, Context], Bound]
+
+_SOURCE = "_pivot_source"
+_STATEMENT = "with_ this expressions using group unpivot into"
+_CLAUSE = (
+    "expressions fields unpivot include_nulls group alias columns identify_pivot_strings"
+    " prefixed_pivot_columns pivot_column_naming default_on_null value_columns_first"
+)
+
+
+def pivoted(
+    source: tuple[Plan, Scope], pivot: exp.Pivot, below: str, whole: str, context: Context,
+    bind: BindQuery,
+) -> Bound:  # fmt: skip
+    """The rows of a PIVOT or UNPIVOT.
+
+    Args:
+        source: the source's plan and names.
+        below: SQL of the source; DuckDB knows how its names are spelled.
+        whole: SQL that DuckDB describes with the names of the result.
+        bind: binds a nested query.
+    """
+    clause = bool(pivot.args.get("fields"))
+    demand_only(pivot, _CLAUSE if clause else _STATEMENT, "PIVOT")
+    given = _visible(source, below, context)
+    unpivots = pivot.args.get("unpivot")
+    found = _unpivot(given, pivot, context) if unpivots else _pivot(given, pivot, context, bind)
+    names = tuple(MadeUp(name) for name, _ in describe(context.cursor, whole))
+    if len(names) != width(found):
+        raise NotIncremental("a PIVOT with other columns than DuckDB's")
+    return Bound(found, names)
+
+
+def _visible(source: tuple[Plan, Scope], below: str, context: Context) -> Bound:
+    """The columns that a star shows; their names become data in an UNPIVOT."""
+    visible = source[1].star(None)
+    names = tuple(name for name, _ in describe(context.cursor, below))
+    if [n.lower() for n in names] != [n.lower() for n, _ in visible]:
+        raise NotIncremental("a PIVOT of columns that are named otherwise in DuckDB")
+    return Bound(context.narrow(source[0], [i for _, i in visible]), names)
+
+
+def _pivot(source: Bound, pivot: exp.Pivot, context: Context, bind: BindQuery) -> Plan:
+    """One SELECT over the source, which stands as a common table expression in it."""
+    clause = pivot.args.get("fields")
+    calls = pivot.expressions if clause else pivot.args.get("using") or [_count()]
+    choices = [_choice(node) for node in clause or pivot.expressions]
+    calls = [c.this if isinstance(c, exp.Alias) else c for c in calls]
+    if not all(context.functions.is_aggregate(c) for c in calls):
+        raise NotIncremental("a PIVOT of something that is no aggregate")
+    _check_texts([on for on, _ in choices], source, context)
+    group = pivot.args.get("group")
+    reads = [on for on, _ in choices] + calls
+    groups = group.expressions if group is not None else _others(source, reads)
+    items = [exp.alias_(g.copy(), f"_group{i}") for i, g in enumerate(groups)]
+    for number, values in enumerate(product(*[values for _, values in choices])):
+        pairs = zip([on for on, _ in choices], values, strict=True)
+        where = exp.Where(this=conjunction([_reads_like(on, value) for on, value in pairs]))
+        for nth, call in enumerate(calls):
+            filtered = exp.Filter(this=call.copy(), expression=where.copy())
+            items.append(exp.alias_(filtered, f"_pivot{number}_{nth}"))
+    select = exp.select(*items).from_(exp.to_table(_SOURCE))
+    if groups:
+        select.set("group", exp.Group(expressions=[g.copy() for g in groups]))
+    inner = replace(context, ctes={**context.ctes, _SOURCE: source})
+    return bind(select, inner).plan
+
+
+def _count() -> exp.Expression:
+    return exp.Count(this=exp.Star())
+
+
+def _choice(node: exp.Expression) -> tuple[exp.Expression, list[exp.Expression]]:
+    """What is compared, and the constants it is compared with."""
+    if not isinstance(node, exp.In) or not node.expressions:
+        raise NotIncremental("PIVOT without an IN list, whose columns depend on the data,")
+    if any(value.find(exp.Column, exp.Tuple, exp.Alias, exp.Query) for value in node.expressions):
+        raise NotIncremental("PIVOT with an IN list of more than constants")
+    return node.this, node.expressions
+
+
+def _check_texts(ons: list[exp.Expression], source: Bound, context: Context) -> None:
+    """Values that are equal and read differently would be one group in DuckDB."""
+    for on in ons:
+        if not isinstance(on, exp.Column):
+            raise NotIncremental(f"PIVOT ON {text(on)}, which is no column,")
+        place = _place(on, source)
+        type = types(source.plan)[place]
+        if type.is_float or type.is_interval or (type.dtype is None and not type.is_string):
+            raise NotIncremental(f"PIVOT ON a column of type {type.sql}")
+
+
+def _place(node: exp.Expression, source: Bound) -> int:
+    names = [name.lower() for name in source.names]
+    if names.count(node.name.lower()) != 1:
+        raise NotIncremental(f"the name {node.name} in PIVOT")
+    return names.index(node.name.lower())
+
+
+def _others(source: Bound, exprs: list[exp.Expression]) -> list[exp.Expression]:
+    """The columns that no expression reads."""
+    read = {c.name.lower() for e in exprs for c in e.find_all(exp.Column)}
+    return [exp.column(n, quoted=True) for n in source.names if n.lower() not in read]
+
+
+def _reads_like(on: exp.Expression, value: exp.Expression) -> exp.Expression:
+    sides = [exp.cast(side.copy(), "VARCHAR", dialect="duckdb") for side in (on, value)]
+    return exp.NullSafeEQ(this=sides[0], expression=sides[1])
+
+
+def _unpivot(source: Bound, pivot: exp.Pivot, context: Context) -> Plan:
+    """Names and values of columns unnested side by side."""
+    alias = pivot.args.get("alias")
+    if alias is not None and alias.columns:
+        raise NotIncremental("UNPIVOT with column aliases")
+    fields = pivot.args.get("fields")
+    nodes = fields[0].expressions if fields else pivot.expressions
+    entries = list(_entries(nodes, source))
+    read = {i for _, places in entries for i in places}
+    rest = [i for i in range(width(source.plan)) if i not in read]
+    labels = exp.Array(expressions=[exp.Literal.string(label) for label, _ in entries])
+    values = [
+        exp.Anonymous(this="list_value", expressions=[column(p[i]) for _, p in entries])
+        for i in range(len(entries[0][1]))
+    ]
+    below = context.project(source.plan, [*[column(i) for i in rest], labels, *values])
+    lists = tuple(range(len(rest), width(below)))
+    found = [*types(below)[: len(rest)], *element_types(lists, below.schema, context)]
+    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
+    plan: Plan = Unnest(below, tuple(range(len(rest))), lists, False, False, schema)
+    if not pivot.args.get("include_nulls"):
+        for place in lists[1:]:
+            null = exp.Is(this=column(place), expression=exp.null())
+            plan = Filter(plan, exp.Not(this=null))
+    return plan
+
+
+def _entries(nodes: list[exp.Expression], source: Bound) -> Iterator[tuple[str, list[int]]]:
+    """What each unpivoted column (or tuple of columns) is called, and where it stands."""
+    scope = _scope(source)
+    for node in nodes:
+        label = node.args["alias"].name if isinstance(node, (exp.Alias, exp.PivotAlias)) else None
+        bare = node.this if label is not None else node
+        chosen = star_columns(bare, scope)
+        if chosen is None and has_columns(bare):
+            chosen = [(n or "", _bare(e)) for n, e in spread_columns(bare, scope)]
+        if chosen is not None:
+            if label is not None:
+                raise NotIncremental("UNPIVOT of a star with an alias")
+            yield from ((name, [index]) for name, index in chosen)
+            continue
+        parts = bare.expressions if isinstance(bare, exp.Tuple) else [bare.unnest()]
+        columns = [part for part in parts if isinstance(part, exp.Column) and not part.table]
+        if len(columns) < len(parts):
+            raise NotIncremental(f"UNPIVOT of {text(bare)}, which is no column,")
+        places = [_place(part, source) for part in columns]
+        yield label or "_".join(source.names[i] for i in places), places
+
+
+def _bare(node: exp.Expression) -> int:
+    """The position of a column that COLUMNS(…) chose alone."""
+    if not isinstance(node, exp.PositionalColumn):
+        raise NotIncremental("UNPIVOT of an expression with COLUMNS(…)")
+    return int(node.this.name)
+
+
+def _scope(source: Bound) -> Scope:
+    """The source's columns as one relation."""
+    return Scope([Relation((), tuple((n, i) for i, n in enumerate(source.names)))])
