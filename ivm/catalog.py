@@ -8,7 +8,7 @@ without regard to case as DuckDB does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ivm.sql.plan import Plan
 from ivm.storage.errors import InternalError, SqlError
@@ -105,8 +105,8 @@ class Catalog:
         return self.tables[name].schema if view is None else view.schema
 
     def snapshot(self) -> dict[str, View]:
-        """The views as they are, for `restore`."""
-        return dict(self.views)
+        """The views as they are now, for `restore`."""
+        return {name: replace(view) for name, view in self.views.items()}
 
     def restore(self, views: dict[str, View]) -> None:
         """Take back changes of the views (tables are loaded anew by the caller)."""

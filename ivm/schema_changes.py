@@ -17,11 +17,13 @@ from ivm.catalog import View
 from ivm.dml import refuse_hidden
 from ivm.result import Result
 from ivm.sql import statements as st
+from ivm.sql.determinism import check_deterministic
 from ivm.storage.duck import describe
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.table_info import TableInfo
 from ivm.transaction import Transaction
 from ivm.translate import translated
+from ivm.views import relations_read
 
 if TYPE_CHECKING:
     from ivm.session import Params, Session
@@ -111,23 +113,19 @@ def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl)
 def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
     engine = session.engine
     before = engine.catalog.tables
+    views = engine.catalog.snapshot()
 
     def undo() -> None:
+        engine.catalog.restore(views)
         engine.reload_tables(engine.warehouse.cursor())
 
     engine.reload_tables(session.cursor)
     affected = _affected(session, statement, before)
     ours = engine.catalog.tables != before  # else a macro, or a table of another database
     transaction.change_catalog((lambda: None) if ours else None, undo)
-    broken = [view.name for view in affected if not _stands(session, view)]
-    if broken:
-        raise UnsupportedError(
-            f"{statement.action.upper()} {statement.target.upper()} would break the materialized "
-            f"view{'s' if len(broken) > 1 else ''} {', '.join(broken)}: drop "
-            f"{'them' if len(broken) > 1 else 'it'} first"
-            + (", or add CASCADE" if statement.action == "drop" else ""),
-            statement.offset,
-        )
+    for view in affected:
+        _demand_standing(session, statement, view)
+        _learn_reads(session, view)
     for view in affected:
         engine.maintenance.bind(view, session.cursor)
         engine.refill(session.cursor, view)
@@ -143,8 +141,40 @@ def _affected(session: Session, statement: st.Ddl, before: Mapping[str, TableInf
     return catalog.readers(changed)
 
 
-def _stands(session: Session, view: View) -> bool:
+def _demand_standing(session: Session, statement: st.Ddl, view: View) -> None:
+    """The view's query still means something, and has the same columns.
+
+    Raises:
+        UnsupportedError: it does not.
+    """
+    why = ""
     try:
-        return describe(session.cursor, view.query) == view.described
+        same = describe(session.cursor, view.query) == view.described
+        check_deterministic(view.query, session.cursor)
+        if same:
+            return
     except duckdb.Error:
-        return False
+        pass
+    except UnsupportedError as error:
+        why = f" ({error})"
+    raise UnsupportedError(
+        f"{statement.action.upper()} {statement.target.upper()} would break the materialized view "
+        f"{view.name}{why}: drop it first"
+        + (", or add CASCADE" if statement.action == "drop" else ""),
+        statement.offset,
+    )
+
+
+def _learn_reads(session: Session, view: View) -> None:
+    """A plain view or macro below may read other relations now."""
+    catalog = session.engine.catalog
+    reads = relations_read(session.engine, session.cursor, view.query, view.name)
+    order = list(catalog.views)
+    later = [n for n in reads if n in order and order.index(n) > order.index(view.name)]
+    if later:
+        raise UnsupportedError(
+            f"the materialized view {view.name} would then read {', '.join(later)}, which was "
+            f"created after it: drop {view.name} first, and create it anew"
+        )
+    view.reads = reads
+    catalog.add_view(view)

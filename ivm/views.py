@@ -41,7 +41,7 @@ def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple
             f"view {name!r} names {len(columns)} columns ({', '.join(columns)}), but its query "
             f"gives {len(described)}"
         )
-    reads = _reads(engine, cursor, query, name)
+    reads = relations_read(engine, cursor, query, name)
     schema = described
     if columns:
         schema = tuple((n, t) for n, (_, t) in zip(columns, described, strict=True))
@@ -70,7 +70,13 @@ def _unique_names(schema: Schema) -> Schema:
     return tuple(result)
 
 
-def _reads(engine: Engine, cursor: Cursor, query: str, name: str) -> frozenset[str]:
+def relations_read(engine: Engine, cursor: Cursor, query: str, name: str) -> frozenset[str]:
+    """Canonical names of what a view's query reads, also through plain views and macros.
+
+    Raises:
+        UnsupportedError: something whose changes cannot be followed.
+        SqlError: the view itself.
+    """
     try:
         found = cursor.get_table_names(query, qualified=True)
     except duckdb.Error:  # a form get_table_names does not read: every relation may be meant

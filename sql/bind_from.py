@@ -22,7 +22,12 @@ from ivm.sql.bind_parse import parse_query
 from ivm.sql.bind_pivot import pivoted
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
-from ivm.sql.bind_table_function import is_table_function, lateral_function, table_function
+from ivm.sql.bind_table_function import (
+    function_call,
+    is_table_function,
+    lateral_function,
+    table_function,
+)
 from ivm.sql.columns import column, conjuncts, used
 from ivm.sql.decorrelate import Dependent
 from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
@@ -80,11 +85,11 @@ class _FromBinder:
         plan, scope = self.item(first)
         done: list[tuple[Plan, Scope]] = []
         for join in joins:
-            if is_table_function(join.this) and done:
+            if self._is_lateral(join.this) and done:
                 plan, scope = _crossed(done, plan, scope)
                 done = []
                 _refuse_turned(joins)
-            if is_table_function(join.this):
+            if self._is_lateral(join.this):
                 plan, scope = self.join(plan, scope, join)
             elif is_derived(join.this):
                 plan, scope, done = self._derived(join, done, plan, scope, joins)
@@ -154,7 +159,7 @@ class _FromBinder:
         return plan, scope
 
     def _first(self, node: exp.Expression) -> tuple[Plan, Scope]:
-        if is_table_function(node):
+        if self._is_lateral(node):
             return table_function(node, self._context)
         nested = isinstance(node, (exp.Subquery, exp.Paren)) and isinstance(node.this, exp.Table)
         if nested and node.args.get("alias") is None:
@@ -162,6 +167,11 @@ class _FromBinder:
         bound, qualifiers = self._relation(node)
         columns = tuple((name, i) for i, name in enumerate(bound.names))
         return bound.plan, Scope([Relation(qualifiers, columns)])
+
+    def _is_lateral(self, node: exp.Expression) -> bool:
+        """Whether the item is a call whose rows may depend on what stands to its left."""
+        macros = self._context.functions.macros
+        return is_table_function(node) and not macros.has_table(function_call(node)[0])
 
     def _relation(self, node: exp.Expression) -> tuple[Bound, tuple[str, ...]]:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
@@ -175,7 +185,17 @@ class _FromBinder:
             return _renamed(bind_values(node, self._context, self._bind), node), (
                 node.alias or "valueslist",
             )
+        if is_table_function(node):
+            return self._table_macro(node)
         raise NotIncremental(f"{_kind(node)} in FROM")
+
+    def _table_macro(self, node: exp.Expression) -> tuple[Bound, tuple[str, ...]]:
+        """A call of the user's, whose query sees no common table expressions."""
+        demand_only(node, "this alias joins", "a table macro")
+        name, arguments = function_call(node)
+        query = self._context.functions.macros.table(name, arguments)
+        bound = self._bind(query, replace(self._context, ctes={}, cte_texts={}, outer=None))
+        return _renamed(bound, node), (node.alias or name,)
 
     def _table(self, node: exp.Table) -> tuple[Bound, tuple[str, ...]]:
         demand_only(node, "this db catalog alias joins", "a table")
@@ -228,7 +248,7 @@ class _FromBinder:
     def join(self, left: Plan, scope: Scope, node: exp.Join) -> tuple[Plan, Scope]:
         """The relations so far joined with one more item."""
         kind = _join_kind(node)
-        if is_table_function(node.this) and kind in ("inner", "left") and not _shares(node):
+        if self._is_lateral(node.this) and kind in ("inner", "left") and not _shares(node):
             on = node.args.get("on")
             return lateral_function(left, scope, node.this, kind, on, self._context)
         if is_derived(node.this):

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from ivm.sql.bind_macros import Macros
+from ivm.sql.bind_parse import verbatim
 from ivm.sql.columns import text
 from ivm.sql.plan import NotIncremental
 from ivm.storage.duck import Cursor, rows
@@ -42,7 +44,7 @@ class Functions:
 
     def __init__(self, cursor: Cursor) -> None:
         self._aggregates, self._tables = _builtin(cursor)
-        self._macros = _user_macros(cursor)
+        self.macros = Macros(cursor, self._tables)
 
     def is_aggregate(self, node: exp.Expression) -> bool:
         """Whether the node is an aggregate call (its FILTER or WITHIN GROUP included)."""
@@ -68,6 +70,19 @@ class Functions:
             for part in tree.iter_expressions():
                 yield from self.aggregates(part)
 
+    def expanded(self, node: exp.Expression) -> exp.Expression | None:
+        """What a call of a macro stands for, unbound; None for anything else.
+
+        Raises:
+            NotIncremental: the macro cannot be expanded here.
+        """
+        if not isinstance(node, exp.Func) or not self.macros.has_scalar(name := call_name(node)):
+            return None
+        if isinstance(node.parent, (*_WRAPPERS, exp.Window)) and node.arg_key == "this":
+            raise NotIncremental(f"the macro {name}() with FILTER or OVER")
+        call = node if isinstance(node, exp.Anonymous) else verbatim(node)
+        return self.macros.expanded(name, list(call.expressions))
+
     def check(self, node: exp.Expression) -> None:
         """Refuse what cannot be a scalar expression of a plan.
 
@@ -80,8 +95,6 @@ class Functions:
         if not isinstance(node, exp.Func):
             return
         name = call_name(node)
-        if name in self._macros:
-            raise NotIncremental(f"the macro {name}()")
         if name in self._tables:
             raise NotIncremental(f"{name}() in an expression")
 
@@ -135,12 +148,3 @@ def _unbindable(
 
 
 _CALLS = re.compile(r'"?([A-Za-z_]\w*)"?\(')
-
-
-def _user_macros(cursor: Cursor) -> frozenset[str]:
-    found = rows(
-        cursor,
-        "SELECT DISTINCT lower(function_name) FROM duckdb_functions()"
-        " WHERE NOT internal AND function_type IN ('macro', 'table_macro')",
-    )
-    return frozenset(name for (name,) in found)

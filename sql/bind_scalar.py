@@ -57,7 +57,7 @@ def bind_scalar(
             return unnest
         if isinstance(part, exp.PositionalColumn):
             return bind_place(part, scope)
-        plain = desugared(part)
+        plain = desugared(part) or functions.expanded(part)
         if plain is not None:
             return again(plain)
         functions.check(part)

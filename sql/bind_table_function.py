@@ -62,6 +62,15 @@ def is_table_function(node: exp.Expression) -> bool:
     )
 
 
+def function_call(node: exp.Expression) -> tuple[str, list[exp.Expression]]:
+    """The name of the call, in lower case, and its arguments."""
+    bare = node.this if isinstance(node, exp.Lateral) else node
+    call = bare.this if isinstance(bare, exp.Table) else bare
+    if isinstance(call, exp.Unnest):
+        return "unnest", list(call.expressions)
+    return _call_name(call), _call_arguments(call)
+
+
 def table_function(node: exp.Expression, context: Context) -> tuple[Plan, Scope]:
     """A call with constant arguments as a relation of its own."""
     call = _read(node)

@@ -73,15 +73,14 @@ class _Checker:
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._unstable = _unstable(cursor)
-        self._views = dict(
-            rows(cursor, "SELECT lower(view_name), sql FROM duckdb_views() WHERE NOT internal")
+        self._views = _bodies(
+            cursor, "SELECT lower(view_name), sql FROM duckdb_views() WHERE NOT internal"
         )
-        macros = rows(
+        self._macros = _bodies(
             cursor,
             "SELECT lower(function_name), macro_definition FROM duckdb_functions()"
             " WHERE macro_definition IS NOT NULL AND NOT internal",
         )
-        self._macros = dict(macros)
 
     def check(self, tree: Any, place: int | None, through: _Path) -> None:
         for node in _nodes(tree):
@@ -127,13 +126,24 @@ class _Checker:
             )
         self._enter(name, self._macros, place, through)
 
-    def _enter(self, name: str, known: dict[str, str], place: int | None, through: _Path) -> None:
+    def _enter(
+        self, name: str, known: dict[str, list[str]], place: int | None, through: _Path
+    ) -> None:
         """Look into a view or macro the query uses (once on each way)."""
         if name not in known or name in through:
             return
-        tree = _parsed(_body(known[name]), self._cursor)
-        if tree is not None:
-            self.check(tree, -1 if place is None else place, (*through, name))
+        for definition in known[name]:
+            tree = _parsed(_body(definition), self._cursor)
+            if tree is not None:
+                self.check(tree, -1 if place is None else place, (*through, name))
+
+
+def _bodies(cursor: Cursor, query: str) -> dict[str, list[str]]:
+    """Definitions by name; a macro may have several."""
+    found: dict[str, list[str]] = {}
+    for name, definition in rows(cursor, query):
+        found.setdefault(name, []).append(definition)
+    return found
 
 
 _FIXED = "Compute the value once when the row is written and store it in a column"

@@ -11,6 +11,11 @@ from tests.plan_corpus import build
 TABLES = """
 CREATE TABLE j (id INTEGER, js JSON, ll INTEGER[][], ls STRUCT(a INTEGER, b VARCHAR)[], n INTEGER,
     a2 VARCHAR[2], m MAP(VARCHAR, INTEGER));
+CREATE MACRO plus_one(a) AS a + 1;
+CREATE MACRO plus(a, b := 5) AS a + b;
+CREATE MACRO spread(a) AS max(a) - min(a);
+CREATE MACRO above(x) AS TABLE SELECT k, v FROM t WHERE k > x;
+CREATE MACRO scaled(l, a) AS list_transform(l, lambda x: x * a);
 """
 
 QUERIES: dict[str, list[str]] = {
@@ -154,6 +159,16 @@ QUERIES: dict[str, list[str]] = {
         "FROM (SELECT k, v, g FROM t) UNPIVOT (x FOR n IN (k, v))",
         "FROM (SELECT k, v, g FROM t) UNPIVOT INCLUDE NULLS (x FOR n IN (k AS 'kk', v AS vv))",
         "SELECT n, sum(x) FROM (SELECT k, v, g FROM t) UNPIVOT (x FOR n IN (k, v)) AS q GROUP BY n",
+    ],
+    "macros": [
+        "SELECT plus_one(k), plus(k), plus(k, 2), plus(b := k, a := v) FROM t",
+        "SELECT plus(plus_one(k), plus_one(v)) * 2 FROM t WHERE plus_one(k) > 2",
+        "SELECT g, spread(k) FROM t GROUP BY g HAVING spread(v) > 0",
+        "SELECT g FROM t GROUP BY g ORDER BY spread(k), g LIMIT 2",
+        "SELECT a.k, u.name FROM above(1) AS a JOIN u ON a.k = u.k",
+        "SELECT q.x FROM above(0 + 1) AS q(x, y)",
+        "SELECT scaled(l, k) FROM t",
+        "SELECT geomean(v), weighted_avg(v, v) FROM t",
     ],
 }
 

@@ -1,0 +1,153 @@
+"""Macros of the user's database, expanded where they are called.
+
+Law: a call stands for the macro's definition with its arguments, as written, in the place of the
+parameters. DuckDB does not tell defaults: a scalar call that leaves one open stays a call, which
+DuckDB evaluates; anything else that leaves one open has no plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ivm.sql.bind_parse import parse_query
+from ivm.sql.columns import closed
+from ivm.sql.plan import NotIncremental
+from ivm.storage.duck import Cursor, rows
+
+_LIST = """
+SELECT lower(function_name), function_type = 'table_macro', [lower(p) FOR p IN parameters],
+    macro_definition, len(list_filter(parameter_types, lambda t: t IS NOT NULL)) > 0
+FROM duckdb_functions()
+WHERE function_type IN ('macro', 'table_macro') AND macro_definition IS NOT NULL
+    AND (NOT internal OR list_contains(?, lower(function_name)))
+    AND (internal OR schema_name IN (current_schema(), 'main'))
+ORDER BY len(parameters)
+"""
+
+
+@dataclass(frozen=True)
+class _Macro:
+    """One macro, or one of several with the same name and other parameters."""
+
+    name: str
+    table: bool
+    parameters: tuple[str, ...]
+    definition: str
+    typed: bool
+
+
+class Macros:
+    """The macros a query may call.
+
+    Args:
+        cursor: sees them.
+        internal: built-in macros to expand too.
+    """
+
+    def __init__(self, cursor: Cursor, internal: frozenset[str]) -> None:
+        self._cursor = cursor
+        self._known: dict[str, list[_Macro]] = {}
+        for name, table, parameters, definition, typed in rows(cursor, _LIST, [sorted(internal)]):
+            macro = _Macro(name, table, tuple(parameters), definition, typed)
+            self._known.setdefault(name, []).append(macro)
+
+    def has_scalar(self, name: str) -> bool:
+        """Whether a macro for expressions has that name."""
+        return any(not macro.table for macro in self._known.get(name, ()))
+
+    def has_table(self, name: str) -> bool:
+        """Whether a table macro has that name."""
+        return any(macro.table for macro in self._known.get(name, ()))
+
+    def expanded(self, name: str, arguments: list[exp.Expression]) -> exp.Expression | None:
+        """The expression a scalar call stands for, unbound; None if it is to stay a call.
+
+        Raises:
+            NotIncremental: the macro cannot be expanded.
+        """
+        known = [m for m in self._known.get(name, ()) if not m.table]
+        if not known:
+            return None
+        macro = _chosen(known, len(arguments))
+        given = _assigned(macro, arguments)
+        body = _body(parse_query(f"SELECT {_bare_lambdas(macro.definition)}", self._cursor))
+        if len(given) < len(macro.parameters):
+            if body.find(exp.Query, exp.AggFunc, exp.Window):
+                raise NotIncremental(f"the macro {name}() with an argument left out")
+            if any(isinstance(a, (exp.PropertyEQ, exp.Kwarg)) for a in arguments):
+                raise NotIncremental(f"the macro {name}() with named arguments and one left out")
+            return None
+        return exp.Paren(this=_substituted(body, given, name))
+
+    def table(self, name: str, arguments: list[exp.Expression]) -> exp.Expression:
+        """The query a call of a table macro stands for, unbound."""
+        macro = _chosen([m for m in self._known[name] if m.table], len(arguments))
+        given = _assigned(macro, arguments)
+        if len(given) < len(macro.parameters):
+            raise NotIncremental(f"the table macro {name}() with an argument left out")
+        return _substituted(parse_query(_bare_lambdas(macro.definition), self._cursor), given, name)
+
+
+def _bare_lambdas(definition: str) -> str:
+    """The definition without the parentheses that DuckDB writes around lambdas, which the parser
+    does not know; one with strings in it, which may hold parentheses too, is left alone."""
+    text, start = definition, definition.find("(lambda ")
+    while start >= 0 and "'" not in text:
+        depth, end = 0, start
+        for end in range(start, len(text)):
+            depth += (text[end] == "(") - (text[end] == ")")
+            if depth == 0:
+                break
+        text = f"{text[:start]}{text[start + 1 : end]}{text[end + 1 :]}"
+        start = text.find("(lambda ")
+    return text
+
+
+def _chosen(known: list[_Macro], count: int) -> _Macro:
+    """The overload for so many arguments: the first with enough parameters."""
+    fitting = [m for m in known if len(m.parameters) >= count]
+    if not fitting or len({len(m.parameters) for m in known}) < len(known):
+        raise NotIncremental(f"the macro {known[0].name}(), which has several definitions")
+    if fitting[0].typed:
+        raise NotIncremental(f"the macro {known[0].name}(), whose parameters have types")
+    if len(known) > 1 and len(fitting[0].parameters) > count:
+        raise NotIncremental(f"the macro {known[0].name}() with an argument left out")
+    return fitting[0]
+
+
+def _assigned(macro: _Macro, arguments: list[exp.Expression]) -> dict[str, exp.Expression]:
+    """Parameter → argument."""
+    given: dict[str, exp.Expression] = {}
+    for place, argument in enumerate(arguments):
+        if isinstance(argument, (exp.PropertyEQ, exp.Kwarg)):
+            given[argument.this.name.lower()] = argument.expression
+        else:
+            given[macro.parameters[place]] = argument
+    return given
+
+
+def _body(query: exp.Expression) -> exp.Expression:
+    only = query.expressions[0]
+    assert isinstance(only, exp.Expression)
+    return only
+
+
+def _substituted(
+    body: exp.Expression, given: Mapping[str, exp.Expression], name: str
+) -> exp.Expression:
+    """The body with arguments for parameters."""
+    columns = any(argument.find(exp.Column) for argument in given.values())
+    if columns and (isinstance(body, exp.Query) or body.find(exp.Query)):
+        # A name of the caller's must not be caught by a table of the macro's.
+        raise NotIncremental(f"the macro {name}(), which reads tables, with columns as arguments")
+
+    def swap(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column) and not node.table:
+            argument = given.get(node.name.lower())
+            return node if argument is None else closed(argument)
+        return node
+
+    return body.copy().transform(swap, copy=False)
