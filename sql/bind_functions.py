@@ -95,6 +95,8 @@ class Functions:
         if not isinstance(node, exp.Func):
             return
         name = call_name(node)
+        if name == "alias":
+            raise NotIncremental("alias(), which tells a name that columns lose in a plan")
         if name in self._tables:
             raise NotIncremental(f"{name}() in an expression")
 
