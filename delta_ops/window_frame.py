@@ -95,12 +95,16 @@ class RangeKey:
 
     def _shifted(self, values: Codes, shift: int, right: bool) -> Codes:
         """Days, microseconds or decimals; infinite ones stay where they are."""
-        moved = values + self._whole(shift, right)
+        whole = self._whole(shift, right)
+        moved = values + whole
         if self.type.is_decimal:
             return moved
         assert self.type.dtype is not None
         last = np.iinfo(self.type.dtype).max
-        return np.where(np.abs(values) == last, values, moved)
+        infinite = np.abs(values) == last
+        if (((moved < values) != (whole < 0)) & (moved != values) & ~infinite).any():
+            raise EvaluationError("Conversion Error: Date and time not in timestamp range")
+        return np.where(infinite, values, moved)
 
     def _check(self, values: npt.NDArray[Any], shift: int) -> None:
         limits = np.iinfo(values.dtype)

@@ -19,7 +19,7 @@ from ivm.delta_ops.window_frame import Frame
 from ivm.delta_ops.window_function import WindowFunction
 from ivm.delta_ops.window_stretch import Pair, Stretch
 from ivm.storage.column import Column, Indexes
-from ivm.storage.sorted_rows import SortedRows
+from ivm.storage.sorted_rows import Block, SortedRows
 from ivm.storage.zset import ZSet
 
 _EXACT = ("count", "count_star", "count_if", "bool_and", "bool_or", "sum")
@@ -93,20 +93,30 @@ class Sum(WindowFunction):
         return np.stack([self._widened(part) for part in found])
 
     def _total(self, rows: SortedRows, start: int, stop: int) -> Indexes:
-        """The lanes' sums over a range of places."""
+        """The lanes' sums over a range of places: of the blocks within it, and of their rest."""
+        starts, sums = rows.sums(self, self._of_block)
+        low, high = int(starts.searchsorted(start)), int(starts.searchsorted(stop, "right")) - 1
+        if low >= high:
+            return self._of_rows(rows, start, stop)
+        ends = (
+            self._of_rows(rows, start, int(starts[low])),
+            self._of_rows(rows, int(starts[high]), stop),
+        )
+        return sum([self._widened(end) for end in ends], self._widened(sums[high] - sums[low]))
+
+    def _of_rows(self, rows: SortedRows, start: int, stop: int) -> Indexes:
         total = np.zeros(self._width, np.int64)
         for block, low, high in rows.pieces(start, stop):
-            whole = high - low == block.size
-            known = block.summaries.get(self) if whole else None
-            if known is None:
-                columns = [c.slice(low, high) for c in block.columns]
-                known = self._lanes(columns, high - low).sum(axis=0)
-                if whole:
-                    block.summaries[self] = known
-            if len(known) != len(total):
-                total, known = self._widened(total), self._widened(known)
-            total = total + known
+            columns = [c.slice(low, high) for c in block.columns]
+            part: Indexes = self._lanes(columns, high - low).sum(axis=0)
+            total = self._widened(total) + part
         return total
+
+    def _of_block(self, block: Block) -> Indexes:
+        known: Indexes | None = block.summaries.get(self)
+        if known is None:
+            known = block.summaries[self] = self._lanes(block.columns, block.size).sum(axis=0)
+        return known
 
     def _widened(self, lanes: Indexes) -> Indexes:
         """The lanes with those that were made since, all zero."""

@@ -8,7 +8,7 @@ of few rows copies their blocks and the list of blocks: it costs little whatever
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class SortedRows:
         terms: of the total order.
     """
 
-    __slots__ = ("_blocks", "_starts", "terms", "types")
+    __slots__ = ("_blocks", "_earlier", "_starts", "_sums", "terms", "types")
 
     def __init__(
         self, types: Sequence[ColumnType], terms: Sequence[Term], blocks: list[Block]
@@ -89,6 +89,8 @@ class SortedRows:
         self.types = tuple(types)
         self.terms = tuple(terms)
         self._blocks = blocks
+        self._sums: dict[Hashable, Indexes] = {}
+        self._earlier: tuple[dict[Hashable, Indexes], int, int] = ({}, 0, 0)
         self._starts = np.zeros(len(blocks) + 1, np.int64)
         np.cumsum([block.size for block in blocks], out=self._starts[1:])
 
@@ -211,6 +213,36 @@ class SortedRows:
             previous = block.key(self.terms, high - 1, inner)
         return count
 
+    def sums(self, key: Hashable, of: Callable[[Block], Indexes]) -> tuple[Indexes, Indexes]:
+        """Running sums over whole blocks; those of the version before are gone on with.
+
+        Args:
+            key: of the reader, who asks for the same sums again.
+            of: a block's int64[lanes]; it may grow more lanes, which are zero where they miss.
+
+        Returns:
+            Each block's first place (and the end), and int64[blocks + 1, lanes], the sums before.
+        """
+        known = self._sums.get(key)
+        if known is None:
+            earlier, first, last = self._earlier
+            old = earlier.get(key)
+            head = np.zeros((1, 0), np.int64) if old is None else old[: first + 1]
+            until = len(self._blocks) if old is None else len(self._blocks) - last
+            parts = [of(block) for block in self._blocks[len(head) - 1 : until]]
+            width = max([head.shape[1], *[len(part) for part in parts]])
+            known = np.zeros((len(self._blocks) + 1, width), np.int64)
+            known[: len(head), : head.shape[1]] = head
+            for number, part in enumerate(parts, len(head)):
+                known[number] = known[number - 1]
+                known[number, : len(part)] += part
+            if old is not None and last:
+                tail = old[-last:] - old[-last - 1]
+                known[until + 1 :] = known[until]
+                known[until + 1 :, : tail.shape[1]] += tail
+            self._sums[key] = known
+        return self._starts, known
+
     def _number(self, place: int) -> int:
         """The block that holds a place."""
         return int(self._starts.searchsorted(place, "right")) - 1
@@ -234,7 +266,9 @@ class SortedRows:
         owners = np.minimum(owners, count - 1)
         ends = np.minimum(np.maximum(ends, owners), count - 1)
         blocks = list(self._blocks)
-        for first, last, begin, end in reversed(_stretches(owners, ends)):
+        stretches = _stretches(owners, ends)
+        head, tail = stretches[0][0], count - 1 - stretches[-1][1]
+        for first, last, begin, end in reversed(stretches):
             start = int(self._starts[first])
             columns, size = self._edited(
                 blocks[first : last + 1], rows, at[begin:end] - start, weights[begin:end], begin
@@ -247,7 +281,10 @@ class SortedRows:
             whole = size <= _MOST
             fresh = [Block(columns, size)] if whole and size else _cut(columns, size)
             blocks[first : last + 1] = fresh
-        return SortedRows(self.types, self.terms, blocks)
+            head = min(head, first)
+        changed = SortedRows(self.types, self.terms, blocks)
+        changed._earlier = (self._sums, head, tail)
+        return changed
 
     def _edited(
         self,

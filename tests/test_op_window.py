@@ -108,7 +108,7 @@ def _ranks() -> list[tuple[WindowFunction, str, bool, str]]:
 @pytest.mark.parametrize("block", [4, 1024])
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("order", ORDERS)
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=3)
 @given(data=st.data())
 def test_ranks(
     block: int, partition: list[int], order: list[OrderKey], data: st.DataObject
@@ -127,7 +127,7 @@ def _small_blocks(patch: pytest.MonkeyPatch, rows: int) -> None:
 
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("order", ORDERS)
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=4)
 @given(data=st.data())
 def test_lag_and_lead(partition: list[int], order: list[OrderKey], data: st.DataObject) -> None:
     number = data.draw(st.sampled_from([0, 1, 2, -1, 5]))
@@ -193,7 +193,7 @@ def _aggregates(frame: Frame) -> list[tuple[WindowFunction, str, bool, str]]:
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=frame_text)
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=3)
 @given(data=st.data())
 def test_frames(frame: Frame, data: st.DataObject) -> None:
     partition, order = data.draw(st.sampled_from(PARTITIONS)), data.draw(st.sampled_from(ORDERS))
@@ -223,7 +223,7 @@ SOME_NUMBERS = ["0.5", "1.0", "-0.0", "2.75", "'nan'", "'inf'", "NULL"]
 
 
 @pytest.mark.parametrize("kind", RANGES)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(data=st.data())
 def test_distances(kind: str, data: st.DataObject) -> None:
     """RANGE frames with distances, over keys of several types, NULLs and ties."""
@@ -259,7 +259,7 @@ def _count(frame: Frame) -> WindowFunction:
 
 @pytest.mark.parametrize("partition", [[], [0]])
 @pytest.mark.parametrize("frame", [*FRAMES[:12], None], ids=str)
-@settings(deadline=None, max_examples=4)
+@settings(deadline=None, max_examples=2)
 @given(data=st.data())
 def test_functions_left_to_duckdb(
     partition: list[int], frame: Frame | None, data: st.DataObject
