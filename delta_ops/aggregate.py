@@ -17,10 +17,12 @@ from ivm.delta_ops.aggregate_call import AggregateCall, Argument, ArgumentRows
 from ivm.delta_ops.aggregate_outputs import Finish, TermTable, finisher, is_linear
 from ivm.delta_ops.distinct_values import DistinctValues, changes_of_set
 from ivm.delta_ops.extremes import Extreme, has_extreme, make_extreme
+from ivm.delta_ops.group_rows import GroupRows, RowsSpec
 from ivm.delta_ops.group_table import GroupTable
 from ivm.delta_ops.key_forms import KeyForms, has_forms
 from ivm.delta_ops.linear_terms import Contribution, Term
 from ivm.delta_ops.operator import Fetch, Operator, Staged, Strategy, Types
+from ivm.delta_ops.row_calls import GroupedFinish, plan_rows, reads_whole_groups
 from ivm.storage import keys as row_keys
 from ivm.storage.column import Column, Indexes, Mask, concat
 from ivm.storage.small import small_rows
@@ -29,18 +31,20 @@ from ivm.storage.zset import ZSet, empty
 
 _ROWS = Argument(None, None, None, False)
 _CHUNK = 1 << 17
+_EXACT = frozenset(
+    [
+        "sum", "sum_no_overflow", "min", "max", "first", "last", "any_value", "arg_min", "arg_max",
+        "list", "string_agg", "mode", "histogram", "quantile_disc", "bit_and", "bit_or", "bit_xor",
+    ]
+)  # fmt: skip
 _MINUS_PLUS = np.array([-1, 1])
 
 
 def supported(call: AggregateCall) -> bool:
     """Whether `Aggregate` can maintain this call; what it cannot goes to `GroupRecompute`."""
-    if call.function in ("min", "max"):
-        return (
-            call.argument_type is not None
-            and not call.parameters
-            and has_extreme(call.argument_type)
-        )
-    return is_linear(call)
+    if call.function in ("min", "max") and not call.parameters:
+        return call.argument_type is not None and has_extreme(call.argument_type)
+    return is_linear(call) or plan_rows(call) is not None
 
 
 class Aggregate(Operator):
@@ -80,15 +84,26 @@ class Aggregate(Operator):
         terms = TermTable(self._table.add_lane)
         terms.count(_ROWS)  # lane 0
         self._extremes: list[_KeptExtreme] = []
+        self._rows: dict[RowsSpec, GroupRows] = {}
         self._finishers = [self._prepare(call, terms) for call in self._calls]
         self._arguments = [_KeptArgument.of(a, found) for a, found in terms.items()]
         sets = [a.set for a in self._arguments if a.set is not None]
         extremes = [e.extreme for e in self._extremes]
         forms = [] if self._forms is None else [self._forms]
-        self._staged: tuple[Staged, ...] = (self._table, *forms, *sets, *extremes)
+        self._staged: tuple[Staged, ...] = (
+            self._table,
+            *forms,
+            *sets,
+            *extremes,
+            *self._rows.values(),
+        )
 
-    def _prepare(self, call: AggregateCall, terms: TermTable) -> Finish | int:
+    def _prepare(self, call: AggregateCall, terms: TermTable) -> Finish | int | _OfRows:
         """How to compute the call's output; the number of its extreme, if it is one."""
+        found = None if is_linear(call) else plan_rows(call)
+        if found is not None:
+            spec, finish = found
+            return _OfRows(self._rows.setdefault(spec, GroupRows(spec)), finish)
         if call.function not in ("min", "max"):
             return finisher(call, terms)
         assert call.argument_type is not None
@@ -108,6 +123,8 @@ class Aggregate(Operator):
         table, keys = self._table, [delta.columns[i] for i in self._keys]
         touched, groups = table.locate(keys, len(delta.weights))
         rows = self._contributing(delta, touched, groups)
+        for state in self._rows.values():
+            state.stage(delta, touched[groups])
         contributions = self._contributions(rows)
         old = table.read(touched)
         new = _added(old, contributions)
@@ -151,7 +168,15 @@ class Aggregate(Operator):
             mine, lane = self._rows_of_extreme(kept, rows), kept.lane
             extremes.append(kept.extreme.step(mine, touched, old[:, lane], new[:, lane]))
         both = np.concatenate([old, new])
-        return tuple([extremes[f] if isinstance(f, int) else f(both) for f in self._finishers])
+        outputs = []
+        for finish in self._finishers:
+            if isinstance(finish, int):
+                outputs.append(extremes[finish])
+            elif isinstance(finish, _OfRows):
+                outputs.append(finish.finish(finish.rows.both(touched)))
+            else:
+                outputs.append(finish(both))
+        return tuple(outputs)
 
     def _difference(
         self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
@@ -212,18 +237,23 @@ class Aggregate(Operator):
     def hydrate(self, inputs: Fetch) -> None:
         self._build()
         pending: list[list[ArgumentRows]] = [[] for _ in self._extremes]
+        entries: list[list[ZSet]] = [[] for _ in self._rows]
         for chunk in inputs(0):
-            rows = self._accumulate(chunk)
+            rows = self._accumulate(chunk, entries)
             for kept, batches in zip(self._extremes, pending, strict=True):
                 batches.append(self._rows_of_extreme(kept, rows))
         for kept, batches in zip(self._extremes, pending, strict=True):
             kept.extreme.hydrate(batches)
+        for state, found in zip(self._rows.values(), entries, strict=True):
+            state.hydrate(found)
 
-    def _accumulate(self, chunk: ZSet) -> list[ArgumentRows]:
+    def _accumulate(self, chunk: ZSet, entries: list[list[ZSet]]) -> list[ArgumentRows]:
         """Add a chunk to the lanes and sets at once."""
         columns = [chunk.columns[i] for i in self._keys]
         touched, groups = self._table.locate(columns, len(chunk.weights))
         rows = self._contributing(chunk, np.arange(self._table.capacity), touched[groups])
+        for state, found in zip(self._rows.values(), entries, strict=True):
+            found.append(state.entries(chunk, touched[groups]))
         for contribution in self._contributions(rows):
             self._table.accumulate(*contribution)
         if self._forms is not None:
@@ -246,6 +276,8 @@ class Aggregate(Operator):
             if isinstance(finish, int):
                 kept = self._extremes[finish]
                 outputs.append(kept.extreme.current(slots, lanes[:, kept.lane]))
+            elif isinstance(finish, _OfRows):
+                outputs.append(finish.finish(finish.rows.current(slots)))
             else:
                 outputs.append(finish(lanes))
         keys = self._table.keys(slots) if self._forms is None else self._forms.current(slots)
@@ -264,6 +296,21 @@ class Aggregate(Operator):
         return sum(part.nbytes for part in self._staged)
 
 
+class GatheringAggregate(Aggregate):
+    """One of whose calls reads all rows of a touched group."""
+
+    strategy: ClassVar[Strategy] = "group recompute"
+    why: ClassVar[str] = "the rows of the touched groups are read in order, before and after"
+
+
+def aggregate(
+    inputs: Sequence[ColumnType], keys: Sequence[int], calls: Sequence[AggregateCall]
+) -> Aggregate:
+    """The operator under the name of what it does."""
+    whole = any(not is_linear(call) and reads_whole_groups(call) for call in calls)
+    return (GatheringAggregate if whole else Aggregate)(inputs, keys, calls)
+
+
 class _KeptArgument(NamedTuple):
     """An argument, its terms, and the sets of its values if it is a DISTINCT one."""
 
@@ -277,6 +324,13 @@ class _KeptArgument(NamedTuple):
             return _KeptArgument(argument, terms, None)
         assert argument.type is not None
         return _KeptArgument(argument, terms, DistinctValues(argument.type))
+
+
+class _OfRows(NamedTuple):
+    """What is made of the rows of a group."""
+
+    rows: GroupRows
+    finish: GroupedFinish
 
 
 class _KeptExtreme(NamedTuple):
@@ -312,7 +366,8 @@ def _rounds(call: AggregateCall) -> bool:
         return False
     if call.function == "avg":
         return not type.is_integer or call.distinct or call.filter is not None
-    return has_forms([type]) or call.function not in ("sum", "min", "max")
+    types = [type, *call.further_types, *call.order_types]
+    return has_forms(types) or call.function not in _EXACT
 
 
 def _added(old: Indexes, contributions: list[Contribution]) -> Indexes:

@@ -57,21 +57,29 @@ class ArgumentRows:
         values: the argument, or None for count(*).
         weights: int64[n]; 0 where the row does not count.
         groups: int64[n], the row's group: a position among the touched groups, or a slot.
+        partner: the other argument of a function of two.
     """
 
     values: Column | None
     weights: Weights
     groups: Indexes
+    partner: Column | None = None
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument under a FILTER; calls that agree on it share one."""
+    """An argument under a FILTER; calls that agree on it share one.
+
+    Attributes:
+        partner: position of the other argument of a function of two; rows count where both are
+            not NULL.
+    """
 
     source: int | Kernel | None
     type: ColumnType | None
     filter: Predicate | None
     distinct: bool
+    partner: int | None = None
 
     @staticmethod
     def of(call: AggregateCall) -> Argument:
@@ -89,7 +97,12 @@ class Argument:
         valid = None if values is None else values.valid
         if valid is not None:
             weights = np.where(valid, weights, 0)
-        return ArgumentRows(values, weights, groups)
+        if self.partner is None:
+            return ArgumentRows(values, weights, groups)
+        partner = columns[self.partner]
+        if partner.valid is not None:
+            weights = np.where(partner.valid, weights, 0)
+        return ArgumentRows(values, weights, groups, partner)
 
     def _evaluate(self, columns: Sequence[Column], count: int) -> Column | None:
         if self.source is None:

@@ -23,13 +23,22 @@ from ivm.delta_ops.linear_terms import (
     Term,
     TrueTerm,
 )
+from ivm.delta_ops.pair_terms import (
+    PAIRS,
+    ProductTerm,
+    Sums,
+    is_pair,
+    pair_arguments,
+    pair_finish,
+)
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.types import WIDE, ColumnType
 
 Finish: TypeAlias = Callable[[Indexes], Column]
 """int64[n, lanes] → the output column."""
 
-_VARIANCES = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
+_VARIANCES = ("var_pop", "var_samp", "stddev_pop", "stddev_samp", "sem")
+_KAHAN = ("favg", "kahan_sum")
 
 
 class TermTable:
@@ -42,12 +51,13 @@ class TermTable:
         self._integers: dict[Argument, IntegerTerm] = {}
         self._floats: dict[Argument, FloatTerm] = {}
         self._squares: dict[Argument, FloatTerm] = {}
+        self._products: dict[Argument, FloatTerm] = {}
 
     def items(self) -> list[tuple[Argument, list[Term]]]:
         """The terms of each argument."""
         found: dict[Argument, list[Term]] = {}
         kinds = (self._counts, self._trues, self._integers, self._floats, self._squares)
-        for kind in kinds:
+        for kind in (*kinds, self._products):
             for argument, term in kind.items():
                 found.setdefault(argument, []).append(term)
         return list(found.items())
@@ -77,21 +87,33 @@ class TermTable:
             self._squares[argument] = FloatTerm(self._add_lane, squares=True)
         return self._squares[argument]
 
+    def pair(self, call: AggregateCall) -> Sums:
+        """The terms of a function of two arguments."""
+        x, y = pair_arguments(call)
+        if x not in self._products:
+            self._products[x] = ProductTerm(self._add_lane, squares=True)
+        singles = (self.float(x), self.float(y), self.square(x), self.square(y))
+        return Sums(self.count(x).lane, *singles, self._products[x])
+
 
 def is_linear(call: AggregateCall) -> bool:
     """Whether the call is a function of lanes that add up over the rows."""
     function, type = call.function, call.argument_type
     if function in ("count_star", "count"):
         return True
-    if type is None or type.dtype is None:
+    if function in PAIRS:
+        return is_pair(call)
+    if type is None or type.dtype is None or call.further or call.parameters:
         return False
     if function in ("bool_and", "bool_or", "count_if"):
         return type.sql == "BOOLEAN"
-    if function == "sum":
+    if function in ("sum", "sum_no_overflow"):
         return _summable(type) or type.is_float or type.sql == "BOOLEAN"
     if function == "avg":
         return _summable(type) or type.is_float
-    return function in _VARIANCES and (type.is_float or (type.is_integer and type.dtype != WIDE))
+    return function in (*_VARIANCES, *_KAHAN) and (
+        type.is_float or (type.is_integer and type.dtype != WIDE)
+    )
 
 
 def _summable(type: ColumnType) -> bool:
@@ -103,6 +125,8 @@ def finisher(call: AggregateCall, terms: TermTable) -> Finish:
     function, argument = call.function, Argument.of(call)
     if function in ("count_star", "count"):
         return _count(call.output, terms.count(argument).lane)
+    if function in PAIRS:
+        return pair_finish(call, terms.pair(call))
     assert call.argument_type is not None
     if function == "count_if" or (function == "sum" and call.argument_type.sql == "BOOLEAN"):
         return _true_sum(terms.count(argument).lane, terms.true(argument).lane)
@@ -110,7 +134,7 @@ def finisher(call: AggregateCall, terms: TermTable) -> Finish:
         return _boolean(function, terms.count(argument).lane, terms.true(argument).lane)
     if function in _VARIANCES:
         return _variance(function, argument, terms)
-    if call.argument_type.is_float:
+    if call.argument_type.is_float or function in _KAHAN:
         return _float_sum(function, argument, terms)
     return _integer_sum(function, argument, call.argument_type, terms)
 
@@ -152,7 +176,7 @@ def _integer_sum(function: str, argument: Argument, type: ColumnType, terms: Ter
         total = wide.from_lanes(lanes[:, span])
         if type.is_decimal and len(places) == 4:
             wide.check_decimal(total)
-        if function == "sum":
+        if function != "avg":
             return _nullable(total, counts > 0)
         some = np.maximum(counts, 1)
         if at_once:
@@ -171,7 +195,9 @@ def _float_sum(function: str, argument: Argument, terms: TermTable) -> Finish:
 
     def finish(lanes: Indexes) -> Column:
         counts, values = lanes[:, count], sums.rounded(lanes)
-        if function == "avg":
+        if function in _KAHAN:  # DuckDB's compensation of an infinity is none
+            values = np.where(np.isfinite(values), values, np.nan)
+        if function in ("avg", "favg"):
             values = values / np.maximum(counts, 1)
         return _nullable(values, counts > 0)
 
@@ -188,7 +214,9 @@ def _variance(function: str, argument: Argument, terms: TermTable) -> Finish:
         spread = _spread(counts, sums, squares, lanes, sample)
         special = sums.special(lanes)
         if special is not None:
-            spread = np.where((special != 0) & (counts > 1), np.nan, spread)
+            spread = np.where((special != 0) & (counts > (function != "sem")), np.nan, spread)
+        if function == "sem":
+            return _nullable(np.sqrt(spread) / np.sqrt(np.maximum(counts, 1)), counts > 0)
         return _nullable(np.sqrt(spread) if root else spread, counts > int(sample))
 
     return finish

@@ -86,6 +86,19 @@ def split_squares(values: Floats) -> list[Limbs]:
     ]
 
 
+def split_products(left: Floats, right: Floats) -> list[Limbs]:
+    """Limbs of the products of finite doubles, in units of 2^−2148."""
+    (a, e, s), (b, f, t) = _decode(left), _decode(right)
+    exponent, sign = e + f, s ^ t
+    a_high, a_low = a >> 27, a & ((1 << 27) - 1)
+    b_high, b_low = b >> 27, b & ((1 << 27) - 1)
+    return [
+        _cut(a_low * b_low, exponent, sign),
+        _cut(a_high * b_low + a_low * b_high, exponent + 27, sign),
+        _cut(a_high * b_high, exponent + 54, sign),
+    ]
+
+
 def totals(lanes: Indexes, numbers: list[int]) -> Objects:
     """The exact sums as Python integers, in the lanes' unit.
 

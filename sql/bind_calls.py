@@ -17,7 +17,7 @@ from ivm.sql.bind_order import ORDERLESS, ordered, parts_of
 from ivm.sql.bind_parse import synonyms, verbatim
 from ivm.sql.columns import cast, structure, text, used
 from ivm.sql.plan import Plan
-from ivm.storage.types import type_of
+from ivm.storage.types import ColumnType, type_of
 
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 _PARAMETERS = {
@@ -39,8 +39,8 @@ _SUMS = frozenset(
 )  # fmt: skip
 _ORDERLESS = _SUMS | ORDERLESS
 # DuckDB casts what these read to DOUBLE; the plan says so, and they are sums of doubles.
-_OF_DOUBLES = _SUMS - {"sum", "avg", "sum_no_overflow", "entropy", "bitstring_agg"} - {
-    "histogram_exact"
+_OF_DOUBLES = {"product"} | _SUMS - {
+    "sum", "avg", "sum_no_overflow", "entropy", "bitstring_agg", "histogram_exact"
 }  # fmt: skip
 _QUANTILES = frozenset(["median", "quantile_cont", "quantile_disc", "mad"])
 
@@ -83,8 +83,10 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
         return None
     if _is_odd(name, distinct, arguments, keys):
         return None
-    order = () if name in _ORDERLESS else _order(keys, arguments)
-    given = _doubles(name, arguments, plan, context)
+    given = _as_read(name, arguments, distinct, plan, context)
+    if distinct:  # DuckDB demands that it is ordered by what is distinct
+        keys = [_moved(key, arguments, given) for key in keys]
+    order = () if name in _ORDERLESS else _order(keys, given)
     texts = tuple([text(p) for p in parameters])
     return Call(name, tuple(given), distinct, condition, order, texts)
 
@@ -111,14 +113,30 @@ def _order(
     )
 
 
-def _doubles(
-    name: str, arguments: list[exp.Expression], plan: Plan, context: Context
+def _moved(
+    key: exp.Ordered, arguments: list[exp.Expression], given: list[exp.Expression]
+) -> exp.Ordered:
+    """The key over the argument as it is read."""
+    for old, new in zip(arguments, given, strict=True):
+        if structure(key.this) == structure(old):
+            return exp.Ordered(**{**key.args, "this": new.copy()})
+    return key
+
+
+def _as_read(
+    name: str, arguments: list[exp.Expression], distinct: bool, plan: Plan, context: Context
 ) -> list[exp.Expression]:
+    """The arguments with the cast that DuckDB makes on its own."""
+    if name == "string_agg" and not distinct:
+        found = context.types(arguments, plan)
+        pairs = zip(arguments, found, strict=True)
+        return [a if t.is_string else cast(a, type_of("VARCHAR")) for a, t in pairs]
     if name not in _OF_DOUBLES:
         return arguments
-    double = type_of("DOUBLE")
-    found = context.types(arguments, plan)
-    return [
-        a if t.is_float or (t.is_integer and t.is_word) else cast(a, double)
-        for a, t in zip(arguments, found, strict=True)
-    ]
+    pairs = zip(arguments, context.types(arguments, plan), strict=True)
+    return [a if _is_double(t) else cast(a, type_of("DOUBLE")) for a, t in pairs]
+
+
+def _is_double(type: ColumnType) -> bool:
+    """Whether the operators take values of the type as doubles."""
+    return type.is_float or (type.is_integer and type.is_word)

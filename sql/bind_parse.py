@@ -190,6 +190,8 @@ def _canonical_call(call: dict[str, Any], names: dict[str, str]) -> Any:
         return arguments[0]["expression"]
     if name in ("bool_and", "bool_or") and len(arguments) == 1:
         arguments[0]["expression"] = _uncast(arguments[0]["expression"], "boolean")
+    if name == "string_agg" and len(arguments) == 2:
+        _drop_comma(arguments)
     if name.startswith("quantile") and len(arguments) == 2:
         _within_group(call)
     if name.startswith("date") and arguments:
@@ -209,8 +211,15 @@ def _within_group(call: dict[str, Any]) -> None:
     """quantile(x, 0.5 ORDER BY x) is how WITHIN GROUP (ORDER BY x) is written back."""
     orders = call.get("order_bys", {}).get("orders", [])
     value = call["arguments"][0]["expression"]
-    if len(orders) == 1 and orders[0]["expression"] == value and "DESC" not in orders[0]["type"]:
+    if len(orders) == 1 and orders[0]["expression"] == value:
         del call["arguments"][0]
+
+
+def _drop_comma(arguments: list[Any]) -> None:
+    """string_agg(x) and string_agg(x, ',') are one."""
+    literal = arguments[1]["expression"].get("literal", {})
+    if literal.get("kind") == "STRING" and literal.get("text") == ",":
+        del arguments[1]
 
 
 def _lower_unit(node: Any) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from ivm.delta_ops.aggregate import Aggregate as AggregateOperator
-from ivm.delta_ops.aggregate import supported
+from ivm.delta_ops.aggregate import aggregate, supported
 from ivm.delta_ops.aggregate_call import AggregateCall as OperatorCall
 from ivm.delta_ops.arrange import Arrange
 from ivm.delta_ops.circuit import Circuit
@@ -110,7 +109,7 @@ class Operators:
         return all(supported(call) for call in self._calls(plan))
 
     def aggregate(self, plan: Aggregate) -> Operator:
-        return AggregateOperator(types(plan.input), plan.groups, self._calls(plan))
+        return aggregate(types(plan.input), plan.groups, self._calls(plan))
 
     def _calls(self, plan: Aggregate) -> list[OperatorCall]:
         return [self._call(call, types(plan.input)) for call in plan.aggregates]

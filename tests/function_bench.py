@@ -1,0 +1,73 @@
+"""An aggregate call of SQL as an operator on the bench, bound and compiled, against DuckDB."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import duckdb
+
+from ivm.delta_ops.circuit import Circuit
+from ivm.sql.bind import bind
+from ivm.sql.catalog import DuckCatalog
+from ivm.sql.operators import Operators
+from ivm.sql.plan import Aggregate, Plan, Project
+from ivm.sql.render import render
+from ivm.storage.types import ColumnType
+from ivm.storage.zset import ZSet
+from tests.operator_help import Bench, Duck, expand
+
+OPERATORS = Operators(Duck.cursor)
+
+
+def plan_of(query: str, inputs: tuple[ColumnType, ...]) -> Plan:
+    """The plan of a query over a table i0 with columns c0, c1, … of the given types."""
+    with duckdb.connect() as cursor:
+        cursor.execute("SET arrow_lossless_conversion = true")
+        columns = ", ".join(f"c{i} {t.sql}" for i, t in enumerate(inputs))
+        cursor.execute(f"CREATE TABLE i0 ({columns})")
+        return bind(query, DuckCatalog(cursor), cursor)
+
+
+class FunctionBench(Bench):
+    """A grouped query without expressions above its aggregates; doubles agree to nine digits."""
+
+    def __init__(self, query: str, inputs: tuple[ColumnType, ...]) -> None:
+        plan = plan_of(query, inputs)
+        while not isinstance(plan, Aggregate):
+            assert isinstance(plan, Project), f"{query}: {type(plan).__name__}"
+            plan = plan.input
+        self.plan = plan
+        assert OPERATORS.maintains(plan), f"{query}: left to DuckDB"
+        super().__init__(self._make_nodes, [inputs], render(plan).replace('"main"."i0"', "i0"))
+
+    def _make_nodes(self, circuit: Circuit, sources: list[int]) -> int:
+        below = self.plan.input
+        node = sources[0]
+        if isinstance(below, Project):
+            project = below
+            node = circuit.add("map", lambda _: OPERATORS.map(project), [node])
+        return circuit.add("op", lambda _: OPERATORS.aggregate(self.plan), [node])
+
+    def check(self) -> None:
+        assert self._rows(self.output) == self._rows(self.answer())
+
+    def check_contents(self) -> None:
+        held = [self._rows(z) for z in self.circuit.contents(self.node, self._fetch)]
+        assert sum(held, Counter[str]()) == self._rows(self.output)
+
+    def _rows(self, z: ZSet) -> Counter[str]:
+        schema = tuple((f"c{i}", t) for i, t in enumerate(self.types))
+        table = expand(z).to_arrow(schema)
+        return Counter(repr(rounded(tuple(row.values()))) for row in table.to_pylist())
+
+
+def rounded(value: object) -> object:
+    """A value with its doubles cut to nine digits."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}") + 0.0 if math.isfinite(value) else str(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(rounded(v) for v in value)
+    if isinstance(value, dict):
+        return {k: rounded(v) for k, v in value.items()}
+    return value

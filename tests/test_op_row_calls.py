@@ -1,0 +1,169 @@
+"""Aggregates that look at a group's rows, and functions of two arguments, against DuckDB."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.function_bench import FunctionBench
+from tests.operator_help import VALUES, drive, streams, types_of, zset
+
+FEW = settings(deadline=None, max_examples=5)
+ANY = sorted(VALUES.keys() - {"BIGINT[]"})
+NUMBERS = ["INTEGER", "BIGINT", "UBIGINT", "DECIMAL(9,2)", "DECIMAL(18,2)", "DOUBLE", "FLOAT"]
+FIRSTS = (
+    "first(c1), last(c1), any_value(c1), first(c1 ORDER BY c2 DESC), last(c1 ORDER BY c2),"
+    " any_value(c1 ORDER BY c2 NULLS FIRST), arg_min(c1, c2), arg_max(c1, c2),"
+    " arg_min(c1, c2 ORDER BY c1 DESC), arg_min_null(c1, c2), arg_max_nulls_last(c1, c2),"
+    " max_by(c2, c1), min(c1, 2), max(c2, 3), first(c1) FILTER (c2 > 1)"
+)
+LISTS = (
+    "list(c1), list(c1 ORDER BY c2 DESC NULLS FIRST), list(DISTINCT c1 ORDER BY c1 DESC),"
+    " array_agg(c2 ORDER BY c1), list(c1) FILTER (c2 > 1), mode(c1), mode(c1 ORDER BY c1 DESC),"
+    " histogram(c1), entropy(c1)"
+)
+QUANTILES = (
+    "median(c1), quantile_cont(c1, 0.3), quantile_disc(c1, 0.3), quantile_cont(c1, [0.1, 1]),"
+    " quantile_disc(c1, [0.75, 0.25, 0.0]), quantile_cont(DISTINCT c1, 0.7)"
+)
+PAIRS = ", ".join(
+    f"{name}(c1, c2)"
+    for name in [
+        "covar_pop", "covar_samp", "corr", "regr_avgx", "regr_avgy", "regr_count",
+        "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy",
+    ]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANY)
+@FEW
+@given(data=st.data())
+def test_first_rows(name: str, data: st.DataObject) -> None:
+    inputs = types_of("VARCHAR", name, "INTEGER")
+    bench = FunctionBench(f"SELECT c0, {FIRSTS} FROM i0 GROUP BY c0", inputs)
+    drive(bench, data.draw(streams(inputs)))
+
+
+@pytest.mark.parametrize("name", ANY)
+@FEW
+@given(data=st.data())
+def test_lists_and_counts(name: str, data: st.DataObject) -> None:
+    inputs = types_of("VARCHAR", name, "INTEGER")
+    bench = FunctionBench(f"SELECT c0, {LISTS} FROM i0 GROUP BY c0", inputs)
+    drive(bench, data.draw(streams(inputs)))
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_quantiles(name: str, data: st.DataObject) -> None:
+    inputs = types_of("VARCHAR", name)
+    bench = FunctionBench(f"SELECT c0, {QUANTILES} FROM i0 GROUP BY c0", inputs)
+    drive(bench, data.draw(streams(inputs, rows=9)))
+
+
+@pytest.mark.parametrize("name", ["VARCHAR", "DATE", "UUID", "BOOLEAN", "TIMESTAMP"])
+@FEW
+@given(data=st.data())
+def test_discrete_quantiles_of_any_type(name: str, data: st.DataObject) -> None:
+    inputs = types_of("VARCHAR", name)
+    calls = "quantile_disc(c1, 0.4), quantile_disc(c1, [0.9, 0.1])"
+    bench = FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs)
+    drive(bench, data.draw(streams(inputs)))
+
+
+def test_every_quantile_of_every_small_group() -> None:
+    inputs = types_of("INTEGER")
+    steps = [i / 40 for i in range(41)]
+    calls = ", ".join(f"quantile_disc(c0, {q}), quantile_cont(c0, {q})" for q in steps)
+    bench = FunctionBench(f"SELECT {calls} FROM i0", inputs)
+    for n in range(12):
+        bench.step([zset(inputs, [((str(n * n),), 1)])])
+        bench.check()
+
+
+@settings(deadline=None, max_examples=10)
+@given(data=st.data())
+def test_joined_strings(data: st.DataObject) -> None:
+    inputs = types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)")
+    calls = (
+        "string_agg(c1), string_agg(c1, '; ' ORDER BY c2 DESC, c1), group_concat(DISTINCT c1, ''),"
+        " listagg(c2, '|'), string_agg(c1, '-') FILTER (c2 > 0)"
+    )
+    drive(
+        FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs),
+        data.draw(streams(inputs)),
+    )
+
+
+@pytest.mark.parametrize("name", ["INTEGER", "BIGINT", "UBIGINT"])
+@FEW
+@given(data=st.data())
+def test_bits(name: str, data: st.DataObject) -> None:
+    inputs = types_of("VARCHAR", name)
+    calls = "bit_and(c1), bit_or(c1), bit_xor(c1), bit_xor(DISTINCT c1)"
+    drive(
+        FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs),
+        data.draw(streams(inputs)),
+    )
+
+
+@pytest.mark.parametrize("name", ["INTEGER", "FLOAT", "DOUBLE", "DECIMAL(9,2)"])
+@FEW
+@given(data=st.data())
+def test_products_and_sums_of_doubles(name: str, data: st.DataObject) -> None:
+    inputs = types_of("VARCHAR", name)
+    calls = "product(c1), fsum(c1), favg(c1), sem(c1), product(DISTINCT c1), var_samp(c1)"
+    drive(
+        FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs),
+        data.draw(streams(inputs)),
+    )
+
+
+@pytest.mark.parametrize("names", [("FLOAT", "FLOAT"), ("FLOAT", "DECIMAL(9,2)")])
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_functions_of_two_arguments(names: tuple[str, str], data: st.DataObject) -> None:
+    inputs = types_of("VARCHAR", *names)
+    calls = f"{PAIRS}, covar_pop(c1, c1), corr(c1, c2) FILTER (c1 > 0)"
+    drive(
+        FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs),
+        data.draw(streams(inputs)),
+    )
+
+
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_what_is_not_finite_enters_pairs_as_in_duckdb(data: st.DataObject) -> None:
+    inputs = types_of("DOUBLE", "DOUBLE")
+    values = st.sampled_from(["1.5", "2", "'inf'", "'-inf'", "'nan'", "NULL"])
+    bench = FunctionBench(
+        f"SELECT {PAIRS.replace('c1', 'c0').replace('c2', 'c1')}, fsum(c0), favg(c0), sem(c0)"
+        " FROM i0",
+        inputs,
+    )
+    rows = data.draw(st.lists(st.tuples(values, values), max_size=5))
+    for row in rows:
+        bench.step([zset(inputs, [(row, 1)])])
+        bench.check()
+    for row in data.draw(st.permutations(rows)):
+        bench.step([zset(inputs, [(row, -1)])])
+        bench.check()
+
+
+@FEW
+@given(data=st.data())
+def test_a_scalar_aggregate_of_rows_has_its_row(data: st.DataObject) -> None:
+    inputs = types_of("INTEGER", "VARCHAR")
+    calls = "median(c0), list(c1), first(c1), arg_max(c1, c0), entropy(c0), histogram(c1), sum(c0)"
+    drive(FunctionBench(f"SELECT {calls} FROM i0", inputs), data.draw(streams(inputs)))
+
+
+def test_only_touched_groups_are_read() -> None:
+    inputs = types_of("INTEGER", "INTEGER")
+    bench = FunctionBench("SELECT c0, list(c1) FROM i0 GROUP BY c0", inputs)
+    bench.step([zset(inputs, [((str(i), "1"), 1) for i in range(50)])])
+    out = bench.step([zset(inputs, [(("7", "2"), 1)])])
+    assert len(out) == 2
+    bench.check()
