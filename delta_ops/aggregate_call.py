@@ -34,6 +34,7 @@ class AggregateCall:
         further: input positions of the arguments after the first.
         order: of the group's rows, where the result depends on it.
         parameters: values of the constants after the arguments.
+        fields: names under which the first arguments are packed into one struct, if any.
     """
 
     function: str
@@ -47,6 +48,7 @@ class AggregateCall:
     order: tuple[OrderKey, ...] = ()
     order_types: tuple[ColumnType, ...] = ()
     parameters: tuple[object, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 @dataclass

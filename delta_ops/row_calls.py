@@ -15,6 +15,7 @@ from ivm.delta_ops.gather import first_value, joined, listed
 from ivm.delta_ops.group_rows import ALL, Grouped, RowsSpec
 from ivm.delta_ops.quantiles import continuous, discrete
 from ivm.delta_ops.reduce import bits, entropy, histogram, mode, product
+from ivm.delta_ops.structs import first_struct, listed_structs
 from ivm.storage.column import Column
 from ivm.storage.ordering import OrderKey, orderable
 from ivm.storage.types import ColumnType
@@ -44,30 +45,33 @@ def plan_rows(call: AggregateCall) -> Plan | None:
     if call.function in _ARGS:
         return _best_argument(call)
     make = _FUNCTIONS.get(call.function)
-    return None if make is None or call.further else make(call)
+    return None if make is None or len(call.further) >= max(len(call.fields), 1) else make(call)
 
 
 class _Columns:
-    """The columns kept for a call, each once; the arguments first."""
+    """The columns kept for a call: its arguments, then what else its order looks at."""
 
     def __init__(self, call: AggregateCall) -> None:
         assert isinstance(call.argument, int)
         assert call.argument_type is not None
         self.positions: list[int] = []
         self.types: list[ColumnType] = []
-        self.argument = self._place(call.argument, call.argument_type)
+        self._append(call.argument, call.argument_type)
         pairs = zip(call.further, call.further_types, strict=True)
-        self.further = [self._place(i, t) for i, t in pairs]
+        self.further = [self._append(i, t) for i, t in pairs]
         keys = zip(call.order, call.order_types, strict=True)
         self.order = [
             OrderKey(self._place(k.column, t), k.descending, k.nulls_first) for k, t in keys
         ]
 
+    def _append(self, position: int, type: ColumnType) -> int:
+        self.positions.append(position)
+        self.types.append(type)
+        return len(self.positions) - 1
+
     def _place(self, position: int, type: ColumnType) -> int:
-        if position not in self.positions:
-            self.positions.append(position)
-            self.types.append(type)
-        return self.positions.index(position)
+        known = position in self.positions
+        return self.positions.index(position) if known else self._append(position, type)
 
 
 def _spec(
@@ -89,28 +93,46 @@ def _spec(
     )
 
 
+def _shown(call: AggregateCall) -> GroupedFinish | None:
+    """The first row's argument, or its struct."""
+    if call.parameters:
+        return None
+    if call.fields:
+        return first_struct(_field_types(call), call.output)
+    return first_value(call.output) if call.output == call.argument_type else None
+
+
+def _field_types(call: AggregateCall) -> list[ColumnType]:
+    assert call.argument_type is not None
+    return [call.argument_type, *call.further_types][: len(call.fields)]
+
+
 def _first(call: AggregateCall) -> Plan | None:
-    if call.output != call.argument_type or call.parameters:
+    make = _shown(call)
+    if make is None:
         return None
     columns = _Columns(call)
     order = columns.order
     if call.function == "last":
         order = [OrderKey(k.column, not k.descending, not k.nulls_first) for k in order]
-    required = [0] if call.function == "any_value" else []
-    return _spec(call, order, required, 1), first_value(call.output)
+    required = [0] if call.function == "any_value" and not call.fields else []
+    return _spec(call, order, required, 1), make
 
 
 def _best_argument(call: AggregateCall) -> Plan | None:
     """ARG_MIN and ARG_MAX of one row; equal values leave it to the arguments' order."""
-    if call.output != call.argument_type or call.parameters or len(call.further) != 1:
+    make = _shown(call)
+    if make is None or len(call.further) != max(len(call.fields), 1):
         return None
     columns = _Columns(call)
-    (value,) = columns.further
+    value = columns.further[-1]
     order = [OrderKey(value, call.function.startswith("arg_max"), False), *columns.order]
     required = {"arg_min_null": [value], "arg_max_null": [value]}.get(call.function, [0, value])
+    if call.fields:  # a struct is never NULL
+        required = [value]
     if call.function.endswith("_nulls_last"):
         required = []
-    return _spec(call, order, required, 1), first_value(call.output)
+    return _spec(call, order, required, 1), make
 
 
 def _extremes(call: AggregateCall) -> Plan | None:
@@ -128,7 +150,10 @@ def _extremes(call: AggregateCall) -> Plan | None:
 
 def _list(call: AggregateCall) -> Plan | None:
     assert call.argument_type is not None
-    make = listed(call.argument_type, call.output)
+    if call.fields:
+        make = listed_structs(_field_types(call), call.output)
+    else:
+        make = listed(call.argument_type, call.output)
     return None if make is None or call.parameters else (_spec(call), make)
 
 

@@ -19,6 +19,7 @@ from ivm.sql.columns import cast, structure, text, used
 from ivm.sql.plan import Plan
 from ivm.storage.types import ColumnType, type_of
 
+_NULLS = ("", "_null", "_nulls_last")
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 _PARAMETERS = {
     "min": (1, 1), "max": (1, 1), "arg_min": (2, 1), "arg_max": (2, 1), "string_agg": (1, 1),
@@ -42,6 +43,10 @@ _ORDERLESS = _SUMS | ORDERLESS
 _OF_DOUBLES = {"product"} | _SUMS - {
     "sum", "avg", "sum_no_overflow", "entropy", "bitstring_agg", "histogram_exact"
 }  # fmt: skip
+# A struct made of columns for these is kept as its columns.
+_OF_STRUCTS = frozenset(
+    ["list", "first", "last", "any_value", *[f"arg_{m}{n}" for m in ("min", "max") for n in _NULLS]]
+)
 _QUANTILES = frozenset(["median", "quantile_cont", "quantile_disc", "mad"])
 
 
@@ -52,6 +57,7 @@ class Call:
     Attributes:
         order: (expression, descending, NULLs first) per key, complete.
         parameters: constants after the arguments, as SQL.
+        fields: names under which the first arguments are packed into one struct, if any.
     """
 
     function: str
@@ -60,6 +66,7 @@ class Call:
     filter: exp.Expression | None
     order: tuple[tuple[exp.Expression, bool, bool], ...]
     parameters: tuple[str, ...]
+    fields: tuple[str, ...] = ()
 
 
 def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None:
@@ -83,12 +90,16 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
         return None
     if _is_odd(name, distinct, arguments, keys):
         return None
+    fields: tuple[str, ...] = ()
+    if name in _OF_STRUCTS and not distinct and arguments:
+        fields, values = _unpacked(arguments[0])
+        arguments = [*values, *arguments[1:]]
     given = _as_read(name, arguments, distinct, plan, context)
     if distinct:  # DuckDB demands that it is ordered by what is distinct
         keys = [_moved(key, arguments, given) for key in keys]
     order = () if name in _ORDERLESS else _order(keys, given)
     texts = tuple([text(p) for p in parameters])
-    return Call(name, tuple(given), distinct, condition, order, texts)
+    return Call(name, tuple(given), distinct, condition, order, texts, fields)
 
 
 def _is_odd(
@@ -101,6 +112,15 @@ def _is_odd(
         own = len(keys) == 1 and structure(keys[0].this) == structure(arguments[0])
         return not own or bool(keys[0].args.get("desc"))
     return bool(distinct or keys) if name == "count_star" else distinct and len(arguments) != 1
+
+
+def _unpacked(argument: exp.Expression) -> tuple[tuple[str, ...], list[exp.Expression]]:
+    """The names and values of a struct that is made on the spot; any other value as it is."""
+    packs = isinstance(argument, exp.Struct) or call_name(argument) == "struct_pack"
+    pairs = argument.expressions
+    if not packs or not pairs or not all(isinstance(pair, exp.PropertyEQ) for pair in pairs):
+        return (), [argument]
+    return tuple([pair.name for pair in pairs]), [pair.expression for pair in pairs]
 
 
 def _order(

@@ -150,7 +150,14 @@ class _Inputs:
         arguments = tuple([self.place(a) for a in call.arguments])
         order = tuple([OrderKey(self.place(e), d, n) for e, d, n in call.order])
         return AggregateCall(
-            call.function, arguments, call.distinct, condition, _BIGINT, order, call.parameters
+            call.function,
+            arguments,
+            call.distinct,
+            condition,
+            _BIGINT,
+            order,
+            call.parameters,
+            call.fields,
         )
 
 

@@ -131,6 +131,7 @@ class Operators:
             order=call.order,
             order_types=tuple([given[key.column] for key in call.order]),
             parameters=parameters,
+            fields=call.fields,
         )
 
     def top_k(self, plan: TopK) -> Operator:

@@ -124,6 +124,7 @@ class AggregateCall:
         type: the result's type.
         order: its ORDER BY, complete where the result depends on an order; () elsewhere.
         parameters: constants after the arguments, as SQL.
+        fields: names under which the first arguments are packed into one struct, if any.
     """
 
     function: str
@@ -133,6 +134,7 @@ class AggregateCall:
     type: ColumnType
     order: tuple[OrderKey, ...] = ()
     parameters: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ from ivm.sql.plan import (
 )
 from ivm.sql.render_unnest import render_table_function, render_unnest, unnest_text
 from ivm.sql.render_window import render_window, window_texts
-from ivm.storage.duck import quote
+from ivm.storage.duck import literal, quote
 from ivm.storage.ordering import OrderKey
 
 _JOINS = {
@@ -235,7 +235,13 @@ def _sided(expr: exp.Expression, split: int) -> exp.Expression:
 
 def call_text(call: AggregateCall) -> str:
     """One aggregate call over columns ``c<i>``."""
-    arguments = ", ".join([*[f"c{i}" for i in call.arguments], *call.parameters])
+    columns = [f"c{i}" for i in call.arguments]
+    if call.fields:
+        count = len(call.fields)
+        pairs = zip(call.fields, columns[:count], strict=True)
+        packed = ", ".join(f"{literal(name)}: {value}" for name, value in pairs)
+        columns = [f"{{{packed}}}", *columns[count:]]
+    arguments = ", ".join([*columns, *call.parameters])
     keys = ", ".join(_key_text(key, "c") for key in call.order)
     order = f" ORDER BY {keys}" if keys else ""
     distinct = "DISTINCT " if call.distinct else ""

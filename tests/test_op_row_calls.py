@@ -27,6 +27,10 @@ QUANTILES = (
     "median(c1), quantile_cont(c1, 0.3), quantile_disc(c1, 0.3), quantile_cont(c1, [0.1, 1]),"
     " quantile_disc(c1, [0.75, 0.25, 0.0]), quantile_cont(DISTINCT c1, 0.7)"
 )
+STRUCTS = (
+    "list(i0 ORDER BY c2 DESC), first({'a': c1, 'it''s': c1, 'b': c2}), last(i0 ORDER BY c2),"
+    " any_value({'a': c1}), arg_max(i0, c2), arg_min({'x': c1}, c1), arg_min_null({'x': c1}, c2)"
+)
 PAIRS = ", ".join(
     f"{name}(c1, c2)"
     for name in [
@@ -81,6 +85,15 @@ def test_every_quantile_of_every_small_group() -> None:
     for n in range(12):
         bench.step([zset(inputs, [((str(n * n),), 1)])])
         bench.check()
+
+
+@pytest.mark.parametrize("name", ["VARCHAR", "INTEGER", "DOUBLE", "UUID", "BOOLEAN"])
+@FEW
+@given(data=st.data())
+def test_structs_of_columns(name: str, data: st.DataObject) -> None:
+    inputs = types_of("VARCHAR", name, "INTEGER")
+    bench = FunctionBench(f"SELECT c0, {STRUCTS} FROM i0 GROUP BY c0", inputs)
+    drive(bench, data.draw(streams(inputs)))
 
 
 @settings(deadline=None, max_examples=10)
