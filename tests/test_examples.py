@@ -42,15 +42,45 @@ PRINTS = {
 }
 
 
+TIMELINE = [
+    "ann posts: 1 timelines changed",
+    "  ann reads ['hello'], bob reads ['lunch', 'breakfast', 'hello']",
+    "the celebrity posts: 50 timelines changed",
+    "  ann reads ['on tour', 'hello'], bob reads ['on tour', 'lunch', 'breakfast', 'hello']",
+    "ann deletes a post: 1 timelines changed",
+    "  ann reads ['on tour', 'hello'], bob reads ['on tour', 'lunch', 'hello']",
+    "ann unfollows the celebrity: 1 timelines changed",
+    "  ann reads [], bob reads ['on tour', 'lunch', 'hello']",
+    "ann follows bob and the celebrity: 1 timelines changed",
+    "  ann reads ['on tour', 'hello'], bob reads ['on tour', 'lunch', 'hello']",
+    "ann deletes the account: 2 timelines changed",
+    "  ann reads [], bob reads ['on tour', 'hello']",
+    "the celebrity deletes a post: 49 timelines changed",
+    "  ann reads [], bob reads ['hello']",
+    "verified: [('home_timeline', 49, 0, 0, True)]",
+]
+
+
 def test_every_example_is_tested() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == PRINTS.keys()
 
 
 @pytest.mark.parametrize("name", PRINTS)
 def test_example(name: str, tmp_path: Path) -> None:
+    lines = [line for line in lines_of(tmp_path, f"{name}.py") if not line.endswith("rows/s")]
+    assert lines == PRINTS[name]
+
+
+def test_home_timeline(tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, "home_timeline/home_timeline.py", "50")
+    assert [line for line in lines if not line.endswith("µs each")] == TIMELINE
+
+
+def lines_of(folder: Path, script: str, *arguments: str) -> list[str]:
+    """What a script prints, run in the folder; it leaves nothing behind."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
-        cwd=tmp_path,
+        [sys.executable, "-W", "error", str(EXAMPLES / script), *arguments],
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": str(Path(ivm.__file__).parent.parent)},
         capture_output=True,
         text=True,
@@ -58,6 +88,5 @@ def test_example(name: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if not line.endswith("rows/s")]
-    assert lines == PRINTS[name]
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
+    return done.stdout.splitlines()
