@@ -17,12 +17,14 @@ from ivm.delta_ops.aggregate_call import AggregateCall, Argument, ArgumentRows
 from ivm.delta_ops.aggregate_outputs import Finish, TermTable, finisher, is_linear
 from ivm.delta_ops.distinct_values import DistinctValues, changes_of_set
 from ivm.delta_ops.extremes import Extreme, has_extreme, make_extreme
-from ivm.delta_ops.group_rows import GroupRows, RowsSpec
+from ivm.delta_ops.group_rows import GroupRows, Reading, RowsSpec
 from ivm.delta_ops.group_table import GroupTable
 from ivm.delta_ops.key_forms import KeyForms, has_forms
 from ivm.delta_ops.linear_terms import Contribution, Term
 from ivm.delta_ops.operator import Fetch, Operator, Staged, Strategy, Types
-from ivm.delta_ops.row_calls import GroupedFinish, plan_rows, reads_whole_groups
+from ivm.delta_ops.quantiles import Ranked
+from ivm.delta_ops.row_calls import Finish as RowsFinish
+from ivm.delta_ops.row_calls import plan_rows, reads_whole_groups
 from ivm.storage import keys as row_keys
 from ivm.storage.column import Column, Indexes, Mask, concat
 from ivm.storage.small import small_rows
@@ -173,7 +175,7 @@ class Aggregate(Operator):
             if isinstance(finish, int):
                 outputs.append(extremes[finish])
             elif isinstance(finish, _OfRows):
-                outputs.append(finish.finish(finish.rows.both(touched)))
+                outputs.append(finish.column(finish.rows.both(touched)))
             else:
                 outputs.append(finish(both))
         return tuple(outputs)
@@ -277,7 +279,7 @@ class Aggregate(Operator):
                 kept = self._extremes[finish]
                 outputs.append(kept.extreme.current(slots, lanes[:, kept.lane]))
             elif isinstance(finish, _OfRows):
-                outputs.append(finish.finish(finish.rows.current(slots)))
+                outputs.append(finish.column(finish.rows.current(slots)))
             else:
                 outputs.append(finish(lanes))
         keys = self._table.keys(slots) if self._forms is None else self._forms.current(slots)
@@ -301,6 +303,11 @@ class GatheringAggregate(Aggregate):
 
     strategy: ClassVar[Strategy] = "group recompute"
     why: ClassVar[str] = "the rows of the touched groups are read in order, before and after"
+
+    @property
+    def whole(self) -> bool:
+        """Every change reads all rows: there is one group."""
+        return not self._keys
 
 
 def aggregate(
@@ -330,7 +337,12 @@ class _OfRows(NamedTuple):
     """What is made of the rows of a group."""
 
     rows: GroupRows
-    finish: GroupedFinish
+    finish: RowsFinish
+
+    def column(self, reading: Reading) -> Column:
+        if isinstance(self.finish, Ranked):
+            return self.finish.column(reading)
+        return self.finish(reading.grouped)
 
 
 class _KeptExtreme(NamedTuple):

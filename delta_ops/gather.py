@@ -12,26 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.delta_ops.group_rows import Grouped
-from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes, Mask
+from ivm.delta_ops.picked import picked
+from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes
 from ivm.storage.types import ColumnType
-
-
-def picked(column: Column, rows: Indexes, there: Mask) -> Column:
-    """The values at `rows`; NULL where not `there` (the row is not looked at)."""
-    if isinstance(column, FixedColumn):
-        return _picked_fixed(column, rows, there)
-    return ArrowColumn(column.array.take(pa.array(rows, mask=~there)))
-
-
-def _picked_fixed(column: FixedColumn, rows: Indexes, there: Mask) -> FixedColumn:
-    if not len(column):
-        values = np.zeros(len(rows), column.values.dtype)
-        return FixedColumn(values, np.zeros(len(rows), np.bool_) if len(rows) else None)
-    found = column.take(np.where(there, rows, 0))
-    valid = there if found.valid is None else found.valid & there
-    if valid.all():
-        return FixedColumn(found.values)
-    return FixedColumn(np.where(valid, found.values, np.zeros(1, found.values.dtype)), valid)
 
 
 def first_value(type: ColumnType) -> Callable[[Grouped], Column]:

@@ -7,13 +7,15 @@ their first rows matter, no others are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ivm.delta_ops.operator import Predicate
+from ivm.delta_ops.picked import picked
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, FixedColumn, Indexes, concat
 from ivm.storage.keys import same_key
@@ -26,6 +28,7 @@ ALL = 1 << 60
 """A limit that no group reaches."""
 
 _BIGINT = type_of("BIGINT")
+_MANY = 2000  # rows of a group from which on its quantiles are found without reading them
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,60 @@ class Grouped(NamedTuple):
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
+class Reading:
+    """What one look at some groups may ask for; nothing is read before it is asked for.
+
+    Args:
+        parts: states, and the slots of the groups read from each, in order.
+    """
+
+    def __init__(self, spec: RowsSpec, parts: Sequence[tuple[Arrangement, Indexes]]) -> None:
+        self._spec = spec
+        self._parts = parts
+
+    @functools.cached_property
+    def grouped(self) -> Grouped:
+        """The groups' rows."""
+        found = [_grouped(self._spec, state, slots) for state, slots in self._parts]
+        if len(found) == 1:
+            return found[0]
+        columns = tuple([concat(some) for some in zip(*[g.columns for g in found], strict=True)])
+        counts = np.concatenate([g.counts for g in found])
+        return Grouped(columns, np.cumsum(counts) - counts, counts)
+
+    def ranked(self, places: Callable[[Indexes], list[Indexes]]) -> tuple[list[Column], Indexes]:
+        """The first column's values at some places of each group, and the groups' row counts.
+
+        Args:
+            places: row counts (0 where there are none) → for each place wanted, where it is.
+        """
+        slots = sum(len(slots) for _, slots in self._parts)
+        sizes = [state.size([FixedColumn(slots)]) for state, slots in self._parts]
+        if not selects(self._spec) or sum(sizes) < _MANY * slots:
+            rows = self.grouped
+            there = rows.counts > 0
+            wanted = [rows.starts + place for place in places(rows.counts)]
+            return [picked(rows.columns[0], at, there) for at in wanted], rows.counts
+        return self._selected(places)
+
+    def _selected(self, places: Callable[[Indexes], list[Indexes]]) -> tuple[list[Column], Indexes]:
+        def few(count: int) -> list[int]:
+            return [int(place[0]) for place in places(np.array([count]))]
+
+        found = [
+            state.select(slot, 1, few) for state, slots in self._parts for slot in slots.tolist()
+        ]
+        counts = np.array([count for _, count in found], np.int64)
+        dtype = self._spec.types[0].dtype
+        wide = max([len(values) for values, _ in found])
+        columns: list[Column] = []
+        for k in range(len(few(1))):
+            values = [values[k] if wide and len(values) else 0 for values, _ in found]
+            there = counts > 0
+            columns.append(FixedColumn(np.array(values, dtype), None if there.all() else there))
+        return columns, counts
+
+
 class GroupRows:
     """State: the rows of all groups that one or more calls look at."""
 
@@ -73,7 +130,7 @@ class GroupRows:
         types = (_BIGINT, *spec.types)
         self._layout = Layout(types, (0,), tuple(order) or (OrderKey(1, False, False),))
         self._before = self._after = Arrangement.empty(self._layout)
-        self._read: Grouped | None = None
+        self._read: Reading | None = None
 
     @property
     def nbytes(self) -> int:
@@ -97,30 +154,15 @@ class GroupRows:
         self._after = self._before.append(self.entries(delta, slots))
         self._read = None
 
-    def both(self, slots: Indexes) -> Grouped:
+    def both(self, slots: Indexes) -> Reading:
         """The groups before the staged change, then the same groups after it."""
         if self._read is None:
-            old, new = self._grouped(self._before, slots), self._grouped(self._after, slots)
-            columns = tuple([concat(pair) for pair in zip(old.columns, new.columns, strict=True)])
-            counts = np.concatenate([old.counts, new.counts])
-            self._read = Grouped(columns, np.cumsum(counts) - counts, counts)
+            self._read = Reading(self.spec, [(self._before, slots), (self._after, slots)])
         return self._read
 
-    def current(self, slots: Indexes) -> Grouped:
+    def current(self, slots: Indexes) -> Reading:
         """The committed rows of the groups."""
-        return self._grouped(self._before, slots)
-
-    def _grouped(self, state: Arrangement, slots: Indexes) -> Grouped:
-        probe, rows = state.first([FixedColumn(slots)], self.spec.limit)
-        columns, weights = rows.columns[1:], rows.weights
-        if self.spec.distinct:
-            fresh = _fresh(probe, columns, self.spec.types)
-            columns, probe = tuple([c.take(fresh) for c in columns]), probe[fresh]
-        elif len(weights) and not (weights == 1).all():
-            again = np.repeat(np.arange(len(weights)), weights)
-            columns, probe = tuple([c.take(again) for c in columns]), probe[again]
-        counts = np.bincount(probe, minlength=len(slots)).astype(np.int64)
-        return Grouped(columns, np.cumsum(counts) - counts, counts)
+        return Reading(self.spec, [(self._before, slots)])
 
     def hydrate(self, batches: Iterable[ZSet]) -> None:
         """Build the state of entries."""
@@ -131,6 +173,29 @@ class GroupRows:
 
     def rollback(self) -> None:
         self._after, self._read = self._before, None
+
+
+def selects(spec: RowsSpec) -> bool:
+    """Whether the n-th row can be found by its first column alone."""
+    return spec.types[0].is_word and not spec.distinct and _ascends(spec)
+
+
+def _ascends(spec: RowsSpec) -> bool:
+    type, first = spec.types[0], OrderKey(0, False, False)
+    return spec.order[:1] == (first,) and type.base != "TIME WITH TIME ZONE"
+
+
+def _grouped(spec: RowsSpec, state: Arrangement, slots: Indexes) -> Grouped:
+    probe, rows = state.first([FixedColumn(slots)], spec.limit)
+    columns, weights = rows.columns[1:], rows.weights
+    if spec.distinct:
+        fresh = _fresh(probe, columns, spec.types)
+        columns, probe = tuple([c.take(fresh) for c in columns]), probe[fresh]
+    elif len(weights) and not (weights == 1).all():
+        again = np.repeat(np.arange(len(weights)), weights)
+        columns, probe = tuple([c.take(again) for c in columns]), probe[again]
+    counts = np.bincount(probe, minlength=len(slots)).astype(np.int64)
+    return Grouped(columns, np.cumsum(counts) - counts, counts)
 
 
 def _fresh(probe: Indexes, columns: Sequence[Column], types: Sequence[ColumnType]) -> Indexes:

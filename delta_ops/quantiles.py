@@ -1,66 +1,93 @@
 """Quantiles of a group's values in ascending order, with DuckDB's arithmetic.
 
 Law: of n values the discrete q-quantile is the one at max(1, n − ⌊n − q·n⌋), counted from 1; the
-continuous one lies at (n − 1)·q between its two neighbours, computed in the result's type.
+continuous one lies at (n − 1)·q between its two neighbours, computed in the result's type. So one
+or two values of a group are looked at, whatever its size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ivm.delta_ops.gather import elements, list_column, picked
-from ivm.delta_ops.group_rows import Grouped
-from ivm.storage.column import Column, FixedColumn, Indexes, concat, null_column
+from ivm.delta_ops.gather import elements, list_column
+from ivm.delta_ops.group_rows import Reading
+from ivm.storage.column import Column, FixedColumn, Indexes, concat
 from ivm.storage.types import WIDE, ColumnType, type_of
 
+_DIGITS = 15  # of integers that a double holds exactly
+_MANTISSA = 63  # bits of x87's extended precision
+
 Fractions = float | list[float]
-_Quantile = Callable[[Grouped, float], Column]
 
 
-def discrete(
-    type: ColumnType, output: ColumnType, fractions: Fractions
-) -> Callable[[Grouped], Column] | None:
+@dataclass(frozen=True)
+class Ranked:
+    """A result that is made of the values at some places of a group.
+
+    Attributes:
+        places: row counts → the places.
+        finish: (values at these places, row counts) → the column.
+    """
+
+    places: Callable[[Indexes], list[Indexes]]
+    finish: Callable[[Sequence[Column], Indexes], Column]
+
+    def column(self, reading: Reading) -> Column:
+        return self.finish(*reading.ranked(self.places))
+
+
+def discrete(type: ColumnType, output: ColumnType, fractions: Fractions) -> Ranked | None:
     """QUANTILE_DISC of the first column, ascending and without NULL."""
 
-    def quantile(grouped: Grouped, q: float) -> Column:
-        n = grouped.counts
-        up = np.floor(n - n * q).astype(np.int64)
-        rows = grouped.starts + np.maximum(1, n - up) - 1
-        return picked(grouped.columns[0], rows, n > 0)
+    def places(q: float, n: Indexes) -> list[Indexes]:
+        return [np.maximum(1, n - np.floor(n - n * q).astype(np.int64)) - 1]
 
-    return _every(quantile, type, output, fractions)
+    def finish(q: float, values: Sequence[Column], n: Indexes) -> Column:
+        return values[0]
+
+    return _every(places, finish, type, output, fractions)
 
 
-def continuous(
-    type: ColumnType, output: ColumnType, fractions: Fractions
-) -> Callable[[Grouped], Column] | None:
+def continuous(type: ColumnType, output: ColumnType, fractions: Fractions) -> Ranked | None:
     """QUANTILE_CONT of the first column, ascending and without NULL; None for other types."""
     one = type_of(output.sql.removesuffix("[]"))
     if type.dtype is None or type.dtype == WIDE or not (one.is_float or one == type):
         return None
-    if not (type.is_integer or type.is_float or type.is_decimal):
+    if not (type.is_integer or type.is_float or _is_fine(type)):
         return None
 
-    def quantile(grouped: Grouped, q: float) -> Column:
-        n = grouped.counts
-        place = np.maximum(n - 1, 0) * q
-        low = np.floor(place).astype(np.int64)
-        high = np.ceil(place).astype(np.int64)
-        column = grouped.columns[0]
-        a, b = [_at(column, grouped.starts + k, n > 0, one) for k in (low, high)]
-        values = np.where(low == high, a, _between(a, b, place - low, one))
-        return FixedColumn(values, None if (n > 0).all() else n > 0)
+    def at(q: float, n: Indexes) -> Any:
+        return np.maximum(n - 1, 0) * q
 
-    return _every(quantile, one, output, fractions)
+    def places(q: float, n: Indexes) -> list[Indexes]:
+        return [np.floor(at(q, n)).astype(np.int64), np.ceil(at(q, n)).astype(np.int64)]
+
+    def finish(q: float, values: Sequence[Column], n: Indexes) -> Column:
+        low, high = places(q, n)
+        a, b = [_numbers(column, one) for column in values]
+        found = np.where(low == high, a, _between(a, b, at(q, n) - low, one))
+        there = n > 0
+        if there.all():
+            return FixedColumn(found)
+        return FixedColumn(np.where(there, found, np.zeros(1, found.dtype)), there)
+
+    return _every(places, finish, one, output, fractions)
 
 
-def _at(column: Column, rows: Indexes, there: Any, type: ColumnType) -> Any:
-    found = picked(column, rows, there)
-    assert isinstance(found, FixedColumn)
-    return found.values.astype(type.dtype)
+def _numbers(column: Column, type: ColumnType) -> Any:
+    assert isinstance(column, FixedColumn)
+    return column.values.astype(type.dtype)
+
+
+def _is_fine(type: ColumnType) -> bool:
+    """Decimals whose interpolation in extended precision is DuckDB's fused one."""
+    return (
+        type.is_decimal and type.precision <= _DIGITS and np.finfo(np.longdouble).nmant >= _MANTISSA
+    )
 
 
 def _between(low: Any, high: Any, share: Any, type: ColumnType) -> Any:
@@ -68,28 +95,38 @@ def _between(low: Any, high: Any, share: Any, type: ColumnType) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):
         if type.is_float:
             return (low * (1.0 - share) + high * share).astype(type.dtype)
-        return (low + (high - low) * share).astype(np.int64)
+        wide = low.astype(np.longdouble) + (high - low).astype(np.longdouble) * share
+        return wide.astype(np.float64).astype(np.int64)
 
 
 def _every(
-    quantile: _Quantile, element: ColumnType, output: ColumnType, fractions: Fractions
-) -> Callable[[Grouped], Column] | None:
+    places: Callable[[float, Indexes], list[Indexes]],
+    finish: Callable[[float, Sequence[Column], Indexes], Column],
+    element: ColumnType,
+    output: ColumnType,
+    fractions: Fractions,
+) -> Ranked | None:
     """One quantile, or a list of several."""
     if not isinstance(fractions, list):
-        fraction = fractions
-        return (lambda g: quantile(g, fraction)) if output == element else None
-    empty = null_column(element, 0).to_arrow(element)
-    if output.sql != f"{element.sql}[]" or empty is None or not fractions:
+        q = fractions
+        ranked = Ranked(lambda n: places(q, n), lambda values, n: finish(q, values, n))
+        return ranked if output == element else None
+    if output.sql != f"{element.sql}[]" or not fractions:
         return None
-    count, wanted = len(fractions), output.memory.value_type
+    each = len(places(fractions[0], np.ones(1, np.int64)))
 
-    def make(grouped: Grouped) -> Column:
-        groups = len(grouped.counts)
-        each = concat([quantile(grouped, q) for q in fractions])
-        by_group = np.arange(groups * count).reshape(count, groups).T.reshape(-1)
-        there = grouped.counts > 0
-        kept = by_group[np.repeat(there, count)]
-        values = elements(each.take(kept), element, wanted)
-        return list_column(values, np.where(there, count, 0), output)
+    def together(values: Sequence[Column], n: Indexes) -> Column:
+        parts = [values[i : i + each] for i in range(0, len(values), each)]
+        found = [finish(q, part, n) for q, part in zip(fractions, parts, strict=True)]
+        return _lists(found, n, element, output)
 
-    return make
+    return Ranked(lambda n: [p for q in fractions for p in places(q, n)], together)
+
+
+def _lists(found: Sequence[Column], n: Indexes, element: ColumnType, output: ColumnType) -> Column:
+    """A list of one value of each column per group that has rows."""
+    count, groups, there = len(found), len(n), n > 0
+    by_group = np.arange(groups * count).reshape(count, groups).T.reshape(-1)
+    kept = concat(found).take(by_group[np.repeat(there, count)])
+    values = elements(kept, element, output.memory.value_type)
+    return list_column(values, np.where(there, count, 0), output)

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ivm.delta_ops.gather import elements, offsets, picked
+from ivm.delta_ops.gather import elements, offsets
 from ivm.delta_ops.group_rows import Grouped
+from ivm.delta_ops.picked import picked
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes
 from ivm.storage.ordering import value_codes
 from ivm.storage.types import ColumnType

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from ivm.delta_ops.aggregate_call import AggregateCall
 from ivm.delta_ops.gather import first_value, joined, listed
-from ivm.delta_ops.group_rows import ALL, Grouped, RowsSpec
-from ivm.delta_ops.quantiles import continuous, discrete
+from ivm.delta_ops.group_rows import ALL, Grouped, RowsSpec, selects
+from ivm.delta_ops.quantiles import Ranked, continuous, discrete
 from ivm.delta_ops.reduce import bits, entropy, histogram, mode, product
 from ivm.delta_ops.structs import first_struct, listed_structs
 from ivm.storage.column import Column
@@ -21,7 +21,8 @@ from ivm.storage.ordering import OrderKey, orderable
 from ivm.storage.types import ColumnType
 
 GroupedFinish: TypeAlias = Callable[[Grouped], Column]
-Plan: TypeAlias = tuple[RowsSpec, GroupedFinish]
+Finish: TypeAlias = GroupedFinish | Ranked
+Plan: TypeAlias = tuple[RowsSpec, Finish]
 
 _ARGS = [
     f"arg_{least}{nulls}" for least in ("min", "max") for nulls in ("", "_null", "_nulls_last")
@@ -32,7 +33,10 @@ _BITS = ("bit_and", "bit_or", "bit_xor")
 def reads_whole_groups(call: AggregateCall) -> bool:
     """Whether the call is one of those here that look at all rows of a touched group."""
     found = plan_rows(call)
-    return found is not None and found[0].limit == ALL
+    if found is None:
+        return False
+    spec, finish = found
+    return spec.limit == ALL and not (isinstance(finish, Ranked) and selects(spec))
 
 
 def plan_rows(call: AggregateCall) -> Plan | None:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ivm.delta_ops.gather import elements, list_column, picked
+from ivm.delta_ops.gather import elements, list_column
 from ivm.delta_ops.group_rows import Grouped
+from ivm.delta_ops.picked import picked
 from ivm.storage.column import ArrowColumn, Column, empty_column
 from ivm.storage.types import ColumnType
 

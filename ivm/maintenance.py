@@ -14,6 +14,7 @@ from time import perf_counter_ns
 import duckdb
 
 from ivm.catalog import BindingCatalog, Catalog, View
+from ivm.delta_ops.aggregate import GatheringAggregate
 from ivm.delta_ops.circuit import Circuit, Work
 from ivm.delta_ops.group_recompute import GroupRecompute
 from ivm.delta_ops.window import Window
@@ -254,5 +255,6 @@ def _refuse_whole_groups(circuit: Circuit, view: str) -> None:
     """
     for number in circuit.nodes_of(view):
         operator = circuit.node(number).operator
-        if isinstance(operator, GroupRecompute | Window) and operator.whole:
+        recomputes = GatheringAggregate | GroupRecompute | Window
+        if isinstance(operator, recomputes) and operator.whole:
             raise NotIncremental("an aggregate or window over all rows without a rule of its own")

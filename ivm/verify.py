@@ -1,12 +1,13 @@
 """VERIFY: a view's rows against its query's answer, both ways.
 
-Law: they are equal as multisets; columns of DOUBLE and FLOAT may differ by 1e-9 relative, since
-DuckDB rounds a sum at every addition and the view's sums are exact.
+Law: they are equal as multisets; doubles, also those inside lists and structs, may differ by 1e-9
+relative, since DuckDB rounds a sum at every addition and the view's sums are exact.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow as pa
 from ivm.catalog import View
 from ivm.engine import Engine
 from ivm.storage.duck import Cursor, quote, rows, run, table
-from ivm.storage.types import Schema
+from ivm.storage.types import ColumnType, Schema
 
 TOLERANCE = 1e-9
 _ANSWER = "_ivm_answer"
@@ -61,7 +62,7 @@ def compare(cursor: Cursor, stored: str, query: str, schema: Schema) -> tuple[in
 
 
 def _compare(cursor: Cursor, old: str, new: str, schema: Schema) -> tuple[int, int]:
-    if not any(type.is_float for _, type in schema):
+    if not any(_has_floats(type) for _, type in schema):
         return _count(cursor, new, old), _count(cursor, old, new)
     order = _order(schema)
     missing = table(cursor, f"FROM ({new} EXCEPT ALL {old}) ORDER BY {order}")
@@ -77,20 +78,43 @@ def _count(cursor: Cursor, left: str, right: str) -> int:
 
 def _order(schema: Schema) -> str:
     """Exact columns first, so that rows that differ by rounding stand at the same place."""
-    floats = [i for i, (_, type) in enumerate(schema) if type.is_float]
+    floats = [i for i, (_, type) in enumerate(schema) if _has_floats(type)]
     return ", ".join(f"c{i}" for i in sorted(range(len(schema)), key=lambda i: (i in floats, i)))
 
 
+def _has_floats(type: ColumnType) -> bool:
+    """Whether values of the type are doubles or contain some."""
+    return any(word in type.sql for word in ("DOUBLE", "FLOAT"))
+
+
 def _close(missing: pa.Table, extra: pa.Table, schema: Schema) -> bool:
+    """Whether the rows agree at their places, doubles within the tolerance."""
     for (_, type), left, right in zip(schema, missing.columns, extra.columns, strict=True):
-        if not type.is_float:
+        if not _has_floats(type):
             if not left.equals(right):
                 return False
-            continue
-        a = left.to_numpy(zero_copy_only=False).astype(np.float64)
-        b = right.to_numpy(zero_copy_only=False).astype(np.float64)
-        if left.is_null().to_pylist() != right.is_null().to_pylist():
-            return False
-        if not np.allclose(a, b, rtol=TOLERANCE, atol=1e-12, equal_nan=True):
+        elif type.is_float:
+            if not _close_numbers(left, right):
+                return False
+        elif not all(map(_close_values, left.to_pylist(), right.to_pylist())):
             return False
     return True
+
+
+def _close_numbers(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:
+    if left.is_null().to_pylist() != right.is_null().to_pylist():
+        return False
+    a = left.to_numpy(zero_copy_only=False).astype(np.float64)
+    b = right.to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.allclose(a, b, rtol=TOLERANCE, atol=1e-12, equal_nan=True)
+
+
+def _close_values(left: Any, right: Any) -> bool:
+    """Values that contain doubles somewhere."""
+    if isinstance(left, float) and isinstance(right, float):
+        return np.allclose(left, right, rtol=TOLERANCE, atol=1e-12, equal_nan=True)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _close_values(list(left.items()), list(right.items()))
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(_close_values, left, right))
+    return bool(left == right)

@@ -8,7 +8,7 @@ Runs grow geometrically toward the oldest, and merges change nothing that can be
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ivm.storage.heads import Source
 from ivm.storage.layout import Layout
 from ivm.storage.ordering import OrderKey
 from ivm.storage.run import Run
+from ivm.storage.select import Places, select
 from ivm.storage.small import small_rows
 from ivm.storage.spine import Spine, adopt, grow
 from ivm.storage.tail import Tail, has_room
@@ -169,6 +170,16 @@ class Arrangement:
             )
         source = Source(self.layout, self.runs, self._tail, self._seen)
         return Matches(*first_rows(source, keys, k, codes))
+
+    def size(self, keys: Sequence[Column]) -> int:
+        """Entries under the keys (exact ones), those that cancel each other included; at least."""
+        probes = self.layout.search_codes(keys)
+        found = [run.find_ranges(probes) for run in self.runs]
+        return sum(int((stops - starts).sum()) for _, starts, stops in found)
+
+    def select(self, code: Any, column: int, places: Places) -> tuple[list[Any], int]:
+        """The column's values at some places under a key, and the rows there; see `select`."""
+        return select(Source(self.layout, self.runs, self._tail, self._seen), code, column, places)
 
     def _find_one(self, probes: Indexes) -> tuple[list[Indexes], list[ZSet]]:
         code, seen = probes[0], self._seen

@@ -31,7 +31,7 @@ class Run:
         weights: int64[n], or None for all ones.
     """
 
-    __slots__ = ("_directory", "_unique", "codes", "columns", "weights")
+    __slots__ = ("_directory", "_sums", "_unique", "codes", "columns", "weights")
 
     def __init__(
         self, codes: npt.NDArray[Any], columns: tuple[Column, ...], weights: Weights | None
@@ -41,6 +41,7 @@ class Run:
         self.weights = weights
         self._unique: bool | None = None
         self._directory: Directory | None = None
+        self._sums: Weights | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -77,6 +78,15 @@ class Run:
     def weight(self, row: int) -> int:
         """The weight of one row."""
         return 1 if self.weights is None else int(self.weights[row])
+
+    @property
+    def sums(self) -> Weights:
+        """The sum of the weights before each row, and of all; made at the first need."""
+        if self._sums is None:
+            sums = np.zeros(len(self) + 1, np.int64)
+            np.cumsum(self.weights_of(np.arange(len(self))), out=sums[1:])
+            self._sums = sums
+        return self._sums
 
     def find_one(self, code: Any) -> tuple[int, int]:
         """The range of rows with the code, a scalar of the codes' type."""

@@ -116,15 +116,3 @@ def test_every_aggregate_is_maintained_and_right(db: ivm.Database) -> None:
     assert [queries[name] for name, *_, ok in verdicts if not ok] == []
     strategies = {view.sql: view.strategy for view in db.views()}
     assert [sql for sql, word in strategies.items() if word == "whole recompute"] == []
-
-
-def test_rows_do_not_depend_on_the_history(db: ivm.Database) -> None:
-    """A view made of the tables as they are says what the view that followed them says."""
-    for view in db.views():
-        db.execute(f"CREATE MATERIALIZED VIEW again AS {view.sql}")
-        rows = [
-            sorted(map(repr, db.execute(f"FROM {name}").fetchall()))
-            for name in (view.name, "again")
-        ]
-        db.execute("DROP MATERIALIZED VIEW again")
-        assert rows[0] == rows[1], view.sql

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.delta_ops import group_rows
+from ivm.storage.column import FixedColumn
+from ivm.storage.zset import ZSet
 from tests.function_bench import FunctionBench
 from tests.operator_help import VALUES, drive, streams, types_of, zset
 
-FEW = settings(deadline=None, max_examples=5)
+FEW = settings(deadline=None, max_examples=3)
 ANY = sorted(VALUES.keys() - {"BIGINT[]"})
-NUMBERS = ["INTEGER", "BIGINT", "UBIGINT", "DECIMAL(9,2)", "DECIMAL(18,2)", "DOUBLE", "FLOAT"]
+NUMBERS = ["INTEGER", "BIGINT", "UBIGINT", "DECIMAL(9,2)", "DOUBLE", "FLOAT"]
 FIRSTS = (
     "first(c1), last(c1), any_value(c1), first(c1 ORDER BY c2 DESC), last(c1 ORDER BY c2),"
     " any_value(c1 ORDER BY c2 NULLS FIRST), arg_min(c1, c2), arg_max(c1, c2),"
@@ -59,12 +63,41 @@ def test_lists_and_counts(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=6)
 @given(data=st.data())
 def test_quantiles(name: str, data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", name)
     bench = FunctionBench(f"SELECT c0, {QUANTILES} FROM i0 GROUP BY c0", inputs)
     drive(bench, data.draw(streams(inputs, rows=9)))
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@settings(deadline=None, max_examples=5)
+@given(data=st.data())
+def test_quantiles_by_rank(name: str, data: st.DataObject) -> None:
+    """As of groups so large that their rows are not read."""
+    inputs = types_of("VARCHAR", name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group_rows, "_MANY", 0)
+        calls = QUANTILES.replace("quantile_cont(DISTINCT c1, 0.7)", "median(c1)")
+        bench = FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs)
+        drive(bench, data.draw(streams(inputs, rows=9)))
+
+
+def test_a_median_of_many_rows_reads_few() -> None:
+    inputs = types_of("DOUBLE")
+    bench = FunctionBench("SELECT median(c0), quantile_disc(c0, 0.9) FROM i0", inputs)
+    random = np.random.default_rng(1)
+    values = random.normal(size=30_000).round(3)
+    for part in np.split(values, 3):
+        bench.step([ZSet((FixedColumn(part),), np.ones(len(part), np.int64))])
+        bench.check()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group_rows, "_grouped", None)  # whoever reads the group fails
+        for i in range(0, 20_000, 2000):
+            gone = values[i : i + 2000]
+            bench.step([ZSet((FixedColumn(gone),), np.full(len(gone), -1))])
+            bench.check()
 
 
 @pytest.mark.parametrize("name", ["VARCHAR", "DATE", "UUID", "BOOLEAN", "TIMESTAMP"])
@@ -96,7 +129,7 @@ def test_structs_of_columns(name: str, data: st.DataObject) -> None:
     drive(bench, data.draw(streams(inputs)))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=5)
 @given(data=st.data())
 def test_joined_strings(data: st.DataObject) -> None:
     inputs = types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)")
@@ -135,7 +168,7 @@ def test_products_and_sums_of_doubles(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("names", [("FLOAT", "FLOAT"), ("FLOAT", "DECIMAL(9,2)")])
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(data=st.data())
 def test_functions_of_two_arguments(names: tuple[str, str], data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", *names)
@@ -146,16 +179,15 @@ def test_functions_of_two_arguments(names: tuple[str, str], data: st.DataObject)
     )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(data=st.data())
 def test_what_is_not_finite_enters_pairs_as_in_duckdb(data: st.DataObject) -> None:
+    """All but covariances, which DuckDB answers with NaN or an infinity by the rows' order."""
     inputs = types_of("DOUBLE", "DOUBLE")
+    pairs = PAIRS.replace("c1", "c0").replace("c2", "c1").split(", r")
+    calls = [f"r{pair}" for pair in pairs[1:] if "sxy" not in pair]
     values = st.sampled_from(["1.5", "2", "'inf'", "'-inf'", "'nan'", "NULL"])
-    bench = FunctionBench(
-        f"SELECT {PAIRS.replace('c1', 'c0').replace('c2', 'c1')}, fsum(c0), favg(c0), sem(c0)"
-        " FROM i0",
-        inputs,
-    )
+    bench = FunctionBench(f"SELECT {', '.join(calls)}, fsum(c0), favg(c0), sem(c0) FROM i0", inputs)
     rows = data.draw(st.lists(st.tuples(values, values), max_size=5))
     for row in rows:
         bench.step([zset(inputs, [(row, 1)])])

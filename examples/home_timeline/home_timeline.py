@@ -89,7 +89,7 @@ def delete_account(db: ivm.Database, person: int) -> None:
         db.execute(f"DELETE FROM follows WHERE {person} IN (follower_id, followee_id)")
 
 
-CHANGES: list[tuple[str, Callable[[ivm.Database], None]]] = [
+CHANGES: list[tuple[str, Callable[[ivm.Database], object]]] = [
     ("ann posts", lambda db: post(db, 3, ANN, "lunch", 12)),
     ("the celebrity posts", lambda db: post(db, 4, CELEBRITY, "on tour", 13)),
     ("ann deletes a post", lambda db: db.delete("posts", {"id": [2]})),
