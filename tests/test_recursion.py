@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import duckdb
+import numpy as np
 import pytest
 
 import ivm
@@ -22,6 +23,7 @@ from ivm.sql.plan import Filter, Plan, Recursive, inputs
 from ivm.sql.rewrite import rewrite
 from ivm.storage.duck import Cursor, rows, run
 from ivm.storage.duck import table as table_of
+from ivm.storage.types import type_of
 from ivm.storage.zset import ZSet, add, from_arrow
 from tests.recursion_corpus import ALL, TABLES
 from tests.test_compile import Rows, World, rounded
@@ -138,6 +140,34 @@ def test_recursive_views_follow_their_tables(seed: int) -> None:
             before = graphs.world.rows
             graphs.world = World(graphs.cursor, ALL, plans())
             assert graphs.world.rows == before
+
+
+def test_a_leaf_touches_few_rows() -> None:
+    """A new or removed edge to a new node, in a graph of any size."""
+    query = "WITH RECURSIVE r(k) AS (SELECT k FROM s UNION SELECT b FROM e JOIN r ON a = k) FROM r"
+    touched = []
+    for size in (50, 500):
+        with database() as cursor:
+            cursor.execute("INSERT INTO s VALUES (0)")
+            cursor.execute("SELECT setseed(0.5)")
+            cursor.execute(
+                f"INSERT INTO e SELECT floor(random() * i), i, 1, 1 FROM range(1, {size}) AS t(i)"
+            )
+            world = World(cursor, [query])
+            (term,) = [t for n in range(9) if (t := world.compiler.term(n)) is not None]
+            works = [term.circuit.node(n).work for n in term.circuit.nodes_of("step")]
+            before = sum(work.rows_in for work in works)
+            for weight in (1, -1):
+                columns = from_arrow(
+                    table_of(cursor, "SELECT 7::INTEGER, 9999::INTEGER"),
+                    tuple((name, type_of("INTEGER")) for name in "ab"),
+                ).columns
+                (source,) = [n for n, s in world.compiler.sources().items() if '"e"' in s.relation]
+                out = world.circuit.step({source: ZSet(columns, np.array([weight]))})
+                world.circuit.commit()
+                assert out[query].weights.tolist() == [weight]
+            touched.append(sum(work.rows_in for work in works) - before)
+    assert touched[0] == touched[1] < 20
 
 
 @pytest.fixture
