@@ -168,7 +168,10 @@ def labelled(column: Column) -> Column:
 
 def _concat_labels(columns: Sequence[Column]) -> LabelColumn | None:
     """Columns that are mostly labels as one label column; None where it does not pay."""
-    numbered = sum(len(c) for c in columns if isinstance(c, LabelColumn))
+    known = [c.codes for c in columns if isinstance(c, LabelColumn)]
+    if len(known) == len(columns):
+        return LabelColumn(join_arrays(known))
+    numbered = sum([len(codes) for codes in known])
     total = sum(len(c) for c in columns)
     if numbered < total and (numbered < _ROWS_TO_JOIN or 2 * numbered < total):
         return None

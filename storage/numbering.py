@@ -90,13 +90,15 @@ def _by_scattering(codes: Codes) -> Groups:
     count = len(codes)
     bits = count.bit_length() + 2
     place = ((codes.view(np.uint64) * _SPREAD) >> np.uint64(64 - bits)).view(np.int64)
-    least = np.empty(1 << bits, np.int64)
-    least[place[::-1]] = np.arange(count - 1, -1, -1)  # the last one written stays
-    leader = least[place]
-    lost = np.flatnonzero(codes[leader] != codes)
-    leads = leader == np.arange(count)
-    first = np.flatnonzero(leads)
-    inverse = (np.cumsum(leads) - 1)[leader]
+    numbers = np.arange(count, dtype=np.int32)
+    least = np.empty(1 << bits, np.int32)
+    least[place[::-1]] = numbers[::-1]  # the last one written stays
+    leads = least.take(place)
+    leader = leads.astype(np.int64)
+    lost = (codes.take(leader) != codes).nonzero()[0]
+    leading = leads == numbers
+    first = leading.nonzero()[0]
+    inverse = (np.cumsum(leading) - 1).take(leader)
     if len(lost):
         others = _by_sorting(codes[lost])
         inverse[lost] = others.inverse + len(first)

@@ -15,7 +15,7 @@ from ivm.storage.merger import Merge, schedule
 from ivm.storage.run import Run
 
 GROWTH = 2
-FOREGROUND_ROWS = 8192  # merges up to here are done at once
+FOREGROUND_ROWS = 2048  # merges up to here are done at once
 MOST_RUNS = 32
 
 
