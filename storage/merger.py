@@ -53,7 +53,10 @@ class Merge:
     def perform(self) -> None:
         """Do it, in the thread that calls."""
         try:
-            self._result = merge_runs(self._layout, self.runs)
+            merged = merge_runs(self._layout, self.runs)
+            if any(run.searched for run in self.runs):
+                merged.prepare()
+            self._result = merged
         except BaseException as error:  # kept for the thread that asks for the result
             self._error = error
         finally:

@@ -99,6 +99,16 @@ class Run:
         return start, int(codes.searchsorted(code, "right"))
 
     @property
+    def searched(self) -> bool:
+        """Whether many keys have been looked for at once."""
+        return self._directory is not None
+
+    def prepare(self) -> None:
+        """Make what such a search needs, for it not to wait."""
+        if len(self.codes):
+            self._unique, self._directory = self.unique, self.directory
+
+    @property
     def directory(self) -> Directory:
         """Made at the first need."""
         if self._directory is None:

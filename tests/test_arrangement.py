@@ -353,6 +353,16 @@ def test_merges_change_nothing_that_can_be_seen(
     check_lookups(store, model, probes)
 
 
+def test_a_merged_run_is_ready_for_many_keys() -> None:
+    """The merger makes its directory where lookups had made those of its parts."""
+    rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(40)]
+    for probes, ready in ((rows, True), (rows[:1], False)):
+        store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
+        store.lookup(probe((0,), [row for row, _ in probes]))
+        (merge,) = store.append(zset(rows))._spine.merges
+        assert merge.result().searched == ready
+
+
 def test_cancelled_rows_are_given_back() -> None:
     """After everything is retracted and merged, nothing is left."""
     entries: list[tuple[Row, int]] = [((i, str(i), float(i)), 1) for i in range(500)]
