@@ -36,8 +36,9 @@ format: $(READY)  ## let ruff mend what it can
 demo: $(READY)  ## TPC-H with eight live views (SCALE=0.1)
 	$(PY) -m benchmarks.demo --scale $(SCALE)
 
-bench: $(READY)  ## the benchmark table (BENCH_ARGS=--quick for a short one)
+bench: $(READY)  ## the benchmark tables (BENCH_ARGS=--quick for a short first one alone)
 	$(PY) -m benchmarks.run $(BENCH_ARGS)
+	$(if $(BENCH_ARGS),,$(PY) -m benchmarks.shapes)
 
 fuzz: $(READY)  ## the property tests with new seeds until FUZZ_SECONDS are over
 	@end=$$(( $$(date +%s) + $(FUZZ_SECONDS) )); \

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import cells, demo, plan, report, run, stream, workload
+from benchmarks import cells, demo, plan, report, run, shapes, stream, workload
+from benchmarks.shape_cases import SHAPES, Shape
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,14 @@ def test_a_cell_is_measured(engine: str, amount: str, tmp_path: Path) -> None:
     numbers = workshop.run(cell)
     assert numbers["timed"] == 3
     assert numbers["p99_ms"] >= numbers["p50_ms"] > 0
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.name)
+def test_a_shape_is_measured_and_verified(shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "STEPS", {1: 20, 100: 2})
+    numbers = shapes.measure(shape, 1_000)
+    assert numbers["p99 100"] >= numbers["p50 100"] > 0
+    assert numbers["recompute"] > 0
 
 
 def test_the_table_compares_with_what_was_measured() -> None:
