@@ -1,0 +1,1 @@
+-- Queries that random search found wrong, kept for good; one a line, over the tables of plan_corpus.
