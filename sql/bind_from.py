@@ -85,12 +85,11 @@ class _FromBinder:
         plan, scope = self.item(first)
         done: list[tuple[Plan, Scope]] = []
         for join in joins:
-            if self._is_lateral(join.this) and done:
-                plan, scope = _crossed(done, plan, scope)
-                done = []
-                _refuse_turned(joins)
             if self._is_lateral(join.this):
-                plan, scope = self.join(plan, scope, join)
+                if done or _is_comma(join):
+                    _refuse_turned(joins)
+                plan, scope = self.join(*_crossed(done, plan, scope), join)
+                done = []
             elif is_derived(join.this):
                 plan, scope, done = self._derived(join, done, plan, scope, joins)
             elif _is_comma(join):
@@ -112,7 +111,7 @@ class _FromBinder:
         whole, names = _crossed(done, plan, scope)
         right = self._beside(join.this, whole, names)
         if right.arguments:
-            if done:
+            if done or _is_comma(join):
                 _refuse_turned(joins)
             return *self._joined(whole, names, join, right), []
         if _is_comma(join):

@@ -94,7 +94,7 @@ class FrameReader:
         return min(int(bare.name), _FAR)
 
     def _shift(self, value: exp.Expression) -> int | float | None:
-        if len(self._plan.order) != 1:
+        if len(self._plan.order) != 1 or not self._ordered:
             return None
         key = self._plan.order[0]
         type = types(self._plan.input)[key.column]
