@@ -66,6 +66,7 @@ class Context:
         outer: the names of the queries around it.
         nested: the nested queries met so far, by number; shared by the whole binding.
         numbers: gives each nested query its number.
+        widened: plans that have the rows of another one with more columns, and that other one.
         ctes: bound common table expressions by lower-case name.
         cte_texts: their SQL.
         views: DuckDB views being expanded, against cycles.
@@ -80,6 +81,7 @@ class Context:
     outer: Names | None = None
     nested: dict[int, Nested] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
+    widened: dict[int, tuple[Plan, Plan]] = field(default_factory=dict)
 
     def with_cte(self, name: str, bound: Bound, node: exp.Expression) -> Context:
         texts = {**self.cte_texts, name.lower(): text(node)}

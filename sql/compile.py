@@ -60,10 +60,12 @@ class Compiler:
         self._plans: dict[int, Plan] = {}
         self._labels: dict[int, str] = {}
         self._scans: dict[str, Scan] = {}
+        self._known: dict[int, tuple[Plan, int]] = {}  # by identity, of the view added last
         self._terms: dict[int, Compiler] = {}
 
     def add_view(self, name: str, plan: Plan) -> int:
         """Let the circuit report the plan's deltas under the view's name; gives its node."""
+        self._known.clear()
         node = self._node(plan)
         self.circuit.output(name, node)
         return node
@@ -90,6 +92,12 @@ class Compiler:
             cursor.close()
 
     def _node(self, plan: Plan) -> int:
+        """The node of a plan, made once: outer joins read their inputs several times."""
+        if id(plan) not in self._known:
+            self._known[id(plan)] = (plan, self._made(plan))
+        return self._known[id(plan)][1]
+
+    def _made(self, plan: Plan) -> int:
         """The node of a plan; a plan that changes nothing has its input's node."""
         match plan:
             case View():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context
-from ivm.sql.columns import cast, column, conjunction, index_of, remap
+from ivm.sql.columns import cast, column, conjunction, index_of, remap, used
 from ivm.sql.columns import replace as substitute
 from ivm.sql.empty_groups import empty_values, filled, without_groups
 from ivm.sql.lift_terms import Lifted, TermLift
@@ -79,7 +79,8 @@ def _related(left: Plan, right: Dependent, context: Context, existence: bool) ->
 
 
 def _over_domain(left: Plan, right: Dependent, context: Context) -> Lifted:
-    domain = Distinct(context.project(left, list(right.arguments)))
+    base = _narrowest(left, right.arguments, context)
+    domain = Distinct(context.project(base, list(right.arguments)))
     plan = DomainPush(right.query, domain, context.cursor).pushed(right.plan)
     start = width(right.plan)
     images = _parameters(right, domain)
@@ -87,6 +88,15 @@ def _over_domain(left: Plan, right: Dependent, context: Context) -> Lifted:
         exp.NullSafeEQ(this=image, expression=column(start + i)) for i, image in enumerate(images)
     ]
     return Lifted(plan, terms)
+
+
+def _narrowest(left: Plan, arguments: Sequence[Expr], context: Context) -> Plan:
+    """The plan before the values of other nested queries were put to it, if they are not read: the
+    domain is the same, and a row of nested queries does not double at each of them."""
+    count = 1 + max((i for e in arguments for i in used(e)), default=-1)
+    while (found := context.widened.get(id(left))) is not None and count <= width(found[1]):
+        left = found[1]
+    return left
 
 
 def _parameters(right: Dependent, domain: Plan) -> list[Expr]:
@@ -118,6 +128,7 @@ def with_row(left: Plan, right: Dependent, context: Context) -> Plan:
         moved = [remap(e, lambda i: i + before) for e in project.exprs]
         exprs = [substituted(e, right.query, images) for e in moved]
         whole = context.project(whole, [*[column(i) for i in range(before)], *exprs])
+    context.widened[id(whole)] = (whole, left)
     return whole
 
 
