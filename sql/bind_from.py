@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import sqlglot
 from sqlglot import exp
 
+from ivm.sql.bind_asof import asof_joined
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_joins import joined_on, lateral_join
 from ivm.sql.bind_merged import merged_twins
@@ -265,7 +266,10 @@ class _FromBinder:
             nesting = Nesting(self._context, Join(left, right, "inner"), self._bind)
             functions = self._context.functions
             terms += conjuncts(bind_scalar(node.args["on"], both, functions, nesting=nesting))
-        if item.arguments:
+        if node.method.upper() == "ASOF":
+            terms = _asof_terms(terms, shared)
+            plan = asof_joined(left, right, kind, terms, self._context, self._bind)
+        elif item.arguments:
             dependent = Dependent(item.number, right, item.arguments)
             plan = lateral_join(left, dependent, kind, terms, self._context)
         else:
@@ -373,11 +377,19 @@ def _refuse_turned(joins: list[exp.Join]) -> None:
 def _join_kind(node: exp.Join) -> str:
     method, side = node.method.upper(), node.side.upper()
     kind = node.args.get("kind", "") or ""
-    if method not in ("", "NATURAL"):
+    if method not in ("", "NATURAL", "ASOF"):
         raise NotIncremental(f"a {method} join")
     if kind in ("SEMI", "ANTI"):
         return str(kind).lower()
     return side.lower() or "inner"
+
+
+def _asof_terms(terms: list[exp.Expression], shared: list[str]) -> list[exp.Expression]:
+    """The last column of an ASOF join's USING is compared by >=."""
+    if not shared:
+        return terms
+    last = terms[-1]
+    return [*terms[:-1], exp.GTE(this=last.this, expression=last.expression)]
 
 
 def _combined(left: Plan, scope: Scope, other: Scope) -> Scope:

@@ -170,6 +170,28 @@ QUERIES: dict[str, list[str]] = {
         "SELECT scaled(l, k) FROM t",
         "SELECT geomean(v), weighted_avg(v, v) FROM t",
     ],
+    "asof": [  # which of equal right rows is taken, DuckDB leaves open: they are not shown
+        "SELECT t.k, t.v, u.k, u.v FROM t ASOF JOIN u ON t.k = u.k AND t.v >= u.v",
+        "SELECT t.k, t.v, u.v FROM t ASOF LEFT JOIN u ON t.k = u.k AND t.v > u.v",
+        "SELECT t.k, t.v, u.v FROM t ASOF LEFT JOIN u ON t.k = u.k AND u.v >= t.v",
+        "SELECT t.k, t.v, u.v FROM t ASOF JOIN u ON t.k = u.k AND t.v < u.v",
+        "SELECT t.k, t.d, u.d FROM t ASOF LEFT JOIN u ON t.g = u.name AND t.d >= u.d",
+        "SELECT k, v, u.v FROM t ASOF LEFT JOIN u USING (k, v)",
+        "SELECT t.v, u.v FROM t ASOF LEFT JOIN u ON t.k = u.k AND t.v >= u.v AND u.name <> 'x'",
+        "SELECT t.v, u.v FROM t ASOF JOIN u ON t.v >= u.v",
+        "SELECT t.f, u.d FROM t ASOF LEFT JOIN u ON t.f >= u.d",
+        "SELECT t.g, count(u.ts), max(u.ts) FROM t ASOF LEFT JOIN u ON t.k = u.k AND t.day >= u.ts"
+        " GROUP BY t.g",
+    ],
+    "correlated unnest": [
+        "SELECT k, x FROM t, (SELECT unnest(t.l) AS x)",
+        "SELECT k, (SELECT sum(x) FROM UNNEST(t.l) AS q(x)) FROM t",
+        "SELECT k, (SELECT sum(x) FROM range(t.k) AS q(x)) FROM t",
+        "SELECT k, x FROM t LEFT JOIN LATERAL (SELECT unnest(t.l) AS x) ON TRUE",
+        "SELECT k FROM t WHERE k IN (SELECT unnest(t.l))",
+        "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM UNNEST(l) AS q(x) JOIN u ON u.k = x)",
+        "SELECT * FROM above(1) WHERE k IN (SELECT k FROM u)",
+    ],
 }
 
 
