@@ -6,8 +6,10 @@ PYTEST_ARGS ?= -q -n 2
 SCALE ?= 0.1
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 300
+SUITES ?= $(IVM_SUITES)
+CONFORMANCE_ARGS ?=
 
-.PHONY: help setup test lint format demo bench fuzz clean
+.PHONY: help setup test lint format demo bench fuzz conformance clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -47,6 +49,10 @@ fuzz: $(READY)  ## the property tests with new seeds until FUZZ_SECONDS are over
 		echo "seed $$seed"; \
 		IVM_FUZZ=1 $(PY) -m pytest -q -n 2 -m hypothesis --hypothesis-seed=$$seed || exit 1; \
 	done
+
+conformance: $(READY)  ## peers' public suites (SUITES=/path/to/suites)
+	@test -n "$(SUITES)" || { echo "conformance suites NOT RUN: make conformance SUITES=/path"; exit 1; }
+	$(PY) -m tests.conformance $(SUITES) $(CONFORMANCE_ARGS)
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -90,9 +90,10 @@ class Transaction:
         index = indexes.find(name, whole=whole)
         if index is not None:
             return index
-        if not any(change.table == name for change in self.changes):
+        if not self._ddl and not any(change.table == name for change in self.changes):
             return indexes.make(name, whole=whole)
-        # What was removed holds too few columns to be replayed: DuckDB has the rows.
+        # Only this cursor sees a table made here; what was removed holds too few columns to be
+        # replayed: DuckDB has the rows.
         self.go_native()
         return indexes.make(name, whole=whole, cursor=self._cursor)
 

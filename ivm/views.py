@@ -6,19 +6,26 @@ equal from then on; its circuit state is built right after, at the same epoch.
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 
 from ivm.catalog import View
 from ivm.engine import Engine
 from ivm.sql.determinism import check_deterministic
 from ivm.storage.catalog_store import delete_view, save_view
-from ivm.storage.duck import Cursor, describe, quote, run
+from ivm.storage.duck import Cursor, describe, quote, rows, run
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 from ivm.translate import translated
 
 _DESCRIBE = "DESCRIBE "
+_STAND_INS = (
+    "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal UNION ALL "
+    "SELECT function_name, macro_definition FROM duckdb_functions() "
+    "WHERE NOT internal AND function_type LIKE '%macro'"
+)
 
 
 def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple[str, ...]) -> View:
@@ -28,23 +35,22 @@ def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple
         cursor: in whose transaction the relations it reads exist.
         name: canonical.
         query: the SELECT, verbatim.
-        columns: names to give its columns; empty for the query's own.
+        columns: names to give its first columns; the others keep the query's.
 
     Raises:
-        SqlError: the query does not bind, or gives another number of columns.
+        SqlError: the query does not bind, or gives fewer columns than are named.
         UnsupportedError: it has no meaning as a view.
     """
     check_deterministic(query, cursor)
     described = _described(cursor, query)
-    if columns and len(columns) != len(described):
+    if len(columns) > len(described):
         raise SqlError(
             f"view {name!r} names {len(columns)} columns ({', '.join(columns)}), but its query "
             f"gives {len(described)}"
         )
     reads = relations_read(engine, cursor, query, name)
-    schema = described
-    if columns:
-        schema = tuple((n, t) for n, (_, t) in zip(columns, described, strict=True))
+    renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
+    schema = renamed + described[len(columns) :]
     view = View(name, query, _unique_names(schema), reads, described=described)
     engine.maintenance.bind(view, cursor)
     return view
@@ -79,8 +85,8 @@ def relations_read(engine: Engine, cursor: Cursor, query: str, name: str) -> fro
     """
     try:
         found = cursor.get_table_names(query, qualified=True)
-    except duckdb.Error:  # a form get_table_names does not read: every relation may be meant
-        return frozenset((*engine.catalog.tables, *engine.catalog.views)) - {name}
+    except duckdb.Error:  # a form get_table_names does not read
+        return _mentioned(engine, cursor, query) - {name}
     reads = set()
     for written in found:
         resolved = engine.catalog.resolve(_parts(written))
@@ -94,6 +100,21 @@ def relations_read(engine: Engine, cursor: Cursor, query: str, name: str) -> fro
             raise SqlError(f"view {name!r} cannot read itself; WITH RECURSIVE says recursion")
         reads.add(resolved)
     return frozenset(reads)
+
+
+def _mentioned(engine: Engine, cursor: Cursor, query: str) -> frozenset[str]:
+    """Relations named by a word of the query, or of the views and macros named in it."""
+    words = _words(query)
+    waiting = rows(cursor, _STAND_INS)
+    while found := [(name, text) for name, text in waiting if words.issuperset(_words(name))]:
+        waiting = [stand_in for stand_in in waiting if stand_in not in found]
+        words.update(*(_words(text) for _, text in found))
+    every = (*engine.catalog.tables, *engine.catalog.views)
+    return frozenset(n for n in every if words.issuperset(_words(n.rpartition(".")[2])))
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
 
 
 def _parts(written: str) -> list[str]:

@@ -385,3 +385,43 @@ def test_a_bad_row_that_is_gone_fails_nothing(db: ivm.Database) -> None:
     assert rows(db, "FROM cast_in_select") == [(5,)]
     assert rows(db, "FROM cast_in_on") == [("x",)]
     assert rows(db, "FROM cast_in_sum") == [(5,)]
+
+
+def test_a_view_reads_what_its_query_names(db: ivm.Database) -> None:
+    # DuckDB's list of the tables of a query fails on a correlated UNNEST in FROM.
+    db.execute("CREATE MATERIALIZED VIEW u AS SELECT a, e FROM bag, unnest([a, 2]) AS l(e)")
+    db.execute("CREATE VIEW plain AS SELECT * FROM t")
+    db.execute("CREATE MATERIALIZED VIEW p AS SELECT e FROM plain, unnest([id, 2]) AS l(e)")
+    reads = {view.name: view.reads for view in db.views()}
+    assert reads["u"] == ("bag",)
+    assert "t" in reads["p"]
+    db.insert("t", {"id": [7], "g": ["a"]})
+    assert rows(db, "SELECT * FROM p") == [(2,), (7,)]
+    db.execute("DROP MATERIALIZED VIEW v")
+
+
+def test_names_for_the_first_columns_of_a_view(db: ivm.Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW named (z) AS SELECT a, b FROM bag")
+    db.insert("bag", {"a": [1], "b": ["x"]})
+    assert rows(db, "SELECT z, b FROM named") == [(1, "x")]
+    with pytest.raises(errors.SqlError, match="names 3 columns"):
+        db.execute("CREATE MATERIALIZED VIEW more (x, y, z) AS SELECT a, b FROM bag")
+
+
+def test_a_table_and_its_view_made_in_one_transaction(db: ivm.Database) -> None:
+    made = (
+        "BEGIN; CREATE TABLE made (id INTEGER PRIMARY KEY, s VARCHAR); "
+        "INSERT INTO made VALUES (1, 'a'), (2, 'b'); "
+        "CREATE MATERIALIZED VIEW over_made AS SELECT s, count(*) AS n FROM made GROUP BY s; "
+        "INSERT INTO made VALUES (3, 'a')"
+    )
+    db.execute(made)
+    with pytest.raises(errors.ConstraintError):
+        db.execute("INSERT INTO made VALUES (1, 'twice')")
+    db.execute("ROLLBACK")
+    assert not [view for view in db.views() if view.name == "over_made"]
+    assert not [table for table in db.tables() if table.name == "made"]
+    db.execute(made)
+    db.execute("COMMIT")
+    db.insert("made", {"id": [4], "s": ["b"]})
+    assert rows(db, "SELECT * FROM over_made") == [("a", 2), ("b", 2)]

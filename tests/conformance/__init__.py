@@ -1,0 +1,1 @@
+"""Peers' public suites through the public API: `make conformance SUITES=/path`."""
