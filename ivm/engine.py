@@ -56,6 +56,7 @@ class Engine:
         self.maintenance = Maintenance(warehouse, catalog, self.flush)
         self.feeds: dict[str, list[Subscription]] = {}
         self.on_pending: Callable[[int], None] = lambda rows: None
+        self._flushing = False
         self.indexes = KeyIndexes(catalog, self.maintenance.columns_read, self.flush, self.scan)
         self._doors: dict[str, Door | None] = {}
         self._readers: dict[str, RowReader] = {}
@@ -287,12 +288,20 @@ class Engine:
             UnavailableError: the log or DuckDB cannot be written; nothing is lost, and the flush
                 is tried again at the next read.
         """
-        if not self.pending.rows:
+        if not self.pending.rows and not self._flushing:  # in this order: see below
             return
         with self.warehouse.write_lock:
-            tables, views, epoch = self.pending.take(only)
-            if not tables and not views:
-                return
+            self._flushing = (
+                True  # before `take` empties what others look at, until it is in DuckDB
+            )
+            try:
+                self._flush(only)
+            finally:
+                self._flushing = False
+
+    def _flush(self, only: Iterable[str] | None) -> None:
+        tables, views, epoch = self.pending.take(only)
+        if tables or views:
             try:
                 self.warehouse.flush(
                     epoch,

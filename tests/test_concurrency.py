@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,3 +96,25 @@ def test_a_subscriber_misses_nothing(tmp_path: Path) -> None:
         run_all(write_all, follow)
         rows = dict.fromkeys(db.execute("SELECT n, c FROM v").fetchall(), 1)
         assert {row: weight for row, weight in seen.items() if weight} == rows
+
+
+def test_a_read_waits_for_a_flush_that_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What the flush had taken was not pending any more, so a reader took the tables for fresh.
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        db.insert("t", {"a": [1]})
+        under_way, may_end = threading.Event(), threading.Event()
+        flush = db._engine.warehouse.flush
+
+        def slow(*args: Any) -> None:
+            under_way.set()
+            may_end.wait(10)
+            flush(*args)
+
+        monkeypatch.setattr(db._engine.warehouse, "flush", slow)
+        background = threading.Thread(target=db.flush)
+        background.start()
+        assert under_way.wait(10)
+        threading.Timer(0.2, may_end.set).start()
+        assert db.execute("SELECT * FROM t").fetchall() == [(1,)]
+        background.join()
