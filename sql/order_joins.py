@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ivm.sql.columns import column, conjunction, conjuncts, remap, used
-from ivm.sql.plan import Join, Plan, Project, width
+from ivm.sql.columns import column, conjunction, remap, used
+from ivm.sql.factor_disjunctions import factored_conjuncts, implied
+from ivm.sql.plan import Join, Plan, Project, types, width
 from ivm.sql.split_keys import equality_sides, split_keys
 
 Terms = list[exp.Expression]
@@ -46,7 +47,9 @@ def order_joins(plan: Join, terms: Terms, push: Push) -> Plan:
         own = set(range(start, start + width(item)))
         mine = [c for c in rest if used(c) <= own]
         rest = [c for c in rest if c not in mine or not used(c)]
-        moved = [_moved(c, -start) for c in mine]
+        given = dict(enumerate(types(item), start))
+        weaker = [t for c in rest for t in implied(c, given)]
+        moved = [_moved(c, -start) for c in mine + weaker]
         places = {i: i - start for i in own}
         leaves.append(_Joined(push(item, moved), places))
         start += width(item)
@@ -65,7 +68,7 @@ def _flatten(plan: Plan, start: int) -> tuple[list[Plan], Terms]:
         return [plan], []
     left, left_terms = _flatten(plan.left, start)
     right, right_terms = _flatten(plan.right, start + width(plan.left))
-    own = [_moved(c, start) for c in conjuncts(plan.residual)]
+    own = [_moved(c, start) for c in factored_conjuncts(plan.residual)]
     return left + right, left_terms + right_terms + own
 
 

@@ -20,13 +20,13 @@ from ivm.sql.columns import (
     cast,
     column,
     conjunction,
-    conjuncts,
     index_of,
     position,
     remap,
     used,
 )
 from ivm.sql.columns import replace as substitute
+from ivm.sql.factor_disjunctions import factored_conjuncts
 from ivm.sql.order_joins import order_joins
 from ivm.sql.plan import (
     Aggregate,
@@ -61,7 +61,7 @@ def _push(plan: Plan, terms: Terms) -> Plan:
     """The rows of `plan` where all terms hold, with the terms moved into it where possible."""
     match plan:
         case Filter():
-            return _push(plan.input, conjuncts(plan.predicate) + terms)
+            return _push(plan.input, factored_conjuncts(plan.predicate) + terms)
         case Project():
             moved = [substitute(t, image_of(plan)) for t in terms]
             return replace(plan, input=_push(plan.input, moved))
@@ -112,7 +112,7 @@ def _push_outer(plan: Join, terms: Terms) -> Plan:
     right: Terms = []
     if plan.kind != "full":
         left, terms = _take(terms, 0, split)
-        conditions = conjuncts(plan.residual)
+        conditions = factored_conjuncts(plan.residual)
         right, conditions = _take(conditions, split, width(plan.left) + width(plan.right))
         if plan.kind == "semi":
             own, conditions = _take(conditions, 0, split)

@@ -58,6 +58,12 @@ QUERIES: dict[str, list[str]] = {
     "filter": [
         "SELECT k FROM t WHERE v > 3",
         "SELECT k FROM t WHERE v > 3 AND (g = 'a' OR b) AND NOT k = 2",
+        "SELECT k FROM t WHERE (k = 1 AND b) OR (k = 1 AND NOT b AND g = 'a') OR (b AND k = 1)",
+        "SELECT k FROM t WHERE (k = 1 AND v > 2) OR k = 1",
+        "SELECT t.k FROM t, u WHERE (t.k = u.k AND g = 'a' AND name = 'b') "
+        "OR (t.k = u.k AND g IN ('b', 'c') AND (name = 'a' OR name IS NULL))",
+        "SELECT t.k FROM t JOIN u ON (t.v = 1 AND u.v BETWEEN 0 AND 2) OR (t.v = 2 AND u.v = 1)",
+        "SELECT t.k, u.k FROM t LEFT JOIN u ON (t.k = u.k AND t.b) OR (t.k = u.k AND u.v > 2)",
         "SELECT k + 1 AS x FROM t WHERE x > 2",
         "SELECT k + 1 AS v FROM t WHERE v > 2",
         "SELECT k FROM t WHERE b",
