@@ -117,6 +117,7 @@ class WordExtreme(Extreme):
         assert type.dtype is not None
         self._dtype = type.dtype
         self._best = np.full(32, _LAST, np.int64)
+        self._taken_back = False
         self._staged: tuple[Indexes, Indexes] | None = None
 
     def _make_layout(self) -> Layout:
@@ -171,8 +172,19 @@ class WordExtreme(Extreme):
             self._grow(int(slots.max()) + 1)  # the last groups may have no value at all
         return self._column(self._best[slots], counts)
 
-    def _hydrated(self, batches: Iterable[ArgumentRows]) -> Iterator[ZSet]:
+    def hydrate(self, batches: Iterable[ArgumentRows]) -> None:
         self._best.fill(_LAST)
+        self._taken_back = False
+        super().hydrate(batches)
+        if self._taken_back:  # a value that other rows cancel was never the best
+            slots = np.arange(len(self._best))
+            matches = self._before.first([FixedColumn(slots)], 1)
+            found = matches.rows.columns[1]
+            assert isinstance(found, FixedColumn)
+            self._best.fill(_LAST)
+            self._best[matches.probe] = found.values
+
+    def _hydrated(self, batches: Iterable[ArgumentRows]) -> Iterator[ZSet]:
         for rows in batches:
             ranks = self._ranks(rows.values)
             entries = _entries(rows, None, FixedColumn(ranks))
@@ -181,6 +193,7 @@ class WordExtreme(Extreme):
             assert isinstance(values, FixedColumn)
             self._grow(int(slots.values.max(initial=0)) + 1)
             np.minimum.at(self._best, slots.values, values.values)
+            self._taken_back |= bool((entries.weights < 0).any())
             yield entries
 
     def _grow(self, needed: int) -> None:
