@@ -127,7 +127,8 @@ class Window(Operator):
             reach = self._reach(function, changed, weights)
             low, high = np.minimum(low, reach[0]), np.maximum(high, reach[1])
         reach_high = np.maximum.accumulate(high)
-        apart = (low[1:] > reach_high[:-1]) | (part[1:] != part[:-1])
+        reach_low = np.minimum.accumulate(low[::-1])[::-1]  # a later row may reach back over many
+        apart = (reach_low[1:] > reach_high[:-1]) | (part[1:] != part[:-1])
         begins = np.concatenate([[0], np.flatnonzero(apart) + 1])
         ends = np.append(begins[1:], len(low))
         start = np.minimum.reduceat(low, begins)

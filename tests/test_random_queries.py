@@ -24,7 +24,7 @@ from tests.random_queries import Query
 from tests.random_select import Select
 from tests.test_compile import World, change, rounded
 
-EXAMPLES = 3000 if "IVM_FUZZ" in os.environ else 200
+EXAMPLES = 3000 if "IVM_FUZZ" in os.environ else 120
 FOUND = Path(__file__).parent / "golden" / "found_queries.sql"
 SEEDS = st.integers(0, 10**9)
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
