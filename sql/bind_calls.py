@@ -84,6 +84,8 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
     distinct, arguments, keys = parts_of(call)
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
         name, arguments = "count_star", []
+    if name == "mode" and not arguments:
+        arguments = [key.this for key in keys]
     columns, most = _PARAMETERS.get(name, (len(arguments), 0))
     arguments, parameters = arguments[:columns], arguments[columns:]
     if len(parameters) > most or any(used(p) for p in parameters):

@@ -36,6 +36,8 @@ def complete_aggregate(node: exp.Expression, count: int, context: Context) -> ex
     if synonyms(context.cursor).get(name, name) in ORDERLESS or not call.expressions:
         return call
     distinct, arguments, keys = parts_of(call)
+    if not arguments:
+        return call
     candidates = arguments[:1] if distinct else [column(i) for i in range(count)]
     listed = {structure(k.this) for k in keys}
     keys += [ordered(c) for c in candidates if structure(c) not in listed]
@@ -48,15 +50,18 @@ def complete_aggregate(node: exp.Expression, count: int, context: Context) -> ex
 def parts_of(
     call: exp.Expression,
 ) -> tuple[bool, list[exp.Expression], list[exp.Ordered]]:
-    """DISTINCT or not, the arguments, and the ORDER BY keys of a verbatim call."""
+    """DISTINCT or not, the arguments, and the ORDER BY keys of a verbatim call.
+
+    Ordered-set aggregates may have keys alone: `mode(ORDER BY x)`.
+    """
     if not call.expressions:
         return False, [], []
     *others, last = call.expressions
     keys: list[exp.Ordered] = []
     if isinstance(last, exp.Order):
         last, keys = last.this, list(last.expressions)
-    arguments = [*others, last]
-    distinct = isinstance(arguments[0], exp.Distinct)
+    arguments = others if last is None else [*others, last]
+    distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
     if distinct:
         arguments = [*arguments[0].expressions, *arguments[1:]]
     return distinct, arguments, keys

@@ -60,6 +60,8 @@ FURTHER = [
     "first(z)", "list(z)", "count(DISTINCT (i, s))", "sum(DISTINCT d)", "avg(DISTINCT i)",
     "mode(s ORDER BY i)", "median(t)", "quantile_disc(t, [0.1, 0.9])", "bit_xor(z)", "sum(b)",
     "percentile_cont(0.3) WITHIN GROUP (ORDER BY x DESC)", "mode() WITHIN GROUP (ORDER BY i)",
+    "mode(ORDER BY i DESC)", "mode(ORDER BY s || 'x') FILTER (b)", "count(ORDER BY i)",
+    "quantile_cont(0.3 ORDER BY x DESC)",
     "list({'i': i, 's': s} ORDER BY t)", "histogram(i, [1, 2])", "quantile_cont(d, 0.7)",
     "var_samp(d)", "max(x) - min(x) + count(*)", "sum(i) / median(i)", "list(i)[1:2]",
 ]  # fmt: skip

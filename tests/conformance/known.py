@@ -41,6 +41,12 @@ def settled(outcomes: Iterable[Outcome], known: list[Known]) -> list[Outcome]:
     return [_settled(outcome, known) for outcome in outcomes]
 
 
+def stale(outcomes: Iterable[Outcome], known: list[Known]) -> list[Known]:
+    """The entries that explain none of the outcomes that `settled` gave."""
+    details = [outcome.detail for outcome in outcomes if outcome.verdict == "known"]
+    return [e for e in known if not any(d.startswith(f"{e.reason} [") for d in details)]
+
+
 def _settled(outcome: Outcome, known: list[Known]) -> Outcome:
     if outcome.verdict not in ("fail", "foreign"):
         return outcome

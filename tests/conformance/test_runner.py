@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.compare import difference
 from tests.conformance.dialect import split, translate
-from tests.conformance.known import Known, settled
+from tests.conformance.known import Known, entries, settled, stale
 from tests.conformance.outcome import Outcome
 from tests.conformance.pair import NotDuckDBError, Pair, WrongError
 from tests.conformance.text_form import words, written
@@ -105,6 +105,15 @@ def test_an_unknown_reason_fails() -> None:
     outcomes = [Outcome("s", "1", "foreign", "", "no such thing"), Outcome("s", "2", "pass")]
     assert [o.verdict for o in settled(outcomes, [])] == ["fail", "pass"]
     assert [o.verdict for o in settled(outcomes, [Known("such", "why")])] == ["known", "pass"]
+
+
+def test_an_entry_that_explains_nothing_is_stale() -> None:
+    first, shadowed, unused = Known("^no", "a"), Known("such", "b"), Known("other", "c")
+    known = [first, shadowed, unused]
+    outcomes = settled([Outcome("s", "1", "fail", "", "no such thing")], known)
+    assert stale(outcomes, known) == [shadowed, unused]
+    reasons = [entry.reason for entry in entries()]
+    assert len(set(reasons)) == len(reasons)
 
 
 def test_generated_changes_are_valid_and_change_every_table() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.known import entries, stale
 from tests.conformance.run import run, table, without_recompute
 
 # The share of OpenIVM's views that must have no whole recompute.
@@ -21,4 +22,5 @@ def test_the_suites_pass(record_property: Callable[[str, object], None]) -> None
     outcomes = run(Path(os.environ["IVM_SUITES"]))
     record_property("conformance", table(outcomes))
     assert [o for o in outcomes if o.verdict == "fail"] == []
+    assert stale(outcomes, entries()) == []
     assert without_recompute(outcomes) >= SHARE
