@@ -28,7 +28,8 @@ SMALL = 256
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
 _DAY = 86_400_000_000  # microseconds
 
-_EXACT = {"BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR", "BLOB"}
+_EXACT = {"BOOLEAN", "FLOAT", "DOUBLE", "VARCHAR", "BLOB", "HUGEINT"}
+_ROUNDED_SCALE = 38  # of decimals that the appender takes for doubles
 
 
 class Appenders:
@@ -79,10 +80,20 @@ def python_rows(batch: ZSet, schema: Schema) -> list[tuple[object, ...]] | None:
 def _values(column: Column, type: ColumnType) -> list[object]:
     if isinstance(column, LabelColumn):
         return list(words(column.codes))
+    if type.sql == "HUGEINT":
+        return _joined_halves(column)
     plain = type.is_integer or type.is_float or type.sql == "BOOLEAN"
     if isinstance(column, FixedColumn) and plain and column.valid is None:
         return column.values.tolist()  # type: ignore[no-any-return]
     return column.to_arrow(type).to_pylist()  # type: ignore[no-any-return]
+
+
+def _joined_halves(column: Column) -> list[object]:
+    assert isinstance(column, FixedColumn)
+    values = [(high << 64) | low for low, high in column.values.tolist()]
+    if column.valid is None:
+        return list(values)
+    return [v if valid else None for v, valid in zip(values, column.valid.tolist(), strict=True)]
 
 
 def _has_exact_value(column: Column, type: ColumnType) -> bool:
@@ -90,8 +101,9 @@ def _has_exact_value(column: Column, type: ColumnType) -> bool:
         return _within(column, _FIRST_DAY, _LAST_DAY)
     if type.sql == "TIMESTAMP":
         return _within(column, _FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1)
-    integer = type.is_integer and type.is_word
-    return integer or type.sql in _EXACT or (type.is_decimal and type.is_word)
+    if type.is_decimal:
+        return type.scale < _ROUNDED_SCALE
+    return (type.is_integer and type.is_word) or type.sql in _EXACT
 
 
 def _within(column: Column, low: int, high: int) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -217,6 +218,46 @@ def test_every_value_of_a_type_is_deleted_alone(
         [(gone,)] = rows(duck, f"SELECT {text} FROM (SELECT CAST({value} AS {name}) AS v)")
         want[gone] -= 1
         assert Counter(v for (v,) in rows(duck, f"SELECT {text} FROM t")) == +want
+
+
+WIDE = {
+    "HUGEINT": st.integers(-(2**127), 2**127 - 1),
+    "DECIMAL(38,0)": st.integers(1 - 10**38, 10**38 - 1).map(Decimal),
+    "DECIMAL(38,4)": st.decimals(-(10**33), 10**33, places=4),
+    "DECIMAL(38,37)": st.decimals(-9, 9, places=37),
+    "DECIMAL(38,38)": st.decimals("-0.9", "0.9", places=38),
+    "DECIMAL(20,7)": st.decimals(-(10**12), 10**12, places=7),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_wide_numbers_are_inserted_and_updated_exactly(shared: Duck, name: str, data: Any) -> None:
+    schema: Schema = (("a", type_of("INTEGER")), ("v", type_of(name)))
+    target = Target("wide", schema)
+    run(shared, "SET arrow_lossless_conversion = true")
+    run(shared, f"CREATE OR REPLACE TABLE wide (a INTEGER PRIMARY KEY, v {name})")
+    olds, news = [data.draw(st.lists(st.none() | WIDE[name], min_size=3, max_size=3)) for _ in "ab"]
+    before, after = [_loaded(shared, name, values) for values in (olds, news)]
+    for count in (1, 3):  # one row by a statement, more by the appender
+        run(shared, "DELETE FROM wide")
+        none = before.slice(0, 0).project((0,))
+        start = NetChange(none, (0,), True, before.slice(0, count))
+        gone = before.slice(0, count).project((0,))
+        change = NetChange(gone, (0,), True, after.slice(0, count), count)
+        for step, values in ((start, olds), (change, news)):
+            apply_changes(shared, [("wide", target, step)], Appenders(shared))
+            found = [v for (v,) in rows(shared, "SELECT v FROM wide ORDER BY a")]
+            assert found == values[:count]
+
+
+def _loaded(duck: Duck, name: str, values: list[Any]) -> ZSet:
+    """The values numbered, by way of their texts."""
+    texts = ["NULL" if v is None else f"'{v:f}'" if name != "HUGEINT" else f"'{v}'" for v in values]
+    lines = [f"SELECT {i}::INTEGER AS a, CAST({t} AS {name}) AS v" for i, t in enumerate(texts)]
+    query = " UNION ALL ".join(lines)
+    return from_arrow(table(duck, f"FROM ({query}) ORDER BY a"), describe(duck, query))
 
 
 def load(duck: Duck, name: str, values: tuple[str, ...]) -> ZSet:
