@@ -263,6 +263,11 @@ def _same(names: Iterable[str], batch: ZSet) -> str:
 
 def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) -> None:
     """Delete exactly `weight` of the rows identical to each one of the batch."""
+    if batch.weights.tolist() == [1] and all(is_exact(t) for _, t in columns):
+        rows = python_rows(batch, columns)
+        if rows is not None:
+            _delete_one_identical(cursor, table, columns, rows[0])
+            return
     counted = ZSet((*batch.columns, FixedColumn(batch.weights)), batch.weights)
     schema = (*columns, (_COUNT, _COUNT_TYPE))
     same = _same([name for name, _ in columns], batch)
@@ -277,6 +282,17 @@ def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) 
                 JOIN (SELECT *, row_number() OVER () AS _ivm_id FROM {_DELTA}) AS d ON {same})
                 WHERE number <= wanted)""",
         )
+
+
+def _delete_one_identical(
+    cursor: Cursor, table: str, columns: Schema, row: tuple[object, ...]
+) -> None:
+    """One row by its values: a scan for them is planned faster than a join with one row."""
+    signs = ["IS NOT DISTINCT FROM" if value is None else "=" for value in row]
+    pairs = zip(columns, signs, strict=True)
+    same = " AND ".join([f"{quote(n)} {sign} CAST(? AS {t.sql})" for (n, t), sign in pairs])
+    first = f"SELECT min(rowid) FROM {table} WHERE {same}"
+    run(cursor, f"DELETE FROM {table} WHERE rowid = ({first})", list(row))
 
 
 def is_exact(type: ColumnType) -> bool:
