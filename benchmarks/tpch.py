@@ -1,8 +1,4 @@
-"""TPC-H for the demo: real generated data in a DuckDB file, its keys, and eight views.
-
-The queries are TPC-H's own with its validation parameters; an ORDER BY without LIMIT says nothing
-about a view's rows and is left out.
-"""
+"""TPC-H for the demo: real generated data in a DuckDB file, its keys, and eight views."""
 
 from __future__ import annotations
 
@@ -12,6 +8,8 @@ import sys
 from pathlib import Path
 
 import duckdb
+
+from benchmarks.tpch_queries import QUERIES
 
 KEYS = {
     "region": "r_regionkey",
@@ -25,65 +23,13 @@ KEYS = {
 }
 
 VIEWS = {
-    "q1_pricing_summary": """
-        SELECT l_returnflag, l_linestatus, sum(l_quantity) AS sum_qty,
-               sum(l_extendedprice) AS sum_base_price,
-               sum(l_extendedprice * (1 - l_discount)) AS sum_disc_price,
-               sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS sum_charge,
-               avg(l_quantity) AS avg_qty, avg(l_extendedprice) AS avg_price,
-               avg(l_discount) AS avg_disc, count(*) AS count_order
-        FROM lineitem WHERE l_shipdate <= DATE '1998-12-01' - INTERVAL 90 DAY
-        GROUP BY l_returnflag, l_linestatus""",
-    "q3_shipping_priority": """
-        SELECT l_orderkey, sum(l_extendedprice * (1 - l_discount)) AS revenue,
-               o_orderdate, o_shippriority
-        FROM customer, orders, lineitem
-        WHERE c_mktsegment = 'BUILDING' AND c_custkey = o_custkey AND l_orderkey = o_orderkey
-          AND o_orderdate < DATE '1995-03-15' AND l_shipdate > DATE '1995-03-15'
-        GROUP BY l_orderkey, o_orderdate, o_shippriority
-        ORDER BY revenue DESC, o_orderdate LIMIT 10""",
-    "q5_local_supplier_volume": """
-        SELECT n_name, sum(l_extendedprice * (1 - l_discount)) AS revenue
-        FROM customer, orders, lineitem, supplier, nation, region
-        WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey AND l_suppkey = s_suppkey
-          AND c_nationkey = s_nationkey AND s_nationkey = n_nationkey
-          AND n_regionkey = r_regionkey AND r_name = 'ASIA'
-          AND o_orderdate >= DATE '1994-01-01' AND o_orderdate < DATE '1995-01-01'
-        GROUP BY n_name""",
-    "q6_forecast_revenue": """
-        SELECT sum(l_extendedprice * l_discount) AS revenue
-        FROM lineitem
-        WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
-          AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24""",
-    "q9_product_profit": """
-        SELECT nation, o_year, sum(amount) AS sum_profit
-        FROM (SELECT n_name AS nation, extract(year FROM o_orderdate) AS o_year,
-                     l_extendedprice * (1 - l_discount) - ps_supplycost * l_quantity AS amount
-              FROM part, supplier, lineitem, partsupp, orders, nation
-              WHERE s_suppkey = l_suppkey AND ps_suppkey = l_suppkey AND ps_partkey = l_partkey
-                AND p_partkey = l_partkey AND o_orderkey = l_orderkey
-                AND s_nationkey = n_nationkey AND p_name LIKE '%green%') AS profit
-        GROUP BY nation, o_year""",
-    "q10_returned_items": """
-        SELECT c_custkey, c_name, sum(l_extendedprice * (1 - l_discount)) AS revenue,
-               c_acctbal, n_name, c_address, c_phone, c_comment
-        FROM customer, orders, lineitem, nation
-        WHERE c_custkey = o_custkey AND l_orderkey = o_orderkey
-          AND o_orderdate >= DATE '1993-10-01' AND o_orderdate < DATE '1994-01-01'
-          AND l_returnflag = 'R' AND c_nationkey = n_nationkey
-        GROUP BY c_custkey, c_name, c_acctbal, c_phone, n_name, c_address, c_comment
-        ORDER BY revenue DESC LIMIT 20""",
-    "q12_shipping_modes": """
-        SELECT l_shipmode,
-               sum(CASE WHEN o_orderpriority IN ('1-URGENT', '2-HIGH') THEN 1 ELSE 0 END)
-                   AS high_line_count,
-               sum(CASE WHEN o_orderpriority NOT IN ('1-URGENT', '2-HIGH') THEN 1 ELSE 0 END)
-                   AS low_line_count
-        FROM orders, lineitem
-        WHERE o_orderkey = l_orderkey AND l_shipmode IN ('MAIL', 'SHIP')
-          AND l_commitdate < l_receiptdate AND l_shipdate < l_commitdate
-          AND l_receiptdate >= DATE '1994-01-01' AND l_receiptdate < DATE '1995-01-01'
-        GROUP BY l_shipmode""",
+    "q1_pricing_summary": QUERIES["q1"],
+    "q3_shipping_priority": QUERIES["q3"],
+    "q5_local_supplier_volume": QUERIES["q5"],
+    "q6_forecast_revenue": QUERIES["q6"],
+    "q9_product_profit": QUERIES["q9"],
+    "q10_returned_items": QUERIES["q10"],
+    "q12_shipping_modes": QUERIES["q12"],
     # A view over a view: it steps by q9's delta.
     "profit_by_nation": """
         SELECT nation, sum(sum_profit) AS profit, max(sum_profit) AS best_year
