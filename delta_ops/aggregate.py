@@ -8,44 +8,37 @@ others; a group without rows has no output row, except the one group of a scalar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ivm.delta_ops.aggregate_call import AggregateCall, Argument, ArgumentRows
-from ivm.delta_ops.aggregate_outputs import Finish, TermTable, finisher, is_linear
+from ivm.delta_ops.aggregate_outputs import Finish, TermTable, finisher, is_linear, rounds
+from ivm.delta_ops.before_after import changes, differs
 from ivm.delta_ops.distinct_values import DistinctValues, changes_of_set
-from ivm.delta_ops.extremes import Extreme, has_extreme, make_extreme
+from ivm.delta_ops.extremes import Extremes, has_extremes, make_extremes
 from ivm.delta_ops.group_rows import GroupRows, Reading, RowsSpec
 from ivm.delta_ops.group_table import GroupTable
 from ivm.delta_ops.key_forms import KeyForms, has_forms
-from ivm.delta_ops.linear_terms import Contribution, Term
-from ivm.delta_ops.operator import Fetch, Operator, Staged, Strategy, Types
+from ivm.delta_ops.linear_terms import Contribution, Term, added
+from ivm.delta_ops.operator import Fetch, Operator, Staged, Strategy
 from ivm.delta_ops.quantiles import Ranked
 from ivm.delta_ops.row_calls import Finish as RowsFinish
 from ivm.delta_ops.row_calls import plan_rows, reads_whole_groups
-from ivm.storage import keys as row_keys
 from ivm.storage.column import Column, Indexes, Mask, concat
-from ivm.storage.small import small_rows
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, empty
 
 _ROWS = Argument(None, None, None, False)
 _CHUNK = 1 << 17
-_EXACT = frozenset(
-    [
-        "sum", "sum_no_overflow", "min", "max", "first", "last", "any_value", "arg_min", "arg_max",
-        "list", "string_agg", "mode", "histogram", "quantile_disc", "bit_and", "bit_or", "bit_xor",
-    ]
-)  # fmt: skip
 _MINUS_PLUS = np.array([-1, 1])
 
 
 def supported(call: AggregateCall) -> bool:
     """Whether `Aggregate` can maintain this call; what it cannot goes to `GroupRecompute`."""
     if call.function in ("min", "max") and not call.parameters:
-        return call.argument_type is not None and has_extreme(call.argument_type)
+        return call.argument_type is not None and has_extremes(call.argument_type)
     return is_linear(call) or plan_rows(call) is not None
 
 
@@ -75,7 +68,7 @@ class Aggregate(Operator):
         self._call_types = self.types[len(self._keys) :]
         self._none = empty(self.types)
         key_types = self.types[: len(self._keys)]
-        self.reproducible = not (has_forms(key_types) or any(_rounds(call) for call in calls))
+        self.reproducible = not (has_forms(key_types) or any(rounds(call) for call in calls))
         self._build()
 
     def _build(self) -> None:
@@ -85,12 +78,12 @@ class Aggregate(Operator):
         self._forms = KeyForms(key_types, self._table) if has_forms(key_types) else None
         terms = TermTable(self._table.add_lane)
         terms.count(_ROWS)  # lane 0
-        self._extremes: list[_KeptExtreme] = []
+        self._extremes: dict[Argument, _KeptExtremes] = {}
         self._rows: dict[RowsSpec, GroupRows] = {}
         self._finishers = [self._prepare(call, terms) for call in self._calls]
         self._arguments = [_KeptArgument.of(a, found) for a, found in terms.items()]
         sets = [a.set for a in self._arguments if a.set is not None]
-        extremes = [e.extreme for e in self._extremes]
+        extremes = [kept.extremes for kept in self._extremes.values()]
         forms = [] if self._forms is None else [self._forms]
         self._staged: tuple[Staged, ...] = (
             self._table,
@@ -100,8 +93,8 @@ class Aggregate(Operator):
             *self._rows.values(),
         )
 
-    def _prepare(self, call: AggregateCall, terms: TermTable) -> Finish | int | _OfRows:
-        """How to compute the call's output; the number of its extreme, if it is one."""
+    def _prepare(self, call: AggregateCall, terms: TermTable) -> Finish | _OfExtremes | _OfRows:
+        """How to compute the call's output."""
         found = None if is_linear(call) else plan_rows(call)
         if found is not None:
             spec, finish = found
@@ -109,14 +102,13 @@ class Aggregate(Operator):
         if call.function not in ("min", "max"):
             return finisher(call, terms)
         assert call.argument_type is not None
-        argument, greatest = Argument.of(call), call.function == "max"
-        for number, kept in enumerate(self._extremes):
-            if (kept.argument, kept.greatest) == (argument, greatest):
-                return number
-        extreme = make_extreme(call.argument_type, greatest)
-        lane = terms.count(argument).lane
-        self._extremes.append(_KeptExtreme(argument, greatest, extreme, lane))
-        return len(self._extremes) - 1
+        which = _OfExtremes(Argument.of(call), call.function == "max")
+        if which.argument not in self._extremes:
+            lane = terms.count(which.argument).lane
+            kept = _KeptExtremes(make_extremes(call.argument_type), lane)
+            self._extremes[which.argument] = kept
+        self._extremes[which.argument].extremes.want(which.greatest)
+        return which
 
     # Stepping
 
@@ -129,14 +121,14 @@ class Aggregate(Operator):
             state.stage(delta, touched[groups])
         contributions = self._contributions(rows)
         old = table.read(touched)
-        new = _added(old, contributions)
+        new = added(old, contributions)
         table.stage(touched, new)
         outputs = self._outputs(rows, touched, old, new)
         if self._forms is not None:
             forms = self._forms.step(keys, delta.weights, touched, groups)
             if forms[0] is not forms[1]:
                 shown = tuple([concat(pair) for pair in zip(*forms, strict=True)])
-                return self._difference_of_forms(len(touched), old, new, (*shown, *outputs))
+                return self._difference_of_forms(old, new, (*shown, *outputs))
         if len(touched) == 1:
             return self._difference_of_one(touched, old, new, outputs)
         return self._difference(touched, old, new, outputs)
@@ -157,56 +149,54 @@ class Aggregate(Operator):
                 out += term.contributions(of_argument)
         return out
 
-    def _rows_of_extreme(self, extreme: _KeptExtreme, rows: list[ArgumentRows]) -> ArgumentRows:
+    def _rows_of(self, argument: Argument, rows: list[ArgumentRows]) -> ArgumentRows:
         pairs = zip(self._arguments, rows, strict=True)
-        return next(r for kept, r in pairs if kept.argument == extreme.argument)
+        return next(r for kept, r in pairs if kept.argument == argument)
 
     def _outputs(
         self, rows: list[ArgumentRows], touched: Indexes, old: Indexes, new: Indexes
     ) -> tuple[Column, ...]:
         """The aggregates' columns: first of all touched groups before, then of all after."""
-        extremes = []
-        for kept in self._extremes:
-            mine, lane = self._rows_of_extreme(kept, rows), kept.lane
-            extremes.append(kept.extreme.step(mine, touched, old[:, lane], new[:, lane]))
+        extremes = {}
+        for argument, (kept, lane) in self._extremes.items():
+            mine = self._rows_of(argument, rows)
+            extremes[argument] = kept.step(mine, touched, old[:, lane], new[:, lane])
         both = np.concatenate([old, new])
+        return self._finished(both, extremes, lambda state: state.both(touched))
+
+    def _finished(
+        self,
+        lanes: Indexes,
+        extremes: Mapping[Argument, Mapping[bool, Column]],
+        read: Callable[[GroupRows], Reading],
+    ) -> tuple[Column, ...]:
+        """The aggregates' columns, of lanes, extremes and rows of the same groups."""
         outputs = []
         for finish in self._finishers:
-            if isinstance(finish, int):
-                outputs.append(extremes[finish])
+            if isinstance(finish, _OfExtremes):
+                outputs.append(extremes[finish.argument][finish.greatest])
             elif isinstance(finish, _OfRows):
-                outputs.append(finish.column(finish.rows.both(touched)))
+                outputs.append(finish.column(read(finish.rows)))
             else:
-                outputs.append(finish(both))
+                outputs.append(finish(lanes))
         return tuple(outputs)
 
     def _difference(
         self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
     ) -> ZSet:
         """−old and +new rows of the groups whose row changed."""
-        picked, weights = self._changes(len(touched), old, new, outputs, self._call_types)
+        was, now = self._present(old), self._present(new)
+        picked, weights = changes(was, now, outputs, self._call_types)
         if not len(picked):
             return self._none
         columns = self._table.keys(touched[picked % len(touched)])
         return ZSet((*columns, *[c.take(picked) for c in outputs]), weights)
 
-    def _difference_of_forms(
-        self, count: int, old: Indexes, new: Indexes, columns: tuple[Column, ...]
-    ) -> ZSet:
+    def _difference_of_forms(self, old: Indexes, new: Indexes, columns: tuple[Column, ...]) -> ZSet:
         """`_difference` where the keys' forms are part of what may change."""
-        picked, weights = self._changes(count, old, new, columns, self.types)
-        return ZSet(tuple([c.take(picked) for c in columns]), weights)
-
-    def _changes(
-        self, count: int, old: Indexes, new: Indexes, columns: tuple[Column, ...], types: Types
-    ) -> tuple[Indexes, Indexes]:
-        """Which of the 2 · count rows before and after to put out, and their weights."""
         was, now = self._present(old), self._present(new)
-        changed = (was != now) | _differ(count, columns, types)
-        gone, come = (was & changed).nonzero()[0], (now & changed).nonzero()[0]
-        weights = np.ones(len(gone) + len(come), np.int64)
-        weights[: len(gone)] = -1
-        return np.concatenate([gone, come + count]), weights
+        picked, weights = changes(was, now, columns, self.types)
+        return ZSet(tuple([c.take(picked) for c in columns]), weights)
 
     def _difference_of_one(
         self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
@@ -214,7 +204,7 @@ class Aggregate(Operator):
         """`_difference` without its masks: most steps touch one group."""
         was, now = (not self._keys or old[0, 0] > 0), (not self._keys or new[0, 0] > 0)
         if was and now:
-            if not _differs(outputs, self._call_types):
+            if not differs(outputs, self._call_types):
                 return self._none
             return ZSet((*self._table.keys(touched.repeat(2)), *outputs), _MINUS_PLUS)
         if not (was or now):
@@ -238,14 +228,14 @@ class Aggregate(Operator):
 
     def hydrate(self, inputs: Fetch) -> None:
         self._build()
-        pending: list[list[ArgumentRows]] = [[] for _ in self._extremes]
+        pending: dict[Argument, list[ArgumentRows]] = {a: [] for a in self._extremes}
         entries: list[list[ZSet]] = [[] for _ in self._rows]
         for chunk in inputs(0):
             rows = self._accumulate(chunk, entries)
-            for kept, batches in zip(self._extremes, pending, strict=True):
-                batches.append(self._rows_of_extreme(kept, rows))
-        for kept, batches in zip(self._extremes, pending, strict=True):
-            kept.extreme.hydrate(batches)
+            for argument, batches in pending.items():
+                batches.append(self._rows_of(argument, rows))
+        for argument, batches in pending.items():
+            self._extremes[argument].extremes.hydrate(batches)
         for state, found in zip(self._rows.values(), entries, strict=True):
             state.hydrate(found)
 
@@ -269,19 +259,16 @@ class Aggregate(Operator):
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         slots = self._table.live() if self._keys else np.zeros(1, np.int64)
         for start in range(0, len(slots), _CHUNK):
-            yield self._rows_of(slots[start : start + _CHUNK])
+            yield self._current(slots[start : start + _CHUNK])
 
-    def _rows_of(self, slots: Indexes) -> ZSet:
+    def _current(self, slots: Indexes) -> ZSet:
+        """The committed output rows of the groups."""
         lanes = self._table.read(slots)
-        outputs = []
-        for finish in self._finishers:
-            if isinstance(finish, int):
-                kept = self._extremes[finish]
-                outputs.append(kept.extreme.current(slots, lanes[:, kept.lane]))
-            elif isinstance(finish, _OfRows):
-                outputs.append(finish.column(finish.rows.current(slots)))
-            else:
-                outputs.append(finish(lanes))
+        extremes = {
+            argument: kept.current(slots, lanes[:, lane])
+            for argument, (kept, lane) in self._extremes.items()
+        }
+        outputs = self._finished(lanes, extremes, lambda state: state.current(slots))
         keys = self._table.keys(slots) if self._forms is None else self._forms.current(slots)
         return ZSet((*keys, *outputs), np.ones(len(slots), np.int64))
 
@@ -345,63 +332,15 @@ class _OfRows(NamedTuple):
         return self.finish(reading.grouped)
 
 
-class _KeptExtreme(NamedTuple):
-    """A MIN or MAX, and the lane that counts its argument."""
+class _OfExtremes(NamedTuple):
+    """A MIN or MAX of an argument."""
 
     argument: Argument
     greatest: bool
-    extreme: Extreme
+
+
+class _KeptExtremes(NamedTuple):
+    """An argument's extremes, and the lane that counts its values."""
+
+    extremes: Extremes
     lane: int
-
-
-def _differs(columns: tuple[Column, ...], types: Types) -> bool:
-    """`_differ` for a single row."""
-    rows = small_rows(columns, types, False) if columns else [(), ()]
-    return rows[0] != rows[1] if rows is not None else bool(_differ(1, columns, types)[0])
-
-
-def _differ(count: int, columns: tuple[Column, ...], types: Types) -> Mask:
-    """Whether row i and row count + i are not exactly the same."""
-    if not columns:
-        return np.zeros(count, np.bool_)
-    rows = small_rows(columns, types, False)
-    if rows is not None:
-        return np.array([rows[i] != rows[count + i] for i in range(count)])
-    before = np.arange(count)
-    return ~row_keys.same_row(columns, before, columns, before + count, types)
-
-
-def _rounds(call: AggregateCall) -> bool:
-    """Whether DuckDB may answer with other bits: it rounds on the way, or any form of a minimum."""
-    type = call.argument_type
-    if type is None or call.function in ("count", "count_if", "bool_and", "bool_or"):
-        return False
-    if call.function == "avg":
-        return not type.is_integer or call.distinct or call.filter is not None
-    types = [type, *call.further_types, *call.order_types]
-    return has_forms(types) or call.function not in _EXACT
-
-
-def _added(old: Indexes, contributions: list[Contribution]) -> Indexes:
-    """Lanes with the contributions added (new lanes are in `old` already)."""
-    if len(old) == 1:
-        return _added_to_one(old, contributions)
-    new = old.copy()
-    for lanes, groups, values in contributions:
-        if isinstance(lanes, int):
-            np.add.at(new[:, lanes], groups, values)
-        else:
-            np.add.at(new.reshape(-1), groups * new.shape[1] + lanes, values)
-    return new
-
-
-def _added_to_one(old: Indexes, contributions: list[Contribution]) -> Indexes:
-    """`_added` for one group and, as a rule, few rows."""
-    lanes: list[int] = old[0].tolist()
-    for places, _, values in contributions:
-        if isinstance(places, int):
-            lanes[places] += values.item() if len(values) == 1 else int(values.sum())
-        else:
-            for place, value in zip(places.tolist(), values.tolist(), strict=True):
-                lanes[place] += value
-    return np.array([lanes])

@@ -15,6 +15,7 @@ import numpy as np
 from ivm.delta_ops import wide
 from ivm.delta_ops.aggregate_call import AggregateCall, Argument
 from ivm.delta_ops.float_sum import Floats, round_ratio
+from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.linear_terms import (
     AddLane,
     CountTerm,
@@ -39,6 +40,12 @@ Finish: TypeAlias = Callable[[Indexes], Column]
 
 _VARIANCES = ("var_pop", "var_samp", "stddev_pop", "stddev_samp", "sem")
 _KAHAN = ("favg", "kahan_sum")
+_EXACT = frozenset(
+    [
+        "sum", "sum_no_overflow", "min", "max", "first", "last", "any_value", "arg_min", "arg_max",
+        "list", "string_agg", "mode", "histogram", "quantile_disc", "bit_and", "bit_or", "bit_xor",
+    ]
+)  # fmt: skip
 
 
 class TermTable:
@@ -231,3 +238,14 @@ def _spread(
     denominators = (n * (n - sample)) << 2148
     pairs = zip(numerators.tolist(), denominators.tolist(), counts.tolist(), strict=True)
     return np.array([round_ratio(a, b) if c > 1 else 0.0 for a, b, c in pairs])
+
+
+def rounds(call: AggregateCall) -> bool:
+    """Whether DuckDB may answer with other bits: it rounds on the way, or any form of a minimum."""
+    type = call.argument_type
+    if type is None or call.function in ("count", "count_if", "bool_and", "bool_or"):
+        return False
+    if call.function == "avg":
+        return not type.is_integer or call.distinct or call.filter is not None
+    types = [type, *call.further_types, *call.order_types]
+    return has_forms(types) or call.function not in _EXACT

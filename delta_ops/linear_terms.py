@@ -215,3 +215,28 @@ class TrueTerm(Term):
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         assert isinstance(rows.values, FixedColumn)
         return [Contribution(self.lane, rows.groups, rows.values.values * rows.weights)]
+
+
+def added(old: Indexes, contributions: list[Contribution]) -> Indexes:
+    """Lanes with the contributions added (new lanes are in `old` already)."""
+    if len(old) == 1:
+        return _added_to_one(old, contributions)
+    new = old.copy()
+    for lanes, groups, values in contributions:
+        if isinstance(lanes, int):
+            np.add.at(new[:, lanes], groups, values)
+        else:
+            np.add.at(new.reshape(-1), groups * new.shape[1] + lanes, values)
+    return new
+
+
+def _added_to_one(old: Indexes, contributions: list[Contribution]) -> Indexes:
+    """`added` for one group and, as a rule, few rows."""
+    lanes: list[int] = old[0].tolist()
+    for places, _, values in contributions:
+        if isinstance(places, int):
+            lanes[places] += values.item() if len(values) == 1 else int(values.sum())
+        else:
+            for place, value in zip(places.tolist(), values.tolist(), strict=True):
+                lanes[place] += value
+    return np.array([lanes])

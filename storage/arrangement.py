@@ -163,13 +163,19 @@ class Arrangement:
             Rows in order of probe and then of the layout; the weights under a probe sum to at
             most k (the last row's is cut).
         """
+        return Matches(*first_rows(self._in_order(backwards=False), keys, k, codes))
+
+    def last(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
+        """The last k live rows under every key: the `first` ones of the opposite order."""
+        return Matches(*first_rows(self._in_order(backwards=True), keys, k, codes))
+
+    def _in_order(self, *, backwards: bool) -> Source:
         if not self.layout.order:
             raise InternalError(
-                f"The first {k} rows were asked of an arrangement that keeps no order. "
+                "The first rows were asked of an arrangement that keeps no order. "
                 "Please report this with the statement that led to it."
             )
-        source = Source(self.layout, self.runs, self._tail, self._seen)
-        return Matches(*first_rows(source, keys, k, codes))
+        return Source(self.layout, self.runs, self._tail, self._seen, backwards)
 
     def size(self, keys: Sequence[Column]) -> int:
         """Entries under the keys (exact ones), those that cancel each other included; at least."""

@@ -1,4 +1,4 @@
-"""The first live rows under a key, from the heads of the runs.
+"""The first live rows under a key, from the heads of the runs, in either direction.
 
 Law: let b be the least of the last rows read from runs that have more to give; every row up to b
 has been read in all runs (no row stands twice in a run), so its net weight is known. Where
@@ -38,7 +38,7 @@ def first_rows(
         heads = read_heads(source, probes[order], order, depth)
         if heads is None:
             break
-        probe, rows, unsure = _settle(layout, keys, heads, k, len(probes))
+        probe, rows, unsure = _settle(source, keys, heads, k, len(probes))
         found.append((probe, rows))
         order = order[unsure[order]]
         depth *= 2
@@ -54,15 +54,15 @@ def _in_order_of_probe(found: list[tuple[Indexes, ZSet]]) -> tuple[Indexes, ZSet
 
 
 def _settle(
-    layout: Layout, keys: Sequence[Column], heads: Heads, k: int, probes: int
+    source: Source, keys: Sequence[Column], heads: Heads, k: int, probes: int
 ) -> tuple[Indexes, ZSet, Mask]:
     """First rows of the probes for which the heads suffice, and which probes are others."""
-    order, begins = sort_rows(heads.probe, heads, layout.terms)
+    order, begins = sort_rows(heads.probe, heads, source.terms)
     known = _known(heads, order, begins, probes)
     row = order[begins]
     probe = heads.probe[row]
     weights = np.add.reduceat(heads.weights[order], begins)
-    weights[~(known & (weights > 0) & _right_key(layout, keys, heads, probe, row))] = 0
+    weights[~(known & (weights > 0) & _right_key(source.layout, keys, heads, probe, row))] = 0
     totals = np.zeros(probes, np.int64)
     np.add.at(totals, probe, weights)
     unsure = np.zeros(probes, np.bool_)

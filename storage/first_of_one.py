@@ -26,14 +26,14 @@ _FIXED = (FixedColumn, FixedTail)
 
 _Origin: TypeAlias = Run | Tail
 _Cursor: TypeAlias = tuple[Any, _Origin, int, int]
-"""The first order key's value at a row, where the row is, its position, the end of its range."""
+"""The first order key's value at a row, where the row is, its position, what its range ends at."""
 _Picked: TypeAlias = tuple[_Origin, int]
 """Where a row is, and its position."""
 
 
 def first_of_one(source: Source, code: Any, k: int) -> ZSet | None:
     """The first k live rows under a code, or None where the general way must be taken."""
-    term = source.layout.terms[0]
+    term = source.terms[0]
     if k > _MOST_ROWS or not _has_cells(term):
         return None
     cursors = _cursors(source, code, term)
@@ -50,15 +50,16 @@ def _has_cells(term: Term) -> bool:
 
 def _cursors(source: Source, code: Any, term: Term) -> list[_Cursor] | None:
     ranges: list[tuple[_Origin, int, int]] = []
+    step = _step(source)
     for run in source.runs:
         start, stop = run.find_one(code)
         if start < stop:
-            ranges.append((run, start, stop))
+            ranges.append((run, stop - 1, start - 1) if source.backwards else (run, start, stop))
     if source.seen:
         rows = source.tail.find_one(code, source.seen).tolist()
         if len(rows) > _MOST_ROWS:
             return None
-        ranges += [(source.tail, row, row + 1) for row in rows]
+        ranges += [(source.tail, row, row + step) for row in rows]
     cursors = []
     key = source.layout.key[0]
     for origin, row, stop in ranges:
@@ -71,6 +72,10 @@ def _cursors(source: Source, code: Any, term: Term) -> list[_Cursor] | None:
             return None
         cursors.append((value, origin, row, stop))
     return cursors
+
+
+def _step(source: Source) -> int:
+    return -1 if source.backwards else 1
 
 
 def _merged(source: Source, cursors: list[_Cursor], term: Term, k: int) -> ZSet | None:
@@ -86,7 +91,7 @@ def _merged(source: Source, cursors: list[_Cursor], term: Term, k: int) -> ZSet 
             picked.append((origin, row))
             weights.append(min(weight, k))
             k -= weights[-1]
-        if not _advance(cursors, best, term):
+        if not _advance(cursors, best, term, _step(source)):
             return None
     if not picked:
         return source.layout.zero
@@ -117,17 +122,18 @@ def _are_one_row(cursors: list[_Cursor], layout: Layout) -> bool:
     return True
 
 
-def _advance(cursors: list[_Cursor], best: list[int], term: Term) -> bool:
+def _advance(cursors: list[_Cursor], best: list[int], term: Term, step: int) -> bool:
     """Move the cursors on, or drop them; False if the next value cannot be compared."""
     for i in reversed(best):
         _, origin, row, stop = cursors[i]
-        if row + 1 == stop:
+        row += step
+        if row == stop:
             del cursors[i]
             continue
-        value = origin.columns[term.column].cell(row + 1)
+        value = origin.columns[term.column].cell(row)
         if value is None or value != value:
             return False
-        cursors[i] = (value, origin, row + 1, stop)
+        cursors[i] = (value, origin, row, stop)
     return True
 
 

@@ -1,7 +1,8 @@
 """Heads of runs: rows read for some keys, of which only the columns asked for are gathered.
 
 Invariant: row i of the heads is row `rows` of the one source (run or tail) whose stretch holds i;
-`goes_on` marks the last row read of a range that its run continues.
+`goes_on` marks the last row read of a range that its run continues. Read backwards, a head is the
+end of a range, and what is called first, next and last is so in that direction.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from ivm.storage.column import Column, Indexes, Mask, concat
 from ivm.storage.layout import Layout
+from ivm.storage.ordering import Term
 from ivm.storage.radix import order_of
 from ivm.storage.run import Run, expand
 from ivm.storage.tail import Tail
@@ -21,12 +23,18 @@ from ivm.storage.zset import Weights, ZSet
 
 
 class Source(NamedTuple):
-    """What is read: runs of one layout, and the first `seen` rows of a tail."""
+    """What is read: runs of one layout, and the first `seen` rows of a tail; in which direction."""
 
     layout: Layout
     runs: Sequence[Run]
     tail: Tail
     seen: int
+    backwards: bool = False
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The order in which rows are read."""
+        return self.layout.terms_backwards if self.backwards else self.layout.terms
 
 
 class _Piece(NamedTuple):
@@ -102,7 +110,8 @@ def read_heads(
     Returns:
         None if there is no row.
     """
-    pieces = [_head(run, probes, numbers, depth) for run in source.runs]
+    head = _head_backwards if source.backwards else _head
+    pieces = [head(run, probes, numbers, depth) for run in source.runs]
     found, rows = source.tail.find(probes, source.seen)
     pieces.append(_Piece(source.tail, numbers[found], rows, np.zeros(len(rows), np.bool_)))
     pieces = [piece for piece in pieces if len(piece.rows)]
@@ -114,4 +123,12 @@ def _head(run: Run, probes: npt.NDArray[Any], numbers: Indexes, depth: int) -> _
     ends = np.minimum(stops, starts + depth)
     which, rows = expand(starts, ends)
     goes_on = (rows == ends[which] - 1) & (ends < stops)[which]
+    return _Piece(run, numbers[hits[which]], rows, goes_on)
+
+
+def _head_backwards(run: Run, probes: npt.NDArray[Any], numbers: Indexes, depth: int) -> _Piece:
+    hits, starts, stops = run.find_ranges(probes)
+    begins = np.maximum(starts, stops - depth)
+    which, rows = expand(begins, stops)
+    goes_on = (rows == begins[which]) & (begins > starts)[which]
     return _Piece(run, numbers[hits[which]], rows, goes_on)

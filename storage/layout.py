@@ -41,6 +41,7 @@ class Layout:
     native: bool = field(init=False, compare=False)
     key_is_row: bool = field(init=False, compare=False)
     terms: tuple[Term, ...] = field(init=False, compare=False, repr=False)
+    terms_backwards: tuple[Term, ...] = field(init=False, compare=False, repr=False)
     zero: ZSet = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -51,7 +52,9 @@ class Layout:
         object.__setattr__(self, "exact", exact)
         object.__setattr__(self, "native", native)
         object.__setattr__(self, "key_is_row", set(self.key) == set(range(len(self.types))))
-        object.__setattr__(self, "terms", order_terms(self.types, self.order))
+        terms = order_terms(self.types, self.order)
+        object.__setattr__(self, "terms", terms)
+        object.__setattr__(self, "terms_backwards", tuple([t.backwards() for t in terms]))
         object.__setattr__(self, "zero", empty(self.types))
         if self.order:
             self._refuse_unorderable()

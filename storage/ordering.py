@@ -9,7 +9,7 @@ term tells apart are exactly equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,6 +48,10 @@ class Term:
     descending: bool = False
     nulls_first: bool = False
     bits: bool = False
+
+    def backwards(self) -> Term:
+        """The term by which the same rows come in the opposite order."""
+        return replace(self, descending=not self.descending, nulls_first=not self.nulls_first)
 
 
 def orderable(type: ColumnType) -> bool:
@@ -95,8 +99,10 @@ def term_codes(column: Column, term: Term) -> Codes:
         return order_codes(column, term.type, term.descending, term.nulls_first)
     assert isinstance(column, FixedColumn)
     if term.type.is_float:
-        return column.values.view(f"i{column.values.dtype.itemsize}").astype(np.int64)
-    return _wide_ranks(column.values["hi"], column.values["lo"])
+        codes = column.values.view(f"i{column.values.dtype.itemsize}").astype(np.int64)
+    else:
+        codes = _wide_ranks(column.values["hi"], column.values["lo"])
+    return ~codes if term.descending else codes
 
 
 def _has_room(column: Column) -> bool:

@@ -151,7 +151,13 @@ def test_lookup_after_any_history(
 
 
 def first_by_model(
-    model: Model, order: Sequence[OrderKey], probes: Sequence[Row], k: int, duck: Any
+    model: Model,
+    order: Sequence[OrderKey],
+    probes: Sequence[Row],
+    k: int,
+    duck: Any,
+    *,
+    backwards: bool,
 ) -> list[tuple[int, str, int]]:
     """First live rows as DuckDB orders them; rows that DuckDB holds equal by their bits."""
     entries = [(i, model.rows[n], w) for (i, n), w in model.lookup(probes).items() if w > 0]
@@ -172,7 +178,9 @@ def first_by_model(
     schema = tuple(zip(names, TYPES, strict=True))
     ranks = evaluate(duck, sql, {"lent_rows": (batch, schema)}, (("r", TYPES[0]),)).columns[0]
     numbers = ranks.values.tolist()  # type: ignore[union-attr]
-    ordered = sorted(zip(entries, numbers, strict=True), key=lambda e: (e[0][0], e[1]))
+    ordered = sorted(
+        zip(entries, numbers, strict=True), key=lambda e: (e[0][0], -e[1] if backwards else e[1])
+    )
     result, left = [], dict.fromkeys(range(len(probes)), k)
     for (i, row, weight), _ in ordered:
         if left[i] > 0:
@@ -209,10 +217,11 @@ def test_first_after_any_history(
             store = store.append(zset(entries))
             model.append(entries)
         check_lookups(store, model, probes)
-        found = store.first(probe(key, probes), k)
-        names = [exact(row) for row in listed(found.rows)]
-        got = list(zip(found.probe.tolist(), names, found.rows.weights.tolist(), strict=True))
-        assert got == first_by_model(model, order, probes, k, duck)
+        for backwards, read in ((False, store.first), (True, store.last)):
+            found = read(probe(key, probes), k)
+            names = [exact(row) for row in listed(found.rows)]
+            got = list(zip(found.probe.tolist(), names, found.rows.weights.tolist(), strict=True))
+            assert got == first_by_model(model, order, probes, k, duck, backwards=backwards)
 
 
 @pytest.mark.parametrize("name", GROUPABLE)
@@ -260,9 +269,10 @@ def test_every_type_in_order(duck: duckdb.DuckDBPyConnection, name: str, descend
     want = evaluate(duck, sql, {"lent_rows": (batch, schema)}, (("n", TYPES[0]),))
     assert numbers(found.rows) == numbers(want)
     assert found.rows.weights.tolist() == [6] * len(batch)
-    head = store.first([key.slice(0, 1)], 7)
-    assert numbers(head.rows) == numbers(want)[:2]
-    assert head.rows.weights.tolist() == [6, 1]
+    for head, rows in ((store.first, numbers(want)), (store.last, numbers(want)[::-1])):
+        read = head([key.slice(0, 1)], 7)
+        assert numbers(read.rows) == rows[:2]
+        assert read.rows.weights.tolist() == [6, 1]
 
 
 def numbers(rows: ZSet) -> list[int]:
@@ -409,9 +419,9 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
 
     advance = first_of_one._advance
 
-    def stepped(cursors: Any, best: list[int], term: Any) -> bool:
+    def stepped(cursors: Any, best: list[int], term: Any, step: int) -> bool:
         taken.append(len(best))
-        return bool(advance(cursors, best, term))
+        return bool(advance(cursors, best, term, step))
 
     monkeypatch.setattr(heads.Heads, "__init__", watched)
     monkeypatch.setattr(first_of_one, "_advance", stepped)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ivm.delta_ops.aggregate import Aggregate, supported
 from ivm.delta_ops.aggregate_call import AggregateCall
 from ivm.storage import keys
+from ivm.storage.arrangement import Arrangement
 from ivm.storage.codes import KeyCodes
 from ivm.storage.column import Column, FixedColumn, Mask
 from ivm.storage.errors import EvaluationError
@@ -267,3 +268,23 @@ def test_dead_groups_make_room_for_new_ones() -> None:
         operator.commit()
     assert operator.state_rows() == 0
     assert operator._table.capacity <= 64
+
+
+@pytest.mark.parametrize("name", ["INTEGER", "VARCHAR"])
+def test_min_and_max_share_one_arrangement(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step appends once for both ends, and reads the end that a retraction may have taken."""
+    appended: list[int] = []
+    append = Arrangement.append
+
+    def watched(self: Arrangement, delta: ZSet) -> Arrangement:
+        appended.append(len(delta))
+        return append(self, delta)
+
+    monkeypatch.setattr(Arrangement, "append", watched)
+    inputs = types_of("VARCHAR", name)
+    under_test = bench(inputs, [0], [call(f, inputs[1]) for f in ("min", "max", "min")])
+    rows = [(("'a'", f"'{value}'"), 1) for value in range(5)]
+    for step in (rows, [(rows[0][0], -1)], [(rows[4][0], -1)], [(rows[2][0], -1)]):
+        under_test.step([zset(inputs, step)])
+        under_test.check()
+    assert appended == [5, 1, 1, 1]
