@@ -6,10 +6,8 @@ Writers take turns, readers see one epoch and wait for no writer.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import threading
-import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.changefeed import Subscription
-from ivm.flusher import Flusher
 from ivm.functions import Function
+from ivm.lifetime import Lifetime, close_forgotten
 from ivm.opening import open_engine
 from ivm.result import Result
 from ivm.rows import Rows
@@ -28,15 +26,6 @@ from ivm.session import Params, Session
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.types import Schema
 from ivm.table_changes import apply, delete, insert, upsert
-
-_open: weakref.WeakSet[Database] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    """Databases that the program forgot to close are closed as it ends."""
-    for database in list(_open):
-        database.close()
 
 
 @dataclass(frozen=True)
@@ -93,6 +82,7 @@ class Database:
     ) -> None:
         if durability not in ("commit", "interval"):
             raise InputError(f'durability is "commit" or "interval", not {durability!r}')
+        close_forgotten()  # maybe this very file
         self.path = str(path)
         self._engine = open_engine(
             path,
@@ -101,12 +91,9 @@ class Database:
             threads=threads,
             functions=functions,
         )
-        self._flusher = Flusher(self._engine)
+        self._lifetime = Lifetime(self._engine, self)
         self._local = threading.local()
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # theirs is the thread
         self._lock = threading.Lock()
-        self._closed = False
-        _open.add(self)
 
     # -- SQL ------------------------------------------------------------------------------------
 
@@ -210,9 +197,13 @@ class Database:
         with session.writing():
             found = engine.catalog.view(view.split("."))
             engine.refresh([found.name])
-            feed = Subscription(found.name, found.schema, engine.sync, engine.unsubscribe)
+            feed = Subscription(found.name, found.schema, engine.sync, self._unsubscribe)
             engine.feeds.setdefault(found.name, []).append(feed)
         return feed
+
+    def _unsubscribe(self, feed: Subscription) -> None:
+        """The way back to the database, which so stays open while somebody listens."""
+        self._engine.unsubscribe(feed)
 
     def views(self) -> list[ViewInfo]:
         """All materialized views, those below before those above."""
@@ -253,16 +244,7 @@ class Database:
 
     def close(self) -> None:
         """Roll back what is open, flush, checkpoint and let the file go."""
-        if self._closed:
-            return
-        self._closed = True
-        self._flusher.stop()
-        for session in list(self._sessions):
-            session.close()
-        try:
-            self._engine.close()
-        finally:
-            self._engine.warehouse.close()
+        self._lifetime.close()
 
     def __enter__(self) -> Database:
         return self
@@ -276,13 +258,13 @@ class Database:
         self.close()
 
     def _session(self) -> Session:
-        if self._closed:
+        if self._lifetime.closed:
             raise UnavailableError("the database is closed: open it again with ivm.connect()")
         session: Session | None = getattr(self._local, "session", None)
         if session is None:
             session = self._local.session = Session(self._engine)
             with self._lock:
-                self._sessions.add(session)
+                self._lifetime.sessions.add(session)
         return session
 
 

@@ -373,8 +373,9 @@ class Engine:
     def refill(self, cursor: Cursor, view: View) -> None:
         """Replace a view's rows by its query's answer, as the cursor's transaction sees it."""
         table = self.catalog.qualified[view.name]
-        run(cursor, f"DELETE FROM {table}")
-        run(cursor, f"INSERT INTO {table} {self.maintenance.text(view)}")
+        with self.warehouse.zone.on(cursor):
+            run(cursor, f"DELETE FROM {table}")
+            run(cursor, f"INSERT INTO {table} {self.maintenance.text(view)}")
 
     # -- views that are recomputed --------------------------------------------------------------
 
@@ -430,7 +431,8 @@ class Engine:
         return view.recomputed_below if view.incremental else (*view.recomputed_below, name)
 
     def _recompute_inside(self, cursor: Cursor, view: View, recomputed: dict[str, ZSet]) -> None:
-        delta = self.maintenance.recompute(view, cursor)
+        with self.warehouse.zone.on(cursor):
+            delta = self.maintenance.recompute(view, cursor)
         if not len(delta):
             return
         part = PendingView(view.schema)

@@ -15,6 +15,7 @@ import duckdb
 from ivm import view_statements
 from ivm.catalog import View
 from ivm.dml import refuse_hidden
+from ivm.meaning import refuse_meaning
 from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.sql.determinism import check_deterministic
@@ -47,11 +48,7 @@ def other(session: Session, statement: st.Other, params: Params) -> Result:
 
 def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """A statement that changes the catalog or the session."""
-    if statement.action == "use":
-        raise UnsupportedError(
-            "USE would change what names mean under the views: write the schema before the name",
-            statement.offset,
-        )
+    refuse_meaning(statement)
     if statement.action in _SESSION:
         session.cursor.execute(statement.text, params)
         return session.stream(lambda: None)

@@ -6,36 +6,25 @@ spelling of its own for a date, a decimal or a nested value.
 
 from __future__ import annotations
 
-import functools
 import json
-import threading
 from collections.abc import Iterator, Sequence
 
-import duckdb
 import pyarrow as pa
 
 from ivm.storage.duck import literal, run
+from ivm.storage.scratch import Scratch
 
 Texts = list[str | None]
 """One column's cells; None is NULL."""
 
 _CHUNK = 50_000
-_lock = threading.Lock()
-
-
-@functools.cache
-def _formatter() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:")
-    run(connection, "SET arrow_lossless_conversion = true")
-    run(connection, "SET threads = 1")
-    return connection
+_scratch = Scratch("SET arrow_lossless_conversion = true")
 
 
 def _project(table: pa.Table, expressions: Sequence[str], zone: str | None) -> pa.Table:
     """Evaluate expressions over the table's columns, named c0, c1, …; rows keep their order."""
     positional = table.rename_columns([f"c{i}" for i in range(table.num_columns)])
-    with _lock:
-        connection = _formatter()
+    with _scratch.borrow() as connection:
         if zone is not None:
             run(connection, f"SET TimeZone = {literal(zone)}")
         connection.register("shown", positional)

@@ -259,7 +259,8 @@ class Transaction:
             self._cursor.abort()
             run(self._cursor, "ROLLBACK")
         except duckdb.TransactionException:
-            return  # DuckDB has already ended it itself
+            pass  # DuckDB has already ended it itself
+        self._engine.warehouse.zone.give_back(self._cursor)
 
     def _end(self, reason: str) -> None:
         self.over = reason

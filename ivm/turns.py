@@ -22,6 +22,9 @@ class Holder(Protocol):
     def expire(self) -> None:
         """Roll its transaction back, from another thread."""
 
+    def rollback(self) -> None:
+        """Undo it and give the turn."""
+
 
 class Turns:
     """The writers' lock.
@@ -58,6 +61,11 @@ class Turns:
                     f"another transaction has been open for more than {self.wait_limit:g} s: "
                     "commit or roll it back, then try again"
                 )
+
+    def end(self) -> None:
+        """Undo what a thread that is gone has left open."""
+        if self._owner is not None:
+            self._owner.rollback()
 
     def give(self) -> None:
         """Pass the turn on (called by its owner, or for it by `expire`)."""

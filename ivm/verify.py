@@ -44,7 +44,8 @@ def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
     """Compare a view with its query, as the cursor sees both."""
     stored = f"FROM {engine.catalog.qualified[view.name]}"
     count = int(rows(cursor, f"SELECT count(*) {stored}")[0][0])
-    missing, extra = compare(cursor, stored, engine.maintenance.text(view), view.schema)
+    with engine.warehouse.zone.on(cursor):
+        missing, extra = compare(cursor, stored, engine.maintenance.text(view), view.schema)
     return Verdict(count, missing, extra)
 
 

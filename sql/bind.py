@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import duckdb
-from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_functions import Functions
@@ -22,7 +21,7 @@ from ivm.sql.placeholders import check_complete
 from ivm.sql.plan import NotIncremental, Plan, Project, width
 from ivm.sql.render import render
 from ivm.sql.unnest_calls import refuse_stray
-from ivm.storage.duck import Cursor, describe, rows
+from ivm.storage.duck import Cursor, describe
 from ivm.storage.types import Schema
 
 
@@ -55,8 +54,6 @@ def bind(query: str, catalog: Catalog, cursor: Cursor) -> Plan:
 
 def _bound(query: str, catalog: Catalog, cursor: Cursor, wanted: Schema) -> Plan:
     tree = parse_query(query, cursor)
-    if tree.find(exp.Ordered):
-        _check_order_settings(cursor)
     bound = bind_query(tree, Context(catalog, cursor, Functions(cursor)))
     refuse_stray(bound.plan)
     check_complete(bound.plan)
@@ -64,14 +61,6 @@ def _bound(query: str, catalog: Catalog, cursor: Cursor, wanted: Schema) -> Plan
     exprs = tuple(column(i) for i in range(width(bound.plan)))
     pairs = zip(wanted, bound.plan.schema, strict=True)
     return Project(bound.plan, exprs, tuple((name, t) for (name, _), (_, t) in pairs))
-
-
-def _check_order_settings(cursor: Cursor) -> None:
-    """Refuse to read an ORDER BY under changed defaults."""
-    query = "SELECT current_setting('default_null_order'), current_setting('default_order')"
-    found = [str(value).upper() for value in rows(cursor, query)[0]]
-    if found not in (["NULLS_LAST", "ASC"], ["NULLS_LAST", "ASCENDING"]):
-        raise NotIncremental(f"an ORDER BY under the settings {', '.join(found)}")
 
 
 def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:

@@ -6,31 +6,16 @@ types the cursor sees), so one DESCRIBE over typed NULLs answers without touchin
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import duckdb
-
 from ivm.storage.duck import Cursor, describe, literal, rows
+from ivm.storage.scratch import Scratch
 from ivm.storage.types import ColumnType, Schema, type_of
 
-_lock = threading.Lock()
-
-
-@functools.cache
-def _connection() -> Cursor:
-    return duckdb.connect(":memory:", config={"threads": 1})
-
-
-@contextlib.contextmanager
-def probe() -> Iterator[Cursor]:
-    """An empty database to ask about types that need no user's object."""
-    with _lock:
-        yield _connection()
+probe = Scratch().borrow
+"""An empty database to ask about types that need no user's object."""
 
 
 def typed_nulls(types: Sequence[ColumnType]) -> str:

@@ -7,7 +7,6 @@ names the user's own macros or types is not bound here and stays off the list.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Mapping, Sequence
 
 import duckdb
@@ -18,19 +17,13 @@ from ivm.sql.scalar_kernel import NotListedError
 from ivm.storage import duck
 from ivm.storage.column import Column, FixedColumn, Mask
 from ivm.storage.errors import EvaluationError
+from ivm.storage.scratch import Scratch
 from ivm.storage.types import ColumnType, Schema, type_of
 from ivm.storage.zset import ZSet
 
-_lock = threading.Lock()
+_scratch = Scratch("SET arrow_lossless_conversion = true")
 _BATCH = "ivm_batch"
 _ROW = "ivm_row"
-
-
-@functools.cache
-def _connection() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:", config={"threads": 1})
-    connection.execute("SET arrow_lossless_conversion = true")
-    return connection
 
 
 def sql_of(expr: exp.Expr) -> str:
@@ -47,9 +40,9 @@ def column_index(expr: exp.Expr) -> int:
 def _describe(types: tuple[str, ...], expressions: tuple[str, ...]) -> tuple[str, ...] | None:
     inputs = ", ".join(f"NULL::{t} AS c{i}" for i, t in enumerate(types)) or "1 AS nothing"
     query = f"DESCRIBE SELECT {', '.join(expressions)} FROM (SELECT {inputs})"
-    with _lock:
+    with _scratch.borrow() as scratch:
         try:
-            return tuple(row[1] for row in duck.rows(_connection(), query))
+            return tuple(row[1] for row in duck.rows(scratch, query))
         except duckdb.Error:
             return None
 
@@ -138,8 +131,8 @@ def common_sql(sides: Sequence[exp.Expr]) -> str:
 def _stable_functions() -> frozenset[str]:
     query = """SELECT lower(function_name) FROM duckdb_functions() GROUP BY ALL
         HAVING bool_and(stability IS NOT DISTINCT FROM 'CONSISTENT' AND function_type = 'scalar')"""
-    with _lock:
-        return frozenset(name for (name,) in duck.rows(_connection(), query))
+    with _scratch.borrow() as scratch:
+        return frozenset(name for (name,) in duck.rows(scratch, query))
 
 
 # Syntax that the parser keeps as functions.
@@ -168,12 +161,8 @@ def _is_stable(node: exp.Expr) -> bool:
 
 def _evaluate(sql: str, inputs: Mapping[str, tuple[ZSet, Schema]], output: Schema) -> Column:
     """The first column of a query over the private database."""
-    with _lock:
-        try:
-            return duck.evaluate(_connection(), sql, inputs, output).columns[0]
-        except (duckdb.InternalException, duckdb.FatalException):
-            _connection.cache_clear()  # such an error makes DuckDB refuse all further work
-            raise
+    with _scratch.borrow() as scratch:
+        return duck.evaluate(scratch, sql, inputs, output).columns[0]
 
 
 def fold(expr: exp.Expr | str, type: ColumnType) -> Column:

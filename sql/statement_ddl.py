@@ -147,8 +147,9 @@ def session(reader: Reader, text: str, offset: int) -> Ddl:
     for word in ("DATABASE", "VARIABLE", "EXTENSIONS"):
         if reader.accept(word):
             target = word.lower()
-    while reader.peek() in ("GLOBAL", "LOCAL", "SESSION"):
+    while (scope := reader.peek()) in ("GLOBAL", "LOCAL", "SESSION"):
         reader.at += 1
+        target = scope.lower()
     exists = reader.accept("IF", "EXISTS") or reader.accept("IF", "NOT", "EXISTS")
     names = _optional_name(reader) if action != "attach" else _attached(reader)
     return Ddl(text, offset, action, target, names, None, False, False, exists)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import json
-import threading
 from collections.abc import Iterable, Iterator
 
 import duckdb
@@ -37,6 +36,7 @@ from ivm.sql.statement_nodes import (
 )
 from ivm.sql.statement_tokens import Reader, Token, tokens
 from ivm.storage.errors import SqlError
+from ivm.storage.scratch import Scratch
 
 __all__ = [
     "CreateView",
@@ -64,8 +64,6 @@ _CACHED_LENGTH = 8192  # longer texts are bulk data, seldom seen twice
 _HEAD_LENGTH = 4096  # of a long INSERT, tokenized alone: 10 000 rows make 100 000 tokens
 
 _CHECKED_LENGTH = 65536  # a longer single statement is read by DuckDB's parser once, when it runs
-
-_lock = threading.Lock()
 
 
 def parse(script: str) -> tuple[Statement, ...]:
@@ -134,11 +132,7 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 _OWN = (DropView, ExplainView, VerifyView, ShowViews, Subscribe, Insert)
 
 
-@functools.cache
-def _parser() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:")
-    connection.execute("SET errors_as_json = true")
-    return connection
+_scratch = Scratch("SET errors_as_json = true")
 
 
 def _check(script: str, statement: Statement) -> None:
@@ -149,8 +143,8 @@ def _check(script: str, statement: Statement) -> None:
     if isinstance(statement, CreateView):
         text, offset = statement.query, offset + statement.query_offset
     try:
-        with _lock:
-            found = _parser().extract_statements(text)
+        with _scratch.borrow() as parser:
+            found = parser.extract_statements(text)
     except duckdb.Error as error:
         raise _sql_error(script, text, offset, str(error)) from None
     if isinstance(statement, CreateView) and found[0].type.name not in ("SELECT", "MULTI"):

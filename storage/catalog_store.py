@@ -13,6 +13,7 @@ from typing import Any
 
 from ivm.storage.duck import Cursor, literal, rows, run
 from ivm.storage.errors import CorruptionError
+from ivm.storage.home_zone import zone_of
 
 FORMAT = "1"
 BASE = ""
@@ -73,6 +74,16 @@ def read_database_id(cursor: Cursor, catalog: str) -> str | None:
             f" format {FORMAT}: open the database with the version that wrote it."
         )
     return str(meta["database_id"])
+
+
+def home_zone(cursor: Cursor) -> str:
+    """The time zone recorded in the file; if none is, the cursor's own, which is then recorded."""
+    found = rows(cursor, "SELECT value FROM _ivm.meta WHERE key = 'time_zone'")
+    if found:
+        return str(found[0][0])
+    zone = zone_of(cursor)
+    run(cursor, "INSERT INTO _ivm.meta VALUES ('time_zone', $1)", [zone])
+    return zone
 
 
 def load_views(cursor: Cursor) -> list[StoredView]:

@@ -8,13 +8,13 @@ if and only if their forms are bitwise equal (so 0.0 and -0.0 differ, and so do 
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
+
+from ivm.storage.scratch import Scratch
 
 # HUGEINT, UUID, DECIMAL beyond 18 digits and INTERVAL travel as two 64-bit words.
 WIDE = np.dtype([("lo", "<u8"), ("hi", "<i8")])
@@ -128,8 +128,8 @@ class ColumnType:
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
         """The labels of an ENUM in their order."""
-        with _lock:
-            ((labels,),) = _probe().execute(f"SELECT enum_range(NULL::{self.sql})").fetchall()
+        with _scratch.borrow() as scratch:
+            ((labels,),) = scratch.execute(f"SELECT enum_range(NULL::{self.sql})").fetchall()
         return tuple(labels)
 
     @property
@@ -149,14 +149,7 @@ class ColumnType:
 Schema = tuple[tuple[str, ColumnType], ...]
 """Ordered (name, type) pairs of a relation."""
 
-_lock = threading.Lock()
-
-
-@functools.cache
-def _probe() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:")
-    connection.execute("SET arrow_lossless_conversion = true")
-    return connection
+_scratch = Scratch("SET arrow_lossless_conversion = true")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -174,8 +167,8 @@ def type_of(sql: str) -> ColumnType:
     """
     if sql in ('"NULL"', "NULL"):
         sql = "INTEGER"
-    with _lock:
-        exported = _probe().sql(f"SELECT NULL::{sql} AS v").to_arrow_table().schema.field(0)
+    with _scratch.borrow() as scratch:
+        exported = scratch.sql(f"SELECT NULL::{sql} AS v").to_arrow_table().schema.field(0)
     arrow = exported.type
     if sql in _FIXED:
         return ColumnType(sql, arrow, np.dtype(_FIXED[sql]))

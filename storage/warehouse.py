@@ -19,9 +19,10 @@ from ivm.storage import catalog_store
 from ivm.storage.catalog_store import BASE
 from ivm.storage.checkpointer import Checkpointer
 from ivm.storage.database_file import DatabaseFile, explained
-from ivm.storage.duck import Cursor, rows, run
+from ivm.storage.duck import Cursor, literal, rows, run
 from ivm.storage.errors import UnavailableError
 from ivm.storage.flush import NetChange, Target, apply_changes
+from ivm.storage.home_zone import HomeZone
 from ivm.storage.log import ChangeLog
 from ivm.storage.small_flush import Appenders
 from ivm.storage.table_info import TableInfo, read_tables
@@ -36,6 +37,7 @@ class Warehouse:
         log: the change log; None for a database in memory.
         foreign_write: another program wrote to the file since we closed it; views must be
             refreshed.
+        zone: the time zone of its views.
         write_lock: held by whoever runs a write transaction in DuckDB (reentrant).
     """
 
@@ -46,6 +48,8 @@ class Warehouse:
         self.log: ChangeLog | None = opening.log
         self.foreign_write = opening.foreign_write
         self.write_lock = threading.RLock()
+        self.zone = HomeZone(catalog_store.home_zone(file.connection))
+        run(file.connection, f"SET GLOBAL TimeZone = {literal(self.zone.name)}")
         self._flusher = file.connection.cursor()
         self._epochs = catalog_store.load_epochs(self._flusher)
         self._appenders = Appenders(self._flusher)

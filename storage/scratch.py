@@ -1,0 +1,53 @@
+"""DuckDB instances in memory, for questions that need no user's data: types, constants, texts.
+
+Law: a scratch instance is opened at its first use, serves one thread at a time, and is closed as
+the program ends, or DuckDB's binding complains of leaks on the way out.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import duckdb
+
+
+class Scratch:
+    """An instance to borrow.
+
+    Args:
+        settings: statements to run when it is opened.
+    """
+
+    def __init__(self, *settings: str) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    @contextlib.contextmanager
+    def borrow(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The connection, for this thread alone."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._open()
+            try:
+                yield self._connection
+            except (duckdb.InternalException, duckdb.FatalException):
+                self._close()  # such an error makes an instance refuse all further work
+                raise
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(":memory:")
+        for statement in ("SET threads = 1", *self._settings):
+            connection.execute(statement)
+            connection.complete()
+        atexit.register(self._close)
+        return connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+            atexit.unregister(self._close)

@@ -1,0 +1,175 @@
+"""A view means the same in every session, whatever is set, and wherever the file is opened."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ivm
+from ivm import errors
+
+ZONED = "SELECT id, local::TIMESTAMPTZ AS instant, instant::DATE AS day FROM events"
+EVENTS = "CREATE TABLE events (id INTEGER PRIMARY KEY, local TIMESTAMP, instant TIMESTAMPTZ)"
+ROW = "(?, TIMESTAMP '2026-01-01 00:00:00', TIMESTAMPTZ '2026-01-01 00:30:00+00')"
+RECOMPUTED = "SELECT current_user AS who, local::TIMESTAMPTZ AS instant FROM events"
+
+
+def add(db: ivm.Database, number: int) -> None:
+    db.execute(f"INSERT INTO events VALUES {ROW}", [number])
+
+
+def verified(db: ivm.Database) -> bool:
+    return all(row[-1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
+
+
+def zone(db: ivm.Database) -> str:
+    return str(db.execute("SELECT current_setting('TimeZone')").fetchall()[0][0])
+
+
+def instants(db: ivm.Database, view: str) -> set[int]:
+    return {n for (n,) in db.execute(f"SELECT epoch_ms(instant) FROM {view}").fetchall()}
+
+
+@pytest.mark.parametrize("query", [ZONED, RECOMPUTED])
+def test_a_sessions_zone_does_not_reach_the_views(query: str) -> None:
+    with ivm.connect() as db:
+        db.execute(EVENTS)
+        add(db, 1)
+        db.execute(f"CREATE MATERIALIZED VIEW before AS {query}")
+        home = instants(db, "before")
+        db.execute("SET TimeZone = 'Pacific/Apia'")
+        add(db, 2)
+        db.execute(f"CREATE MATERIALIZED VIEW after AS {query}")
+        with db.transaction():
+            db.execute("INSERT INTO events SELECT 3, local, instant FROM events WHERE id = 1")
+            assert instants(db, "before") == instants(db, "after") == home
+        db.execute("ALTER TABLE events ADD COLUMN note VARCHAR")
+        assert instants(db, "before") == instants(db, "after") == home
+        assert verified(db)
+        assert zone(db) == "Pacific/Apia"
+
+
+def test_a_session_keeps_its_zone_after_a_statement_that_failed() -> None:
+    with ivm.connect() as db:
+        db.execute(EVENTS)
+        db.execute(
+            "CREATE MATERIALIZED VIEW v AS "
+            "SELECT current_user AS who, 1 // (id - 5) AS x, local::TIMESTAMPTZ AS i FROM events"
+        )
+        db.execute("SET TimeZone = 'Pacific/Apia'")
+        db.execute("BEGIN")
+        db.execute("INSERT INTO events (id) SELECT 5")
+        with pytest.raises(errors.IvmError, match=r"(?i)division by zero"):
+            db.execute("FROM v").fetchall()
+        db.execute("ROLLBACK")
+        assert zone(db) == "Pacific/Apia"
+
+
+_OPEN = """
+import sys, ivm
+with ivm.connect(sys.argv[1]) as db:
+    for statement in sys.argv[2:]:
+        result = db.execute(statement)
+    print(result.fetchall())
+"""
+
+
+def elsewhere(zone: str, file: Path, *statements: str) -> str:
+    """What the statements print in a process that lives in a time zone."""
+    command = [sys.executable, "-c", _OPEN, str(file), *statements]
+    environment = {**os.environ, "TZ": zone}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_file_keeps_its_zone_in_other_places(tmp_path: Path) -> None:
+    file = tmp_path / "events.duckdb"
+    row = ROW.replace("?", "{}")
+    elsewhere(
+        "Europe/Berlin",
+        file,
+        EVENTS,
+        f"INSERT INTO events VALUES {row.format(1)}",
+        f"CREATE MATERIALIZED VIEW v AS {ZONED}",
+    )
+    told = elsewhere(
+        "Asia/Tokyo",
+        file,
+        f"INSERT INTO events VALUES {row.format(2)}",
+        "SELECT count(DISTINCT (instant, day)), current_setting('TimeZone') FROM v",
+    )
+    assert told == "[(1, 'Europe/Berlin')]"
+    assert "True" in elsewhere("UTC", file, "VERIFY MATERIALIZED VIEW v")
+
+
+@pytest.mark.parametrize(
+    ("statement", "way_out"),
+    [
+        ("SET integer_division = true", "//"),
+        ("SET GLOBAL default_null_order = 'nulls_first'", "NULLS FIRST"),
+        ("PRAGMA default_collation = NOCASE", "COLLATE"),
+        ("SET SESSION scalar_subquery_error_on_multiple_rows = false", "LIMIT 1"),
+        ("SET search_path = 'other'", "schema"),
+        ("USE other", "schema"),
+        ("SET GLOBAL TimeZone = 'UTC'", "session alone"),
+        ("RESET GLOBAL TimeZone", "session alone"),
+    ],
+)
+def test_what_would_change_the_views_meaning_is_refused(statement: str, way_out: str) -> None:
+    with (
+        ivm.connect() as db,
+        pytest.raises(errors.UnsupportedError, match=f"would change what .*{way_out}"),
+    ):
+        db.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SET TimeZone = 'UTC'",
+        "SET TIME ZONE 'UTC'",
+        "RESET TimeZone",
+        "RESET integer_division",
+        "SET VARIABLE schema = 'x'",
+        "SET threads = 1",
+    ],
+)
+def test_other_settings_are_the_sessions_own(statement: str) -> None:
+    with ivm.connect() as db:
+        db.execute(statement)
+
+
+_FORGET = """
+import ivm, sys
+def use(statement):
+    db = ivm.connect(sys.argv[1])
+    db.execute("BEGIN")
+    db.execute("INSERT INTO t SELECT 99")  # never committed
+    return ivm.connect(sys.argv[2]).execute(statement)
+ivm.connect(sys.argv[1]).execute("CREATE TABLE t (a INTEGER)")
+ivm.connect(sys.argv[1]).insert("t", {"a": [1, 2]})
+use("SELECT 1")
+print(ivm.connect(sys.argv[1]).execute("FROM t ORDER BY a").fetchall())
+db = ivm.connect(sys.argv[1])
+try:
+    db.execute("CREATE MATERIALIZED VIEW v AS FROM nothing")
+except ivm.IvmError:
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT a, count(*) AS n FROM t GROUP BY a")
+"""
+
+
+def test_a_database_that_was_not_closed_can_be_opened_again(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        _FORGET,
+        str(tmp_path / "a.duckdb"),
+        str(tmp_path / "b.duckdb"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[(1,), (2,)]", "")
