@@ -213,13 +213,11 @@ def direct_type(type: ColumnType) -> pa.DataType | None:
         return _PLAIN_INTEGERS[type.sql]
     if type.sql == "BOOLEAN":
         return pa.bool_()
-    if (
-        type.is_float
-        or type.sql in ("VARCHAR", "BLOB", "DATE")
-        or type.base.startswith("TIMESTAMP")
-    ):
+    if type.is_float or type.sql in ("VARCHAR", "BLOB", "DATE"):
         return type.arrow
-    return None
+    # Arrow would take a time without a zone for UTC, DuckDB takes it for the session's.
+    zoned = type.base == "TIMESTAMP WITH TIME ZONE"
+    return type.arrow if type.base.startswith("TIMESTAMP") and not zoned else None
 
 
 def _fits(array: pa.Array, type: ColumnType) -> pa.Array | None:

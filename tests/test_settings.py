@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import ivm
@@ -67,6 +69,23 @@ def test_a_session_keeps_its_zone_after_a_statement_that_failed() -> None:
             db.execute("FROM v").fetchall()
         db.execute("ROLLBACK")
         assert zone(db) == "Pacific/Apia"
+
+
+def test_times_without_a_zone_are_the_sessions() -> None:
+    naive = dt.datetime(2026, 1, 1)
+    aware = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, instant TIMESTAMPTZ)")
+        db.execute("SET TimeZone = 'America/New_York'")
+        db.insert("t", {"id": [1, 2, 3], "instant": [naive, None, naive]})
+        db.insert("t", [{"id": 4, "instant": aware}])
+        db.insert("t", pa.table({"id": [5], "instant": [naive]}))
+        db.insert("t", pa.table({"id": [6], "instant": [aware]}))
+        db.execute("INSERT INTO t VALUES (7, ?)", [naive])
+        found = db.execute("SELECT id FROM t WHERE epoch_ms(instant) = 1767243600000")
+        assert {row[0] for row in found.fetchall()} == {1, 3, 5, 7}
+        found = db.execute("SELECT id FROM t WHERE epoch_ms(instant) = 1767225600000")
+        assert {row[0] for row in found.fetchall()} == {4, 6}
 
 
 _OPEN = """
