@@ -25,8 +25,7 @@ from ivm.sql.nested_values import (
     rows_only,
 )
 from ivm.sql.placeholders import Call, call_of, calls, parameter
-from ivm.sql.plan import Expr, Filter, NotIncremental, Plan, width
-from ivm.storage.duck import rows
+from ivm.sql.plan import Expr, Filter, Plan, width
 from ivm.storage.types import type_of
 
 
@@ -144,21 +143,10 @@ def _scalar(plan: Plan, right: Dependent, context: Context) -> Plan:
     if is_one_row(right.plan):
         return with_row(plan, right, context)
     if not is_at_most_one(right.query, right.plan, context):
-        _check_setting(context)
         return with_row(plan, right.over(checked_row(right.plan, context)), context)
     if right.free:
         return joined(plan, right, "left", [], context)
     return with_row(plan, right.over(only_row(right.plan, context)), context)
-
-
-def _check_setting(context: Context) -> None:
-    """Refuse to read a scalar subquery of several rows where DuckDB takes any of them."""
-    query = f"SELECT current_setting('{_SETTING}')"
-    if not rows(context.cursor, query)[0][0]:
-        raise NotIncremental(f"a scalar subquery under {_SETTING} = false")
-
-
-_SETTING = "scalar_subquery_error_on_multiple_rows"
 
 
 def _present(plan: Plan, right: Dependent, context: Context) -> tuple[Plan, Expr]:

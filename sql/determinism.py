@@ -30,6 +30,13 @@ _CLOCK = frozenset(
 _CLOCK_WORDS = frozenset(
     ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"]
 )
+_SESSION = frozenset(
+    [
+        "getvariable", "current_setting", "current_schema", "current_schemas", "current_catalog",
+        "current_database", "current_query", "current_query_id", "current_connection_id",
+        "current_transaction_id", "txid_current", "in_search_path",
+    ]
+)  # fmt: skip
 # Table functions whose rows depend on their arguments alone; the others read files or state.
 _TABLE_FUNCTIONS = frozenset(
     ["unnest", "range", "generate_series", "repeat", "repeat_row", "json_each", "json_tree"]
@@ -120,6 +127,11 @@ class _Checker:
     def _check_call(self, name: str, place: int | None, through: _Path) -> None:
         if name in _CLOCK:
             raise _clock_refusal(f"{name}()", place, through)
+        if name in _SESSION:
+            raise _refusal(
+                f"{name}()", "its value comes from the session, not from the tables", place,
+                through, "Write the value itself, or keep it in a one-row table that you update",
+            )  # fmt: skip
         if name in self._unstable:
             raise _refusal(
                 f"{name}()", "its value changes from call to call", place, through, _FIXED

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable, Iterator
 
 import duckdb
@@ -132,6 +133,7 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 _OWN = (DropView, ExplainView, VerifyView, ShowViews, Subscribe, Insert)
 
 
+_WITH_TIES = re.compile(r"WITH\s+TIES\b", re.IGNORECASE)
 _scratch = Scratch("SET errors_as_json = true")
 
 
@@ -158,4 +160,7 @@ def _sql_error(script: str, text: str, offset: int, message: str) -> SqlError:
     position = offset + len(text.encode()[:place].decode(errors="ignore"))
     line = script.count("\n", 0, position) + 1
     column = position - (script.rfind("\n", 0, position) + 1) + 1
-    return SqlError(f"{detail['exception_message']} (line {line}, column {column})", position)
+    reason = f"{detail['exception_message']} (line {line}, column {column})"
+    if _WITH_TIES.match(script, position):
+        reason += ": DuckDB has no WITH TIES; QUALIFY rank() OVER (ORDER BY …) <= n says the same"
+    return SqlError(reason, position)

@@ -88,3 +88,8 @@ def test_a_column_that_is_called_like_a_function_passes(cursor: Cursor) -> None:
     cursor.execute("CREATE OR REPLACE TEMP TABLE odd (random INTEGER)")
     check_deterministic("SELECT random FROM odd", cursor)
     check_deterministic("SELECT double_it(k) FROM t", cursor)
+
+
+def test_what_the_session_holds_is_told_apart_from_chance(cursor: Cursor) -> None:
+    with pytest.raises(UnsupportedError, match="comes from the session"):
+        check_deterministic("SELECT getvariable('x')", cursor)

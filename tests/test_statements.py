@@ -321,3 +321,9 @@ def test_a_long_insert_of_literals_is_not_tokenized() -> None:
     slow = parse(f"INSERT INTO t VALUES {rows}; SELECT 1")
     assert [type(s) for s in slow] == [Insert, Query]
     assert type(one(f"INSERT INTO t VALUES {rows} ON CONFLICT DO NOTHING")) is Dml
+
+
+def test_with_ties_is_answered_by_what_duckdb_has() -> None:
+    script = "CREATE MATERIALIZED VIEW v AS FROM t ORDER BY a FETCH FIRST 2 ROWS WITH TIES"
+    with pytest.raises(SqlError, match="QUALIFY rank"):
+        parse(script)
