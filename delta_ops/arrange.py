@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
+from ivm.delta_ops.partitions import Partitions
 from ivm.storage.arrangement import Arrangement
-from ivm.storage.layout import Layout
+from ivm.storage.column import Column
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
@@ -22,7 +23,8 @@ class Arrange(Operator):
 
     Args:
         types: the input's (and output's) types; all columns are stored.
-        key: positions of the key columns.
+        key: positions of the key columns; none for all rows under one key, of which a column more
+            is stored.
         order: the order of rows under one key.
     """
 
@@ -39,22 +41,34 @@ class Arrange(Operator):
     ) -> None:
         super().__init__(types)
         self.key = tuple(key)
-        self._layout = Layout(self.types, self.key, tuple(order))
-        self.before = self.after = Arrangement.empty(self._layout)
+        self.order = tuple(order)
+        self._rows = Partitions(self.types, self.key, order)
+
+    @property
+    def before(self) -> Arrangement:
+        return self._rows.before
+
+    @property
+    def after(self) -> Arrangement:
+        return self._rows.after
+
+    def keys(self, rows: ZSet) -> tuple[Column, ...]:
+        """The key's columns of rows of the input."""
+        return self._rows.layout.key_columns(self._rows.keyed(rows).columns)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         (delta,) = inputs
-        self.after = self.before.append(delta)
+        self._rows.stage(delta)
         return delta
 
     def commit(self) -> None:
-        self.before = self.after
+        self._rows.commit()
 
     def rollback(self) -> None:
-        self.after = self.before
+        self._rows.rollback()
 
     def hydrate(self, inputs: Fetch) -> None:
-        self.before = self.after = Arrangement.build(self._layout, inputs(0))
+        self._rows.build(inputs(0))
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         return inputs(0)

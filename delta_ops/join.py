@@ -100,7 +100,7 @@ class Join(Operator):
 
         if self._residual is None:
             return ZSet(tuple([column(i) for i in self._output]), weights)
-        both = ZSet(tuple([column(i) for i in range(len(left) + len(right))]), weights)
+        both = ZSet(tuple([column(i) for i in range(len(self._types))]), weights)
         try:
             kept = self._residual(both.columns, len(weights))
         except EvaluationError:  # perhaps of rows that cancel each other, which are not there

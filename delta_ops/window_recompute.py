@@ -16,7 +16,7 @@ from ivm.delta_ops.window_frame import WHOLE, Frame
 from ivm.delta_ops.window_function import WindowFunction
 from ivm.delta_ops.window_stretch import Pair, Stretch
 from ivm.storage.column import Column, FixedColumn, Indexes
-from ivm.storage.run import expand
+from ivm.storage.places import expand
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
 

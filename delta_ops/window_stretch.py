@@ -15,7 +15,7 @@ from ivm.delta_ops.window_frame import Frame, RangeKey, bounded_search
 from ivm.storage.codes import same_key, word_codes
 from ivm.storage.column import Column, FixedColumn, Indexes, concat, empty_column
 from ivm.storage.ordering import OrderKey, Term, order_terms
-from ivm.storage.run import expand
+from ivm.storage.places import expand
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 

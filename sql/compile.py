@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from ivm.delta_ops.arrange import Arrange
 from ivm.delta_ops.circuit import Circuit, Factory
 from ivm.delta_ops.operator import CursorFactory, Operator
+from ivm.delta_ops.range_join import range_order
 from ivm.sql.columns import column, position, text
 from ivm.sql.expand_joins import expand_join
 from ivm.sql.lift_recursion import lift_step
@@ -41,7 +42,9 @@ from ivm.sql.plan import (
     width,
 )
 from ivm.sql.render import call_text, render, summary
+from ivm.sql.split_ranges import RangeJoined, split_ranges
 from ivm.storage.duck import chunks
+from ivm.storage.ordering import OrderKey
 from ivm.storage.zset import ZSet
 
 
@@ -172,6 +175,9 @@ class Compiler:
         if plan.kind != "inner":
             return self._outer_join(plan, keep, whole)
         output = list(range(width(plan))) if keep is None else keep
+        ranged = None if plan.residual is None or plan.left_keys else split_ranges(plan)
+        if ranged is not None:
+            return self._range_join(plan, ranged, output, whole)
         residual = None if plan.residual is None else text(plan.residual)
         if plan.left_keys:
             keys = (plan.left_keys, plan.right_keys)
@@ -182,6 +188,19 @@ class Compiler:
             nodes = [self._node(plan.left), self._node(plan.right)]
             make = lambda _: self._operators.theta_join(plan, output)  # noqa: E731
         key = ("join", tuple(output), plan.null_safe, residual)
+        return self._remember(self.circuit.add(key, make, nodes), whole, summary(plan))
+
+    def _range_join(self, plan: Join, ranged: RangeJoined, output: list[int], whole: Plan) -> int:
+        join, comparisons = ranged.join, ranged.comparisons
+        nodes = [
+            self._arrange(join.left, join.left_keys, range_order(comparisons)),
+            self._arrange(
+                join.right, join.right_keys, range_order([c.mirrored() for c in comparisons])
+            ),
+        ]
+        make: Factory = lambda sides: self._operators.range_join(ranged, output, sides)  # noqa: E731
+        residual = None if join.residual is None else text(join.residual)
+        key = ("range join", comparisons, tuple(output), join.null_safe, residual)
         return self._remember(self.circuit.add(key, make, nodes), whole, summary(plan))
 
     def _outer_join(self, plan: Join, keep: list[int] | None, whole: Plan) -> int:
@@ -195,11 +214,13 @@ class Compiler:
         key = ("map", *[text(e) for e in exprs])
         return self._remember(self.circuit.add(key, make, [node]), whole, summary(whole))
 
-    def _arrange(self, plan: Plan, key: tuple[int, ...]) -> int:
+    def _arrange(self, plan: Plan, key: tuple[int, ...], order: tuple[OrderKey, ...] = ()) -> int:
         below = self._node(plan)
-        make: Factory = lambda _: Arrange(types(plan), key)  # noqa: E731
-        node = self.circuit.add(("arrange", key), make, [below])
-        return self._remember(node, plan, f"Arrange by ({', '.join(f'c{i}' for i in key)})")
+        make: Factory = lambda _: Arrange(types(plan), key, order)  # noqa: E731
+        node = self.circuit.add(("arrange", key, order), make, [below])
+        parts = [f"by ({', '.join(f'c{i}' for i in key)})"] if key else []
+        parts += [f"in order of {', '.join(f'c{k.column}' for k in order)}"] if order else []
+        return self._remember(node, plan, f"Arrange {' '.join(parts)}")
 
     def _aggregate(self, plan: Aggregate) -> int:
         if not self._operators.maintains(plan):

@@ -22,6 +22,7 @@ from ivm.delta_ops.group_recompute import GroupRecompute as GroupRecomputeOperat
 from ivm.delta_ops.join import Join as JoinOperator
 from ivm.delta_ops.map import Map
 from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
+from ivm.delta_ops.range_join import RangeJoin
 from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, Term
 from ivm.delta_ops.setop import SetOp as SetOperator
 from ivm.delta_ops.theta_join import ThetaJoin
@@ -50,6 +51,7 @@ from ivm.sql.plan import (
 )
 from ivm.sql.render import render_body
 from ivm.sql.scalar import compile_predicate, compile_scalar
+from ivm.sql.split_ranges import RangeJoined
 from ivm.sql.window_operators import window_operator
 from ivm.storage.duck import rows
 from ivm.storage.ordering import orderable
@@ -95,6 +97,17 @@ class Operators:
         assert isinstance(right, Arrange)
         residual = None if plan.residual is None else self.predicate(plan.residual, types(plan))
         return JoinOperator(left, right, output, plan.null_safe, residual)
+
+    def range_join(
+        self, plan: RangeJoined, output: list[int], sides: tuple[Operator, ...]
+    ) -> Operator:
+        left, right = sides
+        assert isinstance(left, Arrange)
+        assert isinstance(right, Arrange)
+        join = plan.join
+        residual = None if join.residual is None else self.predicate(join.residual, types(join))
+        places = [plan.places[i] for i in output]
+        return RangeJoin(left, right, places, plan.comparisons, join.null_safe, residual)
 
     def theta_join(self, plan: Join, output: list[int]) -> Operator:
         condition: Predicate | str | None = None

@@ -28,7 +28,7 @@ def equality_sides(term: exp.Expression) -> tuple[exp.Expression, exp.Expression
 def split_keys(plan: Join) -> Plan:
     """The join with keys taken from its residual; its columns are the same."""
     split = width(plan.left)
-    left, right = _Side(plan.left), _Side(plan.right)
+    left, right = JoinSide(plan.left), JoinSide(plan.right)
     keys: list[tuple[int, int, bool]] = []
     rest = []
     for term in conjuncts(plan.residual):
@@ -54,7 +54,7 @@ def _sides(term: exp.Expression, split: int) -> tuple[exp.Expression, exp.Expres
     return a, remap(b, lambda i: i - split)
 
 
-class _Side:
+class JoinSide:
     """One input of a join and the key columns added to it."""
 
     def __init__(self, plan: Plan) -> None:
@@ -62,17 +62,22 @@ class _Side:
         self.exprs = [column(i) for i in range(width(plan))]
         self.schema = list(plan.schema)
         self._places: dict[str, int] = {}
+        self._types: dict[str, ColumnType] = {}
 
     def type(self, expr: exp.Expression) -> ColumnType:
+        """The expression's type. Raises duckdb.Error where only the user's database knows it."""
         known = position(expr)
         if known is not None:
             return self.plan.schema[known][1]
-        with probe() as cursor:
-            return types_of(cursor, [text(expr)], self.plan.schema)[0]
+        key = text(expr)
+        if key not in self._types:
+            with probe() as cursor:
+                self._types[key] = types_of(cursor, [key], self.plan.schema)[0]
+        return self._types[key]
 
-    def place(self, expr: exp.Expression, own: ColumnType, wanted: ColumnType) -> int:
+    def place(self, expr: exp.Expression, wanted: ColumnType) -> int:
         """The column that holds the expression in the wanted type."""
-        known = position(expr)
+        known, own = position(expr), self.type(expr)
         if known is not None and own == wanted:
             return known
         expr = expr if own == wanted else cast(expr, wanted)
@@ -89,26 +94,41 @@ class _Side:
         return Project(self.plan, tuple(self.exprs), tuple(self.schema))
 
 
-def _key(left: _Side, right: _Side, a: exp.Expression, b: exp.Expression) -> tuple[int, int] | None:
+def common_type(
+    left: JoinSide, right: JoinSide, a: exp.Expression, b: exp.Expression
+) -> ColumnType | None:
+    """The type in which DuckDB compares an expression of each side; None if that is not known."""
     try:
         own_a, own_b = left.type(a), right.type(b)
         with probe() as cursor:
-            wanted = comparison_type(cursor, own_a, own_b)
+            return comparison_type(cursor, own_a, own_b)
     except duckdb.Error:  # a type or function that only the user's database knows
         return None
+
+
+def casts_text(
+    left: JoinSide, right: JoinSide, a: exp.Expression, b: exp.Expression, wanted: ColumnType
+) -> bool:
+    """Whether text would be cast: DuckDB casts the rows that meet, a column below the join all,
+    also those that are no number."""
+    return not wanted.is_string and (left.type(a).is_string or right.type(b).is_string)
+
+
+def _key(
+    left: JoinSide, right: JoinSide, a: exp.Expression, b: exp.Expression
+) -> tuple[int, int] | None:
+    wanted = common_type(left, right, a, b)
     if wanted is None:
         return None
-    for own in (own_a, own_b):
-        if own.is_string and not wanted.is_string:
-            # DuckDB casts the rows that meet; a key would cast all, also those that are no number.
-            raise NotIncremental(f"a join of text with {wanted.sql}")
-    return left.place(a, own_a, wanted), right.place(b, own_b, wanted)
+    if casts_text(left, right, a, b, wanted):
+        raise NotIncremental(f"a join of text with {wanted.sql}")
+    return left.place(a, wanted), right.place(b, wanted)
 
 
 def _with_keys(
     plan: Join,
-    left: _Side,
-    right: _Side,
+    left: JoinSide,
+    right: JoinSide,
     keys: list[tuple[int, int, bool]],
     rest: list[exp.Expression],
 ) -> Plan:

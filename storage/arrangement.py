@@ -47,13 +47,14 @@ class Matches(NamedTuple):
 class Arrangement:
     """Rows indexed by a key; every method leaves it as it is."""
 
-    __slots__ = ("_seen", "_spine", "_tail", "layout")
+    __slots__ = ("_seen", "_sorted_tail", "_spine", "_tail", "layout")
 
     def __init__(self, layout: Layout, spine: Spine, tail: Tail, seen: int) -> None:
         self.layout = layout
         self._spine = spine
         self._tail = tail
         self._seen = seen  # rows of the tail that belong to this version
+        self._sorted_tail: Run | None = None
 
     @staticmethod
     def empty(layout: Layout) -> Arrangement:
@@ -73,6 +74,15 @@ class Arrangement:
     def runs(self) -> tuple[Run, ...]:
         """The runs, oldest and largest first; the tail is not among them."""
         return self._spine.runs
+
+    @property
+    def sorted_runs(self) -> tuple[Run, ...]:
+        """Runs with all rows, those of the tail in one of their own; none is empty."""
+        if not self._seen:
+            return self.runs
+        if self._sorted_tail is None:
+            self._sorted_tail = build_run(self.layout, self._tail.take(np.arange(self._seen)))
+        return (*self.runs, self._sorted_tail) if len(self._sorted_tail) else self.runs
 
     @property
     def row_count(self) -> int:
@@ -126,7 +136,7 @@ class Arrangement:
         if not pieces:
             return Matches(np.zeros(0, np.int64), self.layout.zero)
         probe = found[0] if len(found) == 1 else np.concatenate(found)
-        return self._verified(keys, Matches(probe, add(pieces)))
+        return self.verified(keys, Matches(probe, add(pieces)))
 
     def lookup_live(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
         """The rows under the keys whose net weight is positive.
@@ -219,7 +229,7 @@ class Arrangement:
                 pieces.append(self._tail.take(rows))
         return found, pieces
 
-    def _verified(self, keys: Sequence[Column], matches: Matches) -> Matches:
+    def verified(self, keys: Sequence[Column], matches: Matches) -> Matches:
         """The matches whose keys are equal, not only their codes."""
         layout = self.layout
         stored = layout.key_columns(matches.rows.columns)

@@ -19,8 +19,9 @@ from ivm.storage.column import Column, Indexes, concat, join_arrays
 from ivm.storage.consolidate import distinct_rows
 from ivm.storage.layout import Layout
 from ivm.storage.ordered_run import build_ordered, merge_ordered
+from ivm.storage.places import expand
 from ivm.storage.radix import order_of
-from ivm.storage.run import Run, expand, pack_run, parts_of
+from ivm.storage.run import Run, pack_run, parts_of
 from ivm.storage.zset import Weights, ZSet, add
 
 Codes = npt.NDArray[Any]

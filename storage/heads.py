@@ -16,8 +16,9 @@ import numpy.typing as npt
 from ivm.storage.column import Column, Indexes, Mask, concat
 from ivm.storage.layout import Layout
 from ivm.storage.ordering import Term
+from ivm.storage.places import expand
 from ivm.storage.radix import order_of
-from ivm.storage.run import Run, expand
+from ivm.storage.run import Run
 from ivm.storage.tail import Tail
 from ivm.storage.zset import Weights, ZSet
 

@@ -54,8 +54,7 @@ class Merge:
         """Do it, in the thread that calls."""
         try:
             merged = merge_runs(self._layout, self.runs)
-            if any(run.searched for run in self.runs):
-                merged.prepare()
+            merged.prepare(self.runs)
             self._result = merged
         except BaseException as error:  # kept for the thread that asks for the result
             self._error = error

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.column import Column, Indexes, concat
+from ivm.storage.column import Column, FixedColumn, Indexes, concat
 from ivm.storage.directory import Directory
 from ivm.storage.layout import Layout
+from ivm.storage.peaks import Peaks
+from ivm.storage.places import expand
+from ivm.storage.types import ColumnType
 from ivm.storage.zset import Weights, ZSet, ones
 
 _FEW = 32  # probes up to which a run without a directory does not make one
@@ -31,7 +34,7 @@ class Run:
         weights: int64[n], or None for all ones.
     """
 
-    __slots__ = ("_directory", "_sums", "_unique", "codes", "columns", "weights")
+    __slots__ = ("_directory", "_peaks", "_sums", "_unique", "codes", "columns", "weights")
 
     def __init__(
         self, codes: npt.NDArray[Any], columns: tuple[Column, ...], weights: Weights | None
@@ -42,6 +45,7 @@ class Run:
         self._unique: bool | None = None
         self._directory: Directory | None = None
         self._sums: Weights | None = None
+        self._peaks: dict[tuple[int, ColumnType, bool], Peaks] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -103,10 +107,21 @@ class Run:
         """Whether many keys have been looked for at once."""
         return self._directory is not None
 
-    def prepare(self) -> None:
-        """Make what such a search needs, for it not to wait."""
-        if len(self.codes):
+    def prepare(self, earlier: Sequence[Run]) -> None:
+        """Make what searches in earlier runs needed, for the next ones not to wait."""
+        if len(self.codes) and any(run.searched for run in earlier):
             self._unique, self._directory = self.unique, self.directory
+        for known in {key for run in earlier for key in list(run._peaks)}:
+            self.peaks(*known)
+
+    def peaks(self, column: int, type: ColumnType, greatest: bool) -> Peaks:
+        """The tree over a column of that type; made at the first need."""
+        found = self._peaks.get((column, type, greatest))
+        if found is None:
+            held = self.columns[column]
+            assert isinstance(held, FixedColumn)
+            found = self._peaks[column, type, greatest] = Peaks(held, type, greatest=greatest)
+        return found
 
     @property
     def directory(self) -> Directory:
@@ -145,14 +160,6 @@ def find_in_probes(codes: npt.NDArray[Any], probes: npt.NDArray[Any]) -> tuple[I
     starts = probes.searchsorted(codes)
     rows, found = expand(starts, probes.searchsorted(codes, "right"))
     return found, rows
-
-
-def expand(starts: Indexes, stops: Indexes) -> tuple[Indexes, Indexes]:
-    """The members of ranges: the number of the range each belongs to, and the members."""
-    counts = stops - starts
-    which = np.repeat(np.arange(len(counts)), counts)
-    begins = np.cumsum(counts) - counts
-    return which, np.arange(len(which)) + (starts - begins)[which]
 
 
 def pack_run(

@@ -157,7 +157,12 @@ class Select:
         kind = self._pick("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN")
         more = f" AND {self._predicate(columns + own, 2, 1)}" if self._chance(0.3) else ""
         kept = columns if kind == "SEMI JOIN" else columns + own
-        return f"{text} {kind} {item} ON {x} {self._pick('=', '=', '=', '<')} {y}{more}", kept
+        z = self._random.choice(own)
+        met = self._pick(
+            f"{x} = {y}", f"{x} = {y}", f"{x} = {y}", f"{x} < {y}", f"{x} >= {y}",
+            f"{x} BETWEEN {y} AND {z}", f"{x} > {y} AND {x} <= {z} + 1",
+        )  # fmt: skip
+        return f"{text} {kind} {item} ON {met}{more}", kept
 
     def _lateral(self, text: str, columns: list[str], depth: int) -> tuple[str, list[str]]:
         source, own = self._inner(columns, depth)

@@ -1,0 +1,216 @@
+"""The rows of an ordered arrangement that comparisons let meet the rows of a delta.
+
+Law: rows stand under their key in the order of one column. Comparisons of that column bound a range
+of places, found by binary search; one more comparison, of another column, is searched for among
+them by a tree of that column's greatest (or least) values; any others are tested on what is found.
+A row meets none where something compared is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.arrangement import Arrangement, Matches
+from ivm.storage.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.comparing import compare_rows
+from ivm.storage.consolidate import distinct_rows
+from ivm.storage.ordering import Term
+from ivm.storage.places import expand, first_places, net_stretches, present
+from ivm.storage.run import Run
+from ivm.storage.types import ColumnType
+from ivm.storage.zset import ZSet, add
+
+Codes = npt.NDArray[Any]
+
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class Comparison(NamedTuple):
+    """Column `left` of one side, compared with column `right` of the other by ``<``, …"""
+
+    left: int
+    operator: str
+    right: int
+
+    def mirrored(self) -> Comparison:
+        """The same comparison with its sides exchanged."""
+        return Comparison(self.right, MIRRORED[self.operator], self.left)
+
+    @property
+    def is_lower(self) -> bool:
+        """It bounds the left column from below."""
+        return self.operator[0] == ">"
+
+    @property
+    def is_strict(self) -> bool:
+        return len(self.operator) == 1
+
+
+def order_column(comparisons: Sequence[Comparison]) -> int:
+    """The left column that is bounded from both sides; the first one if there is none."""
+    lower = {c.left for c in comparisons if c.is_lower}
+    both = [c.left for c in comparisons if not c.is_lower and c.left in lower]
+    return both[0] if both else comparisons[0].left
+
+
+class RangeSearch:
+    """A search in rows ordered by `order_column` of the comparisons.
+
+    Args:
+        types: of the rows searched.
+        comparisons: their columns (left) with columns of the probing rows (right).
+        needed: columns by which probing rows differ for whoever reads the result; None for all.
+            Probing rows that agree in them may be found for one another, with weights that add
+            up to the same.
+    """
+
+    def __init__(
+        self,
+        types: Sequence[ColumnType],
+        comparisons: Sequence[Comparison],
+        needed: Sequence[int] | None = None,
+    ) -> None:
+        self._types = tuple(types)
+        self._order = order_column(comparisons)
+        bounds = [c for c in comparisons if c.left == self._order]
+        self._lower = next((c for c in bounds if c.is_lower), None)
+        self._upper = next((c for c in bounds if not c.is_lower), None)
+        rest = [c for c in comparisons if c not in (self._lower, self._upper)]
+        self._peak = next((c for c in rest if self._types[c.left].is_word), None)
+        self._checks = [c for c in rest if c != self._peak]
+        self._probed = sorted({c.right for c in comparisons})
+        self._needed = None if rest or needed is None else tuple(needed)
+
+    def find(
+        self, held: Arrangement, keys: Sequence[Column], probe: ZSet, types: Sequence[ColumnType]
+    ) -> Matches:
+        """The rows found, weighing as much as they and the rows they were found for together.
+
+        Args:
+            held: ordered as this search wants it.
+            keys: of the probing rows; none if all rows held are under one key.
+            probe: the probing rows.
+            types: of the probing rows.
+        """
+        codes: Codes = np.zeros(len(probe), np.bool_)
+        if keys:
+            codes = held.layout.search_codes(keys)
+        group = self._groups(probe, types)
+        found: list[Indexes] = []
+        pieces: list[ZSet] = []
+        for run in held.sorted_runs:
+            self._find(run, codes, bool(keys), probe, group, found, pieces)
+        if not pieces:
+            return Matches(np.zeros(0, np.int64), held.layout.zero)
+        matches = Matches(np.concatenate(found), add(pieces))
+        matches = held.verified(keys, matches) if keys else matches
+        return self._checked(matches, probe) if self._checks else matches
+
+    def present(self, probe: ZSet) -> ZSet:
+        """The probing rows without NULL in what is compared."""
+        keep: Mask | None = None
+        for place in self._probed:
+            valid = probe.columns[place].valid
+            if valid is not None:
+                keep = valid if keep is None else keep & valid
+        return probe if keep is None or keep.all() else probe.filter(keep)
+
+    def _groups(self, probe: ZSet, types: Sequence[ColumnType]) -> Indexes | None:
+        """For each probing row the first that agrees in all that is needed; None to ask for each.
+
+        They are brought together where rows come and go, for that is where ranges may cancel.
+        """
+        if self._needed is None or len(probe) < 2:
+            return None
+        if not self._needed:
+            return np.zeros(len(probe), np.int64)
+        columns = [probe.columns[i] for i in self._needed]
+        first, inverse = distinct_rows(columns, [types[i] for i in self._needed])
+        return None if len(first) == len(inverse) else first[inverse]
+
+    def _find(
+        self,
+        run: Run,
+        codes: Codes,
+        keyed: bool,
+        probe: ZSet,
+        group: Indexes | None,
+        found: list[Indexes],
+        pieces: list[ZSet],
+    ) -> None:
+        """Add what one run holds."""
+        hits, starts, stops = self._places(run, codes, keyed, probe)
+        weights = probe.weights[hits]
+        if group is not None:
+            hits, starts, stops, weights = net_stretches(group[hits], starts, stops, weights)
+        if len(hits) == 0:
+            return
+        if self._peak is None and len(hits) == 1:
+            rows = run.slice(int(starts[0]), int(stops[0]))
+            found.append(np.full(len(rows), hits[0]))
+            pieces.append(ZSet(rows.columns, rows.weights * weights[0]))
+            return
+        which, places = self._members(run, starts, stops, probe, hits)
+        if len(places):
+            rows = run.take(places)
+            found.append(hits[which])
+            pieces.append(ZSet(rows.columns, rows.weights * weights[which]))
+
+    def _places(
+        self, run: Run, codes: Codes, keyed: bool, probe: ZSet
+    ) -> tuple[Indexes, Indexes, Indexes]:
+        """The probing rows for which the run has a range, and the ranges."""
+        if keyed:
+            hits, starts, stops = run.find_ranges(codes)
+        else:
+            hits = np.arange(len(codes))
+            starts, stops = np.zeros(len(hits), np.int64), np.full(len(hits), len(run))
+        if len(hits) == 0:
+            return hits, starts, stops
+        column, type = run.columns[self._order], self._types[self._order]
+        stops = present(column, type, starts, stops)
+        if self._lower is not None:
+            wanted = _at(probe, self._lower.right, hits)
+            after = self._lower.is_strict
+            starts = first_places(column, type, starts, stops, wanted, right=after)
+        if self._upper is not None:
+            wanted = _at(probe, self._upper.right, hits)
+            after = not self._upper.is_strict
+            stops = first_places(column, type, starts, stops, wanted, right=after)
+        some = (starts < stops).nonzero()[0]
+        if len(some) == len(hits):
+            return hits, starts, stops
+        return hits[some], starts[some], stops[some]
+
+    def _members(
+        self, run: Run, starts: Indexes, stops: Indexes, probe: ZSet, hits: Indexes
+    ) -> tuple[Indexes, Indexes]:
+        peak = self._peak
+        if peak is None:
+            return expand(starts, stops)
+        bounds = _at(probe, peak.right, hits)
+        assert isinstance(bounds, FixedColumn)
+        tree = run.peaks(peak.left, self._types[peak.left], peak.is_lower)
+        return tree.find(starts, stops, bounds, strict=peak.is_strict)
+
+    def _checked(self, matches: Matches, probe: ZSet) -> Matches:
+        every = np.arange(len(matches.probe))
+        kept = np.ones(len(every), np.bool_)
+        for check in self._checks:
+            column, term = matches.rows.columns[check.left], [Term(0, self._types[check.left])]
+            other = probe.columns[check.right]
+            signs = compare_rows([column], every, [other], matches.probe, term)
+            met = signs > 0 if check.is_lower else signs < 0
+            kept &= met if check.is_strict else met | (signs == 0)
+            if column.valid is not None:
+                kept &= column.valid
+        return Matches(matches.probe[kept], matches.rows.filter(kept))
+
+
+def _at(rows: ZSet, column: int, places: Indexes) -> Column:
+    found = rows.columns[column]
+    return found if len(places) == len(found) else found.take(places)
