@@ -13,7 +13,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from ivm.sql.bind_functions import Functions
-from ivm.sql.bind_scope import Bound
+from ivm.sql.bind_scope import Bound, Scope
 from ivm.sql.bind_types import types_of
 from ivm.sql.catalog import Catalog
 from ivm.sql.columns import cast, column, position, text
@@ -37,9 +37,23 @@ def demand_only(node: exp.Expression, known: str, construct: str) -> None:
 
 
 class Names(Protocol):
-    """Names that stand outside of a query and may be used in it."""
+    """Names that stand outside of a query and may be used in it.
+
+    Attributes:
+        scope: the names of the query around.
+        aliases: lower-case alias → expression, of its SELECT list.
+        plan: what the scope's positions stand in.
+        context: that of the query around.
+    """
+
+    scope: Scope
+    aliases: Mapping[str, exp.Expression]
+    plan: Plan
+    context: Context
 
     def resolve(self, node: exp.Column) -> exp.Expression | None: ...
+
+    def parameter(self, found: exp.Expression) -> exp.Expression: ...
 
 
 @dataclass(frozen=True)

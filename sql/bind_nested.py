@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from ivm.sql.bind_array import gathered
 from ivm.sql.bind_context import Context, Nested
 from ivm.sql.bind_outer import Outer
 from ivm.sql.bind_scope import Bound, Scope
@@ -78,7 +79,7 @@ class Nesting:
         aliases: Mapping[str, Expr],
     ) -> Expr:
         """The bound tree with a call for every mark."""
-        marks = [n for n in tree.find_all(exp.Anonymous) if n.name == _MARK]
+        marks = _marks(tree)
         for mark in reversed(marks):  # inner ones first
             number = int(mark.expressions[0].name)
             if number not in found:  # of a larger expression, which completes it
@@ -99,15 +100,25 @@ class Nesting:
     ) -> Expr:
         outer = Outer(number, scope, self.plan, self.context, aliases)
         plan = self.bind(found.query, replace(self.context, outer=outer)).plan
-        _check_width(plan, found)
+        if len(operands) > 1 and width(plan) == 1:  # one value that is a row
+            operands = [exp.Anonymous(this="row", expressions=operands)]
+        _check_width(plan, len(operands), found)
         nested = Nested(plan, found.comparison, len(operands), found.scalar)
         self.context.nested[number] = nested
         type = types(plan)[0] if found.scalar else type_of("BOOLEAN")
         return call(number, [*operands, *outer.arguments], type)
 
 
-def _check_width(plan: Plan, found: _Found) -> None:
-    wanted = len(found.operands)
+def _marks(tree: Expr) -> list[exp.Anonymous]:
+    return [node for node in tree.find_all(exp.Anonymous) if node.name == _MARK]
+
+
+def holds_mark(tree: Expr) -> bool:
+    """Whether a nested query was taken out of the tree and is not yet completed."""
+    return bool(_marks(tree))
+
+
+def _check_width(plan: Plan, wanted: int, found: _Found) -> None:
     if wanted and wanted != width(plan):
         raise NotIncremental("a row compared with a subquery of another width")
     if wanted > 1 and found.comparison is not exp.EQ:
@@ -122,9 +133,17 @@ def _read(node: exp.Expression) -> _Found | None:
         return _read_in(node)
     if isinstance(node, exp.Binary) and isinstance(node.expression, (exp.Any, exp.All)):
         return _read_quantified(node)
+    if isinstance(node, exp.Array) and not node.args.get("value_constructor"):
+        return _read_array(node)
     if isinstance(node, exp.Subquery):  # a bare SELECT is part of some other syntax
         return _Found(_query(node), scalar=True)
     return None
+
+
+def _read_array(node: exp.Array) -> _Found | None:
+    listed = [_query(part) for part in node.expressions]
+    queries = [part for part in listed if isinstance(part, exp.Query)]
+    return _Found(gathered(queries[0]), scalar=True) if len(queries) == 1 else None
 
 
 def _read_in(node: exp.In) -> _Found | None:
@@ -156,10 +175,10 @@ def _query(node: exp.Expression) -> Expr:
 
 
 def _operands(node: exp.Expression) -> tuple[Expr, ...]:
-    bare = node.unnest()
-    if isinstance(bare, exp.Tuple):
-        return tuple(bare.expressions)
-    if isinstance(bare, exp.Anonymous) and bare.name.lower() == "row":
-        return tuple(bare.expressions)
-    assert isinstance(bare, exp.Expression)
-    return (bare,)
+    while isinstance(node, exp.Paren):  # `unnest` would open a subquery too
+        node = node.this
+    if isinstance(node, exp.Tuple):
+        return tuple(node.expressions)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "row":
+        return tuple(node.expressions)
+    return (node,)

@@ -51,9 +51,10 @@ class Outer:
             found = self.aliases.get(node.name.lower())
         if found is None and self.context.outer is not None:
             found = self.context.outer.resolve(node)
-        return None if found is None else self._parameter(found)
+        return None if found is None else self.parameter(found)
 
-    def _parameter(self, found: Expr) -> Expr:
+    def parameter(self, found: Expr) -> Expr:
+        """The parameter whose argument is an expression over the plan around."""
         if found.find(exp.Window):
             raise NotIncremental("a window function read by a subquery")
         known = [structure(e) for e in self.arguments]

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
+from ivm.sql.bind_aggregate import is_window_function
 from ivm.sql.bind_columns import bind_place
 from ivm.sql.bind_context import Names
 from ivm.sql.bind_functions import Functions
-from ivm.sql.bind_nested import Nesting
+from ivm.sql.bind_nested import Nesting, holds_mark
 from ivm.sql.bind_scope import Scope
 from ivm.sql.bind_sugar import desugared
 from ivm.sql.columns import closed
-from ivm.sql.placeholders import has_parameter
 from ivm.sql.plan import NotIncremental
 from ivm.sql.unnest_calls import bound_unnest
 
@@ -52,6 +52,9 @@ def bind_scalar(
         return bind_scalar(part, scope, functions, aliases, gives_way, nesting)
 
     def swap(part: exp.Expression) -> exp.Expression:
+        theirs = outer is not None and _is_of_outer(part, scope, functions, aliases or {})
+        if nesting is not None and outer is not None and theirs:
+            return _outer_aggregate(part, functions, outer, nesting)
         unnest = bound_unnest(part, again)
         if unnest is not None:
             return unnest
@@ -73,8 +76,6 @@ def bind_scalar(
     tree = tree.transform(swap, copy=False)
     if nesting is not None:
         tree = nesting.completed(tree, nested, scope, aliases or {})
-    if outer is not None:
-        _check_aggregates(tree, functions)
     return tree
 
 
@@ -96,11 +97,31 @@ def _column(
     return found
 
 
-def _check_aggregates(tree: exp.Expression, functions: Functions) -> None:
-    """An aggregate of outer columns alone belongs to the query around."""
-    for call in functions.aggregates(tree):
-        if has_parameter(call) and call.find(exp.Column) is None:
-            raise NotIncremental("an aggregate of an outer query's columns in a subquery")
+def _is_of_outer(
+    node: exp.Expression, scope: Scope, functions: Functions, aliases: Aliases
+) -> bool:
+    """Whether an aggregate reads columns of the queries around alone: it is theirs, then."""
+    if not functions.is_aggregate(node) or is_window_function(node):
+        return False
+    names = list(node.find_all(exp.Column))
+    if not names or any(_is_own(name, scope, aliases) for name in names):
+        return False
+    if holds_mark(node):
+        raise NotIncremental("an aggregate of a subquery and of an outer query's columns")
+    return True
+
+
+def _is_own(node: exp.Column, scope: Scope, aliases: Aliases) -> bool:
+    named = not node.table and node.name.lower() in aliases
+    return named or scope.resolve(node) is not None or scope.row(node) is not None
+
+
+def _outer_aggregate(
+    node: exp.Expression, functions: Functions, outer: Names, nesting: Nesting
+) -> exp.Expression:
+    """The parameter that an aggregate of the query around is to this one."""
+    around = Nesting(outer.context, outer.plan, nesting.bind)
+    return outer.parameter(bind_scalar(node, outer.scope, functions, outer.aliases, nesting=around))
 
 
 def _check_parameters(node: exp.Lambda) -> None:

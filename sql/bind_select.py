@@ -102,6 +102,7 @@ class _SelectBinder:
         exprs = [item.expr for item in self._items]
         on = self._distinct_on()
         lists = self._unnest_groups([exprs, having, qualify, order, on])
+        self._check_grouped([*qualify, *order, *on])
         if self._grouping is not None:
             grouping = self._grouping
             lists = [[grouping.lift(e) for e in part] for part in lists]
@@ -161,6 +162,13 @@ class _SelectBinder:
             above = [node, *ancestors(node)]
             if not any(is_aggregate(a) or grouping.covers(a) for a in above):
                 yield node.copy()
+
+    def _check_grouped(self, later: list[exp.Expression]) -> None:
+        """A subquery's aggregate of this query's columns groups this query, wherever it stands."""
+        if self._grouping is None and any(
+            True for e in later for _ in self._context.functions.aggregates(e)
+        ):
+            raise NotIncremental("an aggregate of this query in a subquery of its ORDER BY")
 
     def _group(self) -> Grouping | None:
         clause = self._select.args.get("group")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.sql.columns import cast, column, conjunction
-from ivm.sql.plan import Expr, Join, NotIncremental, Plan, Project, Union, types, width
+from ivm.sql.plan import Expr, Join, Plan, Project, Union, types, width
 
 
 def from_pairs(left: Plan, right: Plan, kind: str, pairs: Plan) -> Plan:
@@ -23,13 +23,18 @@ def from_pairs(left: Plan, right: Plan, kind: str, pairs: Plan) -> Plan:
         return _among(left, _columns(pairs, 0, split), kind)
     if kind == "left":
         return with_rest(left, _columns(pairs, 0, count))
+    found = _columns(pairs, 0, count)
+    others = _right_rest(left, right, _columns(pairs, split, count))
     if kind == "right":
-        rest = _among(right, _columns(pairs, split, count), "anti")
-        nulls = [cast(exp.Null(), t) for t in types(left)]
-        own: list[Expr] = [column(i) for i in range(width(right))]
-        schema = left.schema + right.schema
-        return Union((_columns(pairs, 0, count), Project(rest, (*nulls, *own), schema)), schema)
-    raise NotIncremental("a full join on a subquery that reads both sides")
+        return Union((found, others), others.schema)
+    return Union((with_rest(left, found), others), others.schema)
+
+
+def _right_rest(left: Plan, right: Plan, known: Plan) -> Plan:
+    """The right rows that are not known, with NULLs for the left columns."""
+    nulls = [cast(exp.Null(), t) for t in types(left)]
+    own: list[Expr] = [column(i) for i in range(width(right))]
+    return Project(_among(right, known, "anti"), (*nulls, *own), left.schema + right.schema)
 
 
 def with_rest(left: Plan, found: Plan) -> Plan:

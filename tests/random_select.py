@@ -109,7 +109,8 @@ class Select:
         call = call.format(x=self._number(own, depth + 1, 1))
         if self._chance(0.25):
             x = self._number(own, depth + 1, 1)
-            return f"(SELECT {x} {source} ORDER BY 1 {self._pick('', 'DESC')} LIMIT 1)"
+            rows = f"SELECT {x} {source} ORDER BY 1 {self._pick('', 'DESC')}"
+            return self._pick(f"({rows} LIMIT 1)", f"(ARRAY({rows}))[2]")
         return f"(SELECT {call} {source})"
 
     def _query_predicate(self, x: str, columns: list[str], depth: int) -> str:
@@ -155,7 +156,8 @@ class Select:
             keys = f"(SELECT DISTINCT {y} AS q FROM {item}) AS {alias}"
             return f"{text} {asof} {keys} ON {x} >= {alias}.q", [*columns, f"{alias}.q"]
         kind = self._pick("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN")
-        more = f" AND {self._predicate(columns + own, 2, 1)}" if self._chance(0.3) else ""
+        nested = self._pick("1", "2", "2")
+        more = f" AND {self._predicate(columns + own, int(nested), 1)}" if self._chance(0.3) else ""
         kept = columns if kind == "SEMI JOIN" else columns + own
         z = self._random.choice(own)
         met = self._pick(

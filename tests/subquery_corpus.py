@@ -130,6 +130,14 @@ QUERIES: dict[str, list[str]] = {
         "SELECT k FROM t WHERE k IN (SELECT u.k FROM u WHERE u.v >= t.v ORDER BY u.k LIMIT 2)",
         "SELECT k FROM t WHERE (k IN (SELECT k FROM u)) IS NULL",
         "SELECT k FROM t WHERE k IN (SELECT k + t.v FROM u WHERE u.v = 1)",
+        "SELECT k FROM t WHERE (SELECT max(v) FROM u) IN (SELECT v FROM u)",
+        "SELECT k, (SELECT max(v) FROM u WHERE u.k = t.k) NOT IN (SELECT small FROM w) FROM t",
+        "SELECT k FROM t WHERE (SELECT max(v) FROM u WHERE u.k = t.k) IN (SELECT v FROM u"
+        " WHERE u.v < t.v)",
+        "SELECT k FROM t WHERE (k, (SELECT max(v) FROM u)) IN (SELECT k, v FROM u)",
+        "SELECT k FROM t WHERE (EXISTS (FROM u WHERE u.k = t.k)) IN (SELECT b FROM t)",
+        "SELECT k FROM t WHERE (k, v) IN (SELECT (k, v) FROM u)",
+        "SELECT k, row(k, v) NOT IN (SELECT row(k, v) FROM u) FROM t",
     ],
     "any and all": [
         "SELECT k FROM t WHERE v = ANY (SELECT v FROM u)",
@@ -144,6 +152,11 @@ QUERIES: dict[str, list[str]] = {
         " v = ALL (SELECT v FROM u WHERE u.k = t.k), v <> ANY (SELECT v FROM u) FROM t",
         "SELECT k, (k, v) = ANY (SELECT k, v FROM u) FROM t",
         "SELECT k FROM t WHERE f <= ANY (SELECT d FROM u WHERE u.k = t.k)",
+        "SELECT k, (SELECT max(v) FROM u WHERE u.k = t.k) > ALL (SELECT v FROM u"
+        " WHERE u.k < t.k) FROM t",
+        "SELECT k FROM t WHERE (SELECT max(v) FROM u WHERE u.k = t.k) = ANY (SELECT small FROM w)",
+        "SELECT k FROM t WHERE (k, v) < ANY (SELECT (k, v) FROM u)",
+        "SELECT k, (k, v) >= ALL (SELECT (k, v) FROM u WHERE u.k = t.k) FROM t",
     ],
     "grouped": [
         "SELECT g, count(*), (SELECT max(v) FROM u) FROM t GROUP BY g",
@@ -180,6 +193,50 @@ QUERIES: dict[str, list[str]] = {
         "SELECT k FROM t WHERE k IN (SELECT k FROM u) UNION ALL"
         " SELECT v FROM t WHERE NOT EXISTS (FROM u WHERE u.v = t.v)",
     ],
+    "array": [
+        "SELECT k, ARRAY(SELECT v FROM u ORDER BY v) FROM t",
+        "SELECT k, ARRAY(SELECT v FROM u WHERE u.k = t.k ORDER BY v DESC) FROM t",
+        "SELECT k, ARRAY(SELECT -v AS v FROM u WHERE u.k = t.k ORDER BY v) FROM t",
+        "SELECT k, ARRAY(SELECT -v AS z FROM u WHERE u.k = t.k ORDER BY z LIMIT 3) FROM t",
+        "SELECT k, ARRAY(SELECT v FROM u WHERE u.k = t.k ORDER BY 1 DESC NULLS FIRST) FROM t",
+        "SELECT k, ARRAY(SELECT v FROM u WHERE u.k = t.k ORDER BY name, v LIMIT 2) FROM t",
+        "SELECT k, ARRAY(SELECT v::VARCHAR FROM u WHERE u.k = t.k ORDER BY t.k - v) FROM t",
+        "SELECT k, ARRAY(SELECT DISTINCT v FROM u WHERE u.k = t.k ORDER BY v + 1) FROM t",
+        "SELECT k, ARRAY(SELECT name AS v FROM u WHERE u.k = t.k GROUP BY name"
+        " ORDER BY count(*) DESC, name) FROM t",
+        "SELECT k, ARRAY(SELECT k2 FROM w UNION SELECT u.v FROM u WHERE u.k = t.k"
+        " ORDER BY k2 DESC LIMIT 3) FROM t",
+        "SELECT k, ARRAY((SELECT k2 FROM w UNION SELECT u.v FROM u ORDER BY k2 + 1)) FROM t",
+        "SELECT k, ARRAY(SELECT k2 FROM w UNION ALL SELECT u.v FROM u WHERE u.k < t.k"
+        " ORDER BY ALL DESC) FROM t",
+        "SELECT k, ARRAY(WITH x AS (SELECT v FROM u WHERE u.k = t.k) SELECT v FROM x"
+        " ORDER BY v) FROM t",
+        "SELECT ARRAY(SELECT {'k': k, 'v': v} FROM t ORDER BY k, v)",
+        "SELECT k FROM t WHERE list_contains(ARRAY(SELECT u.k FROM u WHERE u.v > t.v), t.k)",
+        "SELECT k, list_sort(ARRAY(SELECT v FROM u WHERE u.k = t.k)) FROM t",
+        "SELECT g, len(ARRAY(SELECT v FROM u WHERE u.v > count(t.k))) FROM t GROUP BY g",
+    ],
+    "aggregates of the query around": [
+        "SELECT (SELECT sum(t.v)) FROM t",
+        "SELECT k, (SELECT sum(t.v)) FROM t GROUP BY k",
+        "SELECT k, (SELECT sum(t.v) FROM u WHERE u.k = t.k LIMIT 1) FROM t GROUP BY k",
+        "SELECT k, (SELECT max(u.v) FROM u WHERE u.k = t.k HAVING max(u.v) > sum(t.v))"
+        " FROM t GROUP BY k",
+        "SELECT k, (SELECT count(t.v) + max(u.v) FROM u) FROM t GROUP BY k",
+        "SELECT k, (SELECT list(x) FROM (SELECT sum(t.v) AS x FROM u)) FROM t GROUP BY k",
+        "SELECT k FROM t GROUP BY k HAVING EXISTS (SELECT 1 FROM u WHERE u.v > sum(t.v))",
+        "SELECT k FROM t GROUP BY k HAVING EXISTS (SELECT 1 FROM u GROUP BY u.k"
+        " HAVING sum(u.v) > sum(t.v))",
+        "SELECT k, (SELECT count(*) FROM u HAVING count(t.v) > 1) FROM t GROUP BY k",
+        "SELECT k, (SELECT sum(t.v) FILTER (WHERE t.v > 1) FROM u LIMIT 1) FROM t GROUP BY k",
+        "SELECT k, (SELECT (SELECT sum(t.v)) FROM u LIMIT 1) FROM t GROUP BY k",
+        "SELECT k, (SELECT (SELECT sum(u.v)) FROM u LIMIT 1) FROM t GROUP BY k",
+        "SELECT k, (SELECT (SELECT sum(u.v + t.k)) FROM u LIMIT 1) FROM t GROUP BY k",
+        "SELECT k, (SELECT count(DISTINCT t.v) + 1) FROM t GROUP BY ALL",
+        "SELECT k, (SELECT list(t.v ORDER BY t.v DESC)) FROM t GROUP BY k",
+        "SELECT g FROM t GROUP BY g HAVING sum(v) IN (SELECT sum(t.v) + u.v * 0 FROM u)",
+        "SELECT g, sum(v) FROM t GROUP BY g ORDER BY (SELECT sum(t.v)), g LIMIT 2",
+    ],
     "join conditions": [
         "SELECT t.k, u.v FROM t JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM w WHERE w.k2 = t.v"
         " AND w.small = u.v)",
@@ -191,6 +248,10 @@ QUERIES: dict[str, list[str]] = {
         "SELECT t.k, u.v FROM t FULL JOIN u ON t.k = u.k AND t.v IN (SELECT small FROM w)",
         "SELECT t.k FROM t SEMI JOIN u ON t.k = u.k AND EXISTS (FROM w WHERE w.k2 = u.v)",
         "SELECT t.k FROM t ANTI JOIN u ON EXISTS (FROM w WHERE w.k2 = u.v AND w.small = t.k)",
+        "SELECT t.k, u.v FROM t FULL JOIN u ON t.k = u.k AND EXISTS (SELECT 1 FROM w"
+        " WHERE w.k2 = t.v AND w.small = u.v)",
+        "SELECT t.k, u.v FROM t FULL JOIN u ON t.k + u.k IN (SELECT small FROM w"
+        " WHERE w.k2 <= t.v + u.v)",
     ],
     "lateral": [
         "SELECT * EXCLUDE (st, l) FROM t, LATERAL (SELECT t.k + 1 AS j) x",

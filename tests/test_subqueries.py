@@ -13,7 +13,7 @@ import ivm
 from ivm import errors
 from ivm.sql.bind import bind
 from ivm.sql.catalog import DuckCatalog
-from ivm.sql.plan import Distinct, Join, NotIncremental, Plan, inputs
+from ivm.sql.plan import Distinct, Join, Plan, inputs
 from ivm.sql.rewrite import rewrite
 from ivm.storage.duck import Cursor, rows, run, table
 from ivm.storage.zset import ZSet, from_arrow
@@ -112,14 +112,6 @@ def test_a_subquery_that_asks_for_one_row_at_most_is_not_checked(cursor: Cursor)
     ):
         plans = nodes(cursor, query)
         assert not any("error" in repr(plan).lower() for plan in plans)
-
-
-def test_under_the_setting_that_takes_any_row_there_is_no_plan() -> None:
-    with duckdb.connect() as cursor:
-        build(cursor, seed=2, rows=2)
-        cursor.execute("SET scalar_subquery_error_on_multiple_rows = false")
-        with pytest.raises(NotIncremental, match="scalar_subquery_error_on_multiple_rows"):
-            bind("SELECT (SELECT v FROM u WHERE u.k = t.k) FROM t", DuckCatalog(cursor), cursor)
 
 
 @pytest.fixture
