@@ -52,17 +52,29 @@ class Join(Operator):
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         a, b = inputs
-        parts = []
+        pairs = []
         if len(a.weights):
-            parts.append(self._probe(a, self._left, self._right.before, probe_is_left=True))
+            pairs.append(self._probe(a, self._left, self._right.before, probe_is_left=True))
         if len(b.weights):
-            parts.append(self._probe(b, self._right, self._left.after, probe_is_left=False))
-        parts = [p for p in parts if len(p.weights)]
-        return add(parts) if parts else empty(self.types)
+            pairs.append(self._probe(b, self._right, self._left.after, probe_is_left=False))
+        pairs = [p for p in pairs if len(p.weights)]
+        if not pairs:
+            return empty(self.types)
+        try:
+            return add([self._kept(p) for p in pairs])
+        except EvaluationError:  # perhaps of pairs that cancel each other, which are not there
+            return self._kept(consolidate(add(pairs), self._types))
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
+        failed = []
         for chunk in inputs(0):
-            yield self._probe(chunk, self._left, self._right.before, probe_is_left=True)
+            pairs = self._probe(chunk, self._left, self._right.before, probe_is_left=True)
+            try:
+                yield self._kept(pairs)
+            except EvaluationError:  # perhaps of rows that other chunks take back
+                failed.append(pairs)
+        if failed:
+            yield self._kept(consolidate(add(failed), self._types))
 
     def _probe(
         self, delta: ZSet, side: Arrange, other: Arrangement, *, probe_is_left: bool
@@ -71,8 +83,8 @@ class Join(Operator):
         matches = other.lookup([delta.columns[i] for i in side.key])
         weights = delta.weights[matches.probe] * matches.rows.weights
         if probe_is_left:
-            return self._emit(delta.columns, matches.probe, matches.rows.columns, None, weights)
-        return self._emit(matches.rows.columns, None, delta.columns, matches.probe, weights)
+            return self._pairs(delta.columns, matches.probe, matches.rows.columns, None, weights)
+        return self._pairs(matches.rows.columns, None, delta.columns, matches.probe, weights)
 
     def _drop_null_keys(self, delta: ZSet, side: Arrange) -> ZSet:
         keep = None
@@ -82,7 +94,7 @@ class Join(Operator):
                 keep = valid if keep is None else keep & valid
         return delta if keep is None or keep.all() else delta.filter(keep)
 
-    def _emit(
+    def _pairs(
         self,
         left: Sequence[Column],
         left_rows: Indexes | None,
@@ -90,7 +102,7 @@ class Join(Operator):
         right_rows: Indexes | None,
         weights: Indexes,
     ) -> ZSet:
-        """Pairs of rows (None: as they stand) as output columns, past the residual condition."""
+        """Pairs of rows (None: as they stand): the output's columns, or all for the residual."""
 
         def column(i: int) -> Column:
             if i < self._width:
@@ -98,15 +110,14 @@ class Join(Operator):
             c = right[i - self._width]
             return c if right_rows is None else c.take(right_rows)
 
+        places = self._output if self._residual is None else range(len(self._types))
+        return ZSet(tuple([column(i) for i in places]), weights)
+
+    def _kept(self, pairs: ZSet) -> ZSet:
+        """The output of the pairs that meet the residual condition."""
         if self._residual is None:
-            return ZSet(tuple([column(i) for i in self._output]), weights)
-        both = ZSet(tuple([column(i) for i in range(len(self._types))]), weights)
-        try:
-            kept = self._residual(both.columns, len(weights))
-        except EvaluationError:  # perhaps of rows that cancel each other, which are not there
-            both = consolidate(both, self._types)
-            kept = self._residual(both.columns, len(both))
-        return both.filter(kept).project(self._output)
+            return pairs
+        return pairs.filter(self._residual(pairs.columns, len(pairs))).project(self._output)
 
     def describe(self) -> str:
         return f"Join(on {list(self._left.key)} = {list(self._right.key)})"

@@ -62,8 +62,8 @@ class RangeJoin(Join):
         keys = side.keys(delta) if side.key else ()
         probe, rows = search.find(other, keys, delta, side.types)
         if probe_is_left:
-            return self._emit(delta.columns, probe, rows.columns, None, rows.weights)
-        return self._emit(rows.columns, None, delta.columns, probe, rows.weights)
+            return self._pairs(delta.columns, probe, rows.columns, None, rows.weights)
+        return self._pairs(rows.columns, None, delta.columns, probe, rows.weights)
 
     def describe(self) -> str:
         return f"RangeJoin(on {list(self._left.key)} = {list(self._right.key)})"

@@ -16,6 +16,8 @@ from ivm.delta_ops.bag import Bag
 from ivm.delta_ops.duck_eval import BIGINT, column_names, row_numbers, run_sql
 from ivm.delta_ops.operator import CursorFactory, Fetch, Operator, Predicate, Strategy
 from ivm.storage.column import FixedColumn, Indexes
+from ivm.storage.errors import EvaluationError
+from ivm.storage.keys import consolidate
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add, empty
 
@@ -58,13 +60,39 @@ class ThetaJoin(Operator):
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         a, b = inputs
         self._after = (self._before[0].append(a), self._before[1].append(b))
-        parts = [*self._pairs([a], self._before[1].batches)]
-        parts += self._pairs(self._after[0].batches, [b])
+        try:
+            parts = [*self._pairs([a], self._before[1].batches)]
+            parts += self._pairs(self._after[0].batches, [b])
+        except EvaluationError:  # perhaps of pairs that cancel each other, which are not there
+            parts = self._real_pairs(a, b)
         parts = [p for p in parts if len(p)]
         return add(parts) if parts else empty(self.types)
 
+    def _real_pairs(self, a: ZSet, b: ZSet) -> list[ZSet]:
+        """The change made of pairs alone that were there before or are there now.
+
+        With what comes (+), goes (−) and stays of each side: a × B₀ + A₀ × b + a⁺ × b⁺ − a⁻ × b⁻.
+        """
+        (a, a_gone, left), (b, b_gone, right) = [
+            self._changed(delta, side) for side, delta in enumerate((a, b))
+        ]
+        parts = [*self._pairs([a], [right]), *self._pairs([left], [b])]
+        parts += self._pairs([a.filter(a.weights > 0)], [b.filter(b.weights > 0)])
+        parts += [p.negate() for p in self._pairs([a_gone], [b_gone])]
+        return parts
+
+    def _changed(self, delta: ZSet, side: int) -> tuple[ZSet, ZSet, ZSet]:
+        """The net change of a side, what goes (with positive weights), and what stays."""
+        net = consolidate(delta, self._sides[side])
+        gone = net.filter(net.weights < 0)
+        return net, gone.negate(), self._stays(side, gone)
+
+    def _stays(self, side: int, gone: ZSet) -> ZSet:
+        return consolidate(add([*self._before[side].batches, gone]), self._sides[side])
+
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
-        return self._pairs(self._before[0].batches, self._before[1].batches)
+        left, right = [self._stays(side, empty(types)) for side, types in enumerate(self._sides)]
+        return self._pairs([left], [right])
 
     def _pairs(self, left: Sequence[ZSet], right: Sequence[ZSet]) -> Iterator[ZSet]:
         left, right = [a for a in left if len(a)], [b for b in right if len(b)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from ivm.delta_ops.join import Join
 from ivm.delta_ops.operator import Operator
 from ivm.delta_ops.theta_join import ThetaJoin
 from ivm.storage.column import Column, FixedColumn, Mask
+from ivm.storage.errors import EvaluationError
 from ivm.storage.types import ColumnType
 from tests.operator_help import VALUES, Bench, Duck, drive, streams, types_of, zset
 
@@ -111,6 +112,48 @@ def test_cross_and_non_equi_join(where: str, condition: object, data: st.DataObj
 
     sql = f"SELECT l.c0, l.c1, r.c1 FROM i0 l, i1 r WHERE {where}"
     drive(Bench(make, [LEFT, RIGHT], sql), data.draw(streams(LEFT, RIGHT, rows=4)))
+
+
+def join_on_text(kind: str) -> Callable[[Circuit, list[int]], int]:
+    """Joins on the key and a condition that fails where the left text is no number."""
+    condition = "c1::DECIMAL(9,2) >= c3"
+    types = [*LEFT, *RIGHT]
+
+    def make(circuit: Circuit, sources: list[int]) -> int:
+        if kind == "theta":
+            both = f"c0 = c2 AND {condition}"
+            factory = lambda _: ThetaJoin(LEFT, RIGHT, [0, 1, 3], both, Duck.cursor)  # noqa: E731
+            return circuit.add("theta", factory, sources)
+        if kind == "theta kernel":
+            kernel = duck_predicate(f"c0 = c2 AND {condition}", types, Duck.cursor)
+            factory = lambda _: ThetaJoin(LEFT, RIGHT, [0, 1, 3], kernel)  # noqa: E731
+            return circuit.add("theta", factory, sources)
+        nodes = [arranged(circuit, sources[0], LEFT, 0), arranged(circuit, sources[1], RIGHT, 0)]
+        residual = duck_predicate(condition, types, Duck.cursor)
+        join = lambda ops: Join(*sides(ops), [0, 1, 3], residual=residual)  # noqa: E731
+        return circuit.add("join", join, nodes)
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["equi", "theta", "theta kernel"])
+def test_a_condition_may_not_fail_on_pairs_that_are_not_there(kind: str) -> None:
+    sql = "SELECT l.c0, l.c1, r.c1 FROM i0 l JOIN i1 r ON l.c0 = r.c0 AND l.c1::DECIMAL >= r.c1"
+    bench = Bench(join_on_text(kind), [LEFT, RIGHT], sql)
+
+    def step(left: list[tuple[str, int]], right: list[tuple[str, int]]) -> None:
+        rows = [((str(key), f"'{text}'"), weight) for text, weight in left for key in (1, 2)]
+        others = [(("1", amount), weight) for amount, weight in right]
+        bench.step([zset(LEFT, rows), zset(RIGHT, others)])
+        bench.check()
+        bench.check_contents()
+
+    step([("5", 1), ("no number", 1)], [])
+    step([("no number", -1)], [])
+    step([("7", 1)], [("2.5", 1)])  # the other side still holds both entries of the row that went
+    step([("none either", 1)], [("2.5", -1)])  # what comes meets what goes
+    with pytest.raises(EvaluationError, match="none either"):
+        step([], [("1.5", 1)])
 
 
 def test_an_arrangement_serves_all_joins_on_its_key() -> None:
