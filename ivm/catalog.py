@@ -29,7 +29,7 @@ class View:
         reason: why there is no plan.
         broken: what a change from a stream broke in it, else None.
         described: names and types as DuckDB describes the query, when it was created.
-        key: positions of columns known to be unique in the view, empty if none are.
+        key: positions of columns known to be unique in the view, None if none are.
         rounds: DuckDB's answer to the query may differ from the circuit's in its last bits.
         bases: base tables it reads, also through other views.
         recomputed_below: recomputed views it reads, also through other views, lowest first.
@@ -43,7 +43,7 @@ class View:
     reason: str | None = None
     broken: str | None = None
     described: Schema = ()
-    key: tuple[int, ...] = ()
+    key: tuple[int, ...] | None = None
     rounds: bool = False
     bases: frozenset[str] = frozenset()
     recomputed_below: tuple[str, ...] = ()

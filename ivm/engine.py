@@ -282,12 +282,16 @@ class Engine:
         """Bring DuckDB up to the log.
 
         Args:
-            only: relations that are to be read; if all of them are views, only those are flushed.
+            only: relations that are to be read; if all of them are views, only those are flushed,
+                and with them views that are likely to be read next.
 
         Raises:
             UnavailableError: the log or DuckDB cannot be written; nothing is lost, and the flush
                 is tried again at the next read.
         """
+        only = None if only is None else frozenset(only)
+        if only is not None:
+            self.pending.read(only)
         if not self.pending.rows and not self._flushing:  # in this order: see below
             return
         with self.warehouse.write_lock:

@@ -69,7 +69,7 @@ class Maintenance:
             view.plan, view.reason, view.key = plan, None, unique_key(plan)
             view.rounds = not trial.node(node).reproducible
         except NotIncremental as verdict:
-            view.plan, view.reason, view.key, view.rounds = None, verdict.reason, (), False
+            view.plan, view.reason, view.key, view.rounds = None, verdict.reason, None, False
 
     def text(self, view: View) -> str:
         """The SQL whose answer the view must equal: its plan's, where SQL leaves something open."""

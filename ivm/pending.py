@@ -3,10 +3,15 @@
 Law: tables and views here stand at the engine's epoch, DuckDB's at an earlier one; `take` hands out
 either all of it (base tables flush together, with every view) or some views alone, which may run
 ahead of the tables but never behind.
+
+A DuckDB transaction costs as much as what a few views bring to it. So a view that is flushed takes
+along others that will likely be read soon: those read since they were last taken along, as long
+as they have few rows. A view that nobody reads any more is not taken along twice.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -17,6 +22,11 @@ from ivm.storage.zset import ZSet
 
 Tables = dict[str, PendingTable]
 Views = dict[str, PendingView]
+
+ALONG = 256
+"""Rows that all views taken along may have together. Up to here they are written as Python values,
+and what is wasted on views that nobody reads again is less than twice the fixed cost of a flush
+(measured: a transaction 5 ms, 1 / 64 / 256 rows more 1 / 6 / 9 ms, on a slow machine)."""
 
 
 class Pending:
@@ -31,6 +41,7 @@ class Pending:
         self._lock = threading.Lock()
         self._tables: Tables = {}
         self._views: Views = {}
+        self._read: set[str] = set()
         self._epoch = 0
         self.rows = 0
 
@@ -51,12 +62,17 @@ class Pending:
                 view.add(delta)
                 self.rows += len(delta)
 
+    def read(self, names: Iterable[str]) -> None:
+        """Somebody reads these relations, pending or not."""
+        with self._lock:
+            self._read.update(names)
+
     def take(self, only: Iterable[str] | None) -> tuple[Tables, Views, int]:
         """Take deltas out, to be flushed.
 
         Args:
             only: relations to be read, None for all. If they are views without exception, or have
-                nothing pending, just those views are taken.
+                nothing pending, just those views are taken, and what they take along.
 
         Returns:
             (tables, views, the epoch they bring DuckDB to).
@@ -69,8 +85,18 @@ class Pending:
             else:
                 tables = {}
                 views = {name: self._views.pop(name) for name in wanted & self._views.keys()}
+                if views:
+                    views |= {name: self._views.pop(name) for name in self._along()}
             self.rows -= _rows(tables, views)
             return tables, views, self._epoch
+
+    def _along(self) -> list[str]:
+        """Views to be taken along, those with the fewest rows first."""
+        likely = sorted(self._read & self._views.keys(), key=lambda name: self._views[name].rows)
+        rows = itertools.accumulate([self._views[name].rows for name in likely])
+        taken = [name for name, total in zip(likely, rows, strict=True) if total <= ALONG]
+        self._read.difference_update(taken)
+        return taken
 
     def put_back(self, tables: Tables, views: Views) -> None:
         """A flush failed: what it took comes before what has been collected since."""

@@ -111,22 +111,24 @@ def is_at_most_one(query: int, plan: Plan, context: Context) -> bool:
         return False
     key = _unique(lifted.plan, context)
     fixed = TermLift(query, context).fixed(lifted)
-    return bool(key) and set(key) <= fixed
+    return key is not None and set(key) <= fixed
 
 
-def _unique(plan: Plan, context: Context) -> tuple[int, ...]:
-    """Positions of a unique key, the primary key of a table among them; () if none is known."""
+def _unique(plan: Plan, context: Context) -> tuple[int, ...] | None:
+    """Positions of a unique key, the primary key of a table among them; None if none is known."""
     match plan:
         case Scan():
             names = [name for name, _ in plan.schema]
             key = context.catalog.primary_key(plan.relation)
-            return tuple(names.index(n) for n in key) if set(key) <= set(names) else ()
+            whole = bool(key) and set(key) <= set(names)
+            return tuple(names.index(n) for n in key) if whole else None
         case Filter():
             return _unique(plan.input, context)
         case Project():
             key_below, places = _unique(plan.input, context), [position(e) for e in plan.exprs]
-            whole = set(key_below) <= set(places)
-            return tuple(places.index(i) for i in key_below) if whole else ()
+            if key_below is None or not set(key_below) <= set(places):
+                return None
+            return tuple(places.index(i) for i in key_below)
         case _:
             return unique_key(plan)
 

@@ -37,7 +37,8 @@ class NetChange:
             counts. With `by_key` each deletes the row with that key, else exactly `weight` rows
             that are identical to it.
         delete_columns: positions in the relation's schema (all of them unless `by_key`).
-        by_key: the deleted columns are a key of the relation.
+        by_key: the deleted columns are a key of the relation; without columns, it has at most one
+            row.
         insert: full rows; weights are positive counts.
         replaced: the first so many rows of `insert` have the keys of the first so many rows of
             `delete`, in the same order and representation; weights are 1.
@@ -226,13 +227,17 @@ def _update_one(
 
 def _is(columns: Schema) -> str:
     """SQL: these columns have the parameters' values."""
-    return " AND ".join([f"{quote(name)} = CAST(? AS {type.sql})" for name, type in columns])
+    terms = [f"{quote(name)} = CAST(? AS {type.sql})" for name, type in columns]
+    return " AND ".join(terms) or "true"
 
 
 def _delete(cursor: Cursor, target: Target, change: NetChange, appenders: Appenders) -> None:
     columns = tuple([target.schema[i] for i in change.delete_columns])
     if not change.by_key:
         _delete_identical(cursor, target.table, columns, change.delete)
+        return
+    if not columns:
+        run(cursor, f"DELETE FROM {target.table}")
         return
     key = tuple([name for name, _ in columns])
     rows = python_rows(change.delete, columns)
@@ -258,7 +263,7 @@ def _same(names: Iterable[str], batch: ZSet) -> str:
     """
     signs = ["=" if c.valid is None else "IS NOT DISTINCT FROM" for c in batch.columns]
     pairs = zip(names, signs, strict=True)
-    return " AND ".join([f"t.{quote(name)} {sign} d.{quote(name)}" for name, sign in pairs])
+    return " AND ".join([f"t.{quote(n)} {sign} d.{quote(n)}" for n, sign in pairs]) or "true"
 
 
 def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) -> None:

@@ -95,10 +95,11 @@ class PendingView:
 
     Args:
         schema: of the view.
-        key: positions of columns that are known to be unique in the view; empty if none are.
+        key: positions of columns that are known to be unique in the view, () if it has at most one
+            row; None if nothing is known.
     """
 
-    def __init__(self, schema: Schema, key: tuple[int, ...] = ()) -> None:
+    def __init__(self, schema: Schema, key: tuple[int, ...] | None = None) -> None:
         self.types = tuple([t for _, t in schema])
         self.key = key
         self.rows = 0
@@ -118,7 +119,7 @@ class PendingView:
     def net(self) -> NetChange:
         """The net effect of everything collected so far."""
         change = multiset_change(self._deltas, self.types)
-        return _by_key(change, self.key, self.types) if self.key else change
+        return change if self.key is None else _by_key(change, self.key, self.types)
 
 
 def _leading(first: Mask, all_of: Mask) -> Indexes:
@@ -131,7 +132,9 @@ def _by_key(change: NetChange, key: tuple[int, ...], types: Sequence[ColumnType]
     delete, insert = change.delete.project(key), change.insert
     if not len(delete) or not len(insert) or not all(is_exact(types[i]) for i in key):
         return NetChange(delete, key, True, insert)
-    partner = _partners(delete.columns, insert.project(key).columns, [types[i] for i in key])
+    partner = np.zeros(1, np.int64)  # without columns in the key there is only one row
+    if key:
+        partner = _partners(delete.columns, insert.project(key).columns, [types[i] for i in key])
     found = partner >= 0
     kept = found.nonzero()[0]
     count = len(kept)

@@ -71,6 +71,7 @@ def main() -> None:
         print(number, flush=True)
         if number % 3 == 0:
             db.execute("SELECT * FROM top").fetchall()
+            db.execute("SELECT * FROM sums").fetchall()
         if number % 4 == 0:
             db.execute("SELECT * FROM t, whole").fetchall()
         if number % 5 == 0:

@@ -172,7 +172,7 @@ def takes(live: list[Row], row: Row) -> bool:
     return found is not None
 
 
-@pytest.mark.parametrize("key", [(0,), (0, 1), (1, 2)])
+@pytest.mark.parametrize("key", [(), (0,), (0, 1), (1, 2)])
 @pytest.mark.parametrize("small", [0, 256])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
