@@ -2,13 +2,16 @@
 
 Law: before + difference = after, as multisets of exact rows: 0.0 is not −0.0, '1 month' is not
 '30 days', though DuckDB's EXCEPT ALL takes them for equal; hence a text twin beside such columns.
+`after` runs once: a second run may round a sum of DOUBLE, or choose among equals, otherwise.
 """
 
 from __future__ import annotations
 
-from ivm.storage.duck import Cursor, quote, table
+import numpy as np
+
+from ivm.storage.duck import Cursor, table
 from ivm.storage.types import ColumnType, Schema
-from ivm.storage.zset import ZSet, add, from_arrow
+from ivm.storage.zset import ZSet, from_arrow
 
 
 def difference(cursor: Cursor, before: str, after: str, schema: Schema) -> ZSet:
@@ -22,18 +25,22 @@ def difference(cursor: Cursor, before: str, after: str, schema: Schema) -> ZSet:
     """
     if not schema:
         raise ValueError("a relation has at least one column")
-    names = ", ".join(quote(name) for name, _ in schema)
     old, new = (_exact(query, schema) for query in (before, after))
-    gone = table(cursor, f"SELECT {names} FROM ({old} EXCEPT ALL {new})")
-    come = table(cursor, f"SELECT {names} FROM ({new} EXCEPT ALL {old})")
-    parts = [from_arrow(gone, schema).negate(), from_arrow(come, schema)]
-    return add([p for p in parts if len(p)] or parts[:1])
+    columns = ", ".join(f"c{i}" for i in range(len(schema)))
+    found = table(
+        cursor,
+        f"WITH old AS ({old}), new AS MATERIALIZED ({new})"
+        f" SELECT {columns}, -1 FROM (FROM old EXCEPT ALL FROM new)"
+        f" UNION ALL SELECT {columns}, 1 FROM (FROM new EXCEPT ALL FROM old)",
+    )
+    weights = found.column(len(schema)).to_numpy().astype(np.int64)
+    return from_arrow(found.select(range(len(schema))), schema, weights)
 
 
 def _exact(query: str, schema: Schema) -> str:
     """The query's columns, cast, each with a twin that tells equal representations apart."""
     given = ", ".join(f"c{i}" for i in range(len(schema)))
-    columns = ", ".join(f"c{i}::{t.sql} AS {quote(name)}" for i, (name, t) in enumerate(schema))
+    columns = ", ".join(f"c{i}::{t.sql} AS c{i}" for i, (_, t) in enumerate(schema))
     twins = "".join(f", c{i}::{t.sql}::VARCHAR AS t{i}" for i, t in _ambiguous(schema))
     return f"SELECT {columns}{twins} FROM ({query}) AS q({given})"
 

@@ -87,8 +87,8 @@ def _take_all_back(cursor: Cursor, inputs: Mapping[str, tuple[ZSet, Schema]]) ->
 
 
 def _loses_type(schema: Schema) -> bool:
-    """ENUMs and nested JSON leave through Arrow as VARCHAR and must be cast back."""
-    return any("ENUM(" in t.sql or "JSON" in t.sql for _, t in schema)
+    """ENUMs and nested JSON leave as VARCHAR, a bare NULL as INTEGER: they must be cast back."""
+    return any(name in t.sql for _, t in schema for name in ("ENUM(", "JSON", '"NULL"'))
 
 
 def _lend(cursor: Cursor, name: str, batch: ZSet, schema: Schema) -> None:

@@ -165,8 +165,8 @@ def type_of(sql: str) -> ColumnType:
     Raises:
         duckdb.Error: DuckDB does not know the type.
     """
-    if sql in ('"NULL"', "NULL"):
-        sql = "INTEGER"
+    if sql in ('"NULL"', "NULL"):  # of a bare NULL, which beside any other type takes that one
+        return ColumnType('"NULL"', pa.int32(), np.dtype("i4"))
     with _scratch.borrow() as scratch:
         exported = scratch.sql(f"SELECT NULL::{sql} AS v").to_arrow_table().schema.field(0)
     arrow = exported.type

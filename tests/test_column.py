@@ -130,4 +130,4 @@ def test_types_are_equal_by_name() -> None:
     assert type_of("INTEGER") == type_of("INTEGER")
     assert type_of("INTEGER") != type_of("BIGINT")
     assert type_of("DECIMAL(18,2)").scale == 2
-    assert type_of("NULL").sql == "INTEGER"
+    assert type_of("NULL") == type_of('"NULL"') != type_of("INTEGER")
