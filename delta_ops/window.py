@@ -20,10 +20,12 @@ from ivm.delta_ops.window_function import WindowFunction
 from ivm.delta_ops.window_reach import Changed, reached
 from ivm.delta_ops.window_recompute import Recomputed
 from ivm.delta_ops.window_stretch import Pair, Segments, Stretch, WindowOrder
+from ivm.storage.at_places import AtPlaces
 from ivm.storage.codes import same_key, same_row
 from ivm.storage.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.ordering import OrderKey
-from ivm.storage.sorted_rows import MANY, Block, SortedRows, demand_present, sorted_sum
+from ivm.storage.peer_groups import PeerGroups
+from ivm.storage.sorted_rows import SortedRows, demand_present, sorted_sum
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, empty
 
@@ -89,32 +91,32 @@ class Window(Operator):
 
     def _places(self, rows: Sequence[Column], weights: Indexes) -> Indexes:
         """Equal rows come behind those that are there, and go from their end."""
-        high = self._before.find_all(rows, True)
-        if (weights < 0).any():
-            gone = np.flatnonzero(weights < 0)
-            low = self._before.find_all([c.take(gone) for c in rows], False)
-            demand_present(self._before, low, high[gone], weights[gone])
+        high = self._before.find_all(rows, len(weights), True)
+        gone = np.flatnonzero(weights < 0)
+        if len(gone):
+            taken = [c.take(gone) for c in rows]
+            demand_present(self._before, taken, high[gone], weights[gone])
         return high + np.minimum(weights, 0)
 
     def _changed(self, rows: Sequence[Column], at: Indexes, weights: Indexes) -> Changed:
-        block = Block(tuple(rows), len(at))
         gone = -np.minimum(weights, 0)
-        return Changed(block, at, gone, *self._partitions(block))
+        return Changed(rows, at, gone, *self._partitions(rows, len(at)))
 
-    def _partitions(self, rows: Block) -> tuple[Indexes, Indexes, Indexes]:
+    def _partitions(self, rows: Sequence[Column], count: int) -> tuple[Indexes, Indexes, Indexes]:
         """The range of places of each row's partition, and its number."""
-        count, order, before = rows.size, self._order, self._before
-        first, last = np.zeros(count, np.int64), np.full(count, len(before))
+        own, before = self._order.partition_columns, self._before
         part = np.zeros(count, np.int64)
-        if not order.partition:
-            return first, last, part
-        previous, number, low, high = None, -1, 0, 0
-        for i in range(count):
-            key = rows.key(order.terms, i, order.partition)
-            if key != previous:
-                low, high, previous = before.find(key), before.find(key, True), key
-                number += 1
-            first[i], last[i], part[i] = low, high, number
+        if not own:
+            return part, np.full(count, len(before)), part
+        columns, every = [rows[i] for i in own], np.arange(count - 1)
+        types = [self._inputs[i] for i in own]
+        part[1:] = np.cumsum(~same_key(columns, every, columns, every + 1, types))
+        chosen = _firsts(part)
+        ones = {i: rows[i].take(chosen) for i in own}
+        first, last = [
+            before.find_all(ones, len(chosen), right, self._order.partition)[part]
+            for right in (False, True)
+        ]
         return first, last, part
 
     # What a change concerns
@@ -150,24 +152,13 @@ class Window(Operator):
         if function.settled:
             moved = self._unsettled(function, changed, weights)
             return _chosen(moved, (changed.first, changed.last), nothing)
-        reach = self._reached(function, changed)
+        given = self._before, self._order, self._range_key
+        reach = reached(function.reach, changed, *given)
         if function.edge == "first":
             return _chosen(changed.at == changed.first, reach, nothing)
         if function.edge == "last":
             return _chosen(changed.at + changed.gone == changed.last, reach, nothing)
         return reach
-
-    def _reached(self, function: WindowFunction, changed: Changed) -> Pair:
-        frame, given = function.reach, (self._before, self._order, self._range_key)
-        if frame.kind == "rows" or len(changed.at) <= MANY:
-            return reached(frame, changed, *given)
-        # Many rows: from what the first of a partition concerns to what the last one does.
-        part = changed.part
-        begins = _firsts(part)
-        ends = np.append(begins[1:], len(part)) - 1
-        low = reached(frame, _picked(changed, begins), *given)[0]
-        high = reached(frame, _picked(changed, ends), *given)[1]
-        return low[part], high[part]
 
     def _unsettled(self, function: WindowFunction, changed: Changed, weights: Indexes) -> Mask:
         """Rows of the delta whose partition's one value changes."""
@@ -218,10 +209,9 @@ class Window(Operator):
         after: list[Column],
         fresh: Indexes,
     ) -> ZSet:
-        columns = [
-            concat([was.rows.take(i, was.places[gone]), now.rows.take(i, now.places[fresh])])
-            for i in range(len(self._inputs))
-        ]
+        old = AtPlaces(was.rows, was.places[gone])
+        new = AtPlaces(now.rows, now.places[fresh])
+        columns = [concat([old[i], new[i]]) for i in range(len(self._inputs))]
         pairs = zip(before, after, strict=True)
         columns += [concat([a.take(gone), b.take(fresh)]) for a, b in pairs]
         weights = np.ones(len(gone) + len(fresh), np.int64)
@@ -257,21 +247,15 @@ class Window(Operator):
             part = slice(begin, end)
             segments = Segments(first[part], last[part], first[part], last[part])
             stretch = self._stretch(rows, segments)
-            columns = [stretch.column(i) for i in range(len(self._inputs))]
+            columns = [stretch.own[i] for i in range(len(self._inputs))]
             values = self._values(stretch)
             yield ZSet((*columns, *values), np.ones(len(stretch), np.int64))
             begin = end
 
     def _first_places(self, rows: SortedRows) -> Indexes:
         """The first place of every partition."""
-        own = self._order.partition_columns
-        if not own:
-            return np.zeros(1, np.int64)
-        columns = [rows.column(i, 0, len(rows)) for i in own]
-        every = np.arange(len(rows) - 1)
-        types = [self._inputs[i] for i in own]
-        steps = ~same_key(columns, every, columns, every + 1, types)
-        return np.concatenate([[0], np.flatnonzero(steps) + 1])
+        groups = PeerGroups(rows, self._order.partition)
+        return groups.starts(np.arange(len(groups)))
 
     def describe(self) -> str:
         return f"Window(per {list(self._order.partition_columns)})"
@@ -293,11 +277,6 @@ class RecomputedWindow(Window):
 def _firsts(part: Indexes) -> Indexes:
     """The first row of each partition, of rows in order."""
     return np.flatnonzero(np.diff(part, prepend=-1))
-
-
-def _picked(changed: Changed, rows: Indexes) -> Changed:
-    columns = tuple([c.take(rows) for c in changed.rows.columns])
-    return Changed(Block(columns, len(rows)), *[part[rows] for part in changed[1:]])
 
 
 def _chosen(mask: Mask, pair: Pair, other: Pair) -> Pair:

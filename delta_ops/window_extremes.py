@@ -7,15 +7,19 @@ as one value per segment, found block by block; blocks keep theirs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ivm.delta_ops.window_frame import Frame
 from ivm.delta_ops.window_function import WindowFunction
 from ivm.delta_ops.window_stretch import Stretch
 from ivm.delta_ops.window_sums import halo
+from ivm.storage.at_places import AtPlaces
+from ivm.storage.block import Block
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
-from ivm.storage.ordering import Term, sort_rows
-from ivm.storage.sorted_rows import Block, SortedRows
+from ivm.storage.ordering import Columns, Term, sort_rows
+from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
 _NONE = np.iinfo(np.int64).max
@@ -46,8 +50,9 @@ class Extreme(WindowFunction):
     def evaluate(self, stretch: Stretch) -> Column:
         pieces = stretch.pieces(self._frame)
         starts, stops = halo(stretch, self._frame, pieces)
-        values = [stretch.gather(self._argument, starts, stops)]
-        masks = [self._counted(values[0], stretch, starts, stops)]
+        inside = AtPlaces.ranges(stretch.rows, starts, stops)
+        values = [inside[self._argument]]
+        masks = [self._counted(inside)]
         count, segments = len(values[0]), len(starts)
         first, last, _, _ = stretch.segments
         opening = first if self._frame.start is None else starts
@@ -70,11 +75,9 @@ class Extreme(WindowFunction):
             best = np.where(some & (stop > high), np.minimum(best, after[stretch.segment]), best)
         return column.take(np.minimum(best, len(column) - 1))
 
-    def _counted(self, values: Column, stretch: Stretch, starts: Indexes, stops: Indexes) -> Mask:
-        mask = _valid(values)
-        if self._filter is None:
-            return mask
-        return mask & _true(stretch.gather(self._filter, starts, stops))
+    def _counted(self, rows: Columns) -> Mask:
+        mask = _valid(rows[self._argument])
+        return mask if self._filter is None else mask & _true(rows[self._filter])
 
     def _ranked(self, values: Column, counted: Mask) -> tuple[Indexes, Column]:
         """Ranks (what does not count has none), and the column of values by rank, then NULL."""
@@ -86,28 +89,43 @@ class Extreme(WindowFunction):
         return ranks, concat([kept.take(order), null_column(self.type, 1)])
 
     def _outside(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Column:
-        """The extreme of each range of places, NULL if there is none."""
-        found = []
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            parts = [self._of_block(*piece) for piece in rows.pieces(start, stop)]
-            found.append(self._least(concat(parts)) if parts else null_column(self.type, 1))
-        return concat(found) if found else null_column(self.type, 0)
+        """The extreme of each range of places, NULL if there is none: of whole blocks, and ends."""
+        some = np.flatnonzero(starts < stops)
+        if not len(some):
+            return null_column(self.type, len(starts))
+        low, high = starts[some], stops[some]
+        first = rows.starts.searchsorted(low)  # the first block that begins in the range
+        last = np.maximum(rows.starts.searchsorted(high, "right") - 1, first)
+        short = rows.starts[first] > high
+        head = np.where(short, high, rows.starts[first])
+        tail = np.where(short, high, rows.starts[last])
+        ends = np.stack([low, tail], axis=1).ravel(), np.stack([head, high], axis=1).ravel()
+        rest = AtPlaces.ranges(rows, *ends)
+        blocks = rows.summary(self)
+        known = concat([blocks, rest[self._argument]])
+        ranks, column = self._ranked(known, np.append(_valid(blocks), self._counted(rest)))
+        counts = (ends[1] - ends[0]).reshape(-1, 2).sum(axis=1)
+        until = len(blocks) + np.cumsum(counts)
+        best = np.full(len(starts), len(column) - 1)
+        of_blocks = least(ranks[: len(blocks)], first, np.where(short, first, last))
+        best[some] = np.minimum(of_blocks, least(ranks, until - counts, until))
+        return column.take(np.minimum(best, len(column) - 1))
 
-    def _of_block(self, block: Block, low: int, high: int) -> Column:
-        whole = high - low == block.size
-        known: Column | None = block.summaries.get(self) if whole else None
-        if known is None:
-            values = block.columns[self._argument].slice(low, high)
-            if self._filter is not None:
-                values = values.filter(_true(block.columns[self._filter].slice(low, high)))
-            known = self._least(values)
-            if whole:
-                block.summaries[self] = known
-        return known
+    # What is known of blocks: their extremes
 
-    def _least(self, values: Column) -> Column:
-        """The extreme of some values."""
-        return self._ranked(values, _valid(values))[1].slice(0, 1)
+    def of(self, before: Block | None, block: Block) -> Column:
+        """See `Summary`."""
+        values = block.columns[self._argument]
+        return self._ranked(values, self._counted(block.columns))[1].slice(0, 1)
+
+    def joined(self, known: Column | None, entries: Sequence[Column]) -> Column:
+        """See `Summary`."""
+        parts = [*([] if known is None else [known]), *entries]
+        return concat(parts) if parts else null_column(self.type, 0)
+
+    def taken(self, known: Column, numbers: Indexes) -> Column:
+        """See `Summary`."""
+        return known.take(numbers)
 
 
 def _valid(column: Column) -> Mask:

@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.codes import word_codes
-from ivm.storage.column import FixedColumn
+from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.errors import EvaluationError
+from ivm.storage.ordering import Columns
+from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
 Codes = npt.NDArray[np.int64]
@@ -84,9 +86,43 @@ class RangeKey:
             return values + int(shift)
         return self._shifted(values, int(shift), right)
 
-    def target(self, cell: int, distance: int, right: bool) -> int:
-        """As `targets`, for one cell of a type that is no float; nothing is refused."""
-        return cell + self._whole(-distance if self.descending else distance, right)
+    def concerned(self, keys: FixedColumn, distance: int | float, right: bool) -> Codes:
+        """As `targets`; values beyond 64 bits are the last ones there."""
+        if self.type.is_float:
+            return self.targets(keys, distance, right)
+        values = word_codes(keys.values, self.type)
+        shift = self._whole(int(-distance if self.descending else distance), right)
+        limits = np.iinfo(np.int64)
+        if shift < 0:
+            return np.maximum(values, limits.min - shift) + shift
+        return np.minimum(values, limits.max - shift) + shift
+
+    def places(
+        self, rows: SortedRows, around: Columns, codes: Codes, partition: int, right: bool
+    ) -> Indexes:
+        """Where values stand in their partitions: before the first not less, or past the last.
+
+        Args:
+            around: rows (as many as codes) of the partitions.
+            codes: of the values, which may be beyond the type.
+            partition: how many terms are the partition's.
+        """
+        values, beyond = self._values(codes)
+        columns = _Replaced(around, self.column, FixedColumn(values))
+        past, short = (beyond < 0, beyond > 0) if self.descending else (beyond > 0, beyond < 0)
+        return rows.find_all(columns, len(codes), (past | right) & ~short, partition + 1)
+
+    def _values(self, codes: Codes) -> tuple[npt.NDArray[Any], npt.NDArray[np.int8]]:
+        """The values of some codes, and on which side of the type's they are."""
+        dtype = self.type.dtype
+        assert dtype is not None
+        if self.type.is_float:
+            bits = codes ^ ((codes >> 63) & np.int64((1 << 63) - 1))
+            return bits.view(np.float64).astype(dtype), np.zeros(len(codes), np.int8)
+        limits = np.iinfo(dtype)
+        low, high = max(int(limits.min), -(1 << 63)), min(int(limits.max), (1 << 63) - 1)
+        inside = np.clip(codes, low, high)
+        return inside.astype(dtype), np.sign(codes - inside).astype(np.int8)
 
     def _whole(self, shift: int, right: bool) -> int:
         """A distance in the column's own values: the next one above or below."""
@@ -119,20 +155,11 @@ class RangeKey:
             )
 
 
-def bounded_search(
-    codes: Codes, targets: Codes, low: Codes, high: Codes, right: bool
-) -> npt.NDArray[np.int64]:
-    """`searchsorted` of target i in codes[low[i] … high[i]], which ascend."""
-    if len(low) and (low == low[0]).all() and (high == high[0]).all():
-        part = codes[int(low[0]) : int(high[0])]
-        return part.searchsorted(targets, "right" if right else "left") + low
-    low, high = low.copy(), high.copy()
-    active = np.flatnonzero(low < high)
-    while len(active):
-        middle = (low[active] + high[active]) >> 1
-        values, wanted = codes[middle], targets[active]
-        less = values <= wanted if right else values < wanted
-        low[active] = np.where(less, middle + 1, low[active])
-        high[active] = np.where(less, high[active], middle)
-        active = active[low[active] < high[active]]
-    return low
+class _Replaced:
+    """Columns, one of them by another."""
+
+    def __init__(self, columns: Columns, place: int, column: FixedColumn) -> None:
+        self._columns, self._place, self._column = columns, place, column
+
+    def __getitem__(self, number: int) -> Column:
+        return self._column if number == self._place else self._columns[number]

@@ -14,6 +14,7 @@ import numpy as np
 from ivm.delta_ops.float_sum import Floats
 from ivm.delta_ops.window_frame import UP_TO_HERE, UP_TO_PEERS, WHOLE, Frame
 from ivm.delta_ops.window_stretch import Pair, Stretch
+from ivm.storage.at_places import AtPlaces
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
 from ivm.storage.types import ColumnType
 
@@ -68,11 +69,8 @@ class Rank(WindowFunction):
         return stretch.peers()[0] - stretch.first + 1
 
     def _dense_rank(self, stretch: Stretch) -> Indexes:
-        if not stretch.order.keys:
-            return np.ones(len(stretch), np.int64)
-        groups = stretch.groups(0, 0)
-        before = _groups_before(stretch, groups.starts[groups.low])
-        return groups.own - groups.low[stretch.segment] + 1 + before[stretch.segment]
+        before = stretch.groups.of(stretch.segments.first)
+        return stretch.group() - before[stretch.segment] + 1
 
     def _percent_rank(self, stretch: Stretch) -> Floats:
         above = stretch.peers()[0] - stretch.first
@@ -91,17 +89,6 @@ class Rank(WindowFunction):
         late = larger + (place - turn) // np.maximum(size, 1)
         number: Indexes = np.where(place < turn, place // (size + 1), late) + 1
         return number
-
-
-def _groups_before(stretch: Stretch, starts: Indexes) -> Indexes:
-    """How many peer groups stand before a place (a group's first) in its partition."""
-    counts = np.zeros(len(starts), np.int64)
-    order = stretch.order
-    pairs = zip(stretch.segments.first.tolist(), starts.tolist(), strict=True)
-    for i, (first, start) in enumerate(pairs):
-        if start > first:
-            counts[i] = stretch.rows.changes(first, start, order.partition, order.peers)
-    return counts
 
 
 class Neighbour(WindowFunction):
@@ -125,7 +112,7 @@ class Neighbour(WindowFunction):
     def evaluate(self, stretch: Stretch) -> Column:
         wanted = stretch.places + self._distance
         inside = (wanted >= stretch.first) & (wanted < stretch.last)
-        found = stretch.rows.take(self._argument, wanted[inside])
+        found = AtPlaces(stretch.rows, wanted[inside])[self._argument]
         return _placed(found, inside, self._defaults(stretch, ~inside))
 
     def _defaults(self, stretch: Stretch, outside: Mask) -> Column:
@@ -133,7 +120,7 @@ class Neighbour(WindowFunction):
         if self._default is None:
             return null_column(self.type, count)
         if isinstance(self._default, int):
-            return stretch.rows.take(self._default, stretch.places[outside])
+            return AtPlaces(stretch.rows, stretch.places[outside])[self._default]
         return self._default.take(np.zeros(count, np.int64))
 
 
@@ -170,7 +157,7 @@ class Nth(WindowFunction):
 
     def evaluate(self, stretch: Stretch) -> Column:
         places, inside = nth_place(stretch.pieces(self._frame), self._number)
-        found = stretch.rows.take(self._argument, places[inside])
+        found = AtPlaces(stretch.rows, places[inside])[self._argument]
         return _placed(found, inside, null_column(self.type, int((~inside).sum())))
 
 

@@ -7,14 +7,16 @@ changed is found from the changed row nearest to it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ivm.delta_ops.window_frame import Frame, RangeKey
-from ivm.delta_ops.window_stretch import Stretch, WindowOrder
-from ivm.storage.column import FixedColumn, Indexes
-from ivm.storage.sorted_rows import Block, SortedRows
+from ivm.delta_ops.window_stretch import Pair, WindowOrder
+from ivm.storage.column import Column, FixedColumn, Indexes
+from ivm.storage.peer_groups import PeerGroups
+from ivm.storage.sorted_rows import SortedRows
 
 
 class Changed(NamedTuple):
@@ -29,7 +31,7 @@ class Changed(NamedTuple):
         part: the number of its partition.
     """
 
-    rows: Block
+    rows: Sequence[Column]
     at: Indexes
     gone: Indexes
     first: Indexes
@@ -39,26 +41,18 @@ class Changed(NamedTuple):
 
 def reached(
     frame: Frame, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
-) -> tuple[Indexes, Indexes]:
+) -> Pair:
     """For each changed row the places before the change that hold all rows it concerns."""
     at, end = changed.at, changed.at + changed.gone
+    first, last = changed.first, changed.last
     if frame.kind == "rows":
-        low = changed.first if frame.end is None else at - max(int(frame.end), 0)
-        high = changed.last if frame.start is None else end + max(-int(frame.start), 0)
-        return np.maximum(low, changed.first), np.minimum(high, changed.last)
+        low = first if frame.end is None else at - max(int(frame.end), 0)
+        high = last if frame.start is None else end + max(-int(frame.start), 0)
+        return np.maximum(low, first), np.minimum(high, last)
     finder = _Finder(changed, before, order, key)
-    count = len(at)
-    lows, highs = at.copy(), end.copy()
-    for i in range(count):
-        if frame.end is None:
-            lows[i] = changed.first[i]
-        else:
-            lows[i] = min(finder.edge(i, frame.kind, frame.end, False), at[i])
-        if frame.start is None:
-            highs[i] = changed.last[i]
-        else:
-            highs[i] = max(finder.edge(i, frame.kind, frame.start, True), end[i])
-    return lows, highs
+    low = first if frame.end is None else finder.edge(frame.kind, frame.end, False)
+    high = last if frame.start is None else finder.edge(frame.kind, frame.start, True)
+    return np.minimum(low, at), np.maximum(high, end)
 
 
 class _Finder:
@@ -67,31 +61,32 @@ class _Finder:
     ) -> None:
         self._changed, self._before, self._order, self._key = changed, before, order, key
 
-    def edge(self, row: int, kind: str, distance: int | float, stop: bool) -> int:
-        """The places of rows that stand `distance` before the changed row: first, or past them."""
-        cells = self._changed.rows.key(self._order.terms, row, self._order.peers)
+    def edge(self, kind: str, distance: int | float, stop: bool) -> Indexes:
+        """The places of rows that stand `distance` before the changed rows: first, or past them."""
         if kind == "groups":
-            return self._groups_away(row, cells, int(distance), stop)
-        if distance == 0 or (self._key is not None and cells[-1] is None):
-            return self._before.find(cells, stop)
+            return self._groups_away(int(distance), stop)
+        if distance == 0:
+            return self._peers(stop)
         assert self._key is not None
-        if self._key.type.is_float:
-            keys = self._changed.rows.columns[self._key.column].slice(row, row + 1)
-            assert isinstance(keys, FixedColumn)
-            target = int(self._key.targets(FixedColumn(keys.values), -distance, stop)[0])
-        else:
-            target = self._key.target(cells[-1], -int(distance), stop)
-        return self._before.find((*cells[: self._order.partition], target), stop)
+        keys = self._changed.rows[self._key.column]
+        assert isinstance(keys, FixedColumn)
+        codes = self._key.concerned(FixedColumn(keys.values), -distance, stop)
+        around = self._changed.rows
+        found = self._key.places(self._before, around, codes, self._order.partition, stop)
+        return found if keys.valid is None else np.where(keys.valid, found, self._peers(stop))
 
-    def _groups_away(self, row: int, cells: tuple[Any, ...], distance: int, stop: bool) -> int:
+    def _peers(self, stop: bool) -> Indexes:
+        changed = self._changed
+        return self._before.find_all(changed.rows, len(changed.at), stop, self._order.peers)
+
+    def _groups_away(self, distance: int, stop: bool) -> Indexes:
         """As many groups away, the changed row's own group (there or not) counted as one."""
-        stretch = Stretch.over(self._before, self._order)
-        start, end = self._before.find(cells), self._before.find(cells, True)
-        first, last = int(self._changed.first[row]), int(self._changed.last[row])
-        if stop:
-            steps = max(-distance, 0)
-            return stretch.group_stop(end, last, steps - 1) if steps and end < last else end
-        steps = max(distance, 0)
-        return (
-            stretch.group_start(start - 1, first, steps - 1) if steps and start > first else start
-        )
+        edge = self._peers(stop)
+        steps = -distance if stop else distance
+        if steps <= 0 or not len(self._before):
+            return edge
+        groups = PeerGroups(self._before, self._order.peers)
+        inside = np.clip(edge - (not stop), 0, len(self._before) - 1)
+        number = groups.of(inside) + (steps if stop else 1 - steps)
+        found = groups.starts(np.maximum(number, 0))
+        return np.clip(found, self._changed.first, self._changed.last)

@@ -15,6 +15,7 @@ from ivm.delta_ops.operator import CursorFactory
 from ivm.delta_ops.window_frame import WHOLE, Frame
 from ivm.delta_ops.window_function import WindowFunction
 from ivm.delta_ops.window_stretch import Pair, Stretch
+from ivm.storage.at_places import AtPlaces
 from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.places import expand
 from ivm.storage.types import ColumnType
@@ -51,7 +52,8 @@ class Recomputed(WindowFunction):
     def evaluate(self, stretch: Stretch) -> Column:
         starts, stops = self._needed(stretch)
         part = expand(starts, stops)[0]
-        columns = [stretch.gather(i, starts, stops) for i in self._columns]
+        lent = AtPlaces.ranges(stretch.rows, starts, stops)
+        columns = [lent[i] for i in self._columns]
         names = [column_names(stretch.order.types)[i] for i in self._columns]
         schema = (*names, (PART, BIGINT), (ROW, BIGINT))
         extra = FixedColumn(part), FixedColumn(np.arange(len(part)))

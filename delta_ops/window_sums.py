@@ -8,8 +8,7 @@ unbounded one has before that is summed up block by block, and blocks keep their
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,8 +17,11 @@ from ivm.delta_ops.aggregate_outputs import TermTable, finisher
 from ivm.delta_ops.window_frame import Frame
 from ivm.delta_ops.window_function import WindowFunction
 from ivm.delta_ops.window_stretch import Pair, Stretch
+from ivm.storage.at_places import AtPlaces
+from ivm.storage.block import Block
 from ivm.storage.column import Column, Indexes
-from ivm.storage.sorted_rows import Block, SortedRows
+from ivm.storage.ordering import Columns
+from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.zset import ZSet
 
 _EXACT = ("count", "count_star", "count_if", "bool_and", "bool_or", "sum")
@@ -55,10 +57,9 @@ class Sum(WindowFunction):
     def evaluate(self, stretch: Stretch) -> Column:
         pieces = stretch.pieces(self._frame)
         starts, stops = halo(stretch, self._frame, pieces)
-        lanes = self._lanes(_Range(stretch, starts, stops), int((stops - starts).sum()))
-        sums = np.zeros((len(lanes) + 1, lanes.shape[1]), np.int64)
-        np.cumsum(lanes, axis=0, out=sums[1:])
-        before, after = self._outside(stretch, starts, stops)
+        sums = self._running(AtPlaces.ranges(stretch.rows, starts, stops))
+        outside = self._outside(stretch, starts, stops)
+        before, after = [None if part is None else self._widened(part) for part in outside]
         sums = self._widened(sums)
         total = np.zeros((len(stretch), self._width), np.int64)
         offsets = np.cumsum(stops - starts) - (stops - starts)
@@ -84,39 +85,46 @@ class Sum(WindowFunction):
             before = self._totals(stretch.rows, first, starts)
         if self._frame.end is None and (stops < last).any():
             after = self._totals(stretch.rows, stops, last)
-        pair = [None if part is None else self._widened(part) for part in (before, after)]
-        return pair[0], pair[1]
+        return before, after
 
     def _totals(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Indexes:
-        ranges = list(zip(starts.tolist(), stops.tolist(), strict=True))
-        found = [self._total(rows, start, stop) for start, stop in ranges]
-        return np.stack([self._widened(part) for part in found])
-
-    def _total(self, rows: SortedRows, start: int, stop: int) -> Indexes:
-        """The lanes' sums over a range of places: of the blocks within it, and of their rest."""
-        starts, sums = rows.sums(self, self._of_block)
-        low, high = int(starts.searchsorted(start)), int(starts.searchsorted(stop, "right")) - 1
-        if low >= high:
-            return self._of_rows(rows, start, stop)
-        ends = (
-            self._of_rows(rows, start, int(starts[low])),
-            self._of_rows(rows, int(starts[high]), stop),
-        )
-        return sum([self._widened(end) for end in ends], self._widened(sums[high] - sums[low]))
-
-    def _of_rows(self, rows: SortedRows, start: int, stop: int) -> Indexes:
-        total = np.zeros(self._width, np.int64)
-        for block, low, high in rows.pieces(start, stop):
-            columns = [c.slice(low, high) for c in block.columns]
-            part: Indexes = self._lanes(columns, high - low).sum(axis=0)
-            total = self._widened(total) + part
+        """The lanes' sums over ranges of places: of whole blocks, and of rows at both ends."""
+        edges = np.concatenate([starts, stops])
+        owners = np.clip(rows.starts.searchsorted(edges, "right") - 1, 0, len(rows.blocks) - 1)
+        begins = rows.starts[owners]
+        parts = self._running(AtPlaces.ranges(rows, begins, edges))
+        ends = np.cumsum(edges - begins)
+        blocks = rows.summary(self)
+        sums = np.zeros((len(blocks) + 1, blocks.shape[1]), np.int64)
+        np.cumsum(blocks, axis=0, out=sums[1:])
+        inside = parts[ends] - parts[ends - (edges - begins)]
+        up_to = self._widened(inside) + self._widened(sums[owners])
+        total: Indexes = up_to[len(starts) :] - up_to[: len(starts)]
         return total
 
-    def _of_block(self, block: Block) -> Indexes:
-        known: Indexes | None = block.summaries.get(self)
-        if known is None:
-            known = block.summaries[self] = self._lanes(block.columns, block.size).sum(axis=0)
-        return known
+    def _running(self, rows: AtPlaces) -> Indexes:
+        """Running sums of the lanes, from none of the rows to all of them."""
+        lanes = self._lanes(rows, len(rows))
+        sums = np.zeros((len(lanes) + 1, lanes.shape[1]), np.int64)
+        np.cumsum(lanes, axis=0, out=sums[1:])
+        return sums
+
+    # What is known of blocks: the sums of their lanes
+
+    def of(self, before: Block | None, block: Block) -> Indexes:
+        """See `Summary`."""
+        total: Indexes = self._lanes(block.columns, block.size).sum(axis=0)
+        return total
+
+    def joined(self, known: Indexes | None, entries: Sequence[Indexes]) -> Indexes:
+        """See `Summary`."""
+        parts = [self._widened(entry)[None, :] for entry in entries]
+        old = np.zeros((0, self._width), np.int64) if known is None else self._widened(known)
+        return np.concatenate([old, *parts])
+
+    def taken(self, known: Indexes, numbers: Indexes) -> Indexes:
+        """See `Summary`."""
+        return known[numbers]
 
     def _widened(self, lanes: Indexes) -> Indexes:
         """The lanes with those that were made since, all zero."""
@@ -125,7 +133,7 @@ class Sum(WindowFunction):
             return lanes
         return np.concatenate([lanes, np.zeros((*lanes.shape[:-1], missing), np.int64)], axis=-1)
 
-    def _lanes(self, columns: Sequence[Column], count: int) -> Indexes:
+    def _lanes(self, columns: Columns, count: int) -> Indexes:
         """int64[count, lanes], the contribution of every row."""
         batch = ZSet(columns, np.ones(count, np.int64))  # type: ignore[arg-type]
         every = np.arange(count)
@@ -137,22 +145,6 @@ class Sum(WindowFunction):
         for places, groups, values in found:
             lanes[groups, places] += values
         return lanes
-
-
-class _Range(Sequence[Column]):
-    """Columns of ranges of places, gathered when they are asked for."""
-
-    def __init__(self, stretch: Stretch, starts: Indexes, stops: Indexes) -> None:
-        self._stretch, self._starts, self._stops = stretch, starts, stops
-
-    def __len__(self) -> int:
-        return len(self._stretch.order.types)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._stretch.gather(number, self._starts, self._stops)
-
-    def __iter__(self) -> Iterator[Column]:
-        return iter([self[i] for i in range(len(self))])
 
 
 def halo(stretch: Stretch, frame: Frame, pieces: list[Pair]) -> Pair:

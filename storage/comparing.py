@@ -14,17 +14,18 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from ivm.storage.codes import word_codes
-from ivm.storage.column import ArrowColumn, Column, Indexes
-from ivm.storage.ordering import Term, label_codes, wide_codes
+from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes, Mask
+from ivm.storage.ordering import Columns, Term, label_codes, wide_codes
 from ivm.storage.types import ColumnType
 
 Signs = npt.NDArray[np.int8]
+Words = npt.NDArray[Any]
 
 
 def compare_rows(
-    a: Sequence[Column],
+    a: Columns,
     a_rows: Indexes,
-    b: Sequence[Column],
+    b: Columns,
     b_rows: Indexes,
     terms: Sequence[Term],
 ) -> Signs:
@@ -42,27 +43,97 @@ def compare_rows(
 
 
 def lower_bounds(
-    sorted_columns: Sequence[Column],
+    sorted_columns: Columns,
     starts: Indexes,
     stops: Indexes,
-    columns: Sequence[Column],
+    columns: Columns,
     rows: Indexes,
     terms: Sequence[Term],
     *,
-    right: bool = False,
+    right: bool | Mask = False,
 ) -> Indexes:
     """Where each row belongs in a range of sorted rows: before the first that is not less.
 
-    `right`: before the first that is greater.
+    `right`: before the first that is greater (one for all, or one a row).
     """
     low, high = starts.copy(), stops.copy()
+    for number, term in enumerate(terms):
+        column, wanted = sorted_columns[term.column], columns[term.column]
+        if not (_has_words(column, term) and _has_words(wanted, term)):
+            return _compared(
+                sorted_columns, low, high, columns, rows, terms[number:], np.asarray(right)
+            )
+        codes, targets = _words(column, term), _words(wanted, term)[rows]
+        low, high = _narrowed(codes, targets, low, high)
+        if (low == high).all():
+            return low
+    return np.where(right, high, low)
+
+
+def _compared(
+    sorted_columns: Columns,
+    low: Indexes,
+    high: Indexes,
+    columns: Columns,
+    rows: Indexes,
+    terms: Sequence[Term],
+    right: Mask,
+) -> Indexes:
+    limits = np.broadcast_to(right, len(low)).astype(np.int8)
     active = np.flatnonzero(low < high)
     while len(active):
         middle = (low[active] + high[active]) >> 1
-        less = compare_rows(sorted_columns, middle, columns, rows[active], terms) < int(right)
+        signs = compare_rows(sorted_columns, middle, columns, rows[active], terms)
+        less = signs < limits[active]
         low[active] = np.where(less, middle + 1, low[active])
         high[active] = np.where(less, high[active], middle)
         active = active[low[active] < high[active]]
+    return low
+
+
+def _has_words(column: Column, term: Term) -> bool:
+    """Whether the values under a term are all numbers of 64 bits, with no NULL among them."""
+    return term.type.is_word and isinstance(column, FixedColumn) and column.valid is None
+
+
+def _words(column: Column, term: Term) -> Words:
+    """Numbers that stand in the term's order, whatever column they are of."""
+    assert isinstance(column, FixedColumn)
+    values = column.values
+    if term.bits:
+        return values.view(f"i{values.dtype.itemsize}")
+    codes = word_codes(values, term.type)
+    return ~codes if term.descending else codes
+
+
+def _narrowed(codes: Words, targets: Words, low: Indexes, high: Indexes) -> tuple[Indexes, Indexes]:
+    """The part of each range (of ascending codes) that equals its target."""
+    low = bounded_search(codes, targets, low, high, False)
+    last = low.copy()
+    some = np.flatnonzero(low < high)
+    some = some[codes[low[some]] == targets[some]]
+    if len(some):
+        last[some] = bounded_search(codes, targets[some], low[some], high[some], True)
+    return low, last
+
+
+def bounded_search(
+    codes: Words, targets: Words, low: Indexes, high: Indexes, right: bool
+) -> Indexes:
+    """`searchsorted` of target i in codes[low[i] … high[i]], which ascend."""
+    if len(low) and (low == low[0]).all() and (high == high[0]).all():
+        part = codes[int(low[0]) : int(high[0])]
+        return part.searchsorted(targets, "right" if right else "left") + low
+    low, high = low.copy(), high.copy()
+    active = np.flatnonzero(low < high)
+    while len(active):
+        begin, end = low[active], high[active]
+        middle = (begin + end) >> 1
+        values, wanted = codes[middle], targets[active]
+        less = values <= wanted if right else values < wanted
+        low[active] = begin = np.where(less, middle + 1, begin)
+        high[active] = end = np.where(less, end, middle)
+        active = active[begin < end]
     return low
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops import window
 from ivm.delta_ops.aggregate_call import AggregateCall
 from ivm.delta_ops.window import Window
 from ivm.delta_ops.window_extremes import Extreme
@@ -18,7 +17,8 @@ from ivm.delta_ops.window_frame import Frame, RangeKey
 from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.window_recompute import Recomputed
 from ivm.delta_ops.window_sums import Sum
-from ivm.storage import sorted_rows
+from ivm.storage import block as blocks
+from ivm.storage import block_edits, sorted_rows
 from ivm.storage.column import Column, FixedColumn, Mask
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, type_of
@@ -116,13 +116,22 @@ def test_ranks(
     calls = data.draw(st.lists(st.sampled_from(_ranks()), min_size=1, max_size=3))
     with pytest.MonkeyPatch.context() as patch:
         _small_blocks(patch, block)
+        _as_many(patch, data)
         drive(bench(calls, partition, order), data.draw(streams(TYPES)))
 
 
+def _as_many(patch: pytest.MonkeyPatch, data: st.DataObject) -> None:
+    """Take the ways of many rows for a few."""
+    if data.draw(st.booleans()):
+        patch.setattr(sorted_rows, "_FEW", 0)
+        patch.setattr(block_edits, "MANY", 1)
+        patch.setattr(block_edits, "_FEW", 0)
+
+
 def _small_blocks(patch: pytest.MonkeyPatch, rows: int) -> None:
-    patch.setattr(sorted_rows, "BLOCK", rows)
-    patch.setattr(sorted_rows, "_MOST", 2 * rows)
-    patch.setattr(sorted_rows, "_LEAST", rows // 2)
+    patch.setattr(blocks, "BLOCK", rows)
+    patch.setattr(blocks, "MOST", 2 * rows)
+    patch.setattr(blocks, "LEAST", rows // 2)
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
@@ -144,6 +153,7 @@ def test_lag_and_lead(partition: list[int], order: list[OrderKey], data: st.Data
     some = data.draw(st.lists(st.sampled_from(calls), min_size=1, max_size=2))
     with pytest.MonkeyPatch.context() as patch:
         _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
+        _as_many(patch, data)
         drive(bench(some, partition, order), data.draw(streams(TYPES)))
 
 
@@ -200,8 +210,7 @@ def test_frames(frame: Frame, data: st.DataObject) -> None:
     calls = data.draw(st.lists(st.sampled_from(_aggregates(frame)), min_size=1, max_size=3))
     with pytest.MonkeyPatch.context() as patch:
         _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
-        if data.draw(st.booleans()):
-            patch.setattr(window, "MANY", 1)
+        _as_many(patch, data)
         drive(bench(calls, partition, order), data.draw(streams(TYPES)))
 
 
@@ -250,6 +259,7 @@ def test_distances(kind: str, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.operator_help.literal_rows", lambda _: rows)
         _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
+        _as_many(patch, data)
         drive(bench(calls, partition, [key], types, range_key), data.draw(streams(types)))
 
 

@@ -1,0 +1,120 @@
+"""Columns of sorted rows at some places.
+
+Law: a column is gathered block by block, so what it costs follows the places and the blocks they
+lie in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ivm.storage.block import Block
+from ivm.storage.column import Column, Indexes, concat, empty_column
+from ivm.storage.places import expand
+from ivm.storage.types import ColumnType
+
+
+class Rows(Protocol):
+    """Rows in blocks (see `SortedRows`)."""
+
+    @property
+    def types(self) -> Sequence[ColumnType]: ...
+
+    @property
+    def blocks(self) -> Sequence[Block]: ...
+
+    @property
+    def starts(self) -> Indexes: ...
+
+
+class AtPlaces:
+    """The columns of the rows at some places, each gathered when it is first asked for.
+
+    Args:
+        rows: all rows.
+        places: in any order, also several times.
+    """
+
+    def __init__(self, rows: Rows, places: Indexes) -> None:
+        self._types = rows.types
+        self._count = len(places)
+        self._back: Indexes | None = None
+        if (places[1:] < places[:-1]).any():
+            order = np.argsort(places, kind="stable")
+            self._back = np.empty(len(order), np.int64)
+            self._back[order] = np.arange(len(order))
+            places = places[order]
+        self._pieces = _pieces(rows, places)
+        self._columns: dict[int, Column] = {}
+
+    @staticmethod
+    def ranges(rows: Rows, starts: Indexes, stops: Indexes) -> AtPlaces:
+        """Of ranges of places, one after the other."""
+        if len(starts) > 1:
+            return AtPlaces(rows, expand(starts, stops)[1])
+        one = AtPlaces(rows, np.zeros(0, np.int64))
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            one._pieces, one._count = _range(rows, start, stop), max(stop - start, 0)
+        return one
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> Column:
+        found = self._columns.get(number)
+        if found is None:
+            found = self._columns[number] = self._gathered(number)
+        return found
+
+    def _gathered(self, number: int) -> Column:
+        parts = []
+        for block, low, high, inside in self._pieces:
+            column = block.columns[number]
+            parts.append(column.slice(low, high) if inside is None else column.take(inside))
+        if not parts:
+            return empty_column(self._types[number])
+        whole = concat(parts)
+        return whole if self._back is None else whole.take(self._back)
+
+
+_Piece = tuple[Block, int, int, Indexes | None]  # rows of a block: a range, or some
+
+
+def _range(rows: Rows, start: int, stop: int) -> list[_Piece]:
+    """The pieces of a range of places."""
+    pieces: list[_Piece] = []
+    if start >= stop:
+        return pieces
+    number = int(rows.starts.searchsorted(start, "right")) - 1
+    at = int(rows.starts[number])
+    while at < stop:
+        block = rows.blocks[number]
+        pieces.append((block, max(start - at, 0), min(stop - at, block.size), None))
+        at += block.size
+        number += 1
+    return pieces
+
+
+def _pieces(rows: Rows, places: Indexes) -> list[_Piece]:
+    """The pieces of places in order."""
+    if not len(places):
+        return []
+    if int(places[-1] - places[0]) == len(places) - 1 and (places[1:] > places[:-1]).all():
+        return _range(rows, int(places[0]), int(places[-1]) + 1)
+    uneven = np.zeros(len(places), np.int64)
+    np.cumsum(places[1:] != places[:-1] + 1, out=uneven[1:])
+    owners = rows.starts.searchsorted(places, "right") - 1
+    first = np.concatenate([[0], np.flatnonzero(owners[1:] != owners[:-1]) + 1])
+    last = np.append(first[1:], len(places))
+    whole = uneven[first] == uneven[last - 1]
+    pieces: list[_Piece] = []
+    given = zip(*[a.tolist() for a in (owners[first], first, last, whole)], strict=True)
+    for number, a, b, even in given:
+        start = int(rows.starts[number])
+        low = int(places[a]) - start
+        inside = None if even else places[a:b] - start
+        pieces.append((rows.blocks[number], low, low + b - a, inside))
+    return pieces
