@@ -75,7 +75,7 @@ class TopK(Operator):
         if len(keys[0]) <= _FEW:
             after = state.after.first(keys, self._end)
             if self._rank_column or self._offset:
-                return self._difference(_stretched(before), _stretched(after))
+                return self._difference(stretched(before), stretched(after))
             parts = [state.plain(before.rows).negate(), state.plain(after.rows)]
             return consolidate(add(parts), self.types)
         return self._from_heads(before, delta, keys, partition)
@@ -96,8 +96,8 @@ class TopK(Operator):
             return change
         after = state.after.first([c.take(again) for c in keys], self._end)
         rest = merged.unsure[before.probe].nonzero()[0]
-        gone = _stretched(Matches(before.probe[rest], before.rows.take(rest)))
-        return add([change, self._difference(gone, _stretched(after))])
+        gone = stretched(Matches(before.probe[rest], before.rows.take(rest)))
+        return add([change, self._difference(gone, stretched(after))])
 
     def _moved(self, merged: Merged) -> Mask:
         """Rows that may be shown differently."""
@@ -146,7 +146,7 @@ class TopK(Operator):
         chunks = [c for c in inputs(0) if len(c)]
         if chunks and self._end > self._offset:
             keys, _ = self._state.changed(add(chunks))
-            yield self._shown(*_stretched(self._state.before.first(keys, self._end)))
+            yield self._shown(*stretched(self._state.before.first(keys, self._end)))
 
     def describe(self) -> str:
         return f"TopK({self._offset}…{self._end} per {list(self._partition)})"
@@ -158,7 +158,7 @@ class TopK(Operator):
         return self._state.before.nbytes
 
 
-def _stretched(matches: Matches) -> tuple[ZSet, Stretch]:
+def stretched(matches: Matches) -> tuple[ZSet, Stretch]:
     """The rows, and the places (by weight) that each takes in its partition."""
     weights, probe = matches.rows.weights, matches.probe
     before = np.cumsum(weights) - weights

@@ -85,35 +85,57 @@ class _FromBinder:
         """A whole FROM clause. JOIN binds tighter than a comma: `a, b JOIN c` is a × (b ⋈ c)."""
         plan, scope = self.item(first)
         done: list[tuple[Plan, Scope]] = []
+        for group in _comma_groups(joins):
+            left = (done, plan, scope)
+            if not _is_comma(group[0]) or len(group) == 1:
+                plan, scope, done = self._one_by_one(group, *left)
+            elif any(join.side.upper() in ("RIGHT", "FULL") for join in group):
+                plan, scope, done = self._as_one(group, *left)
+            else:
+                try:
+                    plan, scope, done = self._one_by_one(group, *left)
+                except NotIncremental:  # a condition may read what is to the left of the comma
+                    plan, scope, done = self._as_one(group, *left)
+        return _crossed(done, plan, scope)
+
+    def _one_by_one(
+        self, joins: list[exp.Join], done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope
+    ) -> tuple[Plan, Scope, list[tuple[Plan, Scope]]]:
+        """Items of which one that reads what is to its left is put to all of it."""
         for join in joins:
             if self._is_lateral(join.this):
-                if done or _is_comma(join):
-                    _refuse_turned(joins)
                 plan, scope = self.join(*_crossed(done, plan, scope), join)
                 done = []
             elif is_derived(join.this):
-                plan, scope, done = self._derived(join, done, plan, scope, joins)
+                plan, scope, done = self._derived(join, done, plan, scope)
             elif _is_comma(join):
-                done.append((plan, scope))
+                done = [*done, (plan, scope)]
                 plan, scope = self.item(join.this)
             else:
                 plan, scope = self.join(plan, scope, join)
-        return _crossed(done, plan, scope)
+        return plan, scope, done
+
+    def _as_one(
+        self, joins: list[exp.Join], done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope
+    ) -> tuple[Plan, Scope, list[tuple[Plan, Scope]]]:
+        """The items after a comma and their joins, which may read what is to the left of it."""
+        whole, names = _crossed(done, plan, scope)
+        outer = Outer.of(names, whole, self._context)
+        inner = _FromBinder(replace(self._context, outer=outer), self._bind)
+        right, other = inner.items(joins[0].this, joins[1:])
+        if not any(used(argument) for argument in outer.arguments):
+            return *self.items(joins[0].this, joins[1:]), [*done, (plan, scope)]
+        dependent = Dependent(outer.number, right, outer.arguments)
+        made = lateral_join(whole, dependent, "inner", [], self._context)
+        return made, _combined(whole, names, other), []
 
     def _derived(
-        self,
-        join: exp.Join,
-        done: list[tuple[Plan, Scope]],
-        plan: Plan,
-        scope: Scope,
-        joins: list[exp.Join],
+        self, join: exp.Join, done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope
     ) -> tuple[Plan, Scope, list[tuple[Plan, Scope]]]:
         """A derived table, which may read what stands to its left, LATERAL or not."""
         whole, names = _crossed(done, plan, scope)
         right = self._beside(join.this, whole, names)
         if right.arguments:
-            if done or _is_comma(join):
-                _refuse_turned(joins)
             return *self._joined(whole, names, join, right), []
         if _is_comma(join):
             return right.plan, right.scope, [*done, (plan, scope)]
@@ -367,11 +389,14 @@ def _crossed(done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope) -> tuple[
     return plan, scope
 
 
-def _refuse_turned(joins: list[exp.Join]) -> None:
-    """Items are crossed before a function that reads them; only joins that keep rows to the left
-    may follow."""
-    if any(join.side.upper() in ("RIGHT", "FULL") for join in joins):
-        raise NotIncremental("a RIGHT or FULL JOIN beside a table function in a comma list")
+def _comma_groups(joins: list[exp.Join]) -> list[list[exp.Join]]:
+    """The joins in pieces that begin at the commas."""
+    groups: list[list[exp.Join]] = []
+    for join in joins:
+        if _is_comma(join) or not groups:
+            groups.append([])
+        groups[-1].append(join)
+    return groups
 
 
 def _join_kind(node: exp.Join) -> str:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_types import probe
 from ivm.sql.columns import column, position, text
-from ivm.sql.plan import NotIncremental, Plan, TopK, width
+from ivm.sql.plan import NotIncremental, OpenLimit, Plan, TopK, width
 from ivm.storage.duck import rows
 from ivm.storage.ordering import OrderKey
 
@@ -31,22 +31,41 @@ class Limit:
     offset: int
 
 
-def read_limit(node: exp.Expression) -> Limit | None:
+@dataclass(frozen=True)
+class WrittenLimit:
+    """Bounds that depend on the data.
+
+    Attributes:
+        count: unbound; None for no end.
+        percent: `count` is a share of the rows.
+        offset: unbound; None for none.
+    """
+
+    count: exp.Expression | None
+    percent: bool
+    offset: exp.Expression | None
+
+
+def read_limit(node: exp.Expression) -> Limit | WrittenLimit | None:
     """The LIMIT and OFFSET of a query; None if it has neither.
 
     Raises:
-        NotIncremental: they are no integer literals.
+        NotIncremental: WITH TIES.
     """
     limit, offset = node.args.get("limit"), node.args.get("offset")
     if limit is None and offset is None:
         return None
     options = None if limit is None else limit.args.get("limit_options")
-    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-        raise NotIncremental("LIMIT with a percentage, which counts all rows,")
+    if options is not None and options.args.get("with_ties"):
+        raise NotIncremental("LIMIT WITH TIES")
     written = limit.args.get("count") if isinstance(limit, exp.Fetch) else None
     written = limit.expression if limit is not None and written is None else written
+    passed = None if offset is None else offset.expression
+    percent = bool(options is not None and options.args.get("percent"))
+    if percent or any(part is not None and part.find(exp.Query) for part in (written, passed)):
+        return WrittenLimit(written, percent, passed)
     count = None if written is None else _integer(written, "LIMIT")
-    return Limit(count, 0 if offset is None else _integer(offset.expression, "OFFSET") or 0)
+    return Limit(count, 0 if passed is None else _integer(passed, "OFFSET") or 0)
 
 
 def _integer(node: exp.Expression, clause: str) -> int | None:
@@ -54,8 +73,8 @@ def _integer(node: exp.Expression, clause: str) -> int | None:
         return int(node.name)
     if isinstance(node, exp.Null) or (isinstance(node, exp.Var) and node.name.upper() == "ALL"):
         return None
-    if node.find(exp.Column, exp.Query, exp.Placeholder, exp.Parameter):
-        raise NotIncremental(f"{clause} with an expression that is no constant")
+    if node.find(exp.Placeholder, exp.Parameter):
+        raise NotIncremental(f"{clause} with a parameter")
     try:
         with probe() as cursor:
             ((value,),) = rows(cursor, f"SELECT ({text(node)})::BIGINT")
@@ -68,7 +87,7 @@ def limited(
     plan: Plan,
     keys: Sequence[exp.Ordered],
     bind_key: Callable[[exp.Expression], exp.Expression],
-    limit: Limit,
+    limit: Limit | Callable[[Plan], Plan],
     context: Context,
     partition: Sequence[exp.Expression] = (),
 ) -> Plan:
@@ -77,6 +96,7 @@ def limited(
     Args:
         keys: the ORDER BY.
         bind_key: a key's expression over the plan's columns.
+        limit: constants, or what gives the places of the rows to keep (without partitions).
         partition: bound expressions.
     """
     before = width(plan)
@@ -87,6 +107,10 @@ def limited(
     places = [next(free) if (p := position(e)) is None else p for e in [*partition, *bound]]
     order = _order(places[len(partition) :], keys)
     groups = tuple(dict.fromkeys(places[: len(partition)]))
+    top: Plan
+    if not isinstance(limit, Limit):
+        top = OpenLimit(wide, limit(wide), order)
+        return context.narrow(top, list(range(before))) if extra else top
     top = TopK(wide, groups, order, limit.count, limit.offset, False, wide.schema)
     return context.narrow(top, list(range(before))) if extra else top
 

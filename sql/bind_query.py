@@ -11,6 +11,7 @@ from sqlglot import exp
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_from import bind_pivot, bind_values
 from ivm.sql.bind_limit import limited, read_limit, spread
+from ivm.sql.bind_open_limit import places_of
 from ivm.sql.bind_recursive import bind_recursive
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
@@ -82,7 +83,8 @@ def _ordered(bound: Bound, node: exp.Expression, context: Context) -> Bound:
             return column(int(expr.name) - 1)
         return bind_scalar(expr, scope, context.functions)
 
-    plan = limited(bound.plan, keys, key, limit, context)
+    bounds = places_of(limit, context, bind_query)
+    plan = limited(bound.plan, keys, key, bounds, context)
     return Bound(plan, bound.names)
 
 

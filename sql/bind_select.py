@@ -17,6 +17,7 @@ from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_from import BindQuery, bind_from
 from ivm.sql.bind_limit import Limit, limited, read_limit, spread
 from ivm.sql.bind_nested import Nesting
+from ivm.sql.bind_open_limit import places_of
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, MadeUp
 from ivm.sql.bind_star import Item, expand
@@ -293,7 +294,8 @@ class _SelectBinder:
         if on:
             wide = limited(wide, keys, _as_is, _ONE, context, partition)
         if limit is not None:
-            wide = limited(wide, keys, _as_is, limit, context)
+            bounds = places_of(limit, context, self._bind)
+            wide = limited(wide, keys, _as_is, bounds, context)
         return context.narrow(wide, list(range(first)))
 
 

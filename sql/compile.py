@@ -24,6 +24,7 @@ from ivm.sql.plan import (
     GroupRecompute,
     Join,
     NotIncremental,
+    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -122,6 +123,8 @@ class Compiler:
                 return self._recompute(plan, plan.partition)
             case TopK():
                 return self._top_k(plan)
+            case OpenLimit():
+                return self._open_limit(plan)
             case Window():
                 return self._window(plan)
             case Union() | Distinct() | SetOp():
@@ -244,6 +247,11 @@ class Compiler:
         below = self._node(plan.input)
         key = ("top k", plan.partition, plan.order, plan.limit, plan.offset, plan.rank)
         return self._add(plan, key, lambda _: self._operators.top_k(plan), [below])
+
+    def _open_limit(self, plan: OpenLimit) -> int:
+        nodes = [self._node(plan.input), self._node(plan.places)]
+        key = ("open limit", plan.order)
+        return self._add(plan, key, lambda _: self._operators.open_limit(plan), nodes)
 
     def _window(self, plan: Window) -> int:
         if not self._operators.maintains(plan):

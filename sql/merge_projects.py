@@ -15,6 +15,7 @@ from ivm.sql.columns import index_of, position
 from ivm.sql.columns import replace as substitute
 from ivm.sql.plan import (
     Join,
+    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -40,6 +41,9 @@ def merge_projects(plan: Plan) -> Plan:
         case Join() | SetOp():
             left, right = _plain(merge_projects(plan.left)), _plain(merge_projects(plan.right))
             return replace(plan, left=left, right=right)
+        case OpenLimit():
+            below, places = _plain(merge_projects(plan.input)), _plain(merge_projects(plan.places))
+            return replace(plan, input=below, places=places)
         case Recursive():
             base, step = _plain(merge_projects(plan.base)), _plain(merge_projects(plan.step))
             return replace(plan, base=base, step=step)

@@ -68,6 +68,11 @@ def presence(plan: Plan, context: Context) -> Plan:
     return Distinct(context.project(counted, [_more(0, _ZERO)]))
 
 
+def counted(plan: Plan, context: Context) -> Plan:
+    """One row, one column: how many rows the plan has."""
+    return _aggregate(plan, [_COUNT], context)
+
+
 def extremes(plan: Plan, functions: Sequence[str], context: Context) -> Plan:
     """One row: whether the plan has a row, whether one with a NULL in its one column, and then
     aggregates of this column."""

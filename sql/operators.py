@@ -21,6 +21,7 @@ from ivm.delta_ops.filter import Filter as FilterOperator
 from ivm.delta_ops.group_recompute import GroupRecompute as GroupRecomputeOperator
 from ivm.delta_ops.join import Join as JoinOperator
 from ivm.delta_ops.map import Map
+from ivm.delta_ops.open_limit import OpenLimit as OpenLimitOperator
 from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
 from ivm.delta_ops.range_join import RangeJoin
 from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, Term
@@ -39,6 +40,7 @@ from ivm.sql.plan import (
     Filter,
     GroupRecompute,
     Join,
+    OpenLimit,
     Project,
     Recursive,
     Scan,
@@ -156,6 +158,9 @@ class Operators:
             plan.offset,
             rank_column=plan.rank,
         )
+
+    def open_limit(self, plan: OpenLimit) -> Operator:
+        return OpenLimitOperator(types(plan), plan.order)
 
     def window(self, plan: Window) -> Operator:
         return window_operator(plan, self._cursors)

@@ -222,6 +222,23 @@ class TopK:
 
 
 @dataclass(frozen=True, eq=False)
+class OpenLimit:
+    """The rows between two places in order, ties by all columns ascending.
+
+    Attributes:
+        places: its one row tells how many rows are passed over, and the last place (BIGINTs).
+    """
+
+    input: Plan
+    places: Plan
+    order: tuple[OrderKey, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True, eq=False)
 class Unnest:
     """Each row once for every place in its lists, which run side by side, padded with NULL.
 
@@ -328,6 +345,7 @@ Plan: TypeAlias = (
     | Union
     | SetOp
     | TopK
+    | OpenLimit
     | Window
     | Unnest
     | TableFunction
@@ -345,6 +363,8 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return (plan.left, plan.right)
         case Recursive():
             return (plan.base, plan.step)
+        case OpenLimit():
+            return (plan.input, plan.places)
         case Union():
             return plan.inputs
         case _:

@@ -19,6 +19,7 @@ from ivm.sql.plan import (
     Filter,
     GroupRecompute,
     Join,
+    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -72,6 +73,11 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
             return _top_k(plan, needed)
         case Window():
             return _window(plan, needed)
+        case OpenLimit():
+            whole = replace(
+                plan, input=prune_columns(plan.input), places=prune_columns(plan.places)
+            )
+            return _narrow(whole, needed)
         case SetOp():
             left, right = prune_columns(plan.left), prune_columns(plan.right)
             return _narrow(replace(plan, left=left, right=right), needed)

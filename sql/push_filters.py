@@ -34,6 +34,7 @@ from ivm.sql.plan import (
     Filter,
     GroupRecompute,
     Join,
+    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -74,6 +75,9 @@ def _push(plan: Plan, terms: Terms) -> Plan:
         case SetOp():
             sides = replace(plan, left=_push(plan.left, []), right=_push(plan.right, []))
             return filtered(sides, terms)
+        case OpenLimit():
+            below, places = _push(plan.input, []), _push(plan.places, [])
+            return filtered(replace(plan, input=below, places=places), terms)
         case Recursive():
             return _push_recursive(plan, terms)
         case Distinct() | Aggregate() | GroupRecompute() | TopK() | Window():

@@ -20,6 +20,7 @@ from ivm.sql.plan import (
     Filter,
     GroupRecompute,
     Join,
+    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -88,6 +89,8 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return f" {word} ".join(_select(width(plan), s) for s in sources)
         case TopK():
             return _top_k(plan, sources[0])
+        case OpenLimit():
+            return _open_limit(plan, sources)
         case Window():
             return render_window(plan, sources[0])
         case Unnest():
@@ -124,6 +127,8 @@ def summary(plan: Plan) -> str:
             return f"Window {', '.join(window_texts(plan))}"
         case TopK():
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
+        case OpenLimit():
+            return f"OpenLimit by {order_text(plan.order, width(plan))}"
         case _:
             return type(plan).__name__
 
@@ -293,6 +298,14 @@ def _top_k(plan: TopK, source: str) -> str:
         bounds.append(f"t.c{count} <= {plan.offset + plan.limit}")
     where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
     return f"SELECT {_columns(width(plan))} FROM ({ranked}) AS t{where}"
+
+
+def _open_limit(plan: OpenLimit, sources: Sequence[str]) -> str:
+    count = width(plan)
+    number = f"row_number() OVER (ORDER BY {order_text(plan.order, count)}) AS c{count}"
+    ranked = f"SELECT {_columns(count)}, {number} FROM {sources[0]} AS t"
+    where = f"t.c{count} > p.c0 AND t.c{count} <= p.c1"
+    return f"SELECT {_columns(count)} FROM ({ranked}) AS t, {sources[1]} AS p WHERE {where}"
 
 
 def _recursive(plan: Recursive, sources: Sequence[str]) -> str:

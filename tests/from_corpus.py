@@ -138,6 +138,46 @@ QUERIES: dict[str, list[str]] = {
         "SELECT DISTINCT g, k FROM t ORDER BY upper(g), k LIMIT 3",
         "SELECT DISTINCT k % 2 AS m FROM t ORDER BY k % 2 + 1 LIMIT 2",
     ],
+    "limits by what is no constant": [
+        "SELECT k FROM t ORDER BY k, v LIMIT 10 %",
+        "SELECT k, v FROM t ORDER BY v, k LIMIT 50 % OFFSET 1",
+        "SELECT k, v FROM t ORDER BY v, k LIMIT 33.4 % OFFSET (SELECT count(*) FROM w"
+        " WHERE small > 1)",
+        "SELECT k FROM t ORDER BY v, k LIMIT (SELECT count(*) FROM u)",
+        "SELECT k, v FROM t ORDER BY v, k LIMIT (SELECT max(k) FROM u)",
+        "SELECT k FROM t ORDER BY v, k LIMIT 3 OFFSET (SELECT min(k) FROM u)",
+        "SELECT k, v FROM t ORDER BY v DESC, k LIMIT (SELECT avg(k) FROM u)",
+        "SELECT k, v FROM t ORDER BY v DESC, k LIMIT (SELECT max(d) FROM u)",
+        "SELECT k, v FROM t ORDER BY v DESC, k LIMIT (SELECT '3')",
+        "SELECT k FROM t ORDER BY k LIMIT (SELECT NULL)",
+        "SELECT DISTINCT k FROM t ORDER BY k LIMIT 50 %",
+        "SELECT g, sum(v) AS s FROM t GROUP BY g ORDER BY s DESC, g LIMIT 30 %",
+        "SELECT k FROM t UNION SELECT k FROM u ORDER BY k LIMIT 50 %",
+        "SELECT * FROM (SELECT k, v FROM t ORDER BY ALL LIMIT 40 %) x JOIN u ON u.k = x.k",
+        "SELECT k FROM u WHERE k IN (SELECT k FROM t ORDER BY k LIMIT 25 %)",
+        "WITH x AS (SELECT count(*) AS n FROM w) SELECT k, v FROM t ORDER BY k, v"
+        " LIMIT (SELECT n FROM x)",
+        "SELECT k, row_number() OVER (ORDER BY k, v) AS n FROM t ORDER BY n LIMIT 20 %",
+        "SELECT k, unnest(l) AS x FROM t ORDER BY x, k LIMIT 20 %",
+    ],
+    "joins after a comma that read what is before it": [
+        "SELECT t.k, u.v, w.g FROM t, u JOIN w ON t.k = w.k2",
+        "SELECT t.k, u.v, w.g FROM t, u LEFT JOIN w ON t.k = w.k2 AND u.v = w.small",
+        "SELECT t.k, u.v, w.g FROM t, u RIGHT JOIN w ON t.k = w.k2",
+        "SELECT t.k, u.v, w.g FROM t, u FULL JOIN w ON t.k = w.k2 AND u.v = w.small",
+        "SELECT t.k, u.v, w.g FROM t, u FULL JOIN w ON u.k = w.k2",
+        "SELECT t.k, x, w.g FROM t, UNNEST(t.l) AS q(x) RIGHT JOIN w ON x = w.k2",
+        "SELECT t.k, x, w.g FROM t, UNNEST(t.l) AS q(x) FULL JOIN w ON x = w.k2 AND w.small < t.v",
+        "SELECT t.k, x.v, w.g FROM t, (SELECT v FROM u WHERE u.k = t.k) x RIGHT JOIN w"
+        " ON x.v = w.k2",
+        "SELECT t.k, x.v, w.g FROM t, (SELECT v FROM u WHERE u.k = t.k) x FULL JOIN w"
+        " ON x.v = w.k2",
+        "SELECT a.k, x, w.g, u.v FROM t a, UNNEST(a.l) AS q(x) RIGHT JOIN w ON x = w.k2, u"
+        " WHERE u.k = a.k",
+        "SELECT k, (SELECT count(*) FROM u, UNNEST(t.l) q(x) RIGHT JOIN w ON x = w.k2"
+        " AND u.v = w.small) FROM t",
+        "SELECT t.k, z.n, w.g FROM t, generate_series(1, t.k) AS z(n) RIGHT JOIN w ON z.n = w.k2",
+    ],
     "pivot": [
         "PIVOT (SELECT k, g, v FROM t) ON g IN ('a', 'b') USING sum(v)",
         "PIVOT t ON g IN ('a', 'b') USING sum(v) AS s, count(*) AS n GROUP BY k",

@@ -208,7 +208,7 @@ class Select:
     def _ordered(self, names: list[str]) -> str:
         order = ", ".join(f"{n}{self._pick('', ' DESC', ' NULLS FIRST')}" for n in names)
         offset = self._pick("", "", " OFFSET 1")
-        return f" ORDER BY {order} LIMIT {self._pick('1', '3', '7')}{offset}"
+        return f" ORDER BY {order} LIMIT {self._pick('1', '3', '7', '40 %')}{offset}"
 
     def _grouped(self, columns: list[str], depth: int, count: int) -> tuple[list[str], str]:
         keys = [self._random.choice(columns) for _ in range(self._random.randint(0, count - 1))]
