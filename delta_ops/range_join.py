@@ -20,7 +20,8 @@ from ivm.storage.zset import ZSet
 
 class RangeJoin(Join):
     """Inner join on comparisons. Its inputs are two `Arrange` nodes with a key (of no column, if
-    there are no equal keys) and the `range_order` of their side.
+    there are no equal keys) and the `range_order` of their side; a side with few rows under a key
+    may do without the order.
 
     Args:
         left: arranged by the left key columns, in order.
@@ -44,8 +45,9 @@ class RangeJoin(Join):
     ) -> None:
         super().__init__(left, right, output, null_safe, residual)
         mirrored = [c.mirrored() for c in comparisons]
-        self._in_right = RangeSearch(right.types, mirrored, self._needed(left, 0))
-        self._in_left = RangeSearch(left.types, comparisons, self._needed(right, self._width))
+        needed = self._needed(left, 0), self._needed(right, self._width)
+        self._in_right = RangeSearch(right.types, mirrored, needed[0], ordered=bool(right.order))
+        self._in_left = RangeSearch(left.types, comparisons, needed[1], ordered=bool(left.order))
 
     def _needed(self, side: Arrange, start: int) -> list[int] | None:
         """The columns of a side that the output can tell apart."""

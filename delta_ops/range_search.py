@@ -2,8 +2,8 @@
 
 Law: rows stand under their key in the order of one column. Comparisons of that column bound a range
 of places, found by binary search; one more comparison, of another column, is searched for among
-them by a tree of that column's greatest (or least) values; any others are tested on what is found.
-A row meets none where something compared is NULL.
+them by a tree of that column's greatest (or least) values; any others, or all if there is no order,
+are tested on what is found. A row meets none where something compared is NULL.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def order_column(comparisons: Sequence[Comparison]) -> int:
 
 
 class RangeSearch:
-    """A search in rows ordered by `order_column` of the comparisons.
+    """A search in rows under a key.
 
     Args:
         types: of the rows searched.
@@ -66,6 +66,7 @@ class RangeSearch:
         needed: columns by which probing rows differ for whoever reads the result; None for all.
             Probing rows that agree in them may be found for one another, with weights that add
             up to the same.
+        ordered: the rows stand in the order of the comparisons' `order_column`.
     """
 
     def __init__(
@@ -73,15 +74,19 @@ class RangeSearch:
         types: Sequence[ColumnType],
         comparisons: Sequence[Comparison],
         needed: Sequence[int] | None = None,
+        *,
+        ordered: bool = True,
     ) -> None:
         self._types = tuple(types)
         self._order = order_column(comparisons)
-        bounds = [c for c in comparisons if c.left == self._order]
+        self._ordered = ordered
+        bounds = [c for c in comparisons if ordered and c.left == self._order]
         self._lower = next((c for c in bounds if c.is_lower), None)
         self._upper = next((c for c in bounds if not c.is_lower), None)
         rest = [c for c in comparisons if c not in (self._lower, self._upper)]
-        self._peak = next((c for c in rest if self._types[c.left].is_word), None)
-        self._checks = [c for c in rest if c != self._peak]
+        trees = [c for c in rest if ordered and self._types[c.left].is_word]
+        self._peak = trees[0] if trees else None
+        self._checks = [c for c in rest if c is not self._peak]
         self._probed = sorted({c.right for c in comparisons})
         self._needed = None if rest or needed is None else tuple(needed)
 
@@ -96,6 +101,8 @@ class RangeSearch:
             probe: the probing rows.
             types: of the probing rows.
         """
+        if not self._ordered:
+            return self._looked_up(held, keys, probe)
         codes: Codes = np.zeros(len(probe), np.bool_)
         if keys:
             codes = held.layout.search_codes(keys)
@@ -109,6 +116,11 @@ class RangeSearch:
         matches = Matches(np.concatenate(found), add(pieces))
         matches = held.verified(keys, matches) if keys else matches
         return self._checked(matches, probe) if self._checks else matches
+
+    def _looked_up(self, held: Arrangement, keys: Sequence[Column], probe: ZSet) -> Matches:
+        which, rows = held.lookup(keys)
+        weighed = ZSet(rows.columns, rows.weights * probe.weights[which])
+        return self._checked(Matches(which, weighed), probe)
 
     def present(self, probe: ZSet) -> ZSet:
         """The probing rows without NULL in what is compared."""

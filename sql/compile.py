@@ -12,7 +12,6 @@ from collections.abc import Hashable, Iterator, Sequence
 from ivm.delta_ops.arrange import Arrange
 from ivm.delta_ops.circuit import Circuit, Factory
 from ivm.delta_ops.operator import CursorFactory, Operator
-from ivm.delta_ops.range_join import range_order
 from ivm.sql.columns import column, position, text
 from ivm.sql.expand_joins import expand_join
 from ivm.sql.lift_recursion import lift_step
@@ -178,7 +177,7 @@ class Compiler:
         if plan.kind != "inner":
             return self._outer_join(plan, keep, whole)
         output = list(range(width(plan))) if keep is None else keep
-        ranged = None if plan.residual is None or plan.left_keys else split_ranges(plan)
+        ranged = None if plan.residual is None else split_ranges(plan)
         if ranged is not None:
             return self._range_join(plan, ranged, output, whole)
         residual = None if plan.residual is None else text(plan.residual)
@@ -194,16 +193,14 @@ class Compiler:
         return self._remember(self.circuit.add(key, make, nodes), whole, summary(plan))
 
     def _range_join(self, plan: Join, ranged: RangeJoined, output: list[int], whole: Plan) -> int:
-        join, comparisons = ranged.join, ranged.comparisons
+        join = ranged.join
         nodes = [
-            self._arrange(join.left, join.left_keys, range_order(comparisons)),
-            self._arrange(
-                join.right, join.right_keys, range_order([c.mirrored() for c in comparisons])
-            ),
+            self._arrange(join.left, join.left_keys, ranged.orders[0]),
+            self._arrange(join.right, join.right_keys, ranged.orders[1]),
         ]
         make: Factory = lambda sides: self._operators.range_join(ranged, output, sides)  # noqa: E731
         residual = None if join.residual is None else text(join.residual)
-        key = ("range join", comparisons, tuple(output), join.null_safe, residual)
+        key = ("range join", ranged.comparisons, tuple(output), join.null_safe, residual)
         return self._remember(self.circuit.add(key, make, nodes), whole, summary(plan))
 
     def _outer_join(self, plan: Join, keep: list[int] | None, whole: Plan) -> int:

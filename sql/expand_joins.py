@@ -2,8 +2,9 @@
 
 Law: with M the rows of L that have a partner in R, as a multiset, L ⟕ R = L ⋈ R + (L − M) × NULL,
 semi join = M, anti join = L − M. M is L joined with the *set* of R's keys, so it changes only when
-a key gains its first partner or loses its last. Where a condition looks at both sides beyond the
-keys, M is L joined with the set of its rows in L ⋈ R.
+a key gains its first partner or loses its last. A row has a partner that it is less (greater) than
+if it is less than the greatest (greater than the least) of its key, so M is L joined with those.
+Where any other condition looks at both sides, M is L joined with the set of its rows in L ⋈ R.
 """
 
 from __future__ import annotations
@@ -12,8 +13,21 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ivm.sql.columns import cast, column, conjunction, conjuncts, remap, used
-from ivm.sql.plan import Distinct, Filter, Join, Plan, Project, Union, width
+from ivm.sql.columns import cast, column, compared, conjunction, conjuncts, remap, used
+from ivm.sql.plan import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Expr,
+    Filter,
+    Join,
+    Plan,
+    Project,
+    Union,
+    width,
+)
+from ivm.sql.split_keys import JoinSide
+from ivm.sql.split_ranges import OPERATORS, comparison
 
 
 def expand_join(plan: Join) -> Plan:
@@ -60,13 +74,34 @@ def _matched(plan: Join) -> Plan:
     split = width(plan.left)
     terms = conjuncts(plan.residual)
     mine = [t for t in terms if max(used(t), default=0) < split]
-    if plan.left_keys and len(mine) == len(terms):
-        predicate = conjunction(mine)
-        left = plan.left if predicate is None else Filter(plan.left, predicate)
+    rest = [t for t in terms if t not in mine]
+    predicate = conjunction(mine)
+    left = plan.left if predicate is None else Filter(plan.left, predicate)
+    if plan.left_keys and not rest:
         keys = Distinct(_columns(plan.right, plan.right_keys))
         return _present(left, plan.left_keys, keys, plan.null_safe)
+    reaching = _reaching(plan, left, rest[0]) if len(rest) == 1 else None
+    if reaching is not None:
+        return reaching
     pairs = Distinct(_columns(replace(plan, kind="inner"), tuple(range(split))))
     return _present(plan.left, tuple(range(split)), pairs, (True,) * split)
+
+
+def _reaching(plan: Join, left: Plan, term: Expr) -> Plan | None:
+    """Those of the left rows for which one comparison holds with some right row of their key."""
+    split, count = width(left), len(plan.left_keys)
+    known = comparison(JoinSide(plan.left), JoinSide(plan.right), split, term)
+    if known is None:
+        return None
+    schema = (*[plan.right.schema[i] for i in plan.right_keys], ("v", known.type))
+    exprs = (*[column(i) for i in plan.right_keys], cast(known.right, known.type))
+    function = "max" if known.operator[0] == "<" else "min"
+    call = AggregateCall(function, (count,), False, None, known.type)
+    groups = tuple(range(count))
+    best = Aggregate(Project(plan.right, exprs, schema), groups, (call,), schema)
+    condition = compared(OPERATORS[known.operator], known.left, column(split + count))
+    joined = Join(left, best, "inner", plan.left_keys, groups, plan.null_safe, condition)
+    return _columns(joined, tuple(range(split)))
 
 
 def _columns(plan: Plan, places: tuple[int, ...]) -> Plan:

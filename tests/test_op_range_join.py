@@ -28,9 +28,9 @@ def arranged(
     source: int,
     types: Sequence[ColumnType],
     key: Sequence[int],
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[Comparison] | None,
 ) -> int:
-    order = range_order(comparisons)
+    order = range_order(comparisons) if comparisons else ()
     return circuit.add(("arrange", source), lambda _: Arrange(types, key, order), [source])
 
 
@@ -41,9 +41,12 @@ def joined(
     output: Sequence[int],
     comparisons: Sequence[Comparison],
     condition: str | None = None,
+    *,
+    ordered: tuple[bool, bool] = (True, True),
 ) -> Callable[[Circuit, list[int]], int]:
     """Makes the join and its arrangements, as `Bench` wants it."""
-    given = [comparisons, [c.mirrored() for c in comparisons]]
+    both = [comparisons, [c.mirrored() for c in comparisons]]
+    given = [c if is_ordered else None for c, is_ordered in zip(both, ordered, strict=True)]
     residual = None
     if condition is not None:
         residual = duck_predicate(condition, [*left, *right], Duck.cursor)
@@ -113,12 +116,15 @@ def test_overlapping_spans_and_a_third_comparison(name: str, data: st.DataObject
 
 
 @pytest.mark.parametrize("key", [(0,), (0, 2)])
-@settings(deadline=None, max_examples=10)
+@pytest.mark.parametrize("ordered", [(True, True), (True, False), (False, True)])
+@settings(deadline=None, max_examples=8)
 @given(data=st.data())
-def test_keys_and_a_residual_condition(key: tuple[int, ...], data: st.DataObject) -> None:
+def test_keys_and_a_residual_condition(
+    key: tuple[int, ...], ordered: tuple[bool, bool], data: st.DataObject
+) -> None:
     comparisons = [Comparison(1, ">", 1)]
     condition = "c2 <> 'a' OR c3 > 0"
-    make = joined(POINT, POINT, (key, key), [0, 1, 2, 4], comparisons, condition)
+    make = joined(POINT, POINT, (key, key), [0, 1, 2, 4], comparisons, condition, ordered=ordered)
     equal = " AND ".join(f"l.c{i} = r.c{i}" for i in key)
     sql = f"FROM i0 l JOIN i1 r ON {equal} AND l.c1 > r.c1 WHERE l.c2 <> 'a' OR r.c0 > 0"
     drive(Bench(make, [POINT, POINT], f"SELECT l.*, r.c1 {sql}"), data.draw(streams(POINT, POINT)))
@@ -127,7 +133,8 @@ def test_keys_and_a_residual_condition(key: tuple[int, ...], data: st.DataObject
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_moved_bound_touches_the_rows_between(keyed: bool) -> None:
     keys = ((0,), (0,)) if keyed else ((), ())
-    make = joined(POINT, POINT, keys, [1], [Comparison(1, ">", 1)])
+    ordered = (True, not keyed)
+    make = joined(POINT, POINT, keys, [1], [Comparison(1, ">", 1)], ordered=ordered)
     bench = Bench(make, [POINT, POINT], "")
     many = [(("1", str(i), "'a'"), 1) for i in range(5000)]
     bench.step([zset(POINT, many), zset(POINT, [(("1", "100", "'b'"), 1)])])
