@@ -30,15 +30,22 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Comparison(NamedTuple):
-    """Column `left` of one side, compared with column `right` of the other by ``<``, …"""
+    """Column `left` of one side, compared with column `right` of the other by ``<``, …
+
+    Attributes:
+        open: the side (``left``, ``right``) whose NULL is no bound, so that it meets everything;
+            empty where NULL meets nothing.
+    """
 
     left: int
     operator: str
     right: int
+    open: str = ""
 
     def mirrored(self) -> Comparison:
         """The same comparison with its sides exchanged."""
-        return Comparison(self.right, MIRRORED[self.operator], self.left)
+        other = {"left": "right", "right": "left"}.get(self.open, "")
+        return Comparison(self.right, MIRRORED[self.operator], self.left, other)
 
     @property
     def is_lower(self) -> bool:
@@ -51,10 +58,14 @@ class Comparison(NamedTuple):
 
 
 def order_column(comparisons: Sequence[Comparison]) -> int:
-    """The left column that is bounded from both sides; the first one if there is none."""
-    lower = {c.left for c in comparisons if c.is_lower}
-    both = [c.left for c in comparisons if not c.is_lower and c.left in lower]
-    return both[0] if both else comparisons[0].left
+    """The left column that is bounded from both sides; the first one if there is none.
+
+    One whose NULL is no bound does not do: in an order it stands at the end. There is another.
+    """
+    closed = [c for c in comparisons if c.open != "left"]
+    lower = {c.left for c in closed if c.is_lower}
+    both = [c.left for c in closed if not c.is_lower and c.left in lower]
+    return both[0] if both else closed[0].left
 
 
 class RangeSearch:
@@ -80,14 +91,16 @@ class RangeSearch:
         self._types = tuple(types)
         self._order = order_column(comparisons)
         self._ordered = ordered
-        bounds = [c for c in comparisons if ordered and c.left == self._order]
+        closed = [c for c in comparisons if c.open != "left"]
+        bounds = [c for c in closed if ordered and c.left == self._order]
         self._lower = next((c for c in bounds if c.is_lower), None)
         self._upper = next((c for c in bounds if not c.is_lower), None)
         rest = [c for c in comparisons if c not in (self._lower, self._upper)]
-        trees = [c for c in rest if ordered and self._types[c.left].is_word]
+        words = [c for c in rest if self._types[c.left].is_word]
+        trees = [c for c in words if ordered and c.open != "right"]
         self._peak = trees[0] if trees else None
         self._checks = [c for c in rest if c is not self._peak]
-        self._probed = sorted({c.right for c in comparisons})
+        self._probed = sorted({c.right for c in comparisons if c.open != "right"})
         self._needed = None if rest or needed is None else tuple(needed)
 
     def find(
@@ -188,11 +201,13 @@ class RangeSearch:
         if self._lower is not None:
             wanted = _at(probe, self._lower.right, hits)
             after = self._lower.is_strict
-            starts = first_places(column, type, starts, stops, wanted, right=after)
+            found = first_places(column, type, starts, stops, wanted, right=after)
+            starts = _where_valid(wanted, found, starts)
         if self._upper is not None:
             wanted = _at(probe, self._upper.right, hits)
             after = not self._upper.is_strict
-            stops = first_places(column, type, starts, stops, wanted, right=after)
+            found = first_places(column, type, starts, stops, wanted, right=after)
+            stops = _where_valid(wanted, found, stops)
         some = (starts < stops).nonzero()[0]
         if len(some) == len(hits):
             return hits, starts, stops
@@ -206,7 +221,8 @@ class RangeSearch:
             return expand(starts, stops)
         bounds = _at(probe, peak.right, hits)
         assert isinstance(bounds, FixedColumn)
-        tree = run.peaks(peak.left, self._types[peak.left], peak.is_lower)
+        type, open_ = self._types[peak.left], bool(peak.open)
+        tree = run.peaks(peak.left, type, greatest=peak.is_lower, open=open_)
         return tree.find(starts, stops, bounds, strict=peak.is_strict)
 
     def _checked(self, matches: Matches, probe: ZSet) -> Matches:
@@ -217,10 +233,18 @@ class RangeSearch:
             other = probe.columns[check.right]
             signs = compare_rows([column], every, [other], matches.probe, term)
             met = signs > 0 if check.is_lower else signs < 0
-            kept &= met if check.is_strict else met | (signs == 0)
+            met = met if check.is_strict else met | (signs == 0)
             if column.valid is not None:
-                kept &= column.valid
+                met = met | ~column.valid if check.open == "left" else met & column.valid
+            if other.valid is not None:  # only of an open side: others have been left out
+                met |= ~other.valid[matches.probe]
+            kept &= met
         return Matches(matches.probe[kept], matches.rows.filter(kept))
+
+
+def _where_valid(wanted: Column, found: Indexes, otherwise: Indexes) -> Indexes:
+    """What was found for a bound; NULL, which is none, leaves what there was."""
+    return found if wanted.valid is None else np.where(wanted.valid, found, otherwise)
 
 
 def _at(rows: ZSet, column: int, places: Indexes) -> Column:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ivm.delta_ops.range_join import range_order
 from ivm.delta_ops.range_search import MIRRORED, Comparison
-from ivm.sql.columns import compared, conjunction, conjuncts, remap, used
+from ivm.sql.columns import compared, conjunction, conjuncts, remap, structure, used
 from ivm.sql.plan import Expr, Join, Plan, types, width
 from ivm.sql.split_keys import JoinSide, casts_text, common_type
 from ivm.sql.unique_key import unique_key
@@ -52,18 +52,12 @@ def split_ranges(plan: Join) -> RangeJoined | None:
     """The join with the comparisons taken from its residual; None if no side is to be searched."""
     split = width(plan.left)
     left, right = JoinSide(plan.left), JoinSide(plan.right)
-    found: list[Comparison] = []
-    rest: list[Expr] = []
-    for term in conjuncts(plan.residual):
-        terms = _comparisons(left, right, split, term)
-        found += [
-            Comparison(left.place(c.left, c.type), c.operator, right.place(c.right, c.type))
-            for c in terms
-        ]
-        if not terms:
-            rest.append(term)
-    if not found:
+    terms = conjuncts(plan.residual)
+    known = [_comparisons(left, right, split, term) for term in terms]
+    if all(c.open for found in known for c in found):
         return None
+    found = tuple([_placed(left, right, c) for comparisons in known for c in comparisons])
+    rest = [term for term, comparisons in zip(terms, known, strict=True) if not comparisons]
     added = len(left.exprs) - split
     places = tuple(i if i < split else i + added for i in range(width(plan)))
     residual = conjunction([remap(t, places.__getitem__) for t in rest])
@@ -75,7 +69,7 @@ def split_ranges(plan: Join) -> RangeJoined | None:
     )
     # Without keys an order is all there is to search by.
     useful = any(orders) if plan.left_keys else all(orders)
-    return RangeJoined(join, tuple(found), places, orders) if useful else None
+    return RangeJoined(join, found, places, orders) if useful else None
 
 
 def _order(
@@ -87,13 +81,24 @@ def _order(
     return range_order(comparisons) if all(orderable(t) for t in types(side)) else ()
 
 
+def _placed(left: JoinSide, right: JoinSide, known: Compared) -> Comparison:
+    """The comparison of columns of the two sides."""
+    a, b = left.place(known.left, known.type), right.place(known.right, known.type)
+    return Comparison(a, known.operator, b, known.open)
+
+
 class Compared(NamedTuple):
-    """A comparison of the left input with the right input's own columns, and its type."""
+    """A comparison of the left input with the right input's own columns, and its type.
+
+    Attributes:
+        open: as of a `Comparison`.
+    """
 
     left: Expr
     operator: str
     right: Expr
     type: ColumnType
+    open: str = ""
 
 
 def _comparisons(left: JoinSide, right: JoinSide, split: int, term: Expr) -> list[Compared]:
@@ -102,6 +107,9 @@ def _comparisons(left: JoinSide, right: JoinSide, split: int, term: Expr) -> lis
     BETWEEN compares all three in one type, so its halves must agree on that.
     """
     bare = term.unnest()
+    if isinstance(bare, exp.Or):
+        either = _open_comparison(left, right, split, bare)
+        return [] if either is None else [either]
     halves: list[Expr] = [term]
     if isinstance(bare, exp.Between) and not bare.args.get("symmetric"):
         halves = [
@@ -113,9 +121,25 @@ def _comparisons(left: JoinSide, right: JoinSide, split: int, term: Expr) -> lis
     return found if len(found) == len(halves) and len({c.type for c in found}) == 1 else []
 
 
+def _open_comparison(left: JoinSide, right: JoinSide, split: int, term: exp.Or) -> Compared | None:
+    """`x IS NULL OR …`, where x is a side of the comparison."""
+    a, b = term.this.unnest(), term.expression.unnest()
+    null, other = (a, b) if isinstance(a, exp.Is) else (b, a)
+    if not isinstance(null, exp.Is) or not isinstance(null.expression, exp.Null):
+        return None
+    known = comparison(left, right, split, other)
+    if known is None:
+        return None
+    place = structure(null.this)
+    if place not in (structure(other.this), structure(other.expression)):
+        return None
+    return known._replace(open="right" if min(used(null.this)) >= split else "left")
+
+
 def comparison(
     left: JoinSide, right: JoinSide, split: int, term: exp.Expression
 ) -> Compared | None:
+    """The term as a comparison of the two sides of a join, the left one being `split` wide."""
     bare = term.unnest()
     operator = _NAMES.get(type(bare))  # type: ignore[arg-type]  # another kind is not found
     if operator is None or not isinstance(bare, exp.Binary) or bare.find(exp.Collate):

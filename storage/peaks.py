@@ -19,7 +19,7 @@ from ivm.storage.types import ColumnType
 
 _SHIFT = 4
 _SHORT = 64  # rows of ranges that are looked through one by one
-_LOWEST = np.iinfo(np.int64).min
+_LIMITS = np.iinfo(np.int64)
 
 
 class Peaks:
@@ -29,15 +29,18 @@ class Peaks:
         column: of a type of at most 64 bits.
         type: its type.
         greatest: look for values above a bound; False: below it.
+        open: NULL reaches every bound; else it reaches none.
     """
 
-    __slots__ = ("_column", "_greatest", "_levels", "_type")
+    __slots__ = ("_column", "_greatest", "_levels", "_open", "_type")
 
-    def __init__(self, column: FixedColumn, type: ColumnType, *, greatest: bool) -> None:
-        self._column, self._type, self._greatest = column, type, greatest
+    def __init__(
+        self, column: FixedColumn, type: ColumnType, *, greatest: bool, open: bool = False
+    ) -> None:
+        self._column, self._type, self._greatest, self._open = column, type, greatest, open
         codes = self._codes(column.values)
         if column.valid is not None:
-            codes = np.where(column.valid, codes, _LOWEST)
+            codes = np.where(column.valid, codes, _LIMITS.max if open else _LIMITS.min)
         self._levels: list[npt.NDArray[np.int64]] = []
         while len(codes) > 1 << _SHIFT:
             codes = np.maximum.reduceat(codes, np.arange(0, len(codes), 1 << _SHIFT))
@@ -57,16 +60,16 @@ class Peaks:
             The number of the range and the row, for every row found; in this order.
         """
         wanted = self._codes(bounds.values)
+        which, rows = self._candidates(starts, stops, wanted)
         reach = np.greater if strict else np.greater_equal
-        which, rows = self._candidates(starts, stops, wanted, reach)
         values, valid = self._column.values, self._column.valid
         found = reach(self._codes(values[rows]), wanted[which])
         if valid is not None:
-            found &= valid[rows]
+            found = found | ~valid[rows] if self._open else found & valid[rows]
         return which[found], rows[found]
 
     def _candidates(
-        self, starts: Indexes, stops: Indexes, wanted: Indexes, reach: np.ufunc
+        self, starts: Indexes, stops: Indexes, wanted: Indexes
     ) -> tuple[Indexes, Indexes]:
         level = len(self._levels)
         if level == 0 or (stops - starts).max() <= _SHORT:
@@ -75,7 +78,7 @@ class Peaks:
         shift = _SHIFT * level
         which, nodes = expand(starts >> shift, (lasts >> shift) + 1)
         while level:
-            found = reach(self._levels[level - 1][nodes], wanted[which])
+            found = self._levels[level - 1][nodes] >= wanted[which]
             which, nodes = which[found], nodes[found] << _SHIFT
             level -= 1
             shift -= _SHIFT

@@ -44,7 +44,7 @@ def first_places(
     Args:
         column: ascending in each range, without NULLs there.
         type: of the column and of the values.
-        wanted: a value for each range, none of them NULL.
+        wanted: a value for each range; what is found for NULL has no meaning.
     """
     if not type.is_word or type.base == "TIME WITH TIME ZONE":
         return _search(column, type, starts, stops, wanted, right=right)

@@ -45,7 +45,7 @@ class Run:
         self._unique: bool | None = None
         self._directory: Directory | None = None
         self._sums: Weights | None = None
-        self._peaks: dict[tuple[int, ColumnType, bool], Peaks] = {}
+        self._peaks: dict[tuple[int, ColumnType, bool, bool], Peaks] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -111,17 +111,18 @@ class Run:
         """Make what searches in earlier runs needed, for the next ones not to wait."""
         if len(self.codes) and any(run.searched for run in earlier):
             self._unique, self._directory = self.unique, self.directory
-        for known in {key for run in earlier for key in list(run._peaks)}:
-            self.peaks(*known)
+        wanted = {key for run in earlier for key in list(run._peaks)}
+        for column, type, greatest, open_ in wanted:
+            self.peaks(column, type, greatest=greatest, open=open_)
 
-    def peaks(self, column: int, type: ColumnType, greatest: bool) -> Peaks:
+    def peaks(self, column: int, type: ColumnType, *, greatest: bool, open: bool) -> Peaks:
         """The tree over a column of that type; made at the first need."""
-        found = self._peaks.get((column, type, greatest))
-        if found is None:
+        key = (column, type, greatest, open)
+        if key not in self._peaks:
             held = self.columns[column]
             assert isinstance(held, FixedColumn)
-            found = self._peaks[column, type, greatest] = Peaks(held, type, greatest=greatest)
-        return found
+            self._peaks[key] = Peaks(held, type, greatest=greatest, open=open)
+        return self._peaks[key]
 
     @property
     def directory(self) -> Directory:

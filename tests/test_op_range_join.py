@@ -104,6 +104,23 @@ def test_between_two_columns(keyed: bool, operators: tuple[str, str], data: st.D
     drive(Bench(make, [POINT, SPAN], sql), data.draw(streams(POINT, SPAN)))
 
 
+@pytest.mark.parametrize("ordered", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("operators", [(">=", "<"), ("<", ">=")])
+@pytest.mark.parametrize("name", ["INTEGER", "VARCHAR"])
+@settings(deadline=None, max_examples=5)
+@given(data=st.data())
+def test_null_as_no_bound(
+    ordered: tuple[bool, bool], operators: tuple[str, str], name: str, data: st.DataObject
+) -> None:
+    point, span = types_of("INTEGER", name), types_of("INTEGER", name, name)
+    first, second = operators
+    comparisons = [Comparison(1, first, 1), Comparison(1, second, 2, "right")]
+    make = joined(point, span, ((0,), (0,)), [0, 1], comparisons, ordered=ordered)
+    sql = f"l.c1 {first} r.c1 AND (r.c2 IS NULL OR l.c1 {second} r.c2)"
+    sql = f"SELECT l.* FROM i0 l JOIN i1 r ON l.c0 = r.c0 AND {sql}"
+    drive(Bench(make, [point, span], sql), data.draw(streams(point, span)))
+
+
 @pytest.mark.parametrize("name", ["DOUBLE", "DECIMAL(38,4)", "VARCHAR"])
 @settings(deadline=None, max_examples=8)
 @given(data=st.data())

@@ -86,9 +86,10 @@ def test_net_stretches(ranges: list[tuple[int, int, int, int]]) -> None:
 @pytest.mark.parametrize("name", ["INTEGER", "DOUBLE", "TIMESTAMP", "UBIGINT", "BOOLEAN"])
 @pytest.mark.parametrize("greatest", [True, False])
 @pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("open", [True, False])
 @settings(deadline=None, max_examples=5)
 @given(size=st.integers(1, 3000), seed=st.integers(0, 1 << 30))
-def test_peaks(name: str, greatest: bool, strict: bool, size: int, seed: int) -> None:
+def test_peaks(name: str, greatest: bool, strict: bool, open: bool, size: int, seed: int) -> None:
     type, random = type_of(name), np.random.default_rng(seed)
     rows = column_of(name, random.integers(0, 20, size).tolist())
     assert isinstance(rows, FixedColumn)
@@ -97,16 +98,16 @@ def test_peaks(name: str, greatest: bool, strict: bool, size: int, seed: int) ->
     bounds = column_of(name, random.integers(0, 20, 20).tolist())
     assert isinstance(bounds, FixedColumn)
     known = np.flatnonzero(np.ones(20, np.bool_) if bounds.valid is None else bounds.valid)
-    tree = Peaks(rows, type, greatest=greatest)
+    tree = Peaks(rows, type, greatest=greatest, open=open)
     which, found = tree.find(starts[known], stops[known], bounds.take(known), strict=strict)
     valid = np.ones(size, np.bool_) if rows.valid is None else rows.valid
     expected = []
     for i, place in enumerate(known.tolist()):
         inside = np.arange(starts[place], stops[place])
-        inside = inside[valid[inside]]
         signs = compare_rows([rows], inside, [bounds], np.full(len(inside), place), [Term(0, type)])
         reached = signs > 0 if greatest else signs < 0
-        hit = inside[reached | (~np.bool_(strict) & (signs == 0))]
+        reached |= (signs == 0) & ~np.bool_(strict)
+        hit = inside[np.where(valid[inside], reached, open)]
         expected += [(i, row) for row in hit.tolist()]
     assert list(zip(which.tolist(), found.tolist(), strict=True)) == expected
 
@@ -116,5 +117,5 @@ def test_a_search_for_peaks_looks_at_what_it_finds() -> None:
     ends = FixedColumn(np.arange(size))
     tree = Peaks(ends, type_of("BIGINT"), greatest=True)
     one = np.array([size - 2])
-    candidates = tree._candidates(np.zeros(1, np.int64), np.array([size]), one, np.greater_equal)
+    candidates = tree._candidates(np.zeros(1, np.int64), np.array([size]), one)
     assert len(candidates[1]) == 16
