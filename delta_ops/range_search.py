@@ -33,8 +33,9 @@ class Comparison(NamedTuple):
     """Column `left` of one side, compared with column `right` of the other by ``<``, …
 
     Attributes:
-        open: the side (``left``, ``right``) whose NULL is no bound, so that it meets everything;
-            empty where NULL meets nothing.
+        open: the side (``left``, ``right``) whose NULL is no bound, so that it meets everything
+            (what it is compared with stands in a comparison that is not open too); empty where
+            NULL meets nothing.
     """
 
     left: int

@@ -1,14 +1,16 @@
 """ASOF joins: each left row with the nearest right row of its key.
 
-Law: order the rows of both sides under each key by the compared value, right rows before or after
-left ones as equality counts or not; then the nearest right row of a left one is the last right row
-before it. Of right rows with equal keys and values the first in the order of all columns is taken.
+Law: of right rows with equal keys and values the first in the order of all columns is taken. Each
+of those taken is the nearest from its own value up to (or down to) the next one's of its key, which
+a window function tells, so the join is one on a range. A left row has no partner if it is out of
+reach of every right row of its key; a right row has none if no left row is joined with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import sqlglot
 from sqlglot import exp
@@ -16,8 +18,19 @@ from sqlglot import exp
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_scope import Bound
 from ivm.sql.bind_types import comparison_type, probe
-from ivm.sql.columns import cast, column, conjunction, remap, used
-from ivm.sql.plan import Filter, NotIncremental, Plan, types, width
+from ivm.sql.columns import cast, column, compared, conjunction, remap, used
+from ivm.sql.plan import (
+    Distinct,
+    Expr,
+    Filter,
+    Join,
+    NotIncremental,
+    Plan,
+    Project,
+    Union,
+    types,
+    width,
+)
 from ivm.storage.types import ColumnType
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
@@ -28,39 +41,158 @@ _MIRRORED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
     exp.EQ: exp.EQ,
+    exp.NullSafeEQ: exp.NullSafeEQ,
+}
+# What a left value must be to the next right value if it is at or beyond the nearest one.
+_NOT_BEYOND: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
 }
 Pair = tuple[exp.Expression, exp.Expression]
+
+
+class _Condition(NamedTuple):
+    """What two rows must meet to be candidates.
+
+    Attributes:
+        kinds: the operator that compares each pair; the last one is the inequality's.
+        left: terms over the left columns alone.
+        right: terms over the right columns alone.
+    """
+
+    kinds: list[type[exp.Expression]]
+    pairs: list[Pair]
+    left: list[Expr]
+    right: list[Expr]
+
+
+class _Keyed(NamedTuple):
+    """Both sides, with what is compared as their last columns, in the types DuckDB compares in."""
+
+    left: Plan
+    right: Plan
+    kinds: list[type[exp.Expression]]
+
+    def term(self, number: int, kind: type[exp.Expression], further: int = 0) -> Expr:
+        """The comparison of a pair, or of its left side with a further column of the right."""
+        count = len(self.kinds)
+        place = width(self.left) + (further or width(self.right) - count + number)
+        return compared(kind, column(width(self.left) - count + number), column(place))  # type: ignore[arg-type]
+
+    def terms(self) -> list[Expr]:
+        return [self.term(i, kind) for i, kind in enumerate(self.kinds)]
 
 
 def asof_joined(
     left: Plan, right: Plan, kind: str, terms: list[exp.Expression], context: Context,
     bind: BindQuery,
 ) -> Plan:  # fmt: skip
-    """The join's rows: the left columns, then the right ones.
+    """The join's rows: the left columns, then the right ones (of a semi or anti join: the left).
 
     Args:
-        kind: ``inner`` or ``left``.
         terms: the condition over both sides' columns.
         bind: binds a query.
     """
-    if kind not in ("inner", "left"):
-        raise NotIncremental(f"an ASOF join of kind {kind}")
-    split = width(left)
-    own = [t for t in terms if used(t) and min(used(t)) >= split]
-    only = conjunction([remap(t, lambda i: i - split) for t in own])
-    right = right if only is None else Filter(right, only)
-    pairs = [_sides(t, split) for t in terms if t not in own]
-    keys = [pair for operator, pair in pairs if operator is exp.EQ]
-    nearest = [(operator, pair) for operator, pair in pairs if operator is not exp.EQ]
-    if len(nearest) != 1:
+    condition = _condition(terms, width(left))
+    keyed = _with_keys(left, right, condition, context)
+    if kind in ("semi", "anti"):
+        return _picked(_candidates(keyed, kind, condition), range(width(left)))
+    pairs = _pairs(keyed, condition, context, bind)
+    first, last = width(left), width(keyed.left)
+    found = _picked(pairs, [*range(first), *range(last, last + width(right))])
+    parts: list[Plan] = [found]
+    if kind in ("left", "full"):
+        rest = _picked(_candidates(keyed, "anti", condition), range(first))
+        parts.append(_padded(rest, found, 0))
+    if kind in ("right", "full"):
+        met = Distinct(_picked(found, range(first, width(found))))
+        rest = Union((right, met), right.schema, negated=(1,))
+        parts.append(_padded(rest, found, first))
+    return found if len(parts) == 1 else Union(tuple(parts), found.schema)
+
+
+def _condition(terms: list[exp.Expression], split: int) -> _Condition:
+    kinds, pairs, left, right = [], [], [], []
+    for term in terms:
+        columns = used(term)
+        if columns and max(columns) < split:
+            left.append(term)
+        elif columns and min(columns) >= split:
+            right.append(remap(term, lambda i: i - split))
+        else:
+            kind, pair = _sides(term, split)
+            kinds.append(kind)
+            pairs.append(pair)
+    order = sorted(range(len(kinds)), key=lambda i: kinds[i] in _NOT_BEYOND)
+    kinds, pairs = [kinds[i] for i in order], [pairs[i] for i in order]
+    if sum(kind in _NOT_BEYOND for kind in kinds) != 1:
         raise NotIncremental("an ASOF join with several inequalities")
-    ((operator, compared),) = nearest
-    sides = _with_keys(left, right, [*keys, compared], context)
-    inner = replace(context, ctes={**context.ctes, **sides})
-    text = _query(split, width(right), len(keys), operator, kind)
+    return _Condition(kinds, pairs, left, right)
+
+
+def _filtered(plan: Plan, terms: Sequence[Expr]) -> Plan:
+    predicate = conjunction(terms)
+    return plan if predicate is None else Filter(plan, predicate)
+
+
+def _candidates(keyed: _Keyed, kind: str, condition: _Condition) -> Plan:
+    """The left rows with (semi) or without (anti) a right row within reach."""
+    right = _filtered(keyed.right, condition.right)
+    residual = conjunction([*keyed.terms(), *condition.left])
+    return Join(keyed.left, right, kind, residual=residual)
+
+
+def _pairs(keyed: _Keyed, condition: _Condition, context: Context, bind: BindQuery) -> Plan:
+    """The left columns, what they are compared by, and the same of the nearest right row."""
+    kinds = keyed.kinds
+    nearest = _nearest(_filtered(keyed.right, condition.right), kinds, context, bind)
+    value, further = len(kinds) - 1, width(keyed.right)
+    end = column(width(keyed.left) + further)
+    within = exp.Or(
+        this=exp.Is(this=end, expression=exp.Null()),
+        expression=keyed.term(value, _NOT_BEYOND[kinds[value]], further),
+    )
+    residual = conjunction([*keyed.terms(), within])
+    return Join(_filtered(keyed.left, condition.left), nearest, "inner", residual=residual)
+
+
+def _nearest(
+    right: Plan, kinds: list[type[exp.Expression]], context: Context, bind: BindQuery
+) -> Plan:
+    """One right row for each key and value, and the next value of the key."""
+    names = [f"c{i}" for i in range(width(right))]
+    compared_by = names[-len(kinds) :]
+    keys, value = compared_by[:-1], compared_by[-1]
+    safe = [kind is exp.NullSafeEQ for kind in kinds]
+    present = [
+        f"{n} IS NOT NULL" for n, is_safe in zip(compared_by, safe, strict=True) if not is_safe
+    ]
+    function = "lead" if kinds[-1] in (exp.GT, exp.GTE) else "lag"
+    partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
+    text = f"""
+        SELECT *, {function}({value}) OVER ({partition}ORDER BY {value}) AS further FROM (
+            SELECT DISTINCT ON ({", ".join(compared_by)}) * FROM _asof
+            WHERE {" AND ".join(present)})"""
     query = sqlglot.parse_one(text, dialect="duckdb")
     assert isinstance(query, exp.Select)
+    inner = replace(context, ctes={**context.ctes, "_asof": Bound(right, tuple(names))})
     return bind(query, inner).plan
+
+
+def _picked(plan: Plan, places: Sequence[int]) -> Plan:
+    schema = tuple(plan.schema[i] for i in places)
+    return Project(plan, tuple(column(i) for i in places), schema)
+
+
+def _padded(rows: Plan, like: Plan, start: int) -> Plan:
+    """Rows of one side (its columns from `start` on), with NULLs for the other side's columns."""
+    own = range(start, start + width(rows))
+    exprs = [
+        column(i - start) if i in own else cast(exp.null(), t) for i, t in enumerate(types(like))
+    ]
+    return Project(rows, tuple(exprs), like.schema)
 
 
 def _sides(term: exp.Expression, split: int) -> tuple[type[exp.Expression], Pair]:
@@ -71,7 +203,7 @@ def _sides(term: exp.Expression, split: int) -> tuple[type[exp.Expression], Pair
         raise NotIncremental("an ASOF join with a further condition")
     a, b = bare.this.unnest(), bare.expression.unnest()
     if not used(a) or not used(b):
-        raise NotIncremental("an ASOF join with a condition on one side")
+        raise NotIncremental("an ASOF join with a condition on no row")
     if min(used(a)) >= split:
         a, b, operator = b, a, _MIRRORED[operator]
     if max(used(a)) >= split or min(used(b)) < split:
@@ -79,28 +211,20 @@ def _sides(term: exp.Expression, split: int) -> tuple[type[exp.Expression], Pair
     return operator, (a, remap(b, lambda i: i - split))
 
 
-def _with_keys(left: Plan, right: Plan, pairs: list[Pair], context: Context) -> dict[str, Bound]:
-    """Both sides' columns, NULLs for the other side's, and what is compared, in the types DuckDB
-    compares in."""
-    found = []
-    for number, plan in enumerate((left, right)):
-        exprs = [pair[number] for pair in pairs]
-        found.append(context.types(exprs, plan))
+def _with_keys(left: Plan, right: Plan, condition: _Condition, context: Context) -> _Keyed:
+    found = [
+        context.types([pair[number] for pair in condition.pairs], plan)
+        for number, plan in enumerate((left, right))
+    ]
     wanted = [_common(a, b) for a, b in zip(*found, strict=True)]
-    sides = {}
-    both = (("l", "a", left, "b", right), ("r", "b", right, "a", left))
-    for number, (name, letter, plan, other_letter, other) in enumerate(both):
+    sides = []
+    for number, plan in enumerate((left, right)):
         own = [
             pair[number] if has == type else cast(pair[number], type)
-            for pair, has, type in zip(pairs, found[number], wanted, strict=True)
+            for pair, has, type in zip(condition.pairs, found[number], wanted, strict=True)
         ]
-        nulls = [cast(exp.null(), type) for type in types(other)]
-        whole = context.project(plan, [*[column(i) for i in range(width(plan))], *nulls, *own])
-        names = [f"{letter}{i}" for i in range(width(plan))]
-        names += [f"{other_letter}{i}" for i in range(width(other))]
-        keys = [f"k{i}" for i in range(len(pairs) - 1)]
-        sides[f"_asof_{name}"] = Bound(whole, (*names, *keys, "v"))
-    return sides
+        sides.append(context.project(plan, [*[column(i) for i in range(width(plan))], *own]))
+    return _Keyed(sides[0], sides[1], condition.kinds)
 
 
 def _common(left: ColumnType, right: ColumnType) -> ColumnType:
@@ -109,30 +233,3 @@ def _common(left: ColumnType, right: ColumnType) -> ColumnType:
     if wanted is None or ((left.is_string or right.is_string) and not wanted.is_string):
         raise NotIncremental(f"an ASOF join of {left.sql} with {right.sql}")
     return wanted
-
-
-def _query(left: int, right: int, keys: int, operator: type[exp.Expression], kind: str) -> str:
-    """The join over the two sides, `there` marking right rows."""
-    names = [f"k{i}" for i in range(keys)]
-    a, b = [f"a{i}" for i in range(left)], [f"b{i}" for i in range(right)]
-    compared = ", ".join([*names, "v"])
-    present = " AND ".join(f"{name} IS NOT NULL" for name in [*names, "v"])
-    equal = operator in (exp.GTE, exp.LTE)
-    direction = "ASC" if operator in (exp.GT, exp.GTE) else "DESC"
-    partition = f"PARTITION BY {', '.join(names)} " if names else ""
-    fields = ", ".join(["there := TRUE", *[f"{name} := {name}" for name in b]])
-    every = ", ".join([*a, *b])
-    shown = [f"CASE WHEN v IS NOT NULL THEN struct_extract(m, '{n}') END AS {n}" for n in b]
-    matched = " AND v IS NOT NULL AND struct_extract(m, 'there')" if kind == "inner" else ""
-    return f"""
-        SELECT {", ".join([*a, *shown])} FROM (
-            SELECT *, last_value(CASE WHEN there THEN struct_pack({fields}) END IGNORE NULLS) OVER (
-                {partition}ORDER BY v {direction} NULLS LAST, side
-                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS m
-            FROM (
-                SELECT {compared}, {int(equal)} AS side, FALSE AS there, {every}
-                FROM _asof_l
-                UNION ALL
-                SELECT {compared}, {int(not equal)} AS side, TRUE AS there, {every}
-                FROM (SELECT DISTINCT ON ({compared}) * FROM _asof_r WHERE {present})))
-        WHERE NOT there{matched}"""

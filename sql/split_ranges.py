@@ -54,8 +54,10 @@ def split_ranges(plan: Join) -> RangeJoined | None:
     left, right = JoinSide(plan.left), JoinSide(plan.right)
     terms = conjuncts(plan.residual)
     known = [_comparisons(left, right, split, term) for term in terms]
-    if all(c.open for found in known for c in found):
+    closed = [c for found in known for c in found if not c.open]
+    if not closed:
         return None
+    known = [[c for c in found if _is_bounded(c, closed)] for found in known]
     found = tuple([_placed(left, right, c) for comparisons in known for c in comparisons])
     rest = [term for term, comparisons in zip(terms, known, strict=True) if not comparisons]
     added = len(left.exprs) - split
@@ -79,6 +81,15 @@ def _order(
     if unique and set(unique) <= set(keys):
         return ()
     return range_order(comparisons) if all(orderable(t) for t in types(side)) else ()
+
+
+def _is_bounded(known: Compared, closed: Sequence[Compared]) -> bool:
+    """Whether a NULL of what an open bound is compared with is shut out by another comparison."""
+    if not known.open:
+        return True
+    if known.open == "right":
+        return structure(known.left) in [structure(c.left) for c in closed]
+    return structure(known.right) in [structure(c.right) for c in closed]
 
 
 def _placed(left: JoinSide, right: JoinSide, known: Compared) -> Comparison:

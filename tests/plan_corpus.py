@@ -153,6 +153,7 @@ QUERIES: dict[str, list[str]] = {
         "SELECT a.k, b.k FROM t a JOIN t b ON a.g IS NOT DISTINCT FROM b.g AND a.v < b.v",
         "SELECT t.k, u.v FROM t JOIN u ON t.k >= u.k AND (u.v IS NULL OR t.k < u.v)",
         "SELECT t.k, u.d FROM t JOIN u ON t.k = u.k AND t.v > u.v AND (t.d < u.d OR u.d IS NULL)",
+        "SELECT t.k, u.d FROM t JOIN u ON t.k = u.k AND t.v > u.v AND (t.v <= u.d OR u.d IS NULL)",
         "SELECT t.k, t.v, u.v FROM u LEFT JOIN t ON t.k < u.k AND (t.v IS NULL OR t.v + 1 > u.v)",
         "SELECT k FROM t WHERE v > (SELECT avg(v) FROM u)",
         "SELECT k, v, (SELECT avg(v) FROM u) AS mean FROM t WHERE v > mean",

@@ -152,9 +152,10 @@ class Select:
         x, y = self._random.choice(columns), self._random.choice(own)
         if self._chance(0.08):
             # Which of equal keys is met would be open, so the key alone is looked at.
-            asof, alias = self._pick("ASOF JOIN", "ASOF LEFT JOIN"), own[0].split(".")[0]
+            kind, alias = self._pick("", "LEFT", "RIGHT", "FULL"), own[0].split(".")[0]
             keys = f"(SELECT DISTINCT {y} AS q FROM {item}) AS {alias}"
-            return f"{text} {asof} {keys} ON {x} >= {alias}.q", [*columns, f"{alias}.q"]
+            met = f"{x} {self._pick('>=', '>', '<=', '<')} {alias}.q"
+            return f"{text} ASOF {kind} JOIN {keys} ON {met}", [*columns, f"{alias}.q"]
         kind = self._pick("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN")
         nested = self._pick("1", "2", "2")
         more = f" AND {self._predicate(columns + own, int(nested), 1)}" if self._chance(0.3) else ""
