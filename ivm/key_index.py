@@ -2,7 +2,8 @@
 
 Law: `find` returns the rows the table has after every change `record`ed so far, committed or not;
 `rollback` returns to the last `commit`. A keyed table is indexed by its primary key and holds the
-columns that views need; a keyless one by all its columns.
+columns that views need, and as no key stands twice, the last change of a key tells its row; a
+keyless one is indexed by all its columns.
 """
 
 from __future__ import annotations
@@ -26,11 +27,19 @@ class KeyIndex:
         key: positions of the key columns (all columns for a keyless table).
         columns: positions of the columns to hold, a superset of `key`, ascending.
         batches: the table's rows, projected to `columns`.
+        unique: `key` is the table's primary key.
     """
 
     def __init__(
-        self, schema: Schema, key: Sequence[int], columns: Sequence[int], batches: Iterable[ZSet]
+        self,
+        schema: Schema,
+        key: Sequence[int],
+        columns: Sequence[int],
+        batches: Iterable[ZSet],
+        *,
+        unique: bool,
     ) -> None:
+        self._unique = unique
         self.columns = tuple(columns)
         self.key = tuple(self.columns.index(position) for position in key)
         layout = Layout(tuple(schema[i][1] for i in self.columns), self.key)
@@ -45,7 +54,7 @@ class KeyIndex:
         Returns:
             Matches: which probe, and the rows (columns `self.columns`) with positive weights.
         """
-        return self._current.lookup_live(keys)
+        return self._current.latest(keys) if self._unique else self._current.lookup_live(keys)
 
     def record(self, change: TableChange) -> None:
         """Apply a change of the running transaction; its removed rows hold at least `columns`."""

@@ -78,7 +78,8 @@ class KeyIndexes:
         else:
             self._provisional.add(table)
         held = self._scan(table, columns, cursor)
-        index = KeyIndex(info.schema, info.primary_key or every, columns, held)
+        key, unique = info.primary_key or every, bool(info.primary_key)
+        index = KeyIndex(info.schema, key, columns, held, unique=unique)
         self._known[table] = index
         return index
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ivm.storage.bloom import Bloom, asked, grown
 from ivm.storage.build_run import build_large_run, build_run
 from ivm.storage.codes import KeyCodes, same_key
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask
@@ -19,6 +20,7 @@ from ivm.storage.consolidate import consolidate
 from ivm.storage.errors import InternalError
 from ivm.storage.first import first_rows
 from ivm.storage.heads import Source
+from ivm.storage.latest import Pieces, latest_of_one, latest_rows
 from ivm.storage.layout import Layout
 from ivm.storage.ordering import OrderKey
 from ivm.storage.run import Run
@@ -47,14 +49,17 @@ class Matches(NamedTuple):
 class Arrangement:
     """Rows indexed by a key; every method leaves it as it is."""
 
-    __slots__ = ("_seen", "_sorted_tail", "_spine", "_tail", "layout")
+    __slots__ = ("_bloom", "_seen", "_sorted_tail", "_spine", "_tail", "layout")
 
-    def __init__(self, layout: Layout, spine: Spine, tail: Tail, seen: int) -> None:
+    def __init__(
+        self, layout: Layout, spine: Spine, tail: Tail, seen: int, bloom: Bloom | None = None
+    ) -> None:
         self.layout = layout
         self._spine = spine
         self._tail = tail
         self._seen = seen  # rows of the tail that belong to this version
         self._sorted_tail: Run | None = None
+        self._bloom = bloom  # of the short runs, where many rows were appended at once
 
     @staticmethod
     def empty(layout: Layout) -> Arrangement:
@@ -112,10 +117,12 @@ class Arrangement:
         if has_room(seen + count):
             codes = layout.search_codes(layout.key_columns(delta.columns))
             tail = self._tail.append(seen, delta, codes)
-            return Arrangement(layout, spine, tail, seen + count)
+            return Arrangement(layout, spine, tail, seen + count, self._bloom)
         if seen:
             delta = add([self._tail.take(np.arange(seen)), delta])
-        return Arrangement(layout, grow(layout, spine, build_run(layout, delta)), Tail(layout), 0)
+        run = build_run(layout, delta)
+        bloom = grown(self._bloom, spine.runs, run)
+        return Arrangement(layout, grow(layout, spine, run), Tail(layout), 0, bloom)
 
     def lookup(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
         """All entries whose key equals (grouping equality, NULL = NULL) one of the keys.
@@ -129,14 +136,8 @@ class Arrangement:
             that cancel each other.
         """
         probes = self.layout.search_codes(keys, codes)
-        if len(probes) == 1:
-            found, pieces = self._find_one(probes)
-        else:
-            found, pieces = self._find(probes)
-        if not pieces:
-            return Matches(np.zeros(0, np.int64), self.layout.zero)
-        probe = found[0] if len(found) == 1 else np.concatenate(found)
-        return self.verified(keys, Matches(probe, add(pieces)))
+        pieces = self._find_one(probes[0]) if len(probes) == 1 else self._find(probes)
+        return self.verified(keys, self._joined(pieces)) if pieces else self._joined(pieces)
 
     def lookup_live(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
         """The rows under the keys whose net weight is positive.
@@ -158,6 +159,24 @@ class Arrangement:
         net = net.filter(net.weights > 0)
         live = add([live.filter(sure), net]) if sure.any() else net
         return Matches(live.columns[0].values, ZSet(live.columns[1:], live.weights))  # type: ignore[union-attr]
+
+    def latest(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
+        """The live row under each key, where a key has one row at most.
+
+        To be asked where every batch says of its keys, in this order, −old row and +new row, as
+        the changes of a table say of its primary key (see `latest`). The layout has no order.
+
+        Returns:
+            As `lookup_live`.
+        """
+        if not self.layout.exact or keys[0].valid is not None:
+            return self.lookup_live(keys, codes)
+        probes = self.layout.search_codes(keys, codes)
+        if len(probes) == 1:
+            pieces = latest_of_one(self._source, probes[0])
+        else:
+            pieces = latest_rows(self._source, probes, asked(self._spine.runs, probes, self._bloom))
+        return self._joined(pieces)
 
     def first(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
         """The first k live rows (each as often as it weighs) under every key.
@@ -195,39 +214,44 @@ class Arrangement:
 
     def select(self, code: Any, column: int, places: Places) -> tuple[list[Any], int]:
         """The column's values at some places under a key, and the rows there; see `select`."""
-        return select(Source(self.layout, self.runs, self._tail, self._seen), code, column, places)
+        return select(self._source, code, column, places)
 
-    def _find_one(self, probes: Indexes) -> tuple[list[Indexes], list[ZSet]]:
-        code, seen = probes[0], self._seen
-        pieces: list[ZSet] = []
+    @property
+    def _source(self) -> Source:
+        return Source(self.layout, self._spine.runs, self._tail, self._seen)
+
+    def _joined(self, pieces: Pieces) -> Matches:
+        if not pieces:
+            return Matches(np.zeros(0, np.int64), self.layout.zero)
+        if len(pieces) == 1:
+            return Matches(*pieces[0])
+        return Matches(np.concatenate([n for n, _ in pieces]), add([rows for _, rows in pieces]))
+
+    def _find_one(self, code: Any) -> Pieces:
+        seen = self._seen
+        found: list[ZSet] = []
         for run in self._spine.runs:
             start, stop = run.find_one(code)
             if stop > start:
-                pieces.append(run.slice(start, stop))
+                found.append(run.slice(start, stop))
         if seen:
             rows = self._tail.find_one(code, seen)
             if len(rows):
-                pieces.append(self._tail.take(rows))
-        return [np.zeros(len(piece), np.int64) for piece in pieces], pieces
+                found.append(self._tail.take(rows))
+        return [(np.zeros(len(piece), np.int64), piece) for piece in found]
 
-    def _find(self, probes: Indexes) -> tuple[list[Indexes], list[ZSet]]:
-        found: list[Indexes] = []
-        pieces: list[ZSet] = []
-        low, high = (probes.min(), probes.max()) if len(probes) else (0, 0)
-        for run in self._spine.runs:
-            if high < run.codes[0] or low > run.codes[-1]:  # as new numbers are above all old ones
-                continue
-            which, rows = run.find(probes)
+    def _find(self, probes: Indexes) -> Pieces:
+        pieces: Pieces = []
+        for run, mine, numbers in asked(self._spine.runs, probes, self._bloom):
+            which, rows = run.find(mine)
             if len(rows):
-                found.append(which)
-                pieces.append(run.take(rows))
+                pieces.append((which if numbers is None else numbers[which], run.take(rows)))
         if self._seen:
             order = np.argsort(probes)
             which, rows = self._tail.find(probes[order], self._seen)
             if len(rows):
-                found.append(order[which])
-                pieces.append(self._tail.take(rows))
-        return found, pieces
+                pieces.append((order[which], self._tail.take(rows)))
+        return pieces
 
     def verified(self, keys: Sequence[Column], matches: Matches) -> Matches:
         """The matches whose keys are equal, not only their codes."""

@@ -1,8 +1,8 @@
 """Builds and merges runs: sorting, and cancelling of opposite weights in merges.
 
 Law: the run of a batch is the batch as a Z-set, and merge(a, b) = a + b; the result depends on the
-rows alone, never on when it is computed. A merge compares only rows that share a code with a
-negative weight, so merging a small run into a large one costs little more than copying.
+rows alone, never on when it is computed. A merge compares only rows that meet one of the other sign
+by a hash, so merging costs little more than copying.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.codes import KeyCodes
-from ivm.storage.column import Column, Indexes, concat, join_arrays
-from ivm.storage.consolidate import distinct_rows
+from ivm.storage.column import Column, FixedColumn, Indexes, concat, join_arrays
+from ivm.storage.consolidate import distinct_rows, opposed
 from ivm.storage.layout import Layout
 from ivm.storage.ordered_run import build_ordered, merge_ordered
-from ivm.storage.places import expand
 from ivm.storage.radix import order_of
 from ivm.storage.run import Run, pack_run, parts_of
 from ivm.storage.zset import Weights, ZSet, add
@@ -63,8 +62,12 @@ def build_large_run(layout: Layout, batches: list[ZSet]) -> Run:
 
 def merge_runs(layout: Layout, runs: Sequence[Run]) -> Run:
     """One run with the rows of all."""
-    if layout.order:
-        return merge_ordered(layout, runs)
+    merged = merge_ordered(layout, runs) if layout.order else _merge_unordered(layout, runs)
+    merged.short = merged.short and all(run.short for run in runs)
+    return merged
+
+
+def _merge_unordered(layout: Layout, runs: Sequence[Run]) -> Run:
     codes = join_arrays([run.codes for run in runs])
     # This sort finds the ascending stretches and merges them.
     order = np.argsort(codes, kind="stable")
@@ -101,6 +104,8 @@ def _cancelled(
         weights = np.ones(len(codes), np.int64) if weights is None else weights.copy()
         rows = places if order is None else order[places]
         columns = [concat(pieces).take(rows) for pieces in parts]
+        if not layout.key_is_row:
+            places, columns = _opposed(layout, ordered, weights, places, columns)
         for start, stop in _stretches(ordered[places]):
             chunk = [column.slice(start, stop) for column in columns]
             _sum_up(layout, chunk, weights, places[start:stop])
@@ -111,25 +116,24 @@ def _suspects(layout: Layout, ordered: Codes, weights: Weights | None) -> Indexe
     """Places among which equal rows should be looked for: all under a code with two rows or more.
 
     Where the key is the row, equal rows have equal codes and it is cheap to keep each once; else
-    only codes with a negative weight matter.
+    only those of opposite signs matter.
     """
-    none = np.zeros(0, np.int64)
     if weights is None and not layout.key_is_row:
-        return none
+        return np.zeros(0, np.int64)
     repeats = ordered[1:] == ordered[:-1]
-    if layout.key_is_row:
-        found = np.zeros(len(ordered), np.bool_)
-        found[1:] = repeats
-        found[:-1] |= repeats
-        return np.flatnonzero(found)
-    assert weights is not None
-    negative = np.flatnonzero(weights < 0)
-    begins = np.flatnonzero(np.concatenate(([True], ~repeats)))
-    stretches = begins.searchsorted(negative, "right") - 1
-    stretches = stretches[np.flatnonzero(np.diff(stretches, prepend=-1))]
-    starts, stops = begins[stretches], np.append(begins, len(ordered))[stretches + 1]
-    several = np.flatnonzero(stops > starts + 1)
-    return expand(starts[several], stops[several])[1] if len(several) else none
+    found = np.zeros(len(ordered), np.bool_)
+    found[1:] = repeats
+    found[:-1] |= repeats
+    return np.flatnonzero(found)
+
+
+def _opposed(
+    layout: Layout, ordered: Codes, weights: Weights, places: Indexes, columns: list[Column]
+) -> tuple[Indexes, list[Column]]:
+    """Those of the places whose rows may be equal to one of the other sign, and their columns."""
+    codes = [] if layout.native else [FixedColumn(ordered[places])]
+    chosen = np.flatnonzero(opposed([*codes, *columns], weights[places] < 0))
+    return places[chosen], [column.take(chosen) for column in columns]
 
 
 def _stretches(codes: Codes) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ group(c).inverse[j] ⇔ rows i and j are equal under SQL's grouping equality.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add
 
 _DIGITS_LIMIT = 1 << 62
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_PLACES = 3  # bits: eight places a row make few rows meet by chance
 
 
 def consolidate(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
@@ -45,28 +48,58 @@ def consolidate(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
 def cancel(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
     """The same Z-set, no row of which stands in it with weights of both signs.
 
-    Only rows whose hash meets one of the other sign are looked at; there may be none.
+    Only rows that meet one of the other sign are looked at; there may be none.
     """
-    count, minus = len(zset), zset.weights < 0
-    hashed = _cheap(zset.columns, types)
-    if count <= SMALL_ROWS or not hashed:
+    if len(zset) <= SMALL_ROWS:
         return consolidate(zset, types)
-    if minus.all() or not minus.any():
-        return zset
-    codes = row_codes([zset.columns[i] for i in hashed], [types[i] for i in hashed])
-    places = codes & ((1 << (count.bit_length() + 2)) - 1)
-    suspects = ~minus & _among(places, minus)
-    suspects |= minus & _among(places, suspects)
+    suspects = opposed(zset.columns, zset.weights < 0)
     if not suspects.any():
         return zset
     return add([zset.filter(~suspects), consolidate(zset.filter(suspects), types)])
 
 
-def _among(places: Indexes, chosen: Mask) -> Mask:
-    """Which places are those of a chosen row."""
-    marks = np.zeros(int(places.max()) + 1, np.bool_)
-    marks[places[chosen]] = True
-    return marks[places]
+def opposed(columns: Sequence[Column], minus: Mask) -> Mask:
+    """Rows that may be equal to one of the other sign: all that are, and few others.
+
+    Args:
+        columns: at least one; those whose bits are not at hand are not looked at.
+        minus: the rows of negative weight.
+    """
+    if minus.all() or not minus.any():
+        return np.zeros(len(minus), np.bool_)
+    words = [word for column in columns for word in _words(column)]
+    mixed = np.zeros(len(minus), np.uint64)
+    for word in words:
+        mixed += word
+        mixed *= _SPREAD
+    bits = len(minus).bit_length() + _PLACES
+    places = (mixed >> np.uint64(64 - bits)).view(np.int64)
+    gone, come = minus.nonzero()[0], (~minus).nonzero()[0]
+    come = _among(places, come, gone, bits)
+    suspects = np.zeros(len(minus), np.bool_)
+    suspects[come] = True
+    suspects[_among(places, gone, come, bits)] = True
+    return suspects
+
+
+def _words(column: Column) -> list[npt.NDArray[Any]]:
+    """The bits of the values as unsigned numbers, as far as they are at hand."""
+    if isinstance(column, LabelColumn):
+        return [column.codes.view(np.uint32)]
+    if isinstance(column, ArrowColumn):
+        return []
+    values = column.values
+    parts = [values] if values.dtype.names is None else [values[n] for n in values.dtype.names]
+    return [part.view(f"u{part.dtype.itemsize}") for part in parts]
+
+
+def _among(places: Indexes, rows: Indexes, others: Indexes, bits: int) -> Indexes:
+    """Those of the rows that have the place of one of the others."""
+    if not len(others):
+        return others
+    marks = np.zeros(1 << bits, np.bool_)
+    marks[places[others]] = True
+    return rows[marks[places[rows]]]
 
 
 def _cheap(columns: Sequence[Column], types: Sequence[ColumnType]) -> list[int]:

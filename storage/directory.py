@@ -30,8 +30,8 @@ class Directory:
     def __init__(self, codes: Codes) -> None:
         count = len(codes)
         self._codes = codes
-        self._low = _words(codes[:1])[0]
-        span = int((_words(codes[-1:]) - self._low)[0])
+        self._low = words(codes[:1])[0]
+        span = int((words(codes[-1:]) - self._low)[0])
         buckets = 2 * count if count <= _SHORT else count
         self._shift = np.uint64(max(span.bit_length() - buckets.bit_length(), 0))
         self._last = np.uint64((span >> int(self._shift)) + 1)
@@ -46,7 +46,7 @@ class Directory:
         """How many codes each bucket holds."""
         counts = np.zeros(buckets, np.int32)
         for start in range(0, len(self._codes), _CHUNK):
-            mine = (_words(self._codes[start : start + _CHUNK]) - self._low) >> self._shift
+            mine = (words(self._codes[start : start + _CHUNK]) - self._low) >> self._shift
             first, last = int(mine[0]), int(mine[-1])
             counts[first : last + 1] += np.bincount((mine - mine[0]).view(np.int64))
         return counts
@@ -58,11 +58,7 @@ class Directory:
             probes: in any order.
             unique: no code stands twice.
         """
-        bucket = np.minimum((_words(probes) - self._low) >> self._shift, self._last)
-        places = bucket.view(np.int64)
-        starts, stops = self._starts[places], self._starts[1:][places]
-        hits = (starts != stops).nonzero()[0]
-        starts, stops = starts[hits].astype(np.int64), stops[hits].astype(np.int64)
+        hits, starts, stops = self._buckets(probes)
         if not self._shift:
             return hits, starts, stops
         probes = probes[hits]
@@ -74,6 +70,25 @@ class Directory:
         stops = stops[found]
         ends = self._search(probes[found], rows, stops, np.less_equal)
         return hits, rows, np.minimum(ends, stops)
+
+    def find_last(self, probes: Codes) -> tuple[Indexes, Indexes]:
+        """The positions of the probes that the run holds, and the last row of each."""
+        hits, starts, stops = self._buckets(probes)
+        if not self._shift:
+            return hits, stops - 1
+        probes = probes[hits]
+        ends = self._search(probes, starts, stops, np.less_equal)
+        rows = np.minimum(ends, stops) - 1
+        found = (self._codes.take(rows, mode="clip") == probes).nonzero()[0]
+        return hits[found], rows[found]
+
+    def _buckets(self, probes: Codes) -> tuple[Indexes, Indexes, Indexes]:
+        """The positions of the probes whose bucket is not empty, and its bounds."""
+        bucket = np.minimum((words(probes) - self._low) >> self._shift, self._last)
+        places = bucket.view(np.int64)
+        starts, stops = self._starts[places], self._starts[1:][places]
+        hits = (starts != stops).nonzero()[0]
+        return hits, starts[hits].astype(np.int64), stops[hits].astype(np.int64)
 
     def _search(self, probes: Codes, starts: Indexes, stops: Indexes, before: np.ufunc) -> Indexes:
         """The first row from each start on whose code does not stand before the probe.
@@ -93,6 +108,6 @@ class Directory:
 _SIDES: dict[np.ufunc, Literal["left", "right"]] = {np.less: "left", np.less_equal: "right"}
 
 
-def _words(codes: Codes) -> npt.NDArray[np.uint64]:
+def words(codes: Codes) -> npt.NDArray[np.uint64]:
     """Codes as words whose differences are those of the codes, modulo 2⁶⁴."""
     return codes.view(np.uint64) if codes.dtype.itemsize == 8 else codes.astype(np.uint64)

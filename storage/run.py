@@ -22,7 +22,10 @@ from ivm.storage.places import expand
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import Weights, ZSet, ones
 
+SHORT_ROWS = 1 << 16
+
 _FEW = 32  # probes up to which a run without a directory does not make one
+_RARE = 16  # rows a probe from which a short run does not, either
 
 
 class Run:
@@ -32,9 +35,12 @@ class Run:
         codes: the rows' search codes, ascending.
         columns: all columns of the layout.
         weights: int64[n], or None for all ones.
+        short: it has few rows, and so has every run it was merged of.
     """
 
-    __slots__ = ("_directory", "_peaks", "_sums", "_unique", "codes", "columns", "weights")
+    __slots__ = (
+        "_directory", "_peaks", "_sums", "_unique", "codes", "columns", "short", "weights",
+    )  # fmt: skip
 
     def __init__(
         self, codes: npt.NDArray[Any], columns: tuple[Column, ...], weights: Weights | None
@@ -42,6 +48,7 @@ class Run:
         self.codes = codes
         self.columns = columns
         self.weights = weights
+        self.short = len(codes) < SHORT_ROWS
         self._unique: bool | None = None
         self._directory: Directory | None = None
         self._sums: Weights | None = None
@@ -131,6 +138,10 @@ class Run:
             self._directory = Directory(self.codes)
         return self._directory
 
+    def _searches_by_directory(self, probes: int) -> bool:
+        rare = len(self.codes) // _RARE if self.short else 0
+        return self._directory is not None or probes > max(_FEW, rare)
+
     def find_ranges(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes, Indexes]:
         """Ranges of the rows with the probes' codes.
 
@@ -141,11 +152,19 @@ class Run:
             Positions of the probes that hit (ascending), and the first and past-the-last row of
             each.
         """
-        if len(probes) > _FEW or self._directory is not None:
+        if self._searches_by_directory(len(probes)):
             return self.directory.find(probes, unique=self.unique)
         starts = self.codes.searchsorted(probes)
         hits = (self.codes.take(starts, mode="clip") == probes).nonzero()[0]
         return hits, starts[hits], self.codes.searchsorted(probes[hits], "right")
+
+    def find_last(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
+        """The positions of the probes that hit (ascending), and the last row of each."""
+        if self._searches_by_directory(len(probes)):
+            return self.directory.find_last(probes)
+        rows = self.codes.searchsorted(probes, "right") - 1
+        hits = (self.codes.take(rows, mode="clip") == probes).nonzero()[0]
+        return hits, rows[hits]
 
     def find(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
         """All pairs (position of a probe, row) with equal codes; probes in any order."""

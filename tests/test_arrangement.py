@@ -14,7 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage import build_run, first_of_one, hashing, heads, labels, merger, run, spine, tail
+from ivm.storage import (
+    bloom,
+    build_run,
+    first_of_one,
+    hashing,
+    heads,
+    labels,
+    merger,
+    run,
+    spine,
+    tail,
+)
 from ivm.storage.arrangement import Arrangement, Layout, Matches, OrderKey
 from ivm.storage.column import FixedColumn, LabelColumn, column_from_arrow
 from ivm.storage.duck import describe, evaluate, table
@@ -41,11 +52,17 @@ ORDER_KEYS = st.builds(OrderKey, st.integers(0, 2), st.booleans(), st.booleans()
 
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterator[None]:
-    """A tail of 8 rows, merges in the background from 24 rows on, directories from 4 probes on."""
+    """A tail of 8 rows, merges in the background from 24 rows on, directories from 4 probes on.
+
+    Filters from 4 keys on, of runs below 48 rows; one of 20 rows is full.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tail, "TAIL_ROWS", 8)
         patch.setattr(spine, "FOREGROUND_ROWS", 24)
         patch.setattr(run, "_FEW", 3)
+        patch.setattr(run, "SHORT_ROWS", 48)
+        patch.setattr(bloom, "_MANY", 4)
+        patch.setattr(bloom, "_FIRST", 16)
         patch.setattr(build_run, "_STRETCH", 4)
         yield
 
@@ -148,6 +165,81 @@ def test_lookup_after_any_history(
         check_lookups(store, model, probes)
         built = Arrangement.build(Layout(TYPES, key), [zset(entries) for entries in history])
         check_lookups(built, model, probes)
+
+
+NUMBERS = st.sampled_from([0.0, -0.0, float("nan"), 1.5, 2.5, 3.5])
+TEXTS = st.sampled_from([None, "a", "b"])
+STEPS = st.lists(
+    st.lists(st.tuples(NUMBERS, st.booleans(), TEXTS), min_size=1, max_size=14), max_size=14
+)
+
+
+@given(STEPS, st.sampled_from([(2,), (1, 2)]), st.integers(1, 6))
+@settings(max_examples=200, deadline=None)
+def test_latest_row_of_unique_keys(
+    steps: list[list[tuple[float, bool, str | None]]], key: tuple[int, ...], probes: int
+) -> None:
+    """Rows come, change and go by key, also several times in a batch and back to old values."""
+    store = Arrangement.empty(Layout(TYPES, key))
+    rows: dict[str, Row] = {}
+    asked: list[Row] = [(None, "k", v) for v in (0.0, 1.5, 9.0, float("nan"), 3.5, 2.5)[:probes]]
+    for step in steps:
+        entries: list[tuple[Row, int]] = []
+        for number, comes, text in step:
+            row: Row = (len(text or ""), "k", number)
+            name = grouped(row, (2,))
+            if name in rows:
+                entries.append((rows.pop(name), -1))
+            if comes:
+                rows[name] = row
+                entries.append((row, 1))
+        if entries:
+            store = store.append(zset(entries))
+        found = store.latest(probe(key, asked))
+        want = {
+            (i, exact(rows[grouped(p, (2,))])): 1
+            for i, p in enumerate(asked)
+            if grouped(p, (2,)) in rows
+        }
+        assert net(found) == want
+        assert found.rows.weights.tolist() == [1] * len(want)
+
+
+def test_most_keys_are_kept_from_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lookup of keys of the long run alone asks the short ones for almost none of them."""
+    monkeypatch.setattr(spine, "schedule", lambda layout, runs: merger.Merge(layout, runs))
+    rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(300)]
+    store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
+    for i in range(4):
+        store = store.append(zset([((10 * j + i, "new", None), 1) for j in range(30)]))
+    assert len(store.runs) == 5
+    asked: list[int] = []
+    whole = run.Run.find_ranges
+
+    def watched(self: run.Run, probes: Any) -> Any:
+        asked.append(len(probes))
+        return whole(self, probes)
+
+    monkeypatch.setattr(run.Run, "find_ranges", watched)
+    keys = probe((0,), [(10 * j + 7, None, None) for j in range(30)])
+    assert len(store.lookup(keys).probe) == 30
+    assert sum(asked) < 30 + 4 * 15
+
+
+def test_what_a_long_run_leaves_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The filter never heard of its rows, also when merges leave few of them in a short one."""
+    monkeypatch.setattr(bloom, "_FIRST", 1 << 12)
+    rows: list[tuple[Row, int]] = [((2 * i, None, None), 1) for i in range(60)]
+    new: list[tuple[Row, int]] = [((14 * i + 1, None, None), 1) for i in range(9)]
+    store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
+    gone = zset(rows[:50]).negate()
+    for part in (zset(new), gone.slice(0, 25), gone.slice(25, 50), zset(new), zset(new)):
+        store = store.append(part)
+        for merge in store._spine.merges:
+            merge.result()
+    assert len(store.runs) > 1
+    assert max(len(run) for run in store.runs) < 48
+    assert len(store.lookup(probe((0,), [row for row, _ in rows])).probe) == 10
 
 
 def first_by_model(

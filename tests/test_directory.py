@@ -24,6 +24,10 @@ def check(codes: npt.NDArray[Any], probes: npt.NDArray[Any]) -> None:
     want = [(i, start, stop) for i, (start, stop) in enumerate(bounds) if start < stop]
     found = Directory(codes).find(probes, unique=unique)
     assert list(zip(*[part.tolist() for part in found], strict=True)) == want
+    last = Directory(codes).find_last(probes)
+    assert list(zip(*[part.tolist() for part in last], strict=True)) == [
+        (i, stop - 1) for i, _, stop in want
+    ]
 
 
 @given(
