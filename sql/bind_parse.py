@@ -33,7 +33,29 @@ _UNITS = {"dayofweek": "dow", "dayofyear": "doy"}
 _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
 
-class _VerbatimParser(DuckDBParser):
+class _Parser(DuckDBParser):
+    """Reads names for the values in a PIVOT's IN."""
+
+    _pivots = False
+
+    def _parse_simplified_pivot(self, is_unpivot: bool | None = None) -> exp.Pivot:
+        self._pivots = True
+        try:
+            return super()._parse_simplified_pivot(is_unpivot)
+        finally:
+            self._pivots = False
+
+    def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
+        return super()._parse_in(this, alias=alias or self._pivots)
+
+
+class Read(DuckDB):
+    """DuckDB's dialect, with what sqlglot does not read of it."""
+
+    Parser = _Parser
+
+
+class _VerbatimParser(_Parser):
     """Reads every function as a name and its arguments."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
@@ -89,7 +111,7 @@ def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
         NotIncremental: sqlglot cannot say this query exactly.
     """
     wanted = _syntax(sql, cursor)
-    for dialect in (DuckDB, Verbatim):
+    for dialect in (Read, Verbatim):
         try:
             tree = sqlglot.parse_one(sql, dialect=dialect)
             written = tree.sql(dialect=Written, unsupported_level=ErrorLevel.IGNORE)

@@ -15,14 +15,16 @@ from sqlglot import exp
 
 from ivm.sql.bind_columns import has_columns, spread_columns, star_columns
 from ivm.sql.bind_context import Context, demand_only
+from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, MadeUp, Relation, Scope
 from ivm.sql.bind_unnest import element_types
-from ivm.sql.columns import column, conjunction, text
+from ivm.sql.columns import column, conjunction, text, used
 from ivm.sql.plan import Filter, NotIncremental, Plan, Unnest, types, width
 from ivm.storage.duck import describe
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
 
+_NAMED = (exp.Alias, exp.PivotAlias)
 _SOURCE = "_pivot_source"
 _STATEMENT = "with_ this expressions using group unpivot into"
 _CLAUSE = (
@@ -71,13 +73,14 @@ def _pivot(source: Bound, pivot: exp.Pivot, context: Context, bind: BindQuery) -
     calls = [c.this if isinstance(c, exp.Alias) else c for c in calls]
     if not all(context.functions.is_aggregate(c) for c in calls):
         raise NotIncremental("a PIVOT of something that is no aggregate")
-    _check_texts([on for on, _ in choices], source, context)
+    ons = [on for compared, _ in choices for on in compared]
+    _check_texts(ons, source, context)
     group = pivot.args.get("group")
-    reads = [on for on, _ in choices] + calls
+    reads = ons + calls
     groups = group.expressions if group is not None else _others(source, reads)
     items = [exp.alias_(g.copy(), f"_group{i}") for i, g in enumerate(groups)]
     for number, values in enumerate(product(*[values for _, values in choices])):
-        pairs = zip([on for on, _ in choices], values, strict=True)
+        pairs = zip(ons, [part for value in values for part in value], strict=True)
         where = exp.Where(this=conjunction([_reads_like(on, value) for on, value in pairs]))
         for nth, call in enumerate(calls):
             filtered = exp.Filter(this=call.copy(), expression=where.copy())
@@ -93,13 +96,21 @@ def _count() -> exp.Expression:
     return exp.Count(this=exp.Star())
 
 
-def _choice(node: exp.Expression) -> tuple[exp.Expression, list[exp.Expression]]:
-    """What is compared, and the constants it is compared with."""
+def _choice(node: exp.Expression) -> tuple[list[exp.Expression], list[list[exp.Expression]]]:
+    """What is compared, and the rows of constants it is compared with."""
     if not isinstance(node, exp.In) or not node.expressions:
         raise NotIncremental("PIVOT without an IN list, whose columns depend on the data,")
-    if any(value.find(exp.Column, exp.Tuple, exp.Alias, exp.Query) for value in node.expressions):
+    ons = _parts(node.this)
+    values = [_parts(v.this if isinstance(v, _NAMED) else v) for v in node.expressions]
+    inside = (exp.Column, exp.Tuple, exp.Query)
+    if any(len(row) != len(ons) or any(v.find(*inside) for v in row) for row in values):
         raise NotIncremental("PIVOT with an IN list of more than constants")
-    return node.this, node.expressions
+    return ons, values
+
+
+def _parts(node: exp.Expression) -> list[exp.Expression]:
+    """The members of a row of values, or the one value."""
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
 def _check_texts(ons: list[exp.Expression], source: Bound, context: Context) -> None:
@@ -138,12 +149,12 @@ def _unpivot(source: Bound, pivot: exp.Pivot, context: Context) -> Plan:
         raise NotIncremental("UNPIVOT with column aliases")
     fields = pivot.args.get("fields")
     nodes = fields[0].expressions if fields else pivot.expressions
-    entries = list(_entries(nodes, source))
-    read = {i for _, places in entries for i in places}
+    entries = list(_entries(nodes, source, context))
+    read = {i for _, parts in entries for part in parts for i in used(part)}
     rest = [i for i in range(width(source.plan)) if i not in read]
     labels = exp.Array(expressions=[exp.Literal.string(label) for label, _ in entries])
     values = [
-        exp.Anonymous(this="list_value", expressions=[column(p[i]) for _, p in entries])
+        exp.Anonymous(this="list_value", expressions=[parts[i] for _, parts in entries])
         for i in range(len(entries[0][1]))
     ]
     below = context.project(source.plan, [*[column(i) for i in rest], labels, *values])
@@ -158,8 +169,10 @@ def _unpivot(source: Bound, pivot: exp.Pivot, context: Context) -> Plan:
     return plan
 
 
-def _entries(nodes: list[exp.Expression], source: Bound) -> Iterator[tuple[str, list[int]]]:
-    """What each unpivoted column (or tuple of columns) is called, and where it stands."""
+def _entries(
+    nodes: list[exp.Expression], source: Bound, context: Context
+) -> Iterator[tuple[str, list[exp.Expression]]]:
+    """What each unpivoted expression (or tuple of them) is called, and its parts, bound."""
     scope = _scope(source)
     for node in nodes:
         label = node.args["alias"].name if isinstance(node, (exp.Alias, exp.PivotAlias)) else None
@@ -170,14 +183,17 @@ def _entries(nodes: list[exp.Expression], source: Bound) -> Iterator[tuple[str, 
         if chosen is not None:
             if label is not None:
                 raise NotIncremental("UNPIVOT of a star with an alias")
-            yield from ((name, [index]) for name, index in chosen)
+            for name, index in chosen:
+                yield name, [column(index)]
             continue
-        parts = bare.expressions if isinstance(bare, exp.Tuple) else [bare.unnest()]
+        while isinstance(bare, exp.Paren):
+            bare = bare.this
+        parts = _parts(bare)
         columns = [part for part in parts if isinstance(part, exp.Column) and not part.table]
-        if len(columns) < len(parts):
-            raise NotIncremental(f"UNPIVOT of {text(bare)}, which is no column,")
-        places = [_place(part, source) for part in columns]
-        yield label or "_".join(source.names[i] for i in places), places
+        if label is None and len(columns) < len(parts):
+            raise NotIncremental(f"UNPIVOT of {text(bare)}, which has no name,")
+        bound = [bind_scalar(part, scope, context.functions) for part in parts]
+        yield label or "_".join(source.names[_place(part, source)] for part in columns), bound
 
 
 def _bare(node: exp.Expression) -> int:

@@ -122,9 +122,9 @@ class Unnests:
 
 
 def _list(argument: exp.Expression, plan: Plan, context: Context) -> exp.Expression:
-    """The argument; a bare NULL becomes a list."""
+    """The argument; a bare NULL becomes a list of such."""
     if isinstance(argument, exp.Null):
-        return cast(argument, type_of("INTEGER[]"))
+        return cast(argument, type_of('"NULL"[]'))
     return argument
 
 

@@ -54,7 +54,9 @@ def _without_dictionaries(type: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(type):
         return type.value_type
     if pa.types.is_map(type):
-        return pa.map_(_without_dictionaries(type.key_type), _without_dictionaries(type.item_type))
+        inner = _without_dictionaries(type.key_type), _without_dictionaries(type.item_type)
+        # The map of `MAP {}` has keys of type null, which Arrow lends but does not make.
+        return type if inner == (type.key_type, type.item_type) else pa.map_(*inner)
     if pa.types.is_struct(type):
         return pa.struct([f.with_type(_without_dictionaries(f.type)) for f in type])
     if pa.types.is_fixed_size_list(type):

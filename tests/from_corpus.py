@@ -188,11 +188,19 @@ QUERIES: dict[str, list[str]] = {
         "PIVOT t ON b IN (TRUE, FALSE), day IN (DATE '2020-01-31') USING min(v) GROUP BY g",
         "WITH x AS (SELECT k, g, v FROM t) PIVOT x ON g IN ('a') USING avg(v), list(v ORDER BY v)",
         "FROM t PIVOT (sum(v) AS s, max(v) FOR g IN ('a', 'b') GROUP BY k)",
+        "FROM t PIVOT (sum(v) FOR g IN ('a' AS x, 'b') GROUP BY k)",
+        "PIVOT t ON g IN ('a' AS x, 'b') USING sum(v) GROUP BY k",
+        "PIVOT t ON g IN ('a' AS x, 'b' AS y), k IN (1 AS one) USING sum(v) AS s, max(v) AS m"
+        " GROUP BY b",
         "SELECT x, name FROM (SELECT k, g, v FROM t) PIVOT (sum(v) FOR g IN ('a', 'b'))"
         " AS q(k, x, y) JOIN u ON q.k = u.k",
         "SELECT * FROM (PIVOT (SELECT g, k FROM t) ON g IN ('a', 'b') USING sum(k)) WHERE a > 1",
         "UNPIVOT (SELECT K, v, g FROM t) ON k, V INTO NAME n VALUE x",
         "UNPIVOT (SELECT k, v FROM u) ON k AS kk, v",
+        "UNPIVOT (SELECT g, k, v FROM t) ON k + 1 AS kk, v INTO NAME n VALUE x",
+        "UNPIVOT (SELECT g, k, v, b FROM t) ON (k * 2) AS s, b::BIGINT AS b INTO NAME n VALUE x",
+        "FROM (SELECT g, k, v, b FROM t) PIVOT (sum(v) AS s, count(*)"
+        " FOR (g, k) IN (('a', 1) AS x, ('b', 2)) b IN (true))",
         "UNPIVOT (SELECT k, v, g FROM t) ON COLUMNS(* EXCLUDE (g)) INTO NAME n VALUE x",
         "UNPIVOT (SELECT k, v, k + 1 AS a, g FROM t) ON (k, v) AS q1, (a, k)"
         " INTO NAME n VALUE x, y",

@@ -54,6 +54,15 @@ def test_rows_are_taken_in_every_shape(db: ivm.Database, shape: Any) -> None:
     assert rows(db, "SELECT * FROM v") == [("a", 1, 2.0), (None, 1, None)]
 
 
+def test_a_view_may_have_a_column_of_empty_maps() -> None:
+    """Arrow lends a map with keys of type null, and refused to make one."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, MAP {} AS m, map() AS n FROM t")
+        db.execute("INSERT INTO t VALUES (1)")
+        assert db.execute("FROM v").fetchall() == [(1, {}, {})]
+
+
 def test_columns_left_out(db: ivm.Database) -> None:
     db.insert("t", {"id": [1]})
     db.upsert("t", [{"id": 1, "g": "b"}, {"id": 2, "g": "c"}])
