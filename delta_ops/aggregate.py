@@ -22,7 +22,7 @@ from ivm.delta_ops.group_rows import GroupRows, Reading, RowsSpec
 from ivm.delta_ops.group_table import GroupTable
 from ivm.delta_ops.key_forms import KeyForms, has_forms
 from ivm.delta_ops.linear_terms import Contribution, Term, added
-from ivm.delta_ops.operator import Fetch, Operator, Staged, Strategy
+from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.quantiles import Ranked
 from ivm.delta_ops.row_calls import Finish as RowsFinish
 from ivm.delta_ops.row_calls import plan_rows, reads_whole_groups
@@ -85,7 +85,7 @@ class Aggregate(Operator):
         sets = [a.set for a in self._arguments if a.set is not None]
         extremes = [kept.extremes for kept in self._extremes.values()]
         forms = [] if self._forms is None else [self._forms]
-        self._staged: tuple[Staged, ...] = (
+        self.parts = (
             self._table,
             *forms,
             *sets,
@@ -216,14 +216,6 @@ class Aggregate(Operator):
     def _present(self, lanes: Indexes) -> Mask:
         return lanes[:, 0] > 0 if self._keys else np.ones(len(lanes), np.bool_)
 
-    def commit(self) -> None:
-        for part in self._staged:
-            part.commit()
-
-    def rollback(self) -> None:
-        for part in self._staged:
-            part.rollback()
-
     # Hydrating
 
     def hydrate(self, inputs: Fetch) -> None:
@@ -280,9 +272,6 @@ class Aggregate(Operator):
 
     def state_rows(self) -> int:
         return len(self._table.live())
-
-    def state_bytes(self) -> int:
-        return sum(part.nbytes for part in self._staged)
 
 
 class GatheringAggregate(Aggregate):

@@ -15,6 +15,7 @@ import numpy as np
 from ivm.delta_ops.aggregate_call import ArgumentRows
 from ivm.delta_ops.group_best import Best, ends
 from ivm.delta_ops.value_ranks import from_ranks, has_ranks, to_ranks
+from ivm.delta_ops.versions import Versions
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, FixedColumn, Indexes, concat, null_column
 from ivm.storage.keys import orderable
@@ -31,7 +32,7 @@ def has_extremes(type: ColumnType) -> bool:
     return orderable(type)
 
 
-class Extremes:
+class Extremes(Versions[Arrangement]):
     """MIN, MAX or both of one argument over all groups.
 
     Args:
@@ -41,7 +42,7 @@ class Extremes:
     def __init__(self, type: ColumnType) -> None:
         self._type = type
         self._layout = Layout((_BIGINT, self._arranged), (0,), (OrderKey(1, False, False),))
-        self._before = self._after = Arrangement.empty(self._layout)
+        super().__init__(Arrangement.empty(self._layout))
         self._wanted: set[bool] = set()
 
     @property
@@ -52,10 +53,6 @@ class Extremes:
     def want(self, greatest: bool) -> None:
         """Keep the MAX or the MIN too; before there are rows."""
         self._wanted.add(greatest)
-
-    @property
-    def nbytes(self) -> int:
-        return self._before.nbytes
 
     def step(
         self, rows: ArgumentRows, slots: Indexes, old: Indexes, new: Indexes
@@ -72,8 +69,8 @@ class Extremes:
             MAX under True and MIN under False, those that are wanted: of all touched groups
             before, then of all after; NULL without values.
         """
-        self._after = self._before.append(_entries(rows, slots, rows.values))
-        parts = (self._before, self._after)
+        self.after = self.before.append(_entries(rows, slots, rows.values))
+        parts = (self.before, self.after)
         return {g: concat([self._shown(p, slots, g) for p in parts]) for g in self._wanted}
 
     def _shown(self, state: Arrangement, slots: Indexes, greatest: bool) -> Column:
@@ -85,22 +82,16 @@ class Extremes:
 
     def current(self, slots: Indexes, counts: Indexes) -> dict[bool, Column]:
         """The committed extremes of the groups, which have so many values."""
-        return {g: self._shown(self._before, slots, g) for g in self._wanted}
+        return {g: self._shown(self.before, slots, g) for g in self._wanted}
 
     def hydrate(self, batches: Iterable[ArgumentRows]) -> None:
         """Build the state of rows whose groups are slots."""
         entries = self._hydrated(batches)
-        self._before = self._after = Arrangement.build(self._layout, entries)
+        self.before = self.after = Arrangement.build(self._layout, entries)
 
     def _hydrated(self, batches: Iterable[ArgumentRows]) -> Iterator[ZSet]:
         for rows in batches:
             yield _entries(rows, None, rows.values)
-
-    def commit(self) -> None:
-        self._before = self._after
-
-    def rollback(self) -> None:
-        self._after = self._before
 
 
 def _entries(rows: ArgumentRows, slots: Indexes | None, values: Column | None) -> ZSet:
@@ -130,16 +121,16 @@ class RankedExtremes(Extremes):
 
     @property
     def nbytes(self) -> int:
-        return self._before.nbytes + sum(best.nbytes for best in self._bests.values())
+        return super().nbytes + sum(best.nbytes for best in self._bests.values())
 
     def step(
         self, rows: ArgumentRows, slots: Indexes, old: Indexes, new: Indexes
     ) -> dict[bool, Column]:
         ranks = _ranks(rows)
-        self._after = self._before.append(_entries(rows, slots, FixedColumn(ranks)))
+        self.after = self.before.append(_entries(rows, slots, FixedColumn(ranks)))
         counts = np.concatenate([old, new])
         return {
-            greatest: self._column(best.step(rows, ranks, slots, self._after, new), counts)
+            greatest: self._column(best.step(rows, ranks, slots, self.after, new), counts)
             for greatest, best in self._bests.items()
         }
 
@@ -158,7 +149,7 @@ class RankedExtremes(Extremes):
         super().hydrate(batches)
         if self._taken_back:  # a value that other rows cancel was never the best
             for best in self._bests.values():
-                best.read(self._before)
+                best.read(self.before)
 
     def _hydrated(self, batches: Iterable[ArgumentRows]) -> Iterator[ZSet]:
         for rows in batches:

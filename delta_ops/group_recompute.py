@@ -57,6 +57,7 @@ class GroupRecompute(Operator):
         self._sql = sql
         self._cursor_factory = cursor_factory
         self._state = Partitions(inputs, partition)
+        self.parts = (self._state,)
 
     @property
     def whole(self) -> bool:
@@ -82,12 +83,6 @@ class GroupRecompute(Operator):
         lent = {"delta": (rows, column_names(self._inputs))}
         return run_sql(self._cursor_factory, self._sql, lent, column_names(self.types))
 
-    def commit(self) -> None:
-        self._state.commit()
-
-    def rollback(self) -> None:
-        self._state.rollback()
-
     def hydrate(self, inputs: Fetch) -> None:
         self._state.build(inputs(0))
 
@@ -98,7 +93,4 @@ class GroupRecompute(Operator):
         return f"GroupRecompute(by {list(self._partition)}: {self._sql})"
 
     def state_rows(self) -> int:
-        return self._state.before.row_count
-
-    def state_bytes(self) -> int:
-        return self._state.before.nbytes
+        return self._state.row_count

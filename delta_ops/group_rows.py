@@ -16,6 +16,7 @@ import numpy as np
 
 from ivm.delta_ops.operator import Predicate
 from ivm.delta_ops.picked import picked
+from ivm.delta_ops.versions import Versions
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, FixedColumn, Indexes, concat
 from ivm.storage.keys import same_key
@@ -121,7 +122,7 @@ class Reading:
         return columns, counts
 
 
-class GroupRows:
+class GroupRows(Versions[Arrangement]):
     """State: the rows of all groups that one or more calls look at."""
 
     def __init__(self, spec: RowsSpec) -> None:
@@ -129,12 +130,8 @@ class GroupRows:
         order = [OrderKey(k.column + 1, k.descending, k.nulls_first) for k in spec.order]
         types = (_BIGINT, *spec.types)
         self._layout = Layout(types, (0,), tuple(order) or (OrderKey(1, False, False),))
-        self._before = self._after = Arrangement.empty(self._layout)
+        super().__init__(Arrangement.empty(self._layout))
         self._read: Reading | None = None
-
-    @property
-    def nbytes(self) -> int:
-        return self._before.nbytes
 
     def entries(self, delta: ZSet, slots: Indexes) -> ZSet:
         """The delta's rows that count, under their groups' slots."""
@@ -151,28 +148,30 @@ class GroupRows:
         return rows if weights.all() else rows.filter(weights != 0)
 
     def stage(self, delta: ZSet, slots: Indexes) -> None:
-        self._after = self._before.append(self.entries(delta, slots))
+        self.after = self.before.append(self.entries(delta, slots))
         self._read = None
 
     def both(self, slots: Indexes) -> Reading:
         """The groups before the staged change, then the same groups after it."""
         if self._read is None:
-            self._read = Reading(self.spec, [(self._before, slots), (self._after, slots)])
+            self._read = Reading(self.spec, [(self.before, slots), (self.after, slots)])
         return self._read
 
     def current(self, slots: Indexes) -> Reading:
         """The committed rows of the groups."""
-        return Reading(self.spec, [(self._before, slots)])
+        return Reading(self.spec, [(self.before, slots)])
 
     def hydrate(self, batches: Iterable[ZSet]) -> None:
         """Build the state of entries."""
-        self._before = self._after = Arrangement.build(self._layout, batches)
+        self.before = self.after = Arrangement.build(self._layout, batches)
 
     def commit(self) -> None:
-        self._before, self._read = self._after, None
+        super().commit()
+        self._read = None
 
     def rollback(self) -> None:
-        self._after, self._read = self._before, None
+        super().rollback()
+        self._read = None
 
 
 def selects(spec: RowsSpec) -> bool:

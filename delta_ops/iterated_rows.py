@@ -17,6 +17,7 @@ from ivm.delta_ops.bag import Bag
 from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.operator import Staged
 from ivm.delta_ops.pending_iterations import PendingIterations, iterations
+from ivm.delta_ops.versions import Versions
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, Indexes
 from ivm.storage.keys import consolidate, group, row_codes
@@ -49,7 +50,7 @@ class IteratedRows(Staged, Protocol):
         """Entries of D."""
 
 
-class AllIterations:
+class AllIterations(Versions[Bag]):
     """D of a UNION ALL.
 
     Args:
@@ -58,33 +59,19 @@ class AllIterations:
 
     def __init__(self, types: Sequence[ColumnType]) -> None:
         self._types = (*types, _BIGINT)
-        self._before = self._after = Bag(self._types)
+        super().__init__(Bag(self._types))
 
     def append(self, rows: ZSet) -> None:
-        self._after = self._after.append(rows)
+        self.after = self.after.append(rows)
 
     def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
         return consolidate(rows, self._types)
 
     def contents(self) -> ZSet:
-        return add([empty(self._types), *self._before.batches])
-
-    def commit(self) -> None:
-        self._before = self._after
-
-    def rollback(self) -> None:
-        self._after = self._before
-
-    @property
-    def row_count(self) -> int:
-        return self._before.row_count
-
-    @property
-    def nbytes(self) -> int:
-        return self._before.nbytes
+        return add([empty(self._types), *self.before.batches])
 
 
-class FirstIterations:
+class FirstIterations(Versions[Arrangement]):
     """D of a UNION.
 
     Args:
@@ -95,10 +82,10 @@ class FirstIterations:
         self._types = tuple(types)
         self._forms = has_forms(types)
         self._layout = Layout((*types, _BIGINT), tuple(range(len(types))))
-        self._before = self._after = Arrangement.empty(self._layout)
+        super().__init__(Arrangement.empty(self._layout))
 
     def append(self, rows: ZSet) -> None:
-        self._after = self._after.append(rows)
+        self.after = self.after.append(rows)
 
     def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
         keys = rows.columns[:-1]
@@ -106,7 +93,7 @@ class FirstIterations:
             distinct = group(keys, self._types).first
             keys = tuple([c.take(distinct) for c in keys])
         parts = []
-        for held, sign in ((self._before, -1), (self._after, 1)):
+        for held, sign in ((self.before, -1), (self.after, 1)):
             found = self._first(held, keys)
             now = iterations(found)
             parts.append(_signed(found.filter(now == iteration), sign))
@@ -134,26 +121,12 @@ class FirstIterations:
         return least
 
     def contents(self) -> ZSet:
-        rows = consolidate(add([self._layout.zero, *self._before.batches()]), self._layout.types)
+        rows = consolidate(add([self._layout.zero, *self.before.batches()]), self._layout.types)
         rows = rows.filter(rows.weights > 0)
         if not len(rows):
             return rows
         numbers = group(rows.columns[:-1], self._types).inverse
         return _signed(rows.take(self._least(numbers, rows)), 1)
-
-    def commit(self) -> None:
-        self._before = self._after
-
-    def rollback(self) -> None:
-        self._after = self._before
-
-    @property
-    def row_count(self) -> int:
-        return self._before.row_count
-
-    @property
-    def nbytes(self) -> int:
-        return self._before.nbytes
 
 
 def _signed(rows: ZSet, sign: int) -> ZSet:

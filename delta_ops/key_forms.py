@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.delta_ops.group_table import GroupTable
+from ivm.delta_ops.versions import Versions
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.keys import row_codes
@@ -43,7 +44,7 @@ def _in_doubt(columns: Sequence[Column], types: Sequence[ColumnType]) -> Mask:
     return doubt
 
 
-class KeyForms:
+class KeyForms(Versions[Arrangement]):
     """Live forms per group slot; staged.
 
     Args:
@@ -55,11 +56,11 @@ class KeyForms:
         self._types = tuple(types)
         self._table = table
         self._forms = GroupTable(types, exact_rows=True)
-        self._before = self._after = Arrangement.empty(_LAYOUT)
+        super().__init__(Arrangement.empty(_LAYOUT))
 
     @property
     def nbytes(self) -> int:
-        return self._forms.nbytes + self._before.nbytes
+        return self._forms.nbytes + super().nbytes
 
     def step(
         self, columns: Sequence[Column], weights: Weights, touched: Indexes, groups: Indexes
@@ -74,7 +75,7 @@ class KeyForms:
             shown = self._table.keys(touched)
             return shown, shown
         self._stage([c.take(doubt) for c in columns], weights[doubt], touched[groups[doubt]])
-        return self._shown(self._before, touched), self._shown(self._after, touched)
+        return self._shown(self.before, touched), self._shown(self.after, touched)
 
     def _stage(self, columns: Sequence[Column], weights: Weights, slots: Indexes) -> None:
         forms, inverse = self._forms.locate(columns, len(weights))
@@ -83,7 +84,7 @@ class KeyForms:
         self._forms.stage(forms, lanes)
         codes = row_codes(columns, self._types)
         rows = (FixedColumn(slots), FixedColumn(codes), FixedColumn(forms[inverse]))
-        self._after = self._before.append(ZSet(rows, weights))
+        self.after = self.before.append(ZSet(rows, weights))
 
     def _shown(self, state: Arrangement, slots: Indexes) -> tuple[Column, ...]:
         stored = self._table.keys(slots)
@@ -99,12 +100,12 @@ class KeyForms:
 
     def current(self, slots: Indexes) -> tuple[Column, ...]:
         """The key columns to show for the slots, as committed."""
-        return self._shown(self._before, slots)
+        return self._shown(self.before, slots)
 
     def commit(self) -> None:
+        super().commit()
         self._forms.commit()
-        self._before = self._after
 
     def rollback(self) -> None:
+        super().rollback()
         self._forms.rollback()
-        self._after = self._before

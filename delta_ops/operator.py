@@ -56,6 +56,7 @@ class Operator:
         reproducible: DuckDB's answer to the same query has the same bits; where it has not (sums
             of DOUBLE are exact here, and rounded at every addition there), whatever stands above is
             hydrated from `contents`, never from SQL.
+        parts: what the state is made of, if it is committed and rolled back as one.
     """
 
     strategy: ClassVar[Strategy] = "linear"
@@ -64,6 +65,7 @@ class Operator:
     transparent: ClassVar[bool] = False
     consolidated: bool = False
     reproducible: bool = True
+    parts: tuple[Staged, ...] = ()
 
     def __init__(self, types: Sequence[ColumnType]) -> None:
         self.types: Types = tuple(types)
@@ -78,9 +80,13 @@ class Operator:
 
     def commit(self) -> None:
         """Adopt the state staged by the last step."""
+        for part in self.parts:
+            part.commit()
 
     def rollback(self) -> None:
         """Forget the state staged by the last step."""
+        for part in self.parts:
+            part.rollback()
 
     def hydrate(self, inputs: Fetch) -> None:
         """Build the state from the inputs' whole contents; what was there before is dropped."""
@@ -100,7 +106,7 @@ class Operator:
 
     def state_bytes(self) -> int:
         """Bytes held in state."""
-        return 0
+        return sum([part.nbytes for part in self.parts])
 
 
 class Source(Operator):

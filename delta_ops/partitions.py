@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from ivm.delta_ops.versions import Versions
 from ivm.storage import keys
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, FixedColumn, Indexes
@@ -19,7 +20,7 @@ from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet
 
 
-class Partitions:
+class Partitions(Versions[Arrangement]):
     """Staged arrangement of an input by its partition columns.
 
     Args:
@@ -28,9 +29,7 @@ class Partitions:
         order: the order within a partition.
 
     Attributes:
-        before: without the staged delta.
-        after: with it.
-        layout: of both.
+        layout: of the arrangement.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class Partitions:
         key = tuple(partition) or (len(types),)
         all_types = (*types, type_of("BOOLEAN")) if self._single else tuple(types)
         self.layout = Layout(all_types, key, tuple(order))
-        self.before = self.after = Arrangement.empty(self.layout)
+        super().__init__(Arrangement.empty(self.layout))
 
     def keyed(self, rows: ZSet) -> ZSet:
         """Rows of the input as rows of the arrangement."""
@@ -68,15 +67,8 @@ class Partitions:
         return rows.project(range(self._width)) if self._single else rows
 
     def build(self, chunks: Iterable[ZSet]) -> None:
-        self.before = Arrangement.build(self.layout, self._all_keyed(chunks))
-        self.after = self.before
+        self.before = self.after = Arrangement.build(self.layout, self._all_keyed(chunks))
 
     def _all_keyed(self, chunks: Iterable[ZSet]) -> Iterator[ZSet]:
         for chunk in chunks:
             yield self.keyed(chunk)
-
-    def commit(self) -> None:
-        self.before = self.after
-
-    def rollback(self) -> None:
-        self.after = self.before

@@ -59,6 +59,7 @@ class SetOp(Operator):
         """Start from no rows."""
         self._table = GroupTable(self.types, width=3)  # both sides, left, right
         self._forms = KeyForms(self.types, self._table) if has_forms(self.types) else None
+        self.parts = (self._table,) if self._forms is None else (self._table, self._forms)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         delta = add([d for d in inputs if len(d.weights)] or [empty(self.types)])
@@ -94,16 +95,6 @@ class SetOp(Operator):
             start = stop
         return touched, groups, old, new
 
-    def commit(self) -> None:
-        self._table.commit()
-        if self._forms is not None:
-            self._forms.commit()
-
-    def rollback(self) -> None:
-        self._table.rollback()
-        if self._forms is not None:
-            self._forms.rollback()
-
     def hydrate(self, inputs: Fetch) -> None:
         self._build()
         zero = empty(self.types)
@@ -127,6 +118,3 @@ class SetOp(Operator):
 
     def state_rows(self) -> int:
         return len(self._table.live())
-
-    def state_bytes(self) -> int:
-        return self._table.nbytes + (0 if self._forms is None else self._forms.nbytes)

@@ -58,6 +58,7 @@ class TopK(Operator):
         super().__init__([*inputs, type_of("BIGINT")] if rank_column else inputs)
         # An empty order still is one: that of all columns.
         self._state = Partitions(inputs, partition, order or [OrderKey(0, False, False)])
+        self.parts = (self._state,)
         self._partition = tuple(partition)
         self._offset = offset
         self._end = offset + (_NO_LIMIT if limit is None else limit)
@@ -133,12 +134,6 @@ class TopK(Operator):
             return _ranked(found, low[kept], high[kept])
         return ZSet(found.columns, high[kept] - low[kept])
 
-    def commit(self) -> None:
-        self._state.commit()
-
-    def rollback(self) -> None:
-        self._state.rollback()
-
     def hydrate(self, inputs: Fetch) -> None:
         self._state.build(inputs(0))
 
@@ -152,10 +147,7 @@ class TopK(Operator):
         return f"TopK({self._offset}…{self._end} per {list(self._partition)})"
 
     def state_rows(self) -> int:
-        return self._state.before.row_count
-
-    def state_bytes(self) -> int:
-        return self._state.before.nbytes
+        return self._state.row_count
 
 
 def stretched(matches: Matches) -> tuple[ZSet, Stretch]:
