@@ -6,12 +6,9 @@ looks at one view's record.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from random import Random
 
 import duckdb
-import numpy as np
 import pytest
 
 from ivm.delta_ops.circuit import Circuit
@@ -21,112 +18,27 @@ from ivm.sql.compile import Compiler
 from ivm.sql.plan import Plan
 from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, rows, run, table
-from ivm.storage.types import Schema
-from ivm.storage.zset import ZSet, add, from_arrow
+from ivm.storage.duck import Cursor, rows, run
 from tests.plan_corpus import QUERIES, build
+from tests.view_world import Epochs, followed, worlds
 
 COMPILED = [q for group in QUERIES.values() for q in group]
 STEPS = 4
-Rows = Counter[str]
-
-
-class World:
-    """A database, all views of the corpus in one circuit, and their rows by deltas."""
-
-    def __init__(
-        self, cursor: Cursor, queries: list[str], plans: dict[str, Plan] | None = None
-    ) -> None:
-        self.cursor = cursor
-        self.circuit = Circuit()
-        self.compiler = Compiler(self.circuit, cursor.cursor)
-        self.plans: dict[str, Plan] = {}
-        for query in queries:
-            bound = plans[query] if plans else rewrite(bind(query, DuckCatalog(cursor), cursor))
-            self.plans[query] = bound
-            self.compiler.add_view(query, self.plans[query])
-        self.circuit.hydrate(self.compiler.fetch)
-        self.rows = {query: self._contents(query) for query in queries}
-
-    def _contents(self, query: str) -> Rows:
-        rows: Rows = Counter()
-        for chunk in self.circuit.contents(self.circuit.views[query], self.compiler.fetch):
-            self._apply(rows, chunk, query)
-        return rows
-
-    def step(self, changes: dict[str, ZSet]) -> None:
-        deltas = {
-            source: changes[scan.relation].project(scan.columns)
-            for source, scan in self.compiler.sources().items()
-            if scan.relation in changes
-        }
-        for query, delta in self.circuit.step(deltas).items():
-            self._apply(self.rows[query], delta, query)
-        self.circuit.commit()
-
-    def _apply(self, rows_now: Rows, delta: ZSet, query: str) -> None:
-        schema = tuple((f"c{i}", t) for i, (_, t) in enumerate(self.plans[query].schema))
-        self.cursor.register("delta_rows", delta.to_arrow(schema))
-        casts = ", ".join(f"{name}::{t.sql}" for name, t in schema)
-        found = rows(self.cursor, f"SELECT {casts} FROM delta_rows")
-        self.cursor.unregister("delta_rows")
-        for row, weight in zip(found, delta.weights.tolist(), strict=True):
-            rows_now[repr(rounded(row))] += weight
-            if not rows_now[repr(rounded(row))]:
-                del rows_now[repr(rounded(row))]
-
-    def answer(self, query: str) -> Rows:
-        """What DuckDB says now."""
-        found = rows(self.cursor, render(self.plans[query]))
-        return Counter(repr(rounded(row)) for row in found)
-
-
-def rounded(row: tuple[object, ...]) -> tuple[object, ...]:
-    """Sums of DOUBLE are exact here and rounded at every addition in DuckDB; -0.0 groups as 0.0."""
-    return tuple(round(v, 9) + 0.0 if isinstance(v, float) else v for v in row)
-
-
-def change(cursor: Cursor, random: Random, name: str, spare: Cursor) -> ZSet:
-    """Delete some rows of a table, double some, insert some new ones; all as one delta."""
-    schema: Schema = DuckCatalog(cursor).schema(name) or ()
-    old = from_arrow(table(cursor, f"FROM {name}"), schema)
-    new = from_arrow(table(spare, f"FROM {name}"), schema)
-    picks = [np.array([i for i in range(len(z)) if random.random() < p], np.int64)
-             for z, p in ((old, 0.2), (old, 0.05), (new, 0.3))]  # fmt: skip
-    gone, twice, come = picks
-    delta = add([old.take(gone).negate(), old.take(twice), new.take(come)])
-    kept = np.setdiff1d(np.arange(len(old)), gone)
-    cursor.register(
-        "after_rows", add([old.take(kept), old.take(twice), new.take(come)]).to_arrow(schema)
-    )
-    run(cursor, f"DELETE FROM {name}")
-    run(cursor, f"INSERT INTO {name} FROM after_rows")
-    cursor.unregister("after_rows")
-    return delta
 
 
 @pytest.fixture(scope="module")
-def records() -> Iterator[list[dict[str, tuple[Rows, Rows]]]]:
-    """Per epoch and view: its rows by deltas, and DuckDB's answer."""
-    random = Random(5)
-    with duckdb.connect() as cursor, duckdb.connect() as spare:
-        for seed, connection in enumerate((cursor, spare)):
-            connection.execute("SET arrow_lossless_conversion = true")
-            build(connection, seed=seed, rows=30)
-        world = World(cursor, COMPILED)
-        epochs = []
-        for _ in range(STEPS):
-            names = [f'"main"."{n}"' for n in ("t", "u", "w") if random.random() < 0.7]
-            world.step({name: change(cursor, random, name, spare) for name in names})
-            epochs.append({q: (Counter(world.rows[q]), world.answer(q)) for q in COMPILED})
-        yield epochs
+def epochs() -> Iterator[Epochs]:
+    def fill(cursor: Cursor, seed: int) -> None:
+        build(cursor, seed, rows=30)
+
+    with worlds(fill, 0, COMPILED) as (world, spare):
+        yield followed(world, spare, ("t", "u", "w"), STEPS)
 
 
 @pytest.mark.parametrize("query", COMPILED)
-def test_view_follows_its_tables(records: list[dict[str, tuple[Rows, Rows]]], query: str) -> None:
-    for epoch in records:
-        maintained, answer = epoch[query]
-        assert maintained == answer
+def test_view_follows_its_tables(epochs: Epochs, query: str) -> None:
+    for epoch in epochs:
+        assert epoch[query].maintained == epoch[query].rendered
 
 
 class CatalogWithView(DuckCatalog):

@@ -6,9 +6,7 @@ its rendering, and the rendering with the query itself.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from random import Random
 
 import duckdb
 import pytest
@@ -16,9 +14,9 @@ import pytest
 from ivm.sql.bind import bind
 from ivm.sql.catalog import DuckCatalog
 from ivm.sql.render import render
-from ivm.storage.duck import Cursor, describe, rows
+from ivm.storage.duck import Cursor, describe
 from tests.from_corpus import QUERIES, fill
-from tests.test_compile import Rows, World, change, rounded
+from tests.view_world import Epochs, World, followed, multiset, worlds
 
 ALL = [q for group in QUERIES.values() for q in group]
 STEPS = 4
@@ -31,10 +29,6 @@ def cursor() -> Iterator[Cursor]:
         yield connection
 
 
-def multiset(cursor: Cursor, query: str) -> Rows:
-    return Counter(repr(rounded(row)) for row in rows(cursor, query))
-
-
 @pytest.mark.parametrize("query", ALL)
 def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:
     rendered = render(bind(query, DuckCatalog(cursor), cursor))
@@ -43,27 +37,13 @@ def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[tuple[World, list[dict[str, tuple[Rows, Rows, Rows]]]]]:
-    """The circuit; per epoch and view its rows by deltas, its rendering's and its query's."""
-    random = Random(11)
-    with duckdb.connect() as cursor, duckdb.connect() as spare:
-        fill(cursor, seed=4)
-        fill(spare, seed=5)
-        world = World(cursor, ALL)
-        epochs = []
-        for _ in range(STEPS):
-            names = [f'"main"."{n}"' for n in ("t", "u", "w", "j") if random.random() < 0.7]
-            world.step({name: change(cursor, random, name, spare) for name in names})
-            epochs.append(
-                {q: (Counter(world.rows[q]), world.answer(q), multiset(cursor, q)) for q in ALL}
-            )
-        yield world, epochs
+def world() -> Iterator[tuple[World, Epochs]]:
+    with worlds(fill, 4, ALL) as (world, spare):
+        yield world, followed(world, spare, ("t", "u", "w", "j"), STEPS)
 
 
 @pytest.mark.parametrize("query", ALL)
-def test_view_follows_its_tables(
-    world: tuple[World, list[dict[str, tuple[Rows, Rows, Rows]]]], query: str
-) -> None:
+def test_view_follows_its_tables(world: tuple[World, Epochs], query: str) -> None:
     for epoch in world[1]:
         maintained, rendered, wanted = epoch[query]
         assert maintained == rendered
@@ -71,7 +51,7 @@ def test_view_follows_its_tables(
 
 
 def test_unnest_and_range_hold_no_state(
-    world: tuple[World, list[dict[str, tuple[Rows, Rows, Rows]]]],
+    world: tuple[World, Epochs],
 ) -> None:
     circuit = world[0].circuit
     for query in (

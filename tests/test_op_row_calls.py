@@ -44,21 +44,13 @@ PAIRS = ", ".join(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("calls", [FIRSTS, LISTS], ids=["firsts", "lists"])
 @pytest.mark.parametrize("name", ANY)
 @FEW
 @given(data=st.data())
-def test_first_rows(name: str, data: st.DataObject) -> None:
+def test_rows_of_any_type(name: str, calls: str, data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", name, "INTEGER")
-    bench = FunctionBench(f"SELECT c0, {FIRSTS} FROM i0 GROUP BY c0", inputs)
-    drive(bench, data.draw(streams(inputs)))
-
-
-@pytest.mark.parametrize("name", ANY)
-@FEW
-@given(data=st.data())
-def test_lists_and_counts(name: str, data: st.DataObject) -> None:
-    inputs = types_of("VARCHAR", name, "INTEGER")
-    bench = FunctionBench(f"SELECT c0, {LISTS} FROM i0 GROUP BY c0", inputs)
+    bench = FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs)
     drive(bench, data.draw(streams(inputs)))
 
 

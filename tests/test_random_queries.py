@@ -22,7 +22,7 @@ from ivm.storage.duck import Cursor, rows
 from tests.plan_corpus import build
 from tests.random_queries import Query
 from tests.random_select import Select
-from tests.test_compile import World, change, rounded
+from tests.view_world import World, change, rounded
 
 EXAMPLES = 3000 if "IVM_FUZZ" in os.environ else 120
 FOUND = Path(__file__).parent / "golden" / "found_queries.sql"

@@ -26,7 +26,7 @@ from ivm.storage.duck import table as table_of
 from ivm.storage.types import type_of
 from ivm.storage.zset import ZSet, add, from_arrow
 from tests.recursion_corpus import ALL, TABLES
-from tests.test_compile import Rows, World, rounded
+from tests.view_world import Rows, World, rounded
 
 _VALUES: dict[str, Callable[[Random], tuple[object, ...]]] = {
     "e": lambda r: (

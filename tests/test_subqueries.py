@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from random import Random
 
 import duckdb
 import pytest
@@ -15,14 +13,14 @@ from ivm.sql.bind import bind
 from ivm.sql.catalog import DuckCatalog
 from ivm.sql.plan import Distinct, Join, Plan, inputs
 from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, rows, run, table
+from ivm.storage.duck import Cursor, run, table
 from ivm.storage.zset import ZSet, from_arrow
 from tests.plan_corpus import build
 from tests.subquery_corpus import QUERIES
-from tests.test_compile import Rows, World, change, rounded
+from tests.view_world import Epochs, followed, found, worlds
 
 ALL = [query for group in QUERIES.values() for query in group]
-EPOCHS = 5
+TABLES = ("t", "u", "w")
 
 
 def emptied(cursor: Cursor, name: str) -> ZSet:
@@ -32,36 +30,25 @@ def emptied(cursor: Cursor, name: str) -> ZSet:
     return gone.negate()
 
 
-def answer(cursor: Cursor, query: str) -> Rows:
-    return Counter(repr(rounded(row)) for row in rows(cursor, query))
+def few_rows(cursor: Cursor, seed: int) -> None:
+    build(cursor, seed, rows=16)
 
 
 @pytest.fixture(scope="module")
-def records() -> Iterator[dict[str, list[tuple[Rows, Rows]]]]:
-    """Per query and epoch: its rows by deltas, and DuckDB's answer to the user's own text."""
-    random = Random(11)
-    with duckdb.connect() as cursor, duckdb.connect() as spare:
-        for seed, connection in enumerate((cursor, spare)):
-            connection.execute("SET arrow_lossless_conversion = true")
-            connection.execute("SET threads = 1")
-            build(connection, seed=seed + 3, rows=16)
-        world = World(cursor, ALL)
-        found = {query: [(world.rows[query].copy(), answer(cursor, query))] for query in ALL}
-        for epoch in range(EPOCHS):
-            names = [f'"main"."{n}"' for n in ("t", "u", "w") if random.random() < 0.7]
-            if epoch == 2:
-                world.step({'"main"."u"': emptied(cursor, '"main"."u"')})
-            else:
-                world.step({name: change(cursor, random, name, spare) for name in names})
-            for query in ALL:
-                found[query].append((world.rows[query].copy(), answer(cursor, query)))
-        yield found
+def epochs() -> Iterator[Epochs]:
+    """At the start, after some changes, with a table emptied, and after more changes."""
+    with worlds(few_rows, 3, ALL) as (world, spare):
+        epochs = [{query: found(world, query) for query in ALL}]
+        epochs += followed(world, spare, TABLES, 2)
+        world.step({'"main"."u"': emptied(world.cursor, '"main"."u"')})
+        epochs.append({query: found(world, query) for query in ALL})
+        yield epochs + followed(world, spare, TABLES, 2, seed=12)
 
 
 @pytest.mark.parametrize("query", ALL)
-def test_view_follows_its_tables(records: dict[str, list[tuple[Rows, Rows]]], query: str) -> None:
-    for maintained, wanted in records[query]:
-        assert maintained == wanted
+def test_view_follows_its_tables(epochs: Epochs, query: str) -> None:
+    for epoch in epochs:
+        assert epoch[query].maintained == epoch[query].wanted
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,7 @@ its rendering, and the rendering with the query itself where SQL leaves nothing 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from random import Random
 
 import duckdb
 import pytest
@@ -18,9 +16,9 @@ from ivm.sql.catalog import DuckCatalog
 from ivm.sql.plan import TopK, Window, inputs
 from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, describe, rows
+from ivm.storage.duck import Cursor, describe
 from tests.plan_corpus import build
-from tests.test_compile import Rows, World, change, rounded
+from tests.view_world import Epochs, World, followed, multiset, worlds
 from tests.window_corpus import INDEXED, OPEN, RECOMPUTED
 
 FIXED = INDEXED + RECOMPUTED
@@ -35,10 +33,6 @@ def cursor() -> Iterator[Cursor]:
         yield connection
 
 
-def multiset(cursor: Cursor, query: str) -> Rows:
-    return Counter(repr(rounded(row)) for row in rows(cursor, query))
-
-
 @pytest.mark.parametrize("query", ALL)
 def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:
     rendered = render(rewrite(bind(query, DuckCatalog(cursor), cursor)))
@@ -48,27 +42,13 @@ def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[tuple[World, list[dict[str, tuple[Rows, Rows, Rows]]]]]:
-    """The circuit; per epoch and view its rows by deltas, its rendering's and its query's."""
-    random = Random(11)
-    with duckdb.connect() as cursor, duckdb.connect() as spare:
-        build(cursor, 4)
-        build(spare, 5)
-        world = World(cursor, ALL)
-        epochs = []
-        for _ in range(STEPS):
-            names = [f'"main"."{n}"' for n in ("t", "u") if random.random() < 0.8]
-            world.step({name: change(cursor, random, name, spare) for name in names})
-            epochs.append(
-                {q: (Counter(world.rows[q]), world.answer(q), multiset(cursor, q)) for q in ALL}
-            )
-        yield world, epochs
+def world() -> Iterator[tuple[World, Epochs]]:
+    with worlds(build, 4, ALL) as (world, spare):
+        yield world, followed(world, spare, ("t", "u"), STEPS, 0.8)
 
 
 @pytest.mark.parametrize("query", ALL)
-def test_view_follows_its_tables(
-    world: tuple[World, list[dict[str, tuple[Rows, Rows, Rows]]]], query: str
-) -> None:
+def test_view_follows_its_tables(world: tuple[World, Epochs], query: str) -> None:
     for epoch in world[1]:
         maintained, rendered, wanted = epoch[query]
         assert maintained == rendered
@@ -77,9 +57,7 @@ def test_view_follows_its_tables(
 
 
 @pytest.mark.parametrize("query", ALL)
-def test_strategy(
-    world: tuple[World, list[dict[str, tuple[Rows, Rows, Rows]]]], query: str
-) -> None:
+def test_strategy(world: tuple[World, Epochs], query: str) -> None:
     circuit = world[0].circuit
     found = {circuit.node(n).operator.strategy for n in circuit.nodes_of(query)}
     assert ("group recompute" in found) == (query in RECOMPUTED)
