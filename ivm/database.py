@@ -197,13 +197,13 @@ class Database:
         with session.writing():
             found = engine.catalog.view(view.split("."))
             engine.refresh([found.name])
-            feed = Subscription(found.name, found.schema, engine.sync, self._unsubscribe)
-            engine.feeds.setdefault(found.name, []).append(feed)
+            feed = Subscription(found.name, found.schema, engine.log.sync, self._unsubscribe)
+            engine.feeds.add(feed)
         return feed
 
     def _unsubscribe(self, feed: Subscription) -> None:
         """The way back to the database, which so stays open while somebody listens."""
-        self._engine.unsubscribe(feed)
+        self._engine.feeds.remove(feed)
 
     def views(self) -> list[ViewInfo]:
         """All materialized views, those below before those above."""

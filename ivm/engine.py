@@ -16,18 +16,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import duckdb
 
 from ivm.catalog import Catalog, View
-from ivm.changefeed import Subscription
 from ivm.door import Door
 from ivm.doors import door_of
+from ivm.feeds import Feeds
 from ivm.key_indexes import KeyIndexes
+from ivm.log_writer import LogWriter
 from ivm.maintenance import Maintenance
 from ivm.pending import Pending
 from ivm.relations import Relations
 from ivm.rows import RowReader
 from ivm.storage.catalog_store import BASE, StoredView, save_view
-from ivm.storage.change import Record, TableChange
+from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
-from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
+from ivm.storage.errors import EvaluationError, IvmError
 from ivm.storage.flush import NetChange, apply_change
 from ivm.storage.pending import PendingView
 from ivm.storage.warehouse import Warehouse
@@ -48,34 +49,34 @@ class Engine:
 
     def __init__(self, warehouse: Warehouse, catalog: Catalog, *, sync_at_commit: bool) -> None:
         self.warehouse = warehouse
-        self.sync_at_commit = sync_at_commit
+        self.log = LogWriter(warehouse.log, sync_at_commit=sync_at_commit)
         self.catalog = catalog
         self.turns = Turns()
         self.epoch = warehouse.base_epoch
         self.pending = Pending(catalog)
         self.maintenance = Maintenance(warehouse, catalog, self.flush)
-        self.feeds: dict[str, list[Subscription]] = {}
+        self.feeds = Feeds()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self._flushing = False
         self.indexes = KeyIndexes(catalog, self.maintenance.columns_read, self.flush, self.scan)
         self._doors: dict[str, Door | None] = {}
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
-        self._fault: str | None = None
 
     # -- committing -----------------------------------------------------------------------------
 
     def commit(self, changes: Sequence[TableChange]) -> None:
         """Commit changes that DuckDB has not seen: one epoch, no DuckDB statement.
 
-        The caller makes it durable with `sync` after giving up the turn.
+        The caller makes it durable with `log.sync` after giving up the turn.
 
         Raises:
             EvaluationError: a view's expression fails on the change; nothing was applied.
             UnavailableError: the log cannot be written; nothing was applied.
         """
         deltas = self._step(changes)
-        self._log(changes)
+        with self._or_step_back():
+            self.log.append(self.epoch + 1, changes)
         self._adopt(changes, deltas, natively=False)
 
     def commit_native(
@@ -103,8 +104,9 @@ class Engine:
         deltas = self._step(changes, recomputed)
         with self.warehouse.write_lock:
             if logged:
-                self._log(changes)
-                self._sync_now(self.epoch + 1)
+                with self._or_step_back():
+                    self.log.append(self.epoch + 1, changes)
+                    self.log.settle(self.epoch + 1)
             self._finish(cursor, self._unshown(deltas, shown), logged)
             self._adopt(changes, deltas, natively=True)
 
@@ -132,11 +134,10 @@ class Engine:
             self.maintenance.rollback()
             if not logged:
                 raise
-            self._fault = (
+            raise self.log.broken(
                 f"DuckDB could not commit epoch {self.epoch + 1}, which the log holds: {error}; "
                 "close the database and open it again: the log is replayed"
-            )
-            raise UnavailableError(self._fault) from error
+            ) from error
         self.warehouse.recorded(epochs)
 
     def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
@@ -147,15 +148,14 @@ class Engine:
     def _step(
         self, changes: Sequence[TableChange], recomputed: Mapping[str, ZSet] | None = None
     ) -> dict[str, ZSet]:
-        if self._fault is not None:
-            raise UnavailableError(self._fault)
+        self.log.demand_sound()
         return self.maintenance.step(changes, recomputed)
 
-    def _log(self, changes: Sequence[TableChange]) -> None:
-        if self.warehouse.log is None:
-            return
+    @contextlib.contextmanager
+    def _or_step_back(self) -> Iterator[None]:
+        """What cannot be logged has not happened."""
         try:
-            self.warehouse.log.append(Record(self.epoch + 1, tuple(changes)))
+            yield
         except IvmError:
             self.maintenance.rollback()
             raise
@@ -172,25 +172,18 @@ class Engine:
             self.pending.add(self.epoch, (), {})
         else:
             self.pending.add(self.epoch, changes, deltas)
-        if self.feeds:
-            self._tell(deltas)
+        self.feeds.tell(self.epoch, deltas)
         self.on_pending(self.pending.rows)
-
-    def _tell(self, deltas: Mapping[str, ZSet]) -> None:
-        for name, delta in deltas.items():
-            for feed in self.feeds.get(name, ()):
-                feed.put(self.epoch, delta)
 
     def refresh_watched(self) -> None:
         """Make the differences that subscribers of recomputed views wait for."""
-        if not (self.feeds and self.maintenance.stale):
+        if not self.maintenance.stale:
             return
-        for name in list(self.feeds):
+        for name in self.feeds.views:
             try:
                 self.refresh([name])
             except EvaluationError as error:  # the commit stands; the subscribers are told
-                for feed in list(self.feeds[name]):
-                    feed.fail(error)
+                self.feeds.fail(name, error)
 
     def close(self) -> None:
         """Leave every table and view in the file as of the last commit.
@@ -198,50 +191,14 @@ class Engine:
         Raises:
             UnavailableError: the file cannot be written; the log still holds what it lacks.
         """
-        for feeds in list(self.feeds.values()):
-            for feed in list(feeds):
-                feed.close()
-        if self._fault is None:
+        for name in self.feeds.views:
+            self.feeds.close(name)
+        if self.log.fault is None:
             for name in list(self.catalog.views):
                 # A view that cannot be computed stays as it last was; reading it says why.
                 with contextlib.suppress(EvaluationError):
                     self.refresh([name])
             self.flush()
-
-    def sync(self, epoch: int) -> None:
-        """Return once `epoch` is durable (group commit: many callers share one fdatasync).
-
-        Raises:
-            UnavailableError: the disk refuses; the database is read-only until reopened.
-        """
-        log = self.warehouse.log
-        if log is None or not self.sync_at_commit:
-            return
-        try:
-            log.sync(epoch)
-        except UnavailableError as error:
-            self._fault = str(error)
-            raise
-
-    def start_segment(self) -> None:
-        """The catalog has changed, and DuckDB has it: records from here on are of new tables."""
-        if self.warehouse.log is None:
-            return
-        try:
-            self.warehouse.log.rotate(self.catalog.tables_by_schema, self.epoch)
-        except UnavailableError as error:
-            self._fault = f"{error} The change of the catalog stands; close and open the database."
-
-    def _sync_now(self, epoch: int) -> None:
-        """Before DuckDB's commit the record must be on disk, whatever the durability."""
-        if self.warehouse.log is None:
-            return
-        try:
-            self.warehouse.log.sync(epoch)
-        except UnavailableError as error:
-            self.maintenance.rollback()
-            self._fault = str(error)
-            raise
 
     # -- ways into tables -----------------------------------------------------------------------
 
@@ -358,21 +315,12 @@ class Engine:
     def detach(self, name: str) -> None:
         """A view is gone."""
         self.maintenance.detach(name)
-        for feed in list(self.feeds.pop(name, ())):
-            feed.close()
+        self.feeds.close(name)
 
     def reattach(self, view: View) -> None:
         """A view was bound and filled anew: compile it anew."""
         self.maintenance.detach(view.name)
         self.attach(view)
-
-    def unsubscribe(self, feed: Subscription) -> None:
-        """Forget a changefeed."""
-        feeds = self.feeds.get(feed.view, [])
-        if feed in feeds:
-            feeds.remove(feed)
-        if not feeds:
-            self.feeds.pop(feed.view, None)
 
     def refill(self, cursor: Cursor, view: View) -> None:
         """Replace a view's rows by its query's answer, as the cursor's transaction sees it."""
@@ -400,7 +348,7 @@ class Engine:
             self.pending.add(self.epoch, (), deltas)
             self.maintenance.stale.discard(view.name)
             self.flush([view.name])
-            self._tell(deltas)
+            self.feeds.tell(self.epoch, deltas)
 
     def preview(
         self,

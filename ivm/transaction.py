@@ -216,11 +216,11 @@ class Transaction:
             for action in self._after:
                 action()
             if self._duckdb_decides:
-                engine.start_segment()
+                engine.log.start_segment(engine.catalog.tables_by_schema, epoch)
             engine.refresh_watched()
         finally:
             self._end("the transaction is already committed")
-        engine.sync(epoch)
+        engine.log.sync(epoch)
 
     def _commit_native(self) -> None:
         self._refill_created()

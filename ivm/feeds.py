@@ -1,0 +1,53 @@
+"""Who listens to which view.
+
+Law: a feed is told of every epoch that changes its view, in order, from the moment it is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ivm.changefeed import Subscription
+from ivm.storage.errors import IvmError
+from ivm.storage.zset import ZSet
+
+
+class Feeds:
+    """The open changefeeds by view."""
+
+    def __init__(self) -> None:
+        self._by_view: dict[str, list[Subscription]] = {}
+
+    @property
+    def views(self) -> list[str]:
+        """The views that somebody listens to."""
+        return list(self._by_view)
+
+    def add(self, feed: Subscription) -> None:
+        """Tell the feed of its view's changes from now on."""
+        self._by_view.setdefault(feed.view, []).append(feed)
+
+    def remove(self, feed: Subscription) -> None:
+        """Forget a feed."""
+        feeds = self._by_view.get(feed.view, [])
+        if feed in feeds:
+            feeds.remove(feed)
+        if not feeds:
+            self._by_view.pop(feed.view, None)
+
+    def tell(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
+        """Hand an epoch's deltas to the feeds of these views."""
+        if self._by_view:
+            for name, delta in deltas.items():
+                for feed in self._by_view.get(name, ()):
+                    feed.put(epoch, delta)
+
+    def fail(self, view: str, error: IvmError) -> None:
+        """The view can no longer be computed: its feeds end with the error."""
+        for feed in list(self._by_view.get(view, ())):
+            feed.fail(error)
+
+    def close(self, view: str) -> None:
+        """End the view's feeds."""
+        for feed in self._by_view.pop(view, ()):
+            feed.close()
