@@ -153,7 +153,7 @@ class Recursion(Operator):
             way_out = f"a cycle in the data never ends under UNION ALL: write UNION, or {way_out}"
         raise EvaluationError(
             f"a recursive view finds new rows without end: after this change it is at {found}; "
-            f"{way_out}. Nothing was applied"
+            f"{way_out}"
         )
 
     def commit(self) -> None:

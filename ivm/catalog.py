@@ -139,9 +139,14 @@ class Catalog:
         parts = list(parts)
         name = self.resolve(parts)
         if name is None or name not in self.views:
-            known = ", ".join(self.views) or "none yet"
-            raise SqlError(f"there is no materialized view {'.'.join(parts)!r}; there are: {known}")
+            raise SqlError(f"there is no materialized view {'.'.join(parts)!r}; {self._known()}")
         return self.views[name]
+
+    def _known(self) -> str:
+        """What there is instead of a view that is not there."""
+        if not self.views:
+            return "there is none yet: CREATE MATERIALIZED VIEW … AS SELECT … makes one"
+        return f"there are: {', '.join(self.views)}"
 
     def readers(self, names: Iterable[str]) -> list[View]:
         """Views that read any of the relations, directly or through other views."""

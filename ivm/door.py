@@ -248,7 +248,8 @@ class Door:
         if known.any():
             raise ConstraintError(
                 f"Duplicate key {self._key_text(keys, int(known.argmax()))} violates the primary "
-                f"key of table {self.table!r}: the row exists; use upsert to replace it"
+                f"key of table {self.table!r}: the row exists; replace it by "
+                "INSERT OR REPLACE or upsert"
             )
 
     def _refuse_unknown(self, keys: Sequence[Column], at: int) -> None:

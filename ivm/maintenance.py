@@ -32,6 +32,7 @@ from ivm.storage.errors import EvaluationError
 from ivm.storage.keys import cancel
 from ivm.storage.warehouse import Warehouse
 from ivm.storage.zset import ZSet, add
+from ivm.translate import of_our_sql
 
 _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
@@ -242,7 +243,10 @@ class Maintenance:
 def _named(error: EvaluationError) -> EvaluationError:
     """The error with the names of the views that cannot follow."""
     views = ", ".join(repr(name) for name in sorted(error.views))
-    named = EvaluationError(f"the change cannot be followed by the view {views}: {error}")
+    named = EvaluationError(
+        f"the change cannot be followed by the view {views}: {of_our_sql(error)}\n"
+        "Nothing was applied: mend the rows, or let the view take them (TRY_CAST, CASE, WHERE)."
+    )
     named.views = error.views
     return named
 

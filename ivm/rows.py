@@ -19,6 +19,7 @@ from ivm.storage.column import Column, column_from_arrow
 from ivm.storage.duck import Cursor, quote, table
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.types import ColumnType, Schema
+from ivm.translate import of_our_sql
 
 Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
@@ -280,7 +281,8 @@ def _cast(
             cursor.unregister("ivm_given")
         columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in targets.values())
         raise ConstraintError(
-            f"a value does not fit table {table_name!r} ({columns}): {error}; nothing was changed"
+            f"a value does not fit table {table_name!r} ({columns}): {of_our_sql(error)}; "
+            "nothing was changed"
         ) from error
     return {
         positions[name]: column_from_arrow(cast.column(i), schema[positions[name]][1])

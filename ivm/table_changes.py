@@ -80,7 +80,7 @@ def _info(session: Session, table: str) -> TableInfo:
     catalog = session.engine.catalog
     name = catalog.resolve(table.split("."))
     if name is None:
-        known = ", ".join(catalog.tables) or "none yet"
+        known = ", ".join(catalog.tables) or "none yet (CREATE TABLE makes one)"
         raise SqlError(f"there is no table {table!r}; there are: {known}")
     if name in catalog.views:
         refuse_view(catalog.views[name])

@@ -1,6 +1,7 @@
 """DuckDB's errors in our tree, with their words kept and the place in the statement found.
 
-Law: nothing is swallowed: the DuckDB error is the cause, its message stands whole.
+Law: nothing is swallowed: the DuckDB error is the cause, its message stands whole, but for guesses
+at tables of DuckDB's own and excerpts of SQL that no user wrote.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _CLASSES: tuple[tuple[type[Exception], type[IvmError]], ...] = (
     (duckdb.InterruptException, UnavailableError),
 )
 _LINE = re.compile(r"LINE (\d+): (.*)\n( *)\^")
+_GUESS = re.compile(r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema)[^"]*"\?')
+_OURS = re.compile(r"( when casting from source column v\d+)?(\n\nLINE \d+: .*)?$", re.DOTALL)
 
 
 def translated(error: duckdb.Error, offset: int = 0, text: str | None = None) -> IvmError:
@@ -45,11 +48,16 @@ def translated(error: duckdb.Error, offset: int = 0, text: str | None = None) ->
         offset: characters before the statement in the user's script.
         text: the statement as DuckDB saw it, to turn DuckDB's line and column into an offset.
     """
-    message = str(error)
+    message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error))
     kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), InputError)
     if kind in (SqlError, UnsupportedError):
         return kind(message, _position(message, offset, text))
     return kind(message)
+
+
+def of_our_sql(error: Exception) -> str:
+    """What DuckDB says of a statement that we made, without its excerpt."""
+    return _OURS.sub("", str(error), count=1)
 
 
 def _position(message: str, offset: int, text: str | None) -> int | None:

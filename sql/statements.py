@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Iterable, Iterator
 
 import duckdb
@@ -36,6 +35,7 @@ from ivm.sql.statement_nodes import (
     VerifyView,
 )
 from ivm.sql.statement_tokens import Reader, Token, tokens
+from ivm.sql.syntax_hints import hint
 from ivm.storage.errors import SqlError
 from ivm.storage.scratch import Scratch
 
@@ -133,7 +133,6 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 _OWN = (DropView, ExplainView, VerifyView, ShowViews, Subscribe, Insert)
 
 
-_WITH_TIES = re.compile(r"WITH\s+TIES\b", re.IGNORECASE)
 _scratch = Scratch("SET errors_as_json = true")
 
 
@@ -157,10 +156,9 @@ def _check(script: str, statement: Statement) -> None:
 def _sql_error(script: str, text: str, offset: int, message: str) -> SqlError:
     detail = json.loads(message[message.index("{") :])
     place = int(detail.get("position", 0))
-    position = offset + len(text.encode()[:place].decode(errors="ignore"))
+    inside = len(text.encode()[:place].decode(errors="ignore"))
+    position = offset + inside
     line = script.count("\n", 0, position) + 1
     column = position - (script.rfind("\n", 0, position) + 1) + 1
-    reason = f"{detail['exception_message']} (line {line}, column {column})"
-    if _WITH_TIES.match(script, position):
-        reason += ": DuckDB has no WITH TIES; QUALIFY rank() OVER (ORDER BY …) <= n says the same"
-    return SqlError(reason, position)
+    what = f"{detail['exception_message']} (line {line}, column {column})"
+    return SqlError(what + hint(text, inside), position)
