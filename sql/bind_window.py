@@ -24,7 +24,6 @@ from ivm.storage.ordering import OrderKey
 
 _PEERS_ALIKE = frozenset(["rank", "rank_dense", "dense_rank", "percent_rank", "cume_dist"])
 _BY_POSITION = frozenset(["lag", "lead", "ntile", "row_number"])
-_BY_FRAME = frozenset(["first_value", "last_value", "nth_value"])
 _SUMS = frozenset(["sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"])
 _PARTS = ("partition_by", "order", "spec")
 _NULLS = (exp.IgnoreNulls, exp.RespectNulls)

@@ -77,10 +77,6 @@ class Compiler:
         """The circuit's sources that stand for relations: name → the columns they take."""
         return {n: self._scans[n] for n in self.circuit.sources if n in self._scans}
 
-    def plan_of(self, node: int) -> Plan:
-        """The plan whose content the node holds or passes on."""
-        return self._plans[node]
-
     def label(self, node: int) -> str:
         """One line that names the node's operator and its parameters."""
         return self._labels.get(node) or self.circuit.node(node).operator.describe()

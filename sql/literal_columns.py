@@ -61,38 +61,6 @@ def columns_of(
     return _columns(given, types, rows.count, cursor)
 
 
-def columns_of_many(
-    rows: LiteralRows,
-    types: Sequence[ColumnType],
-    parameter_sets: Sequence[Parameters],
-    cursor: Cursor,
-) -> tuple[Column, ...] | None:
-    """As `columns_of`, for a statement run once per set of parameters, all as one batch.
-
-    Args:
-        parameter_sets: sets of one length, each for one run.
-
-    Returns:
-        Columns `rows.count * len(parameter_sets)` long, or None.
-    """
-    if rows.count != 1 or any(len(p) != len(rows.parameters) for p in parameter_sets):
-        return None
-    many = LiteralRows(
-        tuple([cells * len(parameter_sets) for cells in rows.cells]),
-        len(parameter_sets),
-        rows.starts,
-        rows.places,
-        rows.parameters,
-    )
-    if len(types) != len(rows.cells):
-        return None
-    try:
-        given = [_given_many(many, i, parameter_sets) for i in range(len(types))]
-    except (IndexError, KeyError, TypeError):
-        return None
-    return _columns(given, types, many.count, cursor)
-
-
 class _Given:
     """One column before its cast: the non-NULL values, and where they stand."""
 
@@ -109,13 +77,6 @@ def _given(rows: LiteralRows, column: int, parameters: Parameters) -> _Given | N
     if places is None:
         return _literals(rows, column)
     return _python([parameters[p] for p in places])  # type: ignore[index]
-
-
-def _given_many(rows: LiteralRows, column: int, sets: Sequence[Parameters]) -> _Given | None:
-    places = rows.places[column]
-    if places is None:
-        return _literals(rows, column)
-    return _python(list(map(operator.itemgetter(places[0]), sets)))
 
 
 def _columns(

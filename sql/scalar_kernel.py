@@ -14,13 +14,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.column import ArrowColumn, Column, FixedColumn, Mask, null_column
+from ivm.storage.column import Column, FixedColumn, Mask, null_column
 from ivm.storage.types import WIDE, ColumnType, type_of
 
 Values: TypeAlias = npt.NDArray[Any]
 Kernel: TypeAlias = Callable[[Sequence[Column], int], Column]
 FixedKernel: TypeAlias = Callable[[Sequence[Column], int], FixedColumn]
-ArrowKernel: TypeAlias = Callable[[Sequence[Column], int], ArrowColumn]
 
 BOOLEAN = type_of("BOOLEAN")
 BIGINT = type_of("BIGINT")

@@ -77,24 +77,6 @@ def drop(reader: Reader, text: str, offset: int) -> Ddl:
     return Ddl(text, offset, "drop", target, names, on, cascade, False, exists)
 
 
-_CHANGES = (
-    ("RENAME", "TO"),
-    ("RENAME",),
-    ("ADD", "PRIMARY", "KEY"),
-    ("ADD", "CONSTRAINT"),
-    ("ADD", "UNIQUE"),
-    ("ADD", "CHECK"),
-    ("ADD", "FOREIGN", "KEY"),
-    ("ADD",),
-    ("DROP", "CONSTRAINT"),
-    ("DROP",),
-    ("ALTER",),
-    ("SET",),
-    ("RESET",),
-)
-_OF_COLUMN = frozenset(("RENAME", "ADD", "DROP", "ALTER"))
-
-
 def alter(reader: Reader, text: str, offset: int) -> Ddl:
     """ALTER of anything but a materialized view."""
     reader.expect("ALTER")
@@ -102,34 +84,7 @@ def alter(reader: Reader, text: str, offset: int) -> Ddl:
     exists = reader.accept("IF", "EXISTS")
     names = (reader.name(),)
     cascade = reader.find("CASCADE")
-    change, column, renamed = _change(reader)
-    head = Ddl(text, offset, "alter", target, names, None, cascade, False, exists)
-    return _changed(head, change, column, renamed)
-
-
-def _changed(head: Ddl, change: str, column: str | None, renamed: str | None) -> Ddl:
-    flags = head.cascade, head.replace, head.if_exists, head.temporary
-    names, offset = head.names, head.offset
-    return Ddl(
-        head.text, offset, head.action, head.target, names, None, *flags, change, column, renamed
-    )
-
-
-def _change(reader: Reader) -> tuple[str, str | None, str | None]:
-    """What ALTER does: its words, the column, the new name."""
-    words = next((w for w in _CHANGES if reader.accept(*w)), ())
-    if words == ("RENAME", "TO"):
-        return " ".join(words).lower(), None, reader.identifier()
-    if len(words) != 1 or words[0] not in _OF_COLUMN:
-        return " ".join(words).lower(), None, None
-    reader.accept("COLUMN")
-    if not reader.accept("IF", "NOT", "EXISTS"):
-        reader.accept("IF", "EXISTS")
-    column = reader.identifier()
-    while reader.accept("."):
-        reader.identifier()
-    renamed = reader.identifier() if words == ("RENAME",) and reader.accept("TO") else None
-    return f"{words[0].lower()} column", column, renamed
+    return Ddl(text, offset, "alter", target, names, None, cascade, False, exists)
 
 
 def comment(reader: Reader, text: str, offset: int) -> Ddl:

@@ -156,9 +156,6 @@ class Ddl(Statement):
             "database", "variable", "secret", …; "" where the action says it all.
         names: the objects named (several in one DROP), possibly empty.
         on: the table of an index or trigger, else None.
-        change: of ALTER: "rename to", "rename column", "add column", "drop column",
-            "alter column", …, lower case; else "".
-        column: of ALTER: the column it changes, else None.
     """
 
     action: str
@@ -169,9 +166,6 @@ class Ddl(Statement):
     replace: bool = False
     if_exists: bool = False
     temporary: bool = False
-    change: str = ""
-    column: str | None = None
-    renamed_to: str | None = None
 
     @property
     def name(self) -> Name | None:

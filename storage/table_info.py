@@ -15,8 +15,6 @@ from ivm.storage.duck import Cursor, quote, rows
 from ivm.storage.flush import Target
 from ivm.storage.types import Schema, type_of
 
-OWN_SCHEMA = "_ivm"
-
 
 @dataclass(frozen=True)
 class ForeignKey:
