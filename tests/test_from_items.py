@@ -20,6 +20,7 @@ from tests.view_world import Epochs, World, followed, multiset, worlds
 
 ALL = [q for group in QUERIES.values() for q in group]
 STEPS = 4
+BOTH = (World.rendered, World.wanted)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:
 @pytest.fixture(scope="module")
 def world() -> Iterator[tuple[World, Epochs]]:
     with worlds(fill, 4, ALL) as (world, spare):
-        yield world, followed(world, spare, ("t", "u", "w", "j"), STEPS)
+        yield world, followed(world, spare, ("t", "u", "w", "j"), STEPS, BOTH)
 
 
 @pytest.mark.parametrize("query", ALL)

@@ -75,7 +75,7 @@ def assert_views_follow(cursor: Cursor, spare: Cursor, random: Random, queries: 
         names = [f'"main"."{n}"' for n in ("t", "u", "w") if random.random() < 0.7]
         changes = {name: change(cursor, random, name, spare) for name in names}
         try:
-            answers = {query: world.answer(query) for query in world.plans}
+            answers = {query: world.rendered(query) for query in world.plans}
         except duckdb.Error:
             return  # a cast or an overflow on the new rows: such a change is refused
         world.step(changes)

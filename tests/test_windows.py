@@ -24,6 +24,7 @@ from tests.window_corpus import INDEXED, OPEN, RECOMPUTED
 FIXED = INDEXED + RECOMPUTED
 ALL = FIXED + OPEN
 STEPS = 6
+BOTH = (World.rendered, World.wanted)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:
 @pytest.fixture(scope="module")
 def world() -> Iterator[tuple[World, Epochs]]:
     with worlds(build, 4, ALL) as (world, spare):
-        yield world, followed(world, spare, ("t", "u"), STEPS, 0.8)
+        yield world, followed(world, spare, ("t", "u"), STEPS, BOTH, 0.8)
 
 
 @pytest.mark.parametrize("query", ALL)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
-from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -73,9 +72,13 @@ class World:
             if not rows_now[repr(rounded(row))]:
                 del rows_now[repr(rounded(row))]
 
-    def answer(self, query: str) -> Rows:
+    def rendered(self, query: str) -> Rows:
         """What DuckDB says now to the plan written back."""
         return multiset(self.cursor, render(self.plans[query]))
+
+    def wanted(self, query: str) -> Rows:
+        """What DuckDB says now to the query."""
+        return multiset(self.cursor, query)
 
 
 def multiset(cursor: Cursor, query: str) -> Rows:
@@ -128,15 +131,9 @@ def worlds(
         yield World(cursor, list(queries)), spare
 
 
-class Found(NamedTuple):
-    """A view's rows by deltas, and DuckDB's answers to its rendering and its query."""
-
-    maintained: Rows
-    rendered: Rows
-    wanted: Rows
-
-
-Epochs = list[dict[str, Found]]
+Oracle = Callable[[World, str], Rows]
+Epochs = list[dict[str, tuple[Rows, ...]]]
+"""Per epoch and view: its rows by deltas, then what each oracle says."""
 
 
 def followed(
@@ -144,6 +141,7 @@ def followed(
     spare: Cursor,
     tables: Sequence[str],
     steps: int,
+    oracles: Sequence[Oracle] = (World.wanted,),
     share: float = 0.7,
     seed: int = 11,
 ) -> Epochs:
@@ -152,10 +150,13 @@ def followed(
     epochs = []
     for _ in range(steps):
         changes(world, random, tables, spare, share)
-        epochs.append({query: found(world, query) for query in world.rows})
+        epochs.append(shown(world, oracles))
     return epochs
 
 
-def found(world: World, query: str) -> Found:
-    """A view as it is now."""
-    return Found(Counter(world.rows[query]), world.answer(query), multiset(world.cursor, query))
+def shown(world: World, oracles: Sequence[Oracle] = (World.wanted,)) -> dict[str, tuple[Rows, ...]]:
+    """Every view as it is now."""
+    return {
+        query: (Counter(rows), *[oracle(world, query) for oracle in oracles])
+        for query, rows in world.rows.items()
+    }
