@@ -1,0 +1,116 @@
+"""Two equal databases: one captures a change, the other runs it plainly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import duckdb
+
+from ivm.capture import Captured, capture
+from ivm.sql.statements import Dml, parse
+from ivm.storage.consolidate import consolidate
+from ivm.storage.duck import Cursor, rows, run, table
+from ivm.storage.table_info import TableInfo, read_tables
+from ivm.storage.zset import ZSet, add, from_arrow
+
+Rows = list[tuple[Any, ...]]
+
+
+def connect() -> Cursor:
+    connection = duckdb.connect(":memory:")
+    run(connection, "SET arrow_lossless_conversion = true")
+    return connection
+
+
+class Twins:
+    """Two equal databases: one captures a change, the other runs it plainly."""
+
+    def __init__(self, *setup: str) -> None:
+        self.ours, self.plain = connect(), connect()
+        for sql in setup:
+            run(self.ours, sql)
+            run(self.plain, sql)
+        self.tables = read_tables(self.ours, "memory")
+
+    def run(self, sql: str, params: Any = None, *, same_rows: bool = True) -> Captured:
+        """Capture a change and compare everything with the plain twin.
+
+        Args:
+            same_rows: the twin must end with the same rows (not where DuckDB leaves it open).
+        """
+        (statement,) = parse(sql)
+        assert isinstance(statement, Dml), sql
+        before = {name: self.read(info) for name, info in self.tables.items()}
+        run(self.ours, "BEGIN")
+        try:
+            captured = capture(self.ours, statement, self.table(statement), params, self.tables)
+        except duckdb.Error:
+            run(self.ours, "ROLLBACK")
+            raise
+        self.check(before, captured, sql)
+        assert not rows(self.ours, "SELECT * FROM duckdb_tables() WHERE temporary"), sql
+        run(self.ours, "COMMIT")
+        shown = self.plain.sql(sql, params=params)
+        if same_rows:
+            self.check_shown(captured, shown)
+            for info in self.tables.values():
+                query = f"FROM {info.qualified}"
+                assert text(rows(self.ours, query)) == text(rows(self.plain, query)), sql
+        return captured
+
+    def table(self, statement: Dml) -> TableInfo | None:
+        name = None if statement.table is None else ".".join(statement.table)
+        return None if name is None else self.tables.get(name)
+
+    def read(self, info: TableInfo) -> ZSet:
+        return from_arrow(table(self.ours, f"FROM {info.qualified}"), info.schema)
+
+    def check(self, before: dict[str, ZSet], captured: Captured, sql: str) -> None:
+        """before − removed + added = after, exactly."""
+        for name, info in self.tables.items():
+            removed, added = captured.changes.get(name, (None, None))
+            parts = [before[name], self.read(info).negate()]
+            parts += [] if removed is None else [removed.negate()]
+            parts += [] if added is None else [added]
+            types = [t for _, t in info.schema]
+            assert not len(consolidate(add(parts), types)), (name, sql)
+            assert all((p.weights > 0).all() for p in (removed, added) if p is not None)
+
+    @staticmethod
+    def check_shown(captured: Captured, shown: duckdb.DuckDBPyRelation) -> None:
+        if captured.returned is None:
+            assert captured.count == shown.fetchall()[0][0]
+            return
+        assert captured.returned.column_names == shown.columns
+        assert captured.types == tuple(str(t) for t in shown.types)
+        theirs = shown.to_arrow_table()
+        assert captured.returned.schema.types == theirs.schema.types
+        ours = [tuple(row.values()) for row in captured.returned.to_pylist()]
+        assert text(ours) == text([tuple(row.values()) for row in theirs.to_pylist()])
+
+
+def text(found: Rows) -> Counter[str]:
+    return Counter(repr(row) for row in found)
+
+
+def amounts(captured: Captured, name: str = "t") -> tuple[int, int]:
+    """How many rows were removed and added."""
+    removed, added = captured.changes.get(name, (None, None))
+    gone, come = (0 if z is None else int(z.weights.sum()) for z in (removed, added))
+    return gone, come
+
+
+KEYLESS = (
+    "CREATE TABLE t (a INTEGER, b VARCHAR, d DOUBLE)",
+    "INSERT INTO t VALUES (1, 'x', 0.0), (1, 'x', 0.0), (1, 'x', -0.0), (2, NULL, 'NaN'),"
+    " (NULL, 'y', 1), (NULL, 'y', 1), (3, 'z', NULL)",
+    "CREATE TABLE u (a INTEGER, v VARCHAR)",
+    "INSERT INTO u VALUES (1, 'one'), (2, 'two'), (9, 'nine'), (NULL, 'none')",
+)
+KEYED = (
+    "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR, d DOUBLE UNIQUE)",
+    "INSERT INTO t VALUES (1, 'x', 1), (2, NULL, 2), (3, 'z', NULL), (4, 'w', NULL)",
+    "CREATE TABLE u (a INTEGER, v VARCHAR)",
+    "INSERT INTO u VALUES (1, 'one'), (2, 'two'), (9, 'nine')",
+)
