@@ -70,7 +70,9 @@ def _cut(magnitude: Indexes, exponent: Indexes, sign: Indexes) -> Limbs:
     low = (magnitude << shift) & _LOW  # what is shifted out above bit 63 is not looked at
     rest = magnitude >> (_LIMB - shift)
     parts = (low, rest & _LOW, rest >> _LIMB)
-    return Limbs(exponent >> 5, tuple([(part ^ sign) - sign for part in parts]))
+    if sign.any():
+        parts = ((low ^ sign) - sign, (parts[1] ^ sign) - sign, (parts[2] ^ sign) - sign)
+    return Limbs(exponent >> 5, parts)
 
 
 def split_squares(values: Floats) -> list[Limbs]:

@@ -102,17 +102,18 @@ class FloatTerm(Term):
 
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         assert isinstance(rows.values, FixedColumn)
-        values, weights, groups = rows.values.values.astype(np.float64), rows.weights, rows.groups
+        values, weights, groups = rows.values.values, rows.weights, rows.groups
+        values = values.astype(np.float64, copy=False)
         if len(values) <= _FEW and not self._squares:
             few = self._few(values.tolist(), weights.tolist(), groups.tolist())
             if few is not None:
                 return few
         special: list[Contribution] = []
-        if not np.isfinite(values).all():
+        finite = np.isfinite(values)
+        if not finite.all():
             special = self._count_special(values, weights, groups)
-        regular = (values != 0) & (weights != 0) & np.isfinite(values)
-        if not regular.all():
-            kept = np.flatnonzero(regular)
+        if special or not (values.all() and weights.all()):
+            kept = np.flatnonzero((values != 0) & (weights != 0) & finite)
             values, weights, groups = values[kept], weights[kept], groups[kept]
         if not len(values):
             return special

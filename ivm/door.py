@@ -17,7 +17,7 @@ from ivm.storage.arrangement import Matches
 from ivm.storage.change import TableChange
 from ivm.storage.column import Column, Mask, concat, null_column
 from ivm.storage.errors import ConstraintError, InputError
-from ivm.storage.keys import consolidate, group, same_row
+from ivm.storage.keys import all_distinct, consolidate, group, same_row
 from ivm.storage.types import ColumnType, Schema
 from ivm.storage.zset import Weights, ZSet, empty, ones
 
@@ -161,6 +161,8 @@ class Door:
         if not self.key:
             rows = consolidate(keys, types)
             return rows.columns, rows.weights
+        if all_distinct(keys.columns, types):
+            return keys.columns, keys.weights
         groups = group(keys.columns, types)
         counts = np.zeros(len(groups.first), np.int64)
         np.add.at(counts, groups.inverse, keys.weights)
@@ -235,14 +237,14 @@ class Door:
         if len(rows) < 2:
             return
         keys = [rows.columns[i] for i in self.key]
+        if all_distinct(keys, self._key_types()):
+            return
         groups = group(keys, self._key_types())
-        if len(groups.first) < len(rows):
-            counts = np.bincount(groups.inverse)
-            at = int(groups.first[counts.argmax()])
-            raise ConstraintError(
-                f"Duplicate key {self._key_text(keys, at)} within the rows for table "
-                f"{self.table!r}: keep one of them, or use upsert (the last one wins)"
-            )
+        at = int(groups.first[np.bincount(groups.inverse).argmax()])
+        raise ConstraintError(
+            f"Duplicate key {self._key_text(keys, at)} within the rows for table "
+            f"{self.table!r}: keep one of them, or use upsert (the last one wins)"
+        )
 
     def _refuse_known(self, keys: Sequence[Column], known: Mask) -> None:
         if known.any():
@@ -321,9 +323,9 @@ def _last_of_each(
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Index of the last row of each key, ascending."""
     count = len(keys[0])
-    groups = group(keys, types)
-    if len(groups.first) == count:
+    if all_distinct(keys, types):
         return np.arange(count)
+    groups = group(keys, types)
     last = np.zeros(len(groups.first), np.int64)
     np.maximum.at(last, groups.inverse, np.arange(count))
     return np.sort(last)

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.storage.codes import key_codes, row_codes, same_key, same_row
+from ivm.storage.codes import is_exact, key_codes, row_codes, same_key, same_row
 from ivm.storage.column import ArrowColumn, Column, Indexes, LabelColumn, Mask
-from ivm.storage.numbering import Groups, number_exact, number_hashed
+from ivm.storage.numbering import Groups, has_repeats, number_exact, number_hashed
 from ivm.storage.small import SMALL_ROWS, small_rows
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add
@@ -154,6 +154,13 @@ def _by_row_hash(columns: Sequence[Column], types: Sequence[ColumnType]) -> Grou
         return same_row(columns, a, columns, b, types)
 
     return number_hashed(row_codes(columns, types), same)
+
+
+def all_distinct(columns: Sequence[Column], types: Sequence[ColumnType]) -> bool:
+    """Whether no two rows are equal under SQL's grouping equality."""
+    if len(columns[0]) <= SMALL_ROWS or not is_exact(types) or columns[0].valid is not None:
+        return len(group(columns, types).first) == len(columns[0])
+    return not has_repeats(key_codes(columns, types).codes)
 
 
 def group(columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:

@@ -7,13 +7,14 @@ of Z-set rows (`same_row`, `row_codes`, `consolidate`); the order (`order_codes`
 from __future__ import annotations
 
 from ivm.storage.codes import KeyCodes, groupable, key_codes, row_codes, same_key, same_row
-from ivm.storage.consolidate import cancel, consolidate, group
+from ivm.storage.consolidate import all_distinct, cancel, consolidate, group
 from ivm.storage.numbering import Groups
 from ivm.storage.ordering import order_codes, orderable
 
 __all__ = [
     "Groups",
     "KeyCodes",
+    "all_distinct",
     "cancel",
     "consolidate",
     "group",

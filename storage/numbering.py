@@ -47,6 +47,22 @@ def number_exact(codes: Codes, limit: int | None = None) -> Groups:
     return _by_code(codes)
 
 
+def has_repeats(codes: Codes) -> bool:
+    """Whether a code stands twice."""
+    if bool((codes[1:] > codes[:-1]).all()):
+        return False
+    place, numbers = _places(codes), np.arange(len(codes), dtype=np.int32)
+    holders = np.empty(1 << _bits(len(codes)), np.int32)
+    holders[place] = numbers
+    holder = holders.take(place)
+    lost = (holder != numbers).nonzero()[0]
+    losers = codes[lost]
+    if bool((losers == codes[holder[lost]]).any()):
+        return True
+    losers.sort()  # equal codes that lost their place to another one
+    return bool((losers[1:] == losers[:-1]).any())
+
+
 def number_hashed(codes: Codes, same: Same) -> Groups:
     """Groups of equal rows.
 
@@ -87,11 +103,8 @@ def _by_code(codes: Codes) -> Groups:
 
 def _by_scattering(codes: Codes) -> Groups:
     """Groups by a place each code is hashed to; codes that lose their place are sorted."""
-    count = len(codes)
-    bits = count.bit_length() + 2
-    place = ((codes.view(np.uint64) * _SPREAD) >> np.uint64(64 - bits)).view(np.int64)
-    numbers = np.arange(count, dtype=np.int32)
-    least = np.empty(1 << bits, np.int32)
+    place, numbers = _places(codes), np.arange(len(codes), dtype=np.int32)
+    least = np.empty(1 << _bits(len(codes)), np.int32)
     least[place[::-1]] = numbers[::-1]  # the last one written stays
     leads = least.take(place)
     leader = leads.astype(np.int64)
@@ -104,6 +117,15 @@ def _by_scattering(codes: Codes) -> Groups:
         inverse[lost] = others.inverse + len(first)
         first = np.concatenate((first, lost[others.first]))
     return Groups(first, inverse)
+
+
+def _bits(count: int) -> int:
+    return count.bit_length() + 2
+
+
+def _places(codes: Codes) -> Indexes:
+    shift = np.uint64(64 - _bits(len(codes)))
+    return ((codes.view(np.uint64) * _SPREAD) >> shift).view(np.int64)
 
 
 def _by_sorting(codes: Codes) -> Groups:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ivm.storage import directory
 from ivm.storage.directory import Directory
-from ivm.storage.numbering import number_exact, number_hashed
+from ivm.storage.numbering import has_repeats, number_exact, number_hashed
 
 LIMITS = np.iinfo(np.int64)
 DTYPES = st.sampled_from([np.int8, np.uint8, np.int32, np.int64, np.uint64, np.bool_])
@@ -69,9 +69,20 @@ def test_rows_are_numbered_by_scattering(values: list[int], collide: bool) -> No
     """Many rows, codes of which some lose their place, and hashes that stand for two values."""
     codes = np.array(values * 30, np.int64) * (1 << 40)
     groups = number_exact(codes)
+    assert has_repeats(codes) == (len(set(values)) < len(codes))
     if collide:
         groups = number_hashed(codes >> 41, lambda a, b: codes[a] == codes[b])
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     assert sorted(groups.first.tolist()) == sorted(first.tolist())
     assert (codes[groups.first][groups.inverse] == codes).all()
     assert len(groups.first) == len(first) == len(set(inverse.tolist()))
+
+
+@given(st.lists(st.integers(0, 2**63 - 1), max_size=80), st.booleans())
+def test_repeats_are_found(values: list[int], repeat: bool) -> None:
+    """Alone or among many; codes that share a place by their hash are not the same."""
+    codes = np.array([*values, *values[:1]] if repeat else values, np.int64)
+    assert has_repeats(codes) == (len(set(codes.tolist())) < len(codes))
+    spread = np.arange(5000)[::-1] * 977
+    assert not has_repeats(spread)
+    assert has_repeats(np.concatenate([spread, spread[2500:2501]]))
