@@ -26,6 +26,7 @@ from ivm.session import Params, Session
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.types import Schema
 from ivm.table_changes import apply, delete, insert, upsert
+from ivm.translate import translating
 
 
 @dataclass(frozen=True)
@@ -146,14 +147,16 @@ class Database:
         Raises:
             ConstraintError: a row violates the table's key, NOT NULL, types or CHECKs.
         """
-        return insert(self._session(), table, rows)
+        with translating():
+            return insert(self._session(), table, rows)
 
     def upsert(self, table: str, rows: Rows) -> int:
         """Insert rows, or update those whose primary key is stored; the last of equal keys wins.
 
         Columns left out keep their value (of a new row: take their default).
         """
-        return upsert(self._session(), table, rows)
+        with translating():
+            return upsert(self._session(), table, rows)
 
     def delete(self, table: str, keys: Rows) -> int:
         """Delete rows by their key columns, or whole rows of a table without a primary key.
@@ -161,7 +164,8 @@ class Database:
         Raises:
             ConstraintError: a row is not stored; nothing was deleted.
         """
-        return delete(self._session(), table, keys)
+        with translating():
+            return delete(self._session(), table, keys)
 
     def apply(self, table: str, rows: Rows, weights: npt.ArrayLike) -> int:
         """Add a Z-set: rows with negative weights are deleted, then the others inserted.
@@ -170,7 +174,8 @@ class Database:
             rows: all columns of the table.
             weights: one integer a row; ±1 for a table with a primary key.
         """
-        return apply(self._session(), table, rows, np.asarray(weights, np.int64))
+        with translating():
+            return apply(self._session(), table, rows, np.asarray(weights, np.int64))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Database]:
@@ -180,9 +185,11 @@ class Database:
         try:
             yield self
         except BaseException:
-            session.rollback()
+            with translating():
+                session.rollback()
             raise
-        session.commit()
+        with translating():
+            session.commit()
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -194,7 +201,7 @@ class Database:
         """
         session = self._session()
         engine = self._engine
-        with session.writing():
+        with translating(), session.writing():
             found = engine.catalog.view(view.split("."))
             engine.refresh([found.name])
             feed = Subscription(found.name, found.schema, engine.log.sync, self._unsubscribe)
@@ -238,13 +245,19 @@ class Database:
 
     def flush(self) -> None:
         """Bring the DuckDB file up to the log now (reads do it by themselves)."""
-        self._engine.flush()
+        with translating():
+            self._engine.flush()
 
     # -- closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Roll back what is open, flush, checkpoint and let the file go."""
-        self._lifetime.close()
+        """Roll back what is open, flush, checkpoint and let the file go.
+
+        Raises:
+            UnavailableError: DuckDB cannot write; the file is let go, and its log has every commit.
+        """
+        with translating():
+            self._lifetime.close()
 
     def __enter__(self) -> Database:
         return self

@@ -1,18 +1,19 @@
 """DuckDB's errors in our tree, with their words kept and the place in the statement found.
 
 Law: nothing is swallowed: the DuckDB error is the cause, its message stands whole, but for guesses
-at tables of DuckDB's own and excerpts of SQL that no user wrote.
+at tables of DuckDB's own, excerpts of SQL that no user wrote, and stacks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 
 import duckdb
 
 from ivm.storage.errors import (
     ConstraintError,
-    CorruptionError,
     EvaluationError,
     InputError,
     IvmError,
@@ -29,11 +30,16 @@ _CLASSES: tuple[tuple[type[Exception], type[IvmError]], ...] = (
     (duckdb.ConversionException, EvaluationError),
     (duckdb.OutOfRangeException, EvaluationError),
     (duckdb.NotImplementedException, UnsupportedError),
-    (duckdb.FatalException, CorruptionError),
+    (duckdb.FatalException, UnavailableError),
+    (duckdb.InternalException, UnavailableError),
     (duckdb.IOException, UnavailableError),
     (duckdb.OutOfMemoryException, UnavailableError),
     (duckdb.TransactionException, UnavailableError),
     (duckdb.InterruptException, UnavailableError),
+)
+_GIVEN_UP = (
+    "DuckDB has given the database up after this fault of its own. Close it and open it again: "
+    "of a file's commits none is lost"
 )
 _LINE = re.compile(r"LINE (\d+): (.*)\n( *)\^")
 _GUESS = re.compile(r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema)[^"]*"\?')
@@ -49,6 +55,8 @@ def translated(error: duckdb.Error, offset: int = 0, text: str | None = None) ->
         text: the statement as DuckDB saw it, to turn DuckDB's line and column into an offset.
     """
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error))
+    if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
+        message = f"{message.partition('Stack Trace')[0].rstrip()}\n{_GIVEN_UP}"
     kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), InputError)
     if kind in (SqlError, UnsupportedError):
         return kind(message, _position(message, offset, text))
@@ -58,6 +66,15 @@ def translated(error: duckdb.Error, offset: int = 0, text: str | None = None) ->
 def of_our_sql(error: Exception) -> str:
     """What DuckDB says of a statement that we made, without its excerpt."""
     return _OURS.sub("", str(error), count=1)
+
+
+@contextlib.contextmanager
+def translating() -> Iterator[None]:
+    """What DuckDB raises in the block leaves it as an error of ours."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise translated(error) from error
 
 
 def _position(message: str, offset: int, text: str | None) -> int | None:

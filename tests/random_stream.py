@@ -143,7 +143,9 @@ class Stream:
         self.log.append(f"CREATE MATERIALIZED VIEW {name} AS {query}")
         try:
             self.db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-        except EvaluationError:
+        except IvmError:
+            with pytest.raises(duckdb.Error):
+                self.twin.execute(query).fetchall()
             return
         self.twin.execute(f"CREATE VIEW {name} AS {query}")
         self.views[name] = query

@@ -218,6 +218,31 @@ def test_a_second_process_gets_a_clear_error(db: ivm.Database) -> None:
     assert "another process" in second.stderr
 
 
+def insert_and_ask(db: ivm.Database, query: str) -> None:
+    with db.transaction():
+        db.insert("a", {"n": [100]})
+        db.execute(query)
+
+
+def test_a_fault_of_duckdbs_own_loses_no_commit(tmp_path: Path) -> None:
+    # DuckDB 2.0 fails on an ASOF join of INTERVALs, and refuses whatever is asked of it afterwards.
+    db = ivm.connect(tmp_path / "fault.duckdb")
+    db.execute("CREATE TABLE a (iv INTERVAL, n INTEGER)")
+    db.execute("CREATE MATERIALIZED VIEW total AS SELECT sum(n) AS n FROM a")
+    db.execute("INSERT INTO a VALUES ('1 day', 1)")
+    with pytest.raises(errors.UnavailableError, match="open it again") as told:
+        insert_and_ask(db, "SELECT x.n FROM a AS x ASOF JOIN a AS y ON x.iv >= y.iv")
+    assert "Stack Trace" not in str(told.value)
+    db.insert("a", {"n": [2]})
+    with pytest.raises(errors.UnavailableError, match="open it again"):
+        db.execute("SELECT n FROM total")
+    with pytest.raises(errors.UnavailableError, match="open it again"):
+        db.close()
+    with ivm.connect(tmp_path / "fault.duckdb") as again:
+        assert again.execute("SELECT n FROM total").fetchall() == [(3,)]
+        assert again.execute("SELECT n FROM a ORDER BY n").fetchall() == [(1,), (2,)]
+
+
 def test_a_closed_database_says_so(tmp_path: Path) -> None:
     db = ivm.connect(tmp_path / "closed.duckdb")
     db.close()
