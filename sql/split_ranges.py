@@ -166,4 +166,12 @@ def comparison(
     wanted = common_type(left, right, a, b)
     if wanted is None or not orderable(wanted) or casts_text(left, right, a, b, wanted):
         return None
+    if _reads_text(left, a) or _reads_text(right, b):
+        return None
     return Compared(a, operator, b, wanted)
+
+
+def _reads_text(side: JoinSide, expr: exp.Expression) -> bool:
+    """Whether it casts text, which then must be right also in rows that meet none."""
+    casts = [c for c in expr.find_all(exp.Cast) if not isinstance(c, exp.TryCast)]
+    return any(side.type(c.this).is_string for c in casts)
