@@ -22,6 +22,7 @@ from ivm.sql.determinism import check_deterministic
 from ivm.storage.duck import describe
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.table_info import TableInfo
+from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 from ivm.translate import translated
 from ivm.views import relations_read
@@ -139,16 +140,17 @@ def _affected(session: Session, statement: st.Ddl, before: Mapping[str, TableInf
 
 
 def _demand_standing(session: Session, statement: st.Ddl, view: View) -> None:
-    """The view's query still means something, and has the same columns.
+    """The view's query still means something, and has the same columns, up to the names' case.
 
     Raises:
         UnsupportedError: it does not.
     """
     why = ""
     try:
-        same = describe(session.cursor, view.query) == view.described
+        found = describe(session.cursor, view.query)
         check_deterministic(view.query, session.cursor)
-        if same:
+        if _folded(found) == _folded(view.described):
+            view.described = found  # the view's own columns keep their names
             return
     except duckdb.Error:
         pass
@@ -160,6 +162,10 @@ def _demand_standing(session: Session, statement: st.Ddl, view: View) -> None:
         + (", or add CASCADE" if statement.action == "drop" else ""),
         statement.offset,
     )
+
+
+def _folded(schema: Schema) -> Schema:
+    return tuple([(name.lower(), type) for name, type in schema])
 
 
 def _learn_reads(session: Session, view: View) -> None:

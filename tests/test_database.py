@@ -202,6 +202,27 @@ def test_alter_table_rebuilds_what_still_stands(db: ivm.Database) -> None:
     assert rows(db, "SELECT g, n FROM v") == [("a", 1), ("b", 1)]
 
 
+def test_a_view_keeps_its_names_when_a_column_changes_only_the_case_of_its_own(
+    tmp_path: Path,
+) -> None:
+    with ivm.connect(tmp_path / "case.duckdb") as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, g VARCHAR)")
+        db.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+        db.execute("CREATE MATERIALIZED VIEW low AS SELECT * FROM t")
+        db.execute("CREATE MATERIALIZED VIEW high AS SELECT g, count(*) AS n FROM low GROUP BY g")
+        db.execute("BEGIN; ALTER TABLE t RENAME COLUMN g TO G; ROLLBACK")
+        db.execute("ALTER TABLE t RENAME COLUMN g TO G")
+        db.execute("INSERT INTO t VALUES (3, 'b')")
+        assert db.execute("FROM low").columns == ["id", "g"]
+        assert sorted(rows(db, "FROM high")) == [("a", 1), ("b", 2)]
+    with ivm.connect(tmp_path / "case.duckdb") as db:
+        db.execute("DELETE FROM t WHERE id = 1")
+        assert db.execute("FROM low").columns == ["id", "g"]
+        assert sorted(rows(db, "FROM low")) == [(2, "b"), (3, "b")]
+        assert rows(db, "FROM high") == [("b", 2)]
+        assert [row[-1] for row in rows(db, "VERIFY MATERIALIZED VIEWS")] == [True, True]
+
+
 def test_an_existing_file_is_adopted_and_given_back(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     with duckdb.connect(str(file)) as plain:
