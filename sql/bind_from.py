@@ -182,7 +182,7 @@ class _FromBinder:
 
     def _first(self, node: exp.Expression) -> tuple[Plan, Scope]:
         if self._is_lateral(node):
-            return table_function(node, self._context)
+            return table_function(node, self._context, self._bind)
         nested = isinstance(node, (exp.Subquery, exp.Paren)) and isinstance(node.this, exp.Table)
         if nested and node.args.get("alias") is None:
             return self.item(node.this)
@@ -272,7 +272,7 @@ class _FromBinder:
         kind = _join_kind(node)
         if self._is_lateral(node.this) and kind in ("inner", "left") and not _shares(node):
             on = node.args.get("on")
-            return lateral_function(left, scope, node.this, kind, on, self._context)
+            return lateral_function(left, scope, node.this, kind, on, self._context, self._bind)
         if is_derived(node.this):
             return self._joined(left, scope, node, self._beside(node.this, left, scope))
         return self._joined(left, scope, node, _Right(*self.item(node.this)))

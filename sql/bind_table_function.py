@@ -7,10 +7,12 @@ taken with constant arguments; what reads files or other state has no plan.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from ivm.sql.bind_attach import attached
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_nested import Nesting
@@ -31,6 +33,8 @@ from ivm.sql.plan import (
 )
 from ivm.storage.duck import describe
 from ivm.storage.types import type_of
+
+BindQuery = Callable[[exp.Expression, Context], Bound]
 
 _SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
 _LISTS = ("range", "generate_series")
@@ -71,31 +75,36 @@ def function_call(node: exp.Expression) -> tuple[str, list[exp.Expression]]:
     return _call_name(call), _call_arguments(call)
 
 
-def table_function(node: exp.Expression, context: Context) -> tuple[Plan, Scope]:
-    """A call with constant arguments as a relation of its own."""
+def table_function(node: exp.Expression, context: Context, bind: BindQuery) -> tuple[Plan, Scope]:
+    """A call with constant arguments (or subqueries) as a relation of its own.
+
+    Args:
+        bind: binds a nested query.
+    """
     call = _read(node)
     if call.name in _CONSTANT:
         return _constant(call, context)
-    plan, scope = _unnest(_SINGLE, Scope(), call, context, outer=False)
+    plan, scope = _unnest(_SINGLE, Scope(), call, context, bind, outer=False)
     return context.narrow(plan, list(range(1, width(plan)))), _moved(scope, -1)
 
 
 def lateral_function(
     left: Plan, scope: Scope, node: exp.Expression, kind: str, on: exp.Expression | None,
-    context: Context,
+    context: Context, bind: BindQuery,
 ) -> tuple[Plan, Scope]:  # fmt: skip
     """The relations to the left beside the rows that a call gives for each of their rows.
 
     Args:
         kind: ``inner`` or ``left``.
         on: the join condition, unbound; None for none.
+        bind: binds a nested query.
     """
     call = _read(node)
     if call.name in _CONSTANT:
         raise NotIncremental(f"{call.name}() of columns in FROM")
     always = on is None or (isinstance(on, exp.Boolean) and on.this)
     outer = kind == "left"
-    plan, both = _unnest(left, scope, call, context, outer=outer and always)
+    plan, both = _unnest(left, scope, call, context, bind, outer=outer and always)
     if always or on is None:
         return plan, both
     found = Filter(plan, bind_scalar(on, both, context.functions))
@@ -103,13 +112,14 @@ def lateral_function(
 
 
 def _unnest(
-    left: Plan, scope: Scope, call: _Call, context: Context, *, outer: bool
+    left: Plan, scope: Scope, call: _Call, context: Context, bind: BindQuery, *, outer: bool
 ) -> tuple[Plan, Scope]:
     """Every row to the left with the elements of the call's list for it."""
     count = width(left)
-    nesting = Nesting(context, left, _refuse)
+    nesting = Nesting(context, left, bind)
     expr = bind_scalar(_list(call), scope, context.functions, nesting=nesting)
-    below = context.project(left, [*[column(i) for i in range(count)], expr])
+    whole, (expr,) = attached(left, [expr], context)
+    below = context.project(whole, [*[column(i) for i in range(count)], expr])
     elements = element_types([count], below.schema, context)
     places = [type_of("BIGINT")] if call.ordinality else []
     found = [*types(left), *elements, *places]
@@ -117,10 +127,6 @@ def _unnest(
     plan = Unnest(below, tuple(range(count)), (count,), outer, call.ordinality, schema)
     names = _names(call, [call.name, *(["ordinality"] if call.ordinality else [])])
     return plan, replace(scope, relations=[*scope.relations, _relation(call, names, count)])
-
-
-def _refuse(query: exp.Expression, context: Context) -> Bound:
-    raise NotIncremental("a subquery in the arguments of a table function")
 
 
 def _list(call: _Call) -> exp.Expression:
@@ -131,7 +137,7 @@ def _list(call: _Call) -> exp.Expression:
         return call.arguments[0]
     if call.name not in _LISTS:
         raise NotIncremental(f"{call.name}() in FROM")
-    if len(call.arguments) == 3 and call.arguments[2].find(exp.Column):
+    if len(call.arguments) == 3 and call.arguments[2].find(exp.Column, exp.Query):
         raise NotIncremental(f"{call.name}() with a step that is no constant")  # 0 is an error
     return exp.Anonymous(this=call.name, expressions=[a.copy() for a in call.arguments])
 

@@ -138,6 +138,16 @@ QUERIES: dict[str, list[str]] = {
         "SELECT DISTINCT g, k FROM t ORDER BY upper(g), k LIMIT 3",
         "SELECT DISTINCT k % 2 AS m FROM t ORDER BY k % 2 + 1 LIMIT 2",
     ],
+    "table functions of subqueries": [
+        "SELECT k, x FROM t, UNNEST((SELECT list(v) FROM u WHERE u.k = t.k)) AS q(x)",
+        "SELECT k, x FROM t LEFT JOIN UNNEST((SELECT list(v) FROM u WHERE u.k = t.k)) AS q(x)"
+        " ON TRUE",
+        "SELECT k, x FROM t, generate_series(1, (SELECT count(*) FROM u WHERE u.k = t.k)) AS q(x)",
+        "SELECT x FROM range((SELECT max(k) FROM u)) AS q(x)",
+        "SELECT x, count(*) FROM UNNEST(ARRAY(SELECT v FROM u)) AS q(x) GROUP BY x",
+        "SELECT k, (SELECT sum(x) FROM range((SELECT max(u.k) FROM u WHERE u.v = t.k)) AS q(x))"
+        " FROM t",
+    ],
     "limits by what is no constant": [
         "SELECT k FROM t ORDER BY k, v LIMIT 10 %",
         "SELECT k, v FROM t ORDER BY v, k LIMIT 50 % OFFSET 1",
