@@ -189,13 +189,14 @@ class _SelectBinder:
         return Grouping([], functions)
 
     def _all_groups(self) -> Grouping | None:
-        """GROUP BY ALL: the items without aggregates; constants are none."""
+        """GROUP BY ALL: the items without aggregates that read a column; others are no groups, as
+        constants, uncorrelated subqueries and names of the query around."""
         functions = self._context.functions
         plain = [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
         groups = [e for e in plain if used(e)]
-        if any(holds_stand_in(e) for e in plain if not used(e)):
-            raise NotIncremental("GROUP BY ALL over what other queries give")
         if not groups and len(plain) == len(self._items):
+            if any(holds_stand_in(e) for e in plain):
+                raise NotIncremental("GROUP BY ALL over nothing but what other queries give")
             if self._select.args.get("having") is not None:
                 raise NotIncremental("GROUP BY ALL over constants, with HAVING")
             return None

@@ -180,6 +180,13 @@ QUERIES: dict[str, list[str]] = {
         "SELECT g, k, count(*), (SELECT count(*) FROM w WHERE w.g = t.g) FROM t"
         " GROUP BY ROLLUP (g, k)",
     ],
+    "GROUP BY ALL": [
+        "SELECT g, (SELECT max(v) FROM u) AS m, count(*) FROM t GROUP BY ALL",
+        "SELECT (SELECT max(v) FROM u) AS m, count(*) FROM t WHERE k > 100 GROUP BY ALL",
+        "SELECT g, (SELECT max(v) FROM u WHERE u.name = g) AS m, count(*) FROM t GROUP BY ALL",
+        "SELECT u.v, (SELECT list((m, n)) FROM (SELECT u.v AS m, count(*) AS n FROM t"
+        " WHERE t.k > u.k GROUP BY ALL) x) FROM u",
+    ],
     "order, distinct, windows": [
         "SELECT k, v FROM t ORDER BY (SELECT max(u.v) FROM u WHERE u.k = t.k), k, v LIMIT 4",
         "SELECT DISTINCT k, (SELECT count(*) FROM u WHERE u.k = t.k) FROM t",
