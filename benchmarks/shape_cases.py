@@ -1,7 +1,8 @@
 """The views of the SELECT benchmark, one a kind of operator, over facts, dims and a tree of edges.
 
-facts: N rows, ten a key `k`, 10⁵ a group `g`, later ids later in time. dims: a row a key. edges: N,
-a random recursive tree, so a node is about ln N steps below the root.
+facts: N rows, ten a key `k`, 10⁵ a group `g`, later ids later in time. dims: a row a key. marks: a
+time a key. bands: N/10 ranges of values side by side. edges: N, a random recursive tree, so a node
+is about ln N steps below the root.
 """
 
 from __future__ import annotations
@@ -24,6 +25,19 @@ SELECT i, (hash(i, 1) % greatest(1, $n // 10))::BIGINT, i % greatest(1, $n // {G
 FROM range($n) r(i);
 INSERT INTO dims
 SELECT i, 'name-' || i, hash(i, 4) % 2 = 0, 900 + (hash(i, 5) % 10000) / 100
+FROM range(greatest(1, $n // 10)) r(i);
+"""
+BANDS = f"""{FACTS}
+CREATE TABLE bands (number BIGINT PRIMARY KEY, low DECIMAL(12,2) NOT NULL,
+    high DECIMAL(12,2) NOT NULL);
+INSERT INTO bands
+SELECT i, i * 1000.0 / greatest(1, $n // 10), (i + 1) * 1000.0 / greatest(1, $n // 10)
+FROM range(greatest(1, $n // 10)) r(i);
+"""
+MARKS = f"""{FACTS}
+CREATE TABLE marks (number BIGINT PRIMARY KEY, k BIGINT NOT NULL, ts TIMESTAMP NOT NULL);
+INSERT INTO marks
+SELECT i, i, TIMESTAMP '2024-01-01' + to_seconds((hash(i, 6) % $n)::BIGINT)
 FROM range(greatest(1, $n // 10)) r(i);
 """
 EDGES = """
@@ -70,6 +84,22 @@ SHAPES = (
     _facts(
         "correlated scalar",
         "SELECT d.k, (SELECT max(f.v) FROM facts f WHERE f.k = d.k) AS largest FROM dims d",
+    ),
+    Shape(
+        "range join",
+        BANDS,
+        "SELECT f.id, b.number FROM facts f JOIN bands b ON f.v >= b.low AND f.v < b.high",
+    ),
+    _facts("moving threshold", "SELECT id, v FROM facts WHERE v > (SELECT avg(v) FROM facts)"),
+    Shape(
+        "ASOF join, left changes",
+        MARKS,
+        "SELECT f.id, m.number FROM facts f ASOF LEFT JOIN marks m ON f.k = m.k AND f.ts >= m.ts",
+    ),
+    Shape(
+        "ASOF join, right changes",
+        MARKS,
+        "SELECT m.number, f.id FROM marks m ASOF LEFT JOIN facts f ON m.k = f.k AND m.ts >= f.ts",
     ),
     _facts("DISTINCT", "SELECT DISTINCT k, status FROM facts"),
     _facts("count(DISTINCT)", "SELECT k, count(DISTINCT status) AS kinds FROM facts GROUP BY k"),

@@ -17,8 +17,7 @@ from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_scope import Bound
-from ivm.sql.bind_types import comparison_type, probe
-from ivm.sql.columns import cast, column, compared, conjunction, remap, used
+from ivm.sql.columns import cast, column, compared, conjunction, remap, text, used
 from ivm.sql.plan import (
     Distinct,
     Expr,
@@ -31,7 +30,7 @@ from ivm.sql.plan import (
     types,
     width,
 )
-from ivm.storage.types import ColumnType
+from ivm.sql.split_keys import JoinSide, casts_text, common_type
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
 
@@ -69,20 +68,28 @@ class _Condition(NamedTuple):
 
 
 class _Keyed(NamedTuple):
-    """Both sides, with what is compared as their last columns, in the types DuckDB compares in."""
+    """Both sides with what is compared, in the types DuckDB compares in.
+
+    Attributes:
+        places: of each pair, in the left and in the right side.
+    """
 
     left: Plan
     right: Plan
     kinds: list[type[exp.Expression]]
+    places: list[tuple[int, int]]
 
-    def term(self, number: int, kind: type[exp.Expression], further: int = 0) -> Expr:
-        """The comparison of a pair, or of its left side with a further column of the right."""
-        count = len(self.kinds)
-        place = width(self.left) + (further or width(self.right) - count + number)
-        return compared(kind, column(width(self.left) - count + number), column(place))  # type: ignore[arg-type]
+    def term(self, number: int) -> Expr:
+        """The comparison of a pair."""
+        a, b = self.places[number]
+        return self.compared(self.kinds[number], a, b)
+
+    def compared(self, kind: type[exp.Expression], a: int, b: int) -> Expr:
+        """A left column compared with a right one."""
+        return compared(kind, column(a), column(width(self.left) + b))  # type: ignore[arg-type]
 
     def terms(self) -> list[Expr]:
-        return [self.term(i, kind) for i, kind in enumerate(self.kinds)]
+        return [self.term(i) for i in range(len(self.kinds))]
 
 
 def asof_joined(
@@ -96,7 +103,7 @@ def asof_joined(
         bind: binds a query.
     """
     condition = _condition(terms, width(left))
-    keyed = _with_keys(left, right, condition, context)
+    keyed = _with_keys(left, right, condition)
     if kind in ("semi", "anti"):
         return _picked(_candidates(keyed, kind, condition), range(width(left)))
     pairs = _pairs(keyed, condition, context, bind)
@@ -145,39 +152,34 @@ def _candidates(keyed: _Keyed, kind: str, condition: _Condition) -> Plan:
 
 
 def _pairs(keyed: _Keyed, condition: _Condition, context: Context, bind: BindQuery) -> Plan:
-    """The left columns, what they are compared by, and the same of the nearest right row."""
-    kinds = keyed.kinds
-    nearest = _nearest(_filtered(keyed.right, condition.right), kinds, context, bind)
-    value, further = len(kinds) - 1, width(keyed.right)
-    end = column(width(keyed.left) + further)
+    """The left side's columns and the right side's of the nearest row."""
+    right = _filtered(keyed.right, condition.right)
+    nearest = _nearest(keyed._replace(right=right), context, bind)
+    place, further = keyed.places[-1][0], width(right)
     within = exp.Or(
-        this=exp.Is(this=end, expression=exp.Null()),
-        expression=keyed.term(value, _NOT_BEYOND[kinds[value]], further),
+        this=exp.Is(this=column(width(keyed.left) + further), expression=exp.Null()),
+        expression=keyed.compared(_NOT_BEYOND[keyed.kinds[-1]], place, further),
     )
     residual = conjunction([*keyed.terms(), within])
     return Join(_filtered(keyed.left, condition.left), nearest, "inner", residual=residual)
 
 
-def _nearest(
-    right: Plan, kinds: list[type[exp.Expression]], context: Context, bind: BindQuery
-) -> Plan:
+def _nearest(keyed: _Keyed, context: Context, bind: BindQuery) -> Plan:
     """One right row for each key and value, and the next value of the key."""
-    names = [f"c{i}" for i in range(width(right))]
-    compared_by = names[-len(kinds) :]
+    names = [f"c{i}" for i in range(width(keyed.right))]
+    compared_by = [names[b] for _, b in keyed.places]
     keys, value = compared_by[:-1], compared_by[-1]
-    safe = [kind is exp.NullSafeEQ for kind in kinds]
-    present = [
-        f"{n} IS NOT NULL" for n, is_safe in zip(compared_by, safe, strict=True) if not is_safe
-    ]
-    function = "lead" if kinds[-1] in (exp.GT, exp.GTE) else "lag"
+    pairs = zip(compared_by, keyed.kinds, strict=True)
+    present = [f"{name} IS NOT NULL" for name, kind in pairs if kind is not exp.NullSafeEQ]
+    function = "lead" if keyed.kinds[-1] in (exp.GT, exp.GTE) else "lag"
     partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
-    text = f"""
+    nearest = f"""
         SELECT *, {function}({value}) OVER ({partition}ORDER BY {value}) AS further FROM (
             SELECT DISTINCT ON ({", ".join(compared_by)}) * FROM _asof
             WHERE {" AND ".join(present)})"""
-    query = sqlglot.parse_one(text, dialect="duckdb")
+    query = sqlglot.parse_one(nearest, dialect="duckdb")
     assert isinstance(query, exp.Select)
-    inner = replace(context, ctes={**context.ctes, "_asof": Bound(right, tuple(names))})
+    inner = replace(context, ctes={**context.ctes, "_asof": Bound(keyed.right, tuple(names))})
     return bind(query, inner).plan
 
 
@@ -211,25 +213,12 @@ def _sides(term: exp.Expression, split: int) -> tuple[type[exp.Expression], Pair
     return operator, (a, remap(b, lambda i: i - split))
 
 
-def _with_keys(left: Plan, right: Plan, condition: _Condition, context: Context) -> _Keyed:
-    found = [
-        context.types([pair[number] for pair in condition.pairs], plan)
-        for number, plan in enumerate((left, right))
-    ]
-    wanted = [_common(a, b) for a, b in zip(*found, strict=True)]
-    sides = []
-    for number, plan in enumerate((left, right)):
-        own = [
-            pair[number] if has == type else cast(pair[number], type)
-            for pair, has, type in zip(condition.pairs, found[number], wanted, strict=True)
-        ]
-        sides.append(context.project(plan, [*[column(i) for i in range(width(plan))], *own]))
-    return _Keyed(sides[0], sides[1], condition.kinds)
-
-
-def _common(left: ColumnType, right: ColumnType) -> ColumnType:
-    with probe() as cursor:
-        wanted = comparison_type(cursor, left, right)
-    if wanted is None or ((left.is_string or right.is_string) and not wanted.is_string):
-        raise NotIncremental(f"an ASOF join of {left.sql} with {right.sql}")
-    return wanted
+def _with_keys(left: Plan, right: Plan, condition: _Condition) -> _Keyed:
+    sides = JoinSide(left), JoinSide(right)
+    places = []
+    for a, b in condition.pairs:
+        wanted = common_type(*sides, a, b)
+        if wanted is None or casts_text(*sides, a, b, wanted):
+            raise NotIncremental(f"an ASOF join that compares {text(a)} with {text(b)}")
+        places.append((sides[0].place(a, wanted), sides[1].place(b, wanted)))
+    return _Keyed(sides[0].keyed(), sides[1].keyed(), condition.kinds, places)
