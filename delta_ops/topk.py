@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ivm.delta_ops.head import Head
 from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.merge_heads import Merged, Stretch, merge_heads
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
@@ -63,18 +64,23 @@ class TopK(Operator):
         self._offset = offset
         self._end = offset + (_NO_LIMIT if limit is None else limit)
         self._rank_column = rank_column
+        self._keeps_head = not partition and limit is not None
+        self._head: Head | None = None
+        self._next_head: Head | None = None
         self.reproducible = not has_forms(inputs)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         (delta,) = inputs
         state = self._state
         state.stage(delta)
-        keys, partition = state.changed(delta)
-        if self._end == self._offset:
+        if self._end == self._offset or (self._head is not None and self._head.stands(delta)):
             return empty(self.types)
-        before = state.before.first(keys, self._end)
+        keys, partition = state.changed(delta)
+        before = state.before.first(keys, self._end) if self._head is None else self._head.found
         if len(keys[0]) <= _FEW:
             after = state.after.first(keys, self._end)
+            if self._keeps_head:
+                self._next_head = Head(state.layout, after, self._end)
             if self._rank_column or self._offset:
                 return self._difference(stretched(before), stretched(after))
             parts = [state.plain(before.rows).negate(), state.plain(after.rows)]
@@ -134,8 +140,17 @@ class TopK(Operator):
             return _ranked(found, low[kept], high[kept])
         return ZSet(found.columns, high[kept] - low[kept])
 
+    def commit(self) -> None:
+        super().commit()
+        self._head = self._next_head
+
+    def rollback(self) -> None:
+        super().rollback()
+        self._next_head = self._head
+
     def hydrate(self, inputs: Fetch) -> None:
         self._state.build(inputs(0))
+        self._head = self._next_head = None
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         chunks = [c for c in inputs(0) if len(c)]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ivm.delta_ops import topk
 from ivm.delta_ops.topk import TopK
+from ivm.storage.arrangement import Arrangement
 from ivm.storage.ordering import OrderKey
 from tests.operator_help import Bench, drive, streams, types_of, zset
 
@@ -60,6 +61,20 @@ def test_follows_duckdb(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topk, "_FEW", few)
         drive(under_test, data.draw(streams(TYPES)))
+
+
+def test_rows_behind_the_head_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    under_test = bench([], [OrderKey(2, True, False)], 2, 0, False)
+    rows = [((str(i), "'a'", f"{i}.00"), 1) for i in range(5)]
+    assert len(under_test.step([zset(TYPES, rows)])) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(Arrangement, "first", None)  # calling it would fail
+        for weight in (1, -1):
+            behind = zset(TYPES, [(("9", "'z'", "2.99"), weight), (rows[0][0], -weight)])
+            assert len(under_test.step([behind])) == 0
+    # a row that ties with the last by the first order key, and comes before it by the others
+    assert len(under_test.step([zset(TYPES, [(("1", "'a'", "3.00"), 1)])])) == 2
+    assert len(under_test.step([zset(TYPES, [(rows[4][0], -1)])])) == 2
 
 
 def test_rows_behind_the_limit_change_nothing() -> None:
