@@ -26,6 +26,7 @@ SHORT_ROWS = 1 << 16
 
 _FEW = 32  # probes up to which a run without a directory does not make one
 _RARE = 16  # rows a probe from which a short run does not, either
+_PAID = 256  # rows of a long run per probe so far, up to which its directory has not paid
 
 
 class Run:
@@ -39,7 +40,7 @@ class Run:
     """
 
     __slots__ = (
-        "_directory", "_peaks", "_sums", "_unique", "codes", "columns", "short", "weights",
+        "_directory", "_peaks", "_probed", "_sums", "_unique", "codes", "columns", "short", "weights",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +52,7 @@ class Run:
         self.short = len(codes) < SHORT_ROWS
         self._unique: bool | None = None
         self._directory: Directory | None = None
+        self._probed = 0
         self._sums: Weights | None = None
         self._peaks: dict[tuple[int, ColumnType, bool, bool], Peaks] = {}
 
@@ -139,8 +141,13 @@ class Run:
         return self._directory
 
     def _searches_by_directory(self, probes: int) -> bool:
-        rare = len(self.codes) // _RARE if self.short else 0
-        return self._directory is not None or probes > max(_FEW, rare)
+        """Whether to; a long run's directory costs as much as many searches without one."""
+        if self._directory is not None:
+            return True
+        if self.short:
+            return probes > max(_FEW, len(self.codes) // _RARE)
+        self._probed += probes if probes > _FEW else 0
+        return self._probed > max(_FEW, len(self.codes) // _PAID)
 
     def find_ranges(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes, Indexes]:
         """Ranges of the rows with the probes' codes.
@@ -154,9 +161,15 @@ class Run:
         """
         if self._searches_by_directory(len(probes)):
             return self.directory.find(probes, unique=self.unique)
-        starts = self.codes.searchsorted(probes)
-        hits = (self.codes.take(starts, mode="clip") == probes).nonzero()[0]
-        return hits, starts[hits], self.codes.searchsorted(probes[hits], "right")
+        codes = self.codes
+        starts = codes.searchsorted(probes)
+        hits = (codes.take(starts, mode="clip") == probes).nonzero()[0]
+        probes, starts = probes[hits], starts[hits]
+        stops = starts + 1
+        on = ((codes.take(stops, mode="clip") == probes) & (stops < len(codes))).nonzero()[0]
+        if len(on):
+            stops[on] = codes.searchsorted(probes[on], "right")
+        return hits, starts, stops
 
     def find_last(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
         """The positions of the probes that hit (ascending), and the last row of each."""
@@ -169,7 +182,7 @@ class Run:
     def find(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
         """All pairs (position of a probe, row) with equal codes; probes in any order."""
         hits, starts, stops = self.find_ranges(probes)
-        if self.unique:
+        if int((stops - starts).sum()) == len(hits):
             return hits, starts
         which, rows = expand(starts, stops)
         return hits[which], rows
