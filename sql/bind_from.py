@@ -236,8 +236,10 @@ class _FromBinder:
             raise NotIncremental(f"the relation {'.'.join(parts)}")
         self._refuse_collation(parts)
         below = catalog.view_plan(name)
-        plan = View(name, below) if below else Scan(name, tuple(range(len(schema))), schema)
-        return Bound(plan, tuple(n for n, _ in schema))
+        names = [n for n, _ in schema]
+        key = tuple(names.index(n) for n in catalog.primary_key(name)) or None
+        plan = View(name, below) if below else Scan(name, tuple(range(len(names))), schema, key)
+        return Bound(plan, tuple(names))
 
     def _refuse_collation(self, parts: tuple[str, ...]) -> None:
         found = rows(

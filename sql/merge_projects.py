@@ -7,51 +7,19 @@ used more than once stays below, so that it is computed once.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from sqlglot import exp
 
 from ivm.sql.columns import index_of, position
 from ivm.sql.columns import replace as substitute
-from ivm.sql.plan import (
-    Join,
-    OpenLimit,
-    Plan,
-    Project,
-    Recursive,
-    RecursiveScan,
-    Scan,
-    SetOp,
-    TableFunction,
-    Union,
-    Values,
-    View,
-    types,
-)
+from ivm.sql.plan import Plan, Project, types, with_inputs
 from ivm.sql.push_filters import image_of
 
 
 def merge_projects(plan: Plan) -> Plan:
     """The plan with as few projections as its expressions allow."""
-    match plan:
-        case Scan() | Values() | View() | TableFunction() | RecursiveScan():
-            return plan
-        case Project():
-            return _merged(replace(plan, input=_plain(merge_projects(plan.input))))
-        case Join() | SetOp():
-            left, right = _plain(merge_projects(plan.left)), _plain(merge_projects(plan.right))
-            return replace(plan, left=left, right=right)
-        case OpenLimit():
-            below, places = _plain(merge_projects(plan.input)), _plain(merge_projects(plan.places))
-            return replace(plan, input=below, places=places)
-        case Recursive():
-            base, step = _plain(merge_projects(plan.base)), _plain(merge_projects(plan.step))
-            return replace(plan, base=base, step=step)
-        case Union():
-            parts = tuple(_plain(merge_projects(part)) for part in plan.inputs)
-            return replace(plan, inputs=parts)
-        case _:
-            return replace(plan, input=_plain(merge_projects(plan.input)))
+    merged = with_inputs(plan, lambda part: _plain(merge_projects(part)))
+    return _merged(merged) if isinstance(merged, Project) else merged
 
 
 def _plain(plan: Plan) -> Plan:

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_types import types_of
-from ivm.sql.columns import column, position
+from ivm.sql.columns import column
 from ivm.sql.empty_groups import without_groups
 from ivm.sql.lift_terms import TermLift
 from ivm.sql.plan import (
@@ -23,14 +23,13 @@ from ivm.sql.plan import (
     Filter,
     Plan,
     Project,
-    Scan,
     TopK,
     Values,
     Window,
     types,
 )
 from ivm.sql.render import call_text
-from ivm.sql.unique_key import unique_key
+from ivm.sql.unique_key import unique_keys
 from ivm.storage.types import type_of
 
 TWO_ROWS = (
@@ -114,28 +113,8 @@ def is_at_most_one(query: int, plan: Plan, context: Context) -> bool:
     lifted = TermLift(query, context).lifted(plan)
     if lifted is None:
         return False
-    key = _unique(lifted.plan, context)
     fixed = TermLift(query, context).fixed(lifted)
-    return key is not None and set(key) <= fixed
-
-
-def _unique(plan: Plan, context: Context) -> tuple[int, ...] | None:
-    """Positions of a unique key, the primary key of a table among them; None if none is known."""
-    match plan:
-        case Scan():
-            names = [name for name, _ in plan.schema]
-            key = context.catalog.primary_key(plan.relation)
-            whole = bool(key) and set(key) <= set(names)
-            return tuple(names.index(n) for n in key) if whole else None
-        case Filter():
-            return _unique(plan.input, context)
-        case Project():
-            key_below, places = _unique(plan.input, context), [position(e) for e in plan.exprs]
-            if key_below is None or not set(key_below) <= set(places):
-                return None
-            return tuple(places.index(i) for i in key_below)
-        case _:
-            return unique_key(plan)
+    return any(set(key) <= fixed for key in unique_keys(lifted.plan))
 
 
 def only_row(plan: Plan, context: Context) -> Plan:

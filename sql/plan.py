@@ -40,11 +40,13 @@ class Scan:
     Attributes:
         relation: the catalog's one name of it, which is also its SQL spelling.
         columns: positions in the relation's own schema, ascending.
+        key: positions of its primary key among these columns, None if it has none among them.
     """
 
     relation: str
     columns: tuple[int, ...]
     schema: Schema
+    key: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,6 +371,23 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return plan.inputs
         case _:
             return (plan.input,)
+
+
+def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:
+    """The plan with the image of each direct input; the plan of a lower view stays as it is."""
+    match plan:
+        case Scan() | Values() | View() | TableFunction() | RecursiveScan():
+            return plan
+        case Join() | SetOp():
+            return replace(plan, left=image(plan.left), right=image(plan.right))
+        case Recursive():
+            return replace(plan, base=image(plan.base), step=image(plan.step))
+        case OpenLimit():
+            return replace(plan, input=image(plan.input), places=image(plan.places))
+        case Union():
+            return replace(plan, inputs=tuple(image(part) for part in plan.inputs))
+        case _:
+            return replace(plan, input=image(plan.input))
 
 
 def open_scans(plan: Plan) -> frozenset[int]:

@@ -45,12 +45,18 @@ def prune_columns(plan: Plan) -> Plan:
     return _pruned(plan, list(range(width(plan))))
 
 
+def _scan(plan: Scan, needed: Needed) -> Scan:
+    whole = plan.key is not None and set(plan.key) <= set(needed)
+    key = tuple(needed.index(i) for i in plan.key) if plan.key and whole else None
+    columns = tuple(plan.columns[i] for i in needed)
+    return Scan(plan.relation, columns, _schema(plan, needed), key)
+
+
 def _pruned(plan: Plan, needed: Needed) -> Plan:
     """The needed columns of the plan (ascending, at least one), and no others."""
     match plan:
         case Scan():
-            columns = tuple(plan.columns[i] for i in needed)
-            return Scan(plan.relation, columns, _schema(plan, needed))
+            return _scan(plan, needed)
         case Values():
             rows = tuple(tuple(row[i] for i in needed) for row in plan.rows)
             return Values(rows, _schema(plan, needed))

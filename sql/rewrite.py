@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ivm.sql.lift_lookups import lift_lookups
 from ivm.sql.merge_projects import merge_projects
 from ivm.sql.plan import Plan
 from ivm.sql.prune_columns import prune_columns
 from ivm.sql.push_filters import push_filters
+from ivm.sql.sink_semi_joins import sink_semi_joins
 
-RULES: tuple[Callable[[Plan], Plan], ...] = (push_filters, prune_columns, merge_projects)
+RULES: tuple[Callable[[Plan], Plan], ...] = (
+    sink_semi_joins,
+    lift_lookups,
+    push_filters,
+    prune_columns,
+    merge_projects,
+)
 
 
 def rewrite(plan: Plan) -> Plan:
