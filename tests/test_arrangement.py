@@ -455,6 +455,20 @@ def test_merges_change_nothing_that_can_be_seen(
     check_lookups(store, model, probes)
 
 
+def test_a_directory_of_a_long_run_is_made_when_it_has_paid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "SHORT_ROWS", 0)
+    monkeypatch.setattr(run, "_PAID", 1)
+    rows: list[tuple[Row, int]] = [((i // 2, None, None), 1) for i in range(600)]
+    store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
+    (only,) = store.runs
+    wanted = probe((0,), [row for row, _ in rows[:260]])
+    for made in (False, False, True, True):
+        assert len(store.lookup(wanted).probe) == 2 * 260
+        assert only.searched == made
+
+
 def test_a_merged_run_is_ready_for_many_keys() -> None:
     """The merger makes its directory where lookups had made those of its parts."""
     rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(40)]
