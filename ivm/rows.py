@@ -232,12 +232,13 @@ def _fits(array: pa.Array, type: ColumnType) -> pa.Array | None:
         return array
     if type.sql == "VARCHAR" and pa.types.is_string(given):
         return array.cast(_TEXT)
-    if pa.types.is_integer(given) and type.sql in _PLAIN_INTEGERS:
-        try:
-            return pc.cast(array, _PLAIN_INTEGERS[type.sql])
-        except pa.ArrowInvalid:
-            return None  # out of range: DuckDB's cast words the error
-    return None
+    wanted = _PLAIN_INTEGERS.get(type.sql) if pa.types.is_integer(given) else None
+    if type.is_decimal and pa.types.is_decimal(given) and given.scale == type.scale:
+        wanted = type.arrow  # as of sums and products, which are wider than their column
+    try:
+        return None if wanted is None else pc.cast(array, wanted)
+    except pa.ArrowInvalid:
+        return None  # out of range: DuckDB's cast words the error
 
 
 def _typed(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import ivm
-from ivm import errors
+from ivm import errors, rows
 from ivm.arrow_rows import ArrowReader
 from ivm.storage import labels
 from ivm.storage.column import LabelColumn, column_from_arrow
@@ -74,3 +75,18 @@ def test_a_text_that_is_no_value_of_the_type_is_refused_in_every_form() -> None:
                     db.insert("t", rows)
             db.insert("t", pa.table({"e": pa.array(["b"], text), "j": pa.array(["[1]"], text)}))
         assert db.execute("SELECT e, j FROM t").fetchall() == [("b", "[1]")] * 2
+
+
+def test_wider_decimals_are_narrowed_without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [Decimal("1.50"), None, Decimal("-99999999.99"), Decimal("99999999.99")]
+    wide = pa.decimal128(12, 2)
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (d DECIMAL(10,2))")
+        with pytest.raises(errors.ConstraintError, match="does not fit"):
+            db.insert("t", pa.table({"d": pa.array([1, Decimal("100000000.00")], wide)}))
+        with monkeypatch.context() as patch:
+            patch.setattr(rows, "_cast", None)
+            db.insert("t", pa.table({"d": pa.array(values, wide)}))
+        db.insert("t", pa.table({"d": pa.array([Decimal("0.005")], pa.decimal128(12, 3))}))
+        found = db.execute("SELECT d FROM t").fetchall()
+        assert found == [*[(value,) for value in values], (Decimal("0.01"),)]
