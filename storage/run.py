@@ -40,7 +40,8 @@ class Run:
     """
 
     __slots__ = (
-        "_directory", "_peaks", "_probed", "_sums", "_unique", "codes", "columns", "short", "weights",
+        "_directory", "_peaks", "_probed", "_sums", "_unique",
+        "codes", "columns", "short", "weights",
     )  # fmt: skip
 
     def __init__(
