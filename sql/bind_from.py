@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import sqlglot
 from sqlglot import exp
 
+from ivm.sql.bind_alias import distinct_names, renamed, renamed_item
 from ivm.sql.bind_asof import asof_joined
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_joins import joined_on, lateral_join
@@ -29,8 +30,9 @@ from ivm.sql.bind_table_function import (
     lateral_function,
     table_function,
 )
-from ivm.sql.columns import column, conjuncts, used
+from ivm.sql.columns import conjuncts, used
 from ivm.sql.decorrelate import Dependent
+from ivm.sql.join_columns import asof_terms, combined, equal, shared_names, visible
 from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
 from ivm.storage.duck import describe, quote, rows
 from ivm.storage.types import Schema, type_of
@@ -127,7 +129,7 @@ class _FromBinder:
             return *self.items(joins[0].this, joins[1:]), [*done, (plan, scope)]
         dependent = Dependent(outer.number, right, outer.arguments)
         made = lateral_join(whole, dependent, "inner", [], self._context)
-        return made, _combined(whole, names, other), []
+        return made, combined(whole, names, other), []
 
     def _derived(
         self, join: exp.Join, done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope
@@ -150,9 +152,9 @@ class _FromBinder:
         outer = Outer.of(scope, plan, context)
         inner = _FromBinder(replace(context, outer=outer), self._bind)
         bare = node.this if isinstance(node, exp.Lateral) else node
-        item = _named(inner.item(bare), node)
+        item = renamed_item(inner.item(bare), node)
         if not any(used(argument) for argument in outer.arguments):
-            return _Right(*_named(self.item(bare), node))
+            return _Right(*renamed_item(self.item(bare), node))
         return _Right(*item, outer.number, tuple(outer.arguments))
 
     def item(self, node: exp.Expression) -> tuple[Plan, Scope]:
@@ -201,10 +203,10 @@ class _FromBinder:
         if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Table):
             demand_only(node, "this alias joins", "a derived table")
             bound = self._bind(node.this, self._context)
-            return _distinct_names(_renamed(bound, node)), (node.alias or "unnamed_subquery",)
+            return distinct_names(renamed(bound, node)), (node.alias or "unnamed_subquery",)
         if isinstance(node, exp.Values):
             demand_only(node, "expressions alias joins", "VALUES in FROM")
-            return _renamed(bind_values(node, self._context, self._bind), node), (
+            return renamed(bind_values(node, self._context, self._bind), node), (
                 node.alias or "valueslist",
             )
         if is_table_function(node):
@@ -217,14 +219,14 @@ class _FromBinder:
         name, arguments = function_call(node)
         query = self._context.functions.macros.table(name, arguments)
         bound = self._bind(query, replace(self._context, ctes={}, cte_texts={}, outer=None))
-        return _renamed(bound, node), (node.alias or name,)
+        return renamed(bound, node), (node.alias or name,)
 
     def _table(self, node: exp.Table) -> tuple[Bound, tuple[str, ...]]:
         demand_only(node, "this db catalog alias joins", "a table")
         parts = tuple(p.name for p in node.parts)
         cte = self._context.ctes.get(parts[0].lower()) if len(parts) == 1 else None
         bound = cte or self._stored(parts)
-        return _renamed(bound, node), (node.alias,) if node.alias else parts
+        return renamed(bound, node), (node.alias,) if node.alias else parts
 
     def _stored(self, parts: tuple[str, ...]) -> Bound:
         catalog = self._context.catalog
@@ -282,16 +284,16 @@ class _FromBinder:
     def _joined(self, left: Plan, scope: Scope, node: exp.Join, item: _Right) -> tuple[Plan, Scope]:
         demand_only(node, "this on side kind using method", "a join")
         kind, right, other = _join_kind(node), item.plan, item.scope
-        both, shared = _combined(left, scope, other), _shared_names(node, scope, other)
-        terms = [_equal(scope, other, name, width(left)) for name in shared]
-        twins = [(_visible(scope, n), _visible(other, n) + width(left)) for n in shared]
+        both, shared = combined(left, scope, other), shared_names(node, scope, other)
+        terms = [equal(scope, other, name, width(left)) for name in shared]
+        twins = [(visible(scope, n), visible(other, n) + width(left)) for n in shared]
         both.merged.update(b for _, b in twins)
         if node.args.get("on") is not None:
             nesting = Nesting(self._context, Join(left, right, "inner"), self._bind)
             functions = self._context.functions
             terms += conjuncts(bind_scalar(node.args["on"], both, functions, nesting=nesting))
         if node.method.upper() == "ASOF":
-            terms = _asof_terms(terms, shared)
+            terms = asof_terms(terms, shared)
             plan = asof_joined(left, right, kind, terms, self._context, self._bind)
         elif item.arguments:
             dependent = Dependent(item.number, right, item.arguments)
@@ -323,25 +325,6 @@ def bind_values(node: exp.Values, context: Context, bind: BindQuery) -> Bound:
     return Bound(plan, tuple(name for name, _ in schema))
 
 
-def _renamed(bound: Bound, node: exp.Expression) -> Bound:
-    alias = node.args.get("alias")
-    if alias is not None:
-        demand_only(alias, "this columns", "an alias")
-    names = [c.name for c in alias.columns] if alias is not None else []
-    return Bound(bound.plan, (*names, *bound.names[len(names) :]))
-
-
-def _distinct_names(bound: Bound) -> Bound:
-    """A derived table's second `a` is seen as `a_1`, as in DuckDB."""
-    count: dict[str, int] = {}
-    names = []
-    for name in bound.names:
-        seen = count.get(name.lower())
-        count[name.lower()] = 0 if seen is None else seen + 1
-        names.append(name if seen is None else f"{name}_{seen + 1}")
-    return Bound(bound.plan, tuple(names))
-
-
 def _view_query(sql: str, context: Context) -> exp.Expression:
     tree = sqlglot.parse_one(sql, dialect="duckdb")
     if not isinstance(tree, exp.Create) or tree.expression is None:
@@ -370,24 +353,10 @@ def is_derived(node: exp.Expression) -> bool:
     return isinstance(bare, exp.Subquery) and not isinstance(bare.this, exp.Table)
 
 
-def _named(item: tuple[Plan, Scope], node: exp.Expression) -> tuple[Plan, Scope]:
-    """A LATERAL query with the names its alias gives."""
-    if not isinstance(node, exp.Lateral):
-        return item
-    demand_only(node, "this alias", "LATERAL")
-    plan, scope = item
-    (relation,) = scope.relations
-    names = tuple(name for name, _ in relation.columns)
-    names = _renamed(Bound(plan, names), node).names
-    columns = tuple((name, i) for i, name in enumerate(names))
-    qualifiers = (node.alias,) if node.alias else relation.qualifiers
-    return plan, Scope([Relation(qualifiers, columns)])
-
-
 def _crossed(done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope) -> tuple[Plan, Scope]:
     """The items of a comma list side by side."""
     for left, left_scope in reversed(done):
-        plan, scope = Join(left, plan, "inner"), _combined(left, left_scope, scope)
+        plan, scope = Join(left, plan, "inner"), combined(left, left_scope, scope)
     return plan, scope
 
 
@@ -409,40 +378,3 @@ def _join_kind(node: exp.Join) -> str:
     if kind in ("SEMI", "ANTI"):
         return str(kind).lower()
     return side.lower() or "inner"
-
-
-def _asof_terms(terms: list[exp.Expression], shared: list[str]) -> list[exp.Expression]:
-    """The last column of an ASOF join's USING is compared by >=."""
-    if not shared:
-        return terms
-    last = terms[-1]
-    return [*terms[:-1], exp.GTE(this=last.this, expression=last.expression)]
-
-
-def _combined(left: Plan, scope: Scope, other: Scope) -> Scope:
-    by = width(left)
-    return Scope(
-        [*scope.relations, *(r.moved(by) for r in other.relations)],
-        scope.merged | {i + by for i in other.merged},
-        scope.stands | {i + by: j + by for i, j in other.stands.items()},
-    )
-
-
-def _shared_names(node: exp.Join, left: Scope, right: Scope) -> list[str]:
-    if node.method.upper() != "NATURAL":
-        return [c.name for c in node.args.get("using") or []]
-    known = {name.lower() for name, _ in right.star(None)}
-    shared = [name for name, _ in left.star(None) if name.lower() in known]
-    return list(dict.fromkeys(shared))
-
-
-def _equal(left: Scope, right: Scope, name: str, by: int) -> exp.Expression:
-    sides = column(_visible(left, name)), column(_visible(right, name) + by)
-    return exp.EQ(this=sides[0], expression=sides[1])
-
-
-def _visible(scope: Scope, name: str) -> int:
-    found = scope.visible(name)
-    if found is None:
-        raise NotIncremental(f"the join column {name}")
-    return found

@@ -96,8 +96,9 @@ class Arrangement:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the runs."""
-        return sum(run.nbytes for run in self.runs)
+        """Bytes of the entries held."""
+        newest = self._tail.take(np.arange(self._seen))
+        return sum(run.nbytes for run in self.runs) + newest.nbytes
 
     def batches(self) -> Iterator[ZSet]:
         """All entries, run by run; rows may come in several that cancel each other."""

@@ -571,3 +571,11 @@ def test_a_failed_merge_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     store = store.append(zset(rows))
     model.append(rows)
     check_lookups(store, model, [row for row, _ in rows[:5]])
+
+
+def test_the_newest_rows_count_as_bytes_held() -> None:
+    """Few rows are in no run yet; EXPLAIN must not call them free."""
+    rows: list[tuple[Row, int]] = [((i, "text", None), 1) for i in range(5)]
+    empty = Arrangement.empty(Layout(TYPES, (0,)))
+    assert empty.nbytes == 0
+    assert empty.append(zset(rows)).nbytes > 5 * 8
