@@ -18,9 +18,11 @@ help:  ## list the targets
 setup: $(READY)  ## make .venv with everything in it
 
 # An existing .venv is completed, not rebuilt; a changed pyproject.toml installs again.
+# The warning silenced is of folders that hide the package: here they are the package.
 $(READY): pyproject.toml .ci/venv
 	.ci/venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --group dev -e .
+	PYTHONWARNINGS="ignore:Editable installation" \
+		$(PY) -m pip install --quiet --disable-pip-version-check --group dev -e .
 	@touch $@
 
 test: $(READY)  ## run the tests
