@@ -17,14 +17,14 @@ from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.window_frame import RangeKey
 from ivm.delta_ops.window_function import WindowFunction
-from ivm.delta_ops.window_reach import Changed, reached
+from ivm.delta_ops.window_reach import Changed
 from ivm.delta_ops.window_recompute import Recomputed
 from ivm.delta_ops.window_stretch import Pair, Segments, Stretch, WindowOrder
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.codes import same_key, same_row
 from ivm.storage.column import Column, Indexes, Mask, concat, empty_column
+from ivm.storage.marks import PeerGroups
 from ivm.storage.ordering import OrderKey
-from ivm.storage.peer_groups import PeerGroups
 from ivm.storage.sorted_rows import SortedRows, demand_present, sorted_sum
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, empty
@@ -87,7 +87,12 @@ class Window(Operator):
         self._after = before.changed(rows, at, weights)
         changed = self._changed(rows, at, weights)
         old, new = self._segments(changed, weights)
+        old, new = self._shown(before, old), self._shown(self._after, new)
         return self._difference(changed, weights, old, new)
+
+    def _shown(self, rows: SortedRows, segments: Segments) -> Segments:
+        """The part of each stretch that is put out, from its beginning."""
+        return segments
 
     def _places(self, rows: Sequence[Column], weights: Indexes) -> Indexes:
         """Equal rows come behind those that are there, and go from their end."""
@@ -153,7 +158,7 @@ class Window(Operator):
             moved = self._unsettled(function, changed, weights)
             return _chosen(moved, (changed.first, changed.last), nothing)
         given = self._before, self._order, self._range_key
-        reach = reached(function.reach, changed, *given)
+        reach = function.reached(changed, *given)
         if function.edge == "first":
             return _chosen(changed.at == changed.first, reach, nothing)
         if function.edge == "last":
@@ -192,6 +197,8 @@ class Window(Operator):
         come = np.maximum(weights, 0)
         stayed = np.flatnonzero(~_held(was.places, changed.at, changed.gone))
         still = np.flatnonzero(~_held(now.places, changed.at + moved - weights, come))
+        a, b = self._in_pairs(old, was.places[stayed], new, now.places[still])
+        stayed, still = stayed[a], still[b]
         types = [f.type for f in self._functions]
         same = np.ones(len(stayed), np.bool_)
         if len(stayed):
@@ -199,6 +206,11 @@ class Window(Operator):
         gone = _all_but(len(was), stayed[same])
         fresh = _all_but(len(now), still[same])
         return self._emitted(was, before, gone, now, after, fresh)
+
+    def _in_pairs(self, old: Segments, was: Indexes, new: Segments, now: Indexes) -> Pair:
+        """Which of the rows that stay, given by their places, are put out before and after."""
+        every = np.arange(len(was))
+        return every, every
 
     def _emitted(
         self,
@@ -246,7 +258,7 @@ class Window(Operator):
             end = max(end, begin + 1)
             part = slice(begin, end)
             segments = Segments(first[part], last[part], first[part], last[part])
-            stretch = self._stretch(rows, segments)
+            stretch = self._stretch(rows, self._shown(rows, segments))
             columns = [stretch.own[i] for i in range(len(self._inputs))]
             values = self._values(stretch)
             yield ZSet((*columns, *values), np.ones(len(stretch), np.int64))

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ivm.storage.calendar import shift_months
 from ivm.storage.codes import word_codes
 from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.errors import EvaluationError
@@ -21,6 +22,9 @@ from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
 Codes = npt.NDArray[np.int64]
+
+MICROS_PER_DAY = 86_400_000_000
+_LAST_DAY = 106_751_991  # of a timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,14 @@ class RangeKey:
         descending: the order's direction.
         unit: distances in one unit of the column's values (86 400 000 000 for a DATE and
             microseconds, else 1).
+        months: distances are months of the calendar.
     """
 
     column: int
     type: ColumnType
     descending: bool
     unit: int = 1
+    months: bool = False
 
     def targets(self, keys: FixedColumn, distance: int | float, right: bool) -> Codes:
         """Codes of the values at a distance from the keys (none of them NULL).
@@ -81,6 +87,8 @@ class RangeKey:
             dtype = keys.values.dtype.type
             return word_codes(keys.values + dtype(shift), self.type)
         values = word_codes(keys.values, self.type)
+        if self.months:
+            return self._months_away(values, int(shift))
         if self.type.is_integer:
             self._check(keys.values, int(shift))
             return values + int(shift)
@@ -91,11 +99,28 @@ class RangeKey:
         if self.type.is_float:
             return self.targets(keys, distance, right)
         values = word_codes(keys.values, self.type)
+        if self.months:  # there and back again may end up to three days and a time of day off
+            slack = 4 * self._day if right != self.descending else -4 * self._day
+            return _added(
+                self._months_away(values, int(-distance if self.descending else distance)), slack
+            )
         shift = self._whole(int(-distance if self.descending else distance), right)
-        limits = np.iinfo(np.int64)
-        if shift < 0:
-            return np.maximum(values, limits.min - shift) + shift
-        return np.minimum(values, limits.max - shift) + shift
+        return _added(values, shift)
+
+    @property
+    def _day(self) -> int:
+        """A day in the column's values."""
+        return 1 if self.type.base == "DATE" else MICROS_PER_DAY
+
+    def _months_away(self, values: Codes, months: int) -> Codes:
+        """The same time in another month; infinite ones stay where they are."""
+        assert self.type.dtype is not None
+        finite = np.abs(values) < np.iinfo(self.type.dtype).max
+        days, time = np.divmod(np.where(finite, values, 0), self._day)
+        days = shift_months(days, months)
+        if (np.abs(days) >= _LAST_DAY).any():
+            raise EvaluationError("Conversion Error: Date and time not in timestamp range")
+        return np.where(finite, days * self._day + time, values)
 
     def places(
         self, rows: SortedRows, around: Columns, codes: Codes, partition: int, right: bool
@@ -153,6 +178,14 @@ class RangeKey:
                 f"Out of Range Error: Overflow in {sign} of {self.type.sql} in a RANGE frame: "
                 f"a key {abs(shift)} away from another does not fit"
             )
+
+
+def _added(values: Codes, shift: int) -> Codes:
+    """Values with a distance added; those beyond 64 bits are the last ones there."""
+    limits = np.iinfo(np.int64)
+    if shift < 0:
+        return np.maximum(values, limits.min - shift) + shift
+    return np.minimum(values, limits.max - shift) + shift
 
 
 class _Replaced:

@@ -12,10 +12,12 @@ from typing import Literal
 import numpy as np
 
 from ivm.delta_ops.float_sum import Floats
-from ivm.delta_ops.window_frame import UP_TO_HERE, UP_TO_PEERS, WHOLE, Frame
-from ivm.delta_ops.window_stretch import Pair, Stretch
+from ivm.delta_ops.window_frame import UP_TO_HERE, UP_TO_PEERS, WHOLE, Frame, RangeKey
+from ivm.delta_ops.window_reach import Changed, reached
+from ivm.delta_ops.window_stretch import Pair, Stretch, WindowOrder
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
+from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
 
@@ -26,11 +28,9 @@ class WindowFunction:
         type: of the result.
         reach: the rows its value may depend on.
         settled: it has one value per partition.
-        edge: it looks at the first or the last row of the partition only.
     """
 
     settled: bool = False
-    edge: Literal["", "first", "last"] = ""
 
     def __init__(self, type: ColumnType, reach: Frame) -> None:
         self.type = type
@@ -44,9 +44,23 @@ class WindowFunction:
         """
         raise NotImplementedError
 
+    @property
+    def edge(self) -> Literal["", "first", "last"]:
+        """Whether it looks at the first or the last row of the partition only."""
+        return ""
+
+    def reached(
+        self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+    ) -> Pair:
+        """For each changed row the places before the change that hold all rows it concerns."""
+        return reached(self.reach, changed, before, order, key)
+
 
 class Rank(WindowFunction):
     """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE.
+
+    Attributes:
+        function: which.
 
     Args:
         function: the name in lower case.
@@ -56,11 +70,11 @@ class Rank(WindowFunction):
     def __init__(self, function: str, type: ColumnType, buckets: int = 1) -> None:
         reaches = {"row_number": UP_TO_HERE, "rank": UP_TO_PEERS, "dense_rank": UP_TO_PEERS}
         super().__init__(type, reaches.get(function, WHOLE))
-        self._function = function
+        self.function = function
         self._buckets = buckets
 
     def evaluate(self, stretch: Stretch) -> Column:
-        return FixedColumn(getattr(self, f"_{self._function}")(stretch))
+        return FixedColumn(getattr(self, f"_{self.function}")(stretch))
 
     def _row_number(self, stretch: Stretch) -> Indexes:
         return stretch.places - stretch.first + 1
@@ -110,10 +124,14 @@ class Neighbour(WindowFunction):
         self._default = default
 
     def evaluate(self, stretch: Stretch) -> Column:
-        wanted = stretch.places + self._distance
-        inside = (wanted >= stretch.first) & (wanted < stretch.last)
+        wanted, last = self.wanted(stretch)
+        inside = (wanted >= stretch.first) & (wanted < last)
         found = AtPlaces(stretch.rows, wanted[inside])[self._argument]
-        return _placed(found, inside, self._defaults(stretch, ~inside))
+        return placed(found, inside, self._defaults(stretch, ~inside))
+
+    def wanted(self, stretch: Stretch) -> Pair:
+        """The place each row looks at, and the one past its partition."""
+        return stretch.places + self._distance, stretch.last
 
     def _defaults(self, stretch: Stretch, outside: Mask) -> Column:
         count = int(outside.sum())
@@ -124,7 +142,7 @@ class Neighbour(WindowFunction):
         return self._default.take(np.zeros(count, np.int64))
 
 
-def _placed(found: Column, inside: Mask, others: Column) -> Column:
+def placed(found: Column, inside: Mask, others: Column) -> Column:
     """The found values where `inside`, the others elsewhere, both in order."""
     if len(others) == 0:
         return found
@@ -149,16 +167,23 @@ class Nth(WindowFunction):
         self._argument = argument
         self._frame = frame
         self._number = number
-        plain = not frame.exclude
-        if plain and number == 1 and frame.start is None and (frame.end is None or frame.end >= 0):
-            self.edge = "first"
-        if plain and number == -1 and frame.end is None:
-            self.edge = "last" if frame.start is None or frame.start <= 0 else ""
+
+    @property
+    def edge(self) -> Literal["", "first", "last"]:
+        """See `WindowFunction`."""
+        start, end = self._frame.start, self._frame.end
+        if self._frame.exclude:
+            return ""
+        if self._number == 1 and start is None and (end is None or end >= 0):
+            return "first"
+        if self._number == -1 and end is None and (start is None or start <= 0):
+            return "last"
+        return ""
 
     def evaluate(self, stretch: Stretch) -> Column:
         places, inside = nth_place(stretch.pieces(self._frame), self._number)
         found = AtPlaces(stretch.rows, places[inside])[self._argument]
-        return _placed(found, inside, null_column(self.type, int((~inside).sum())))
+        return placed(found, inside, null_column(self.type, int((~inside).sum())))
 
 
 def nth_place(pieces: list[Pair], number: int) -> tuple[Indexes, Mask]:

@@ -15,7 +15,7 @@ import numpy as np
 from ivm.delta_ops.window_frame import Frame, RangeKey
 from ivm.delta_ops.window_stretch import Pair, WindowOrder
 from ivm.storage.column import Column, FixedColumn, Indexes
-from ivm.storage.peer_groups import PeerGroups
+from ivm.storage.marks import PeerGroups
 from ivm.storage.sorted_rows import SortedRows
 
 

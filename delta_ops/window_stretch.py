@@ -16,8 +16,8 @@ from ivm.storage.at_places import AtPlaces
 from ivm.storage.codes import word_codes
 from ivm.storage.column import FixedColumn, Indexes
 from ivm.storage.comparing import bounded_search
+from ivm.storage.marks import PeerGroups
 from ivm.storage.ordering import OrderKey, Term, order_terms
-from ivm.storage.peer_groups import PeerGroups
 from ivm.storage.places import expand
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
@@ -181,26 +181,29 @@ class Stretch:
     ) -> Indexes:
         """Edges at a distance from the keys (none NULL) of the given rows of the stretch.
 
-        Those of a segment's first and last row are found among all rows, the others between.
+        The outermost of a segment are found among all rows, the others between them. (Months later,
+        times of the 30th and the 31st may stand the other way round.)
         """
         key = self._range_key
         assert key is not None
         targets = key.targets(FixedColumn(keys.values), distance, stop)
         begins = np.flatnonzero(np.diff(self.segment[rows], prepend=-1))
         counts = np.diff(begins, append=len(rows))
-        ends = begins + counts - 1
-        outer = np.stack([begins, ends], axis=1).ravel()
-        prefix = AtPlaces(self.rows, self.places[rows[outer]])
-        found = key.places(self.rows, prefix, targets[outer], self.order.partition, stop)
+        ordered = ~targets if key.descending else targets
+        least, most = [f.reduceat(ordered, begins) for f in (np.minimum, np.maximum)]
+        outer = np.stack([least, most], axis=1).ravel()
+        around = AtPlaces(self.rows, self.places[rows[np.repeat(begins, 2)]])
+        outer = ~outer if key.descending else outer
+        found = key.places(self.rows, around, outer, self.order.partition, stop)
         starts, stops = found[::2], found[1::2]
         between = AtPlaces.ranges(self.rows, starts, stops)[key.column]
         assert isinstance(between, FixedColumn)
         codes = word_codes(between.values, key.type)
         if key.descending:
-            codes, targets = ~codes, ~targets
+            codes = ~codes
         part = np.repeat(np.arange(len(begins)), counts)
         offsets = np.cumsum(stops - starts) - (stops - starts)
         low = offsets[part]
         high = low + (stops - starts)[part]
-        edges: Indexes = bounded_search(codes, targets, low, high, stop) - low + starts[part]
+        edges: Indexes = bounded_search(codes, ordered, low, high, stop) - low + starts[part]
         return edges

@@ -20,6 +20,7 @@ from ivm.sql.bind_types import types_of
 from ivm.sql.columns import column, position, structure, used
 from ivm.sql.plan import NotIncremental, Plan, Window, WindowCall, width
 from ivm.sql.render_window import window_text
+from ivm.sql.window_distinct import Marked, marked
 from ivm.storage.ordering import OrderKey
 
 _PEERS_ALIKE = frozenset(["rank", "rank_dense", "dense_rank", "percent_rank", "cume_dist"])
@@ -92,6 +93,30 @@ class Windows:
 
 def _add(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
     """The plan with the columns of window functions over one and the same window at the end."""
+    before = width(plan)
+    distinct = {i: found for i, n in enumerate(nodes) if (found := marked(n, context)) is not None}
+    if not distinct:
+        return _plainly_added(plan, nodes, context)
+    whole = plan
+    for i, call in distinct.items():
+        whole = _marked(whole, nodes[i], call, context)
+    places = {i: before + place for place, i in enumerate(distinct)}
+    changed = [distinct[i].over(n, places[i]) if i in places else n for i, n in enumerate(nodes)]
+    start = width(whole)
+    whole = _plainly_added(whole, changed, context)
+    return context.narrow(whole, [*range(before), *range(start, width(whole))])
+
+
+def _marked(plan: Plan, node: exp.Expression, call: Marked, context: Context) -> Plan:
+    """The plan with one column that marks the rows of the call."""
+    count = width(plan)
+    every: list[exp.Expression] = [column(i) for i in range(count)]
+    flagged = context.project(plan, [*every, exp.true()])
+    found = _plainly_added(flagged, [call.window(node, count)], context)
+    return context.project(found, [*every, call.mark(count + 1)])
+
+
+def _plainly_added(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
     order = nodes[0].args.get("order")
     keys = list(order.expressions) if order is not None else []
     parts = list(nodes[0].args.get("partition_by") or [])
@@ -169,8 +194,8 @@ def _tied(whole: WindowCall, plan: Plan, context: Context) -> WindowCall:
     name = call_name(inner)
     name = synonyms(context.cursor).get(name, name)
     ties = _ties(name, inner, frame)
-    if ties == "window" and _excludes_peers(frame):
-        raise NotIncremental(f"{name}() OVER with ties that SQL leaves open")
+    if ties == "open":
+        return replace(whole, ties=ties)
     if _has_order(inner) and name not in ORDERLESS | _SUMS:
         if name in _BY_POSITION | _PEERS_ALIKE:
             raise NotIncremental(f"{name}() OVER with an order of its own")
@@ -181,16 +206,16 @@ def _tied(whole: WindowCall, plan: Plan, context: Context) -> WindowCall:
 
 def _ties(
     name: str, call: exp.Expression, frame: exp.Expression | None
-) -> Literal["none", "window", "argument"]:
+) -> Literal["none", "window", "argument", "open"]:
     by_rows = frame is not None and frame.args.get("kind") == "ROWS"
     if name in _PEERS_ALIKE:
         return "none"
     if name in _BY_POSITION:
         return "window"
     if name == "fill":
-        raise NotIncremental("fill() OVER with ties that SQL leaves open")
+        return "open"
     if by_rows:
-        return "window"
+        return "open" if _excludes_peers(frame) else "window"
     return "none" if name in ORDERLESS | _SUMS or not call.expressions else "argument"
 
 

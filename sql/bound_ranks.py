@@ -1,7 +1,8 @@
-"""A filter on ROW_NUMBER becomes the bounds of a top-k.
+"""A filter on a rank becomes the bounds of a top-k.
 
 Law: row number n within the partition satisfies a <= n <= b exactly for the rows a … b of the
-partition's order, so the top-k that keeps those rows is the filtered window.
+partition's order, so the top-k that keeps those rows is the filtered window. RANK and DENSE_RANK
+never fall along the order, so the rows with a rank of at most k stand first in their partition.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from sqlglot import exp
 from ivm.sql.columns import position
 from ivm.sql.plan import TopK, Window, width
 
+_WITH_TIES = frozenset(["rank", "dense_rank", "rank_dense"])
 _MIRRORED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
@@ -53,14 +55,33 @@ def bound_ranks(plan: TopK, terms: list[exp.Expression]) -> tuple[TopK, list[exp
 def bound_window(
     plan: Window, terms: list[exp.Expression]
 ) -> tuple[Window | TopK, list[exp.Expression]]:
-    """A window of ROW_NUMBER alone with an upper bound as a top-k, any other as it is."""
+    """A window of a rank alone with an upper bound: a top-k, or one with all that tie.
+
+    Any other window is as it was.
+    """
     (call, *others) = plan.calls
     name = call.function.name.lower() if isinstance(call.function, exp.Anonymous) else ""
+    if not others and name in _WITH_TIES:
+        return _bound_with_ties(plan, terms)
     if others or name != "row_number":
         return plan, terms
     top = TopK(plan.input, plan.partition, plan.order, None, 0, True, plan.schema)
     bounded, rest = bound_ranks(top, terms)
     return (plan, terms) if bounded.limit is None else (bounded, rest)
+
+
+def _bound_with_ties(
+    plan: Window, terms: list[exp.Expression]
+) -> tuple[Window, list[exp.Expression]]:
+    """The window with the least upper bound; terms with a lower bound stay."""
+    bounds, rest = _Bounds(1, plan.most), []
+    for term in terms:
+        found = _bounds(term, width(plan) - 1)
+        if found is not None:
+            bounds = bounds.meet(replace(found, first=1))
+        if found is None or found.first > 1:
+            rest.append(term)
+    return replace(plan, most=bounds.last), rest
 
 
 def _last(plan: TopK) -> int | None:

@@ -305,13 +305,14 @@ class WindowCall:
         ignore_nulls: NULL arguments are passed over.
         ties: how rows that the window's order leaves open are told apart: not at all (``none``), by
             all columns in the window's own order (``window``) or, where that would change the
-            frames, in an order of the arguments (``argument``).
+            frames, in an order of the arguments (``argument``); ``open`` where neither can be, and
+            DuckDB decides within the partition.
     """
 
     function: Expr
     frame: Expr | None
     ignore_nulls: bool
-    ties: Literal["none", "window", "argument"]
+    ties: Literal["none", "window", "argument", "open"]
 
     def mapped(self, image: Callable[[Expr], Expr]) -> WindowCall:
         """The call with the image of each of its expressions."""
@@ -325,13 +326,18 @@ class WindowCall:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """The input's columns and one per window function, all over one partition and order."""
+    """The input's columns and one per window function, all over one partition and order.
+
+    Attributes:
+        most: of the rows only those whose RANK or DENSE_RANK, then the one call, is at most this.
+    """
 
     input: Plan
     partition: tuple[int, ...]
     order: tuple[OrderKey, ...]
     calls: tuple[WindowCall, ...]
     schema: Schema
+    most: int | None = None
 
 
 Plan: TypeAlias = (

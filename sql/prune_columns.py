@@ -222,7 +222,7 @@ def _unnest(plan: Unnest, needed: Needed) -> Plan:
 def _window(plan: Window, needed: Needed) -> Plan:
     """Functions that nobody reads go; the rows stay whole where all columns break ties."""
     split = width(plan.input)
-    kept = [i - split for i in needed if i >= split]
+    kept = [i - split for i in needed if i >= split] if plan.most is None else [0]
     if not kept:
         return _pruned(plan.input, needed)
     calls = [plan.calls[i] for i in kept]

@@ -21,13 +21,15 @@ def render_window(plan: Window, source: str) -> str:
     calls = [window_text(plan, call, [f"t.c{i}" for i in plan.partition]) for call in plan.calls]
     items = [*[f"t.c{i}" for i in range(count)], *calls]
     listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
-    return f"SELECT {listed} FROM {source} AS t"
+    bound = "" if plan.most is None else f" QUALIFY {calls[0]} <= {plan.most}"
+    return f"SELECT {listed} FROM {source} AS t{bound}"
 
 
 def window_texts(plan: Window) -> list[str]:
     """The calls, for people."""
     parts = [f"c{i}" for i in plan.partition]
-    return [_over(call, call.function, parts, plan.order) for call in plan.calls]
+    bound = "" if plan.most is None else f" ≤ {plan.most}"
+    return [_over(call, call.function, parts, plan.order) + bound for call in plan.calls]
 
 
 def window_text(plan: Window, call: WindowCall, partition: Sequence[str]) -> str:

@@ -1,7 +1,6 @@
 """Days to calendar parts, by table for the years 1900 to 2099 and by numpy's calendar elsewhere.
 
-Law: DuckDB and numpy both use the proleptic Gregorian calendar with a year 0. ±infinity has no
-calendar day: a batch that holds one is undecided.
+Law: ±infinity has no calendar day: a batch that holds one is undecided.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ import functools
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from ivm.sql.scalar_kernel import Values, beyond, refuse_if
+from ivm.storage.calendar import Days, first_day, month_index
 
-Days = npt.NDArray[np.int64]
 DayFunction = Callable[[Days], Days]
 
 MICROS_PER_DAY = 86_400_000_000
@@ -22,16 +20,6 @@ _FIRST = -25567  # 1900-01-01
 _LAST = 47482  # 2100-01-01
 _FIRST_MONTH, _LAST_MONTH = -70 * 12, 130 * 12
 FAR = 100_000_000  # days; the last timestamps are a little further away
-
-
-def month_index(days: Days) -> Days:
-    """Months since January 1970."""
-    return days.view("M8[D]").astype("M8[M]").view(np.int64)
-
-
-def first_day(months: Days) -> Days:
-    """The first day of months counted from January 1970."""
-    return months.view("M8[M]").astype("M8[D]").view(np.int64)
 
 
 def year(days: Days) -> Days:

@@ -18,6 +18,7 @@ from ivm.sql import scalar_calendar as calendar
 from ivm.sql.scalar_calendar import MICROS_PER_DAY, by_day
 from ivm.sql.scalar_compiler import Compiler, Rules, rule
 from ivm.sql.scalar_kernel import VARCHAR, NotListedError, Term, Values, fixed, refuse_if
+from ivm.storage.calendar import Days
 from ivm.storage.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.types import ColumnType
 
@@ -97,7 +98,7 @@ def _name(number: calendar.DayFunction, names: list[str]) -> Callable[[Compiler,
     return compile
 
 
-def _month_number(days: calendar.Days) -> calendar.Days:
+def _month_number(days: Days) -> Days:
     return calendar.month(days) - 1
 
 

@@ -15,6 +15,7 @@ from ivm.sql import scalar_calendar as calendar
 from ivm.sql.scalar_calendar import FAR, MICROS_PER_DAY, DayFunction, by_day, not_far
 from ivm.sql.scalar_compiler import Compiler, Functions, Rules, rule
 from ivm.sql.scalar_kernel import NotListedError, Term, Values, beyond, binary, refuse_if, unary
+from ivm.storage.calendar import month_index
 from ivm.storage.types import WIDE, ColumnType, type_of
 
 _TIMESTAMP = type_of("TIMESTAMP")
@@ -165,7 +166,7 @@ def _difference(compiler: Compiler, node: exp.Expr) -> Term:
 
 def _boundaries(unit: str, type: ColumnType) -> Callable[[Values], Values]:
     if unit in ("month", "year", "quarter"):
-        months, size = by_day(calendar.month_index), {"month": 1, "quarter": 3, "year": 12}[unit]
+        months, size = by_day(month_index), {"month": 1, "quarter": 3, "year": 12}[unit]
         return lambda values: months(_days(values, type)) // size
     if unit == "day":
         return lambda values: not_far(_days(values, type))

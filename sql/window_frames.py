@@ -12,13 +12,12 @@ from typing import Any, Literal, NamedTuple
 from sqlglot import exp
 
 from ivm.delta_ops.operator import CursorFactory
-from ivm.delta_ops.window_frame import UP_TO_PEERS, Frame, RangeKey
+from ivm.delta_ops.window_frame import MICROS_PER_DAY, UP_TO_PEERS, Frame, RangeKey
 from ivm.sql.columns import text, used
 from ivm.sql.plan import Window, types
 from ivm.storage import duck
 from ivm.storage.types import ColumnType
 
-_DAY = 86_400_000_000
 _FAR = 1 << 40
 _EXCLUDES: dict[str, Literal["", "row", "group", "ties"]] = {
     "": "",
@@ -30,10 +29,11 @@ _EXCLUDES: dict[str, Literal["", "row", "group", "ties"]] = {
 
 
 class _Distance(NamedTuple):
-    """A distance in the key's own values, or in parts of one (microseconds of a DATE)."""
+    """A distance in the key's own values, parts of one (microseconds of a DATE) or months."""
 
     value: int | float
     unit: int
+    months: bool = False
 
 
 class FrameReader:
@@ -103,9 +103,10 @@ class FrameReader:
         if distance is None:
             return None
         known = self.range_key
-        if known is not None and known.unit != distance.unit:
+        found = RangeKey(key.column, type, key.descending, distance.unit, distance.months)
+        if known is not None and known != found:
             return None
-        self.range_key = RangeKey(key.column, type, key.descending, distance.unit)
+        self.range_key = found
         return distance.value
 
     def _evaluated(self, value: exp.Expression) -> Any:
@@ -144,12 +145,14 @@ def _bytes(type: ColumnType) -> int:
 
 def _time_distance(type: ColumnType, literal: bool, found: Any) -> _Distance | None:
     if type.sql == "DATE" and literal and isinstance(found, int):
-        return _Distance(found * _DAY, _DAY) if 0 <= found < 1 << 24 else None
-    months, days, nanoseconds = getattr(found, "months", 1), 0, 0
-    if months == 0:
-        days, nanoseconds = found.days, found.nanoseconds
-    whole = days * _DAY + nanoseconds // 1000
+        return _Distance(found * MICROS_PER_DAY, MICROS_PER_DAY) if 0 <= found < 1 << 24 else None
+    if not hasattr(found, "months"):
+        return None
+    months, days, nanoseconds = found.months, found.days, found.nanoseconds
     zoned = type.sql == "TIMESTAMP WITH TIME ZONE"
+    if months > 0 and days == nanoseconds == 0 and not zoned:
+        return _Distance(months, 1, True)
+    whole = days * MICROS_PER_DAY + nanoseconds // 1000
     if months or days < 0 or nanoseconds < 0 or whole >= 1 << 61 or (zoned and days):
         return None
-    return _Distance(whole, _DAY if type.sql == "DATE" else 1)
+    return _Distance(whole, MICROS_PER_DAY if type.sql == "DATE" else 1)

@@ -11,10 +11,12 @@ from sqlglot import exp
 from ivm.delta_ops.aggregate_call import AggregateCall
 from ivm.delta_ops.aggregate_outputs import is_linear
 from ivm.delta_ops.operator import CursorFactory, Operator
+from ivm.delta_ops.ranked_top import RankedTop
 from ivm.delta_ops.window import RecomputedWindow
 from ivm.delta_ops.window import Window as WindowOperator
 from ivm.delta_ops.window_extremes import Extreme
 from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
+from ivm.delta_ops.window_present import PresentNeighbour, PresentNth
 from ivm.delta_ops.window_recompute import PART, Recomputed
 from ivm.delta_ops.window_sums import Sum
 from ivm.sql.bind_parse import synonyms
@@ -31,13 +33,17 @@ from ivm.storage.zset import from_arrow
 
 _RANKS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")
 _AHEAD = {"lag": -1, "lead": 1}
-_FIRST = {"first_value": 1, "first": 1, "last_value": -1, "last": -1}
+_FIRST = {"first_value": 1, "first": 1, "any_value": 1, "last_value": -1, "last": -1}
 
 
 def window_operator(plan: Window, cursors: CursorFactory) -> Operator:
     """The operator of a window whose columns are all orderable."""
     maker = _Maker(plan, cursors)
     functions = [maker.function(i) for i in range(len(plan.calls))]
+    if plan.most is not None:
+        (rank,) = functions
+        assert isinstance(rank, Rank)
+        return RankedTop(types(plan.input), plan.partition, plan.order, rank, plan.most)
     recomputed = any(isinstance(f, Recomputed) for f in functions)
     make = RecomputedWindow if recomputed else WindowOperator
     return make(
@@ -65,6 +71,7 @@ class _Call:
         arguments: as written.
         filter: the BOOLEAN column of the FILTER clause.
         plain: it has no parts but these.
+        ignore_nulls: NULLs are passed over.
     """
 
     def __init__(self, call: WindowCall, names: dict[str, str]) -> None:
@@ -78,7 +85,8 @@ class _Call:
         self.arguments: list[exp.Expression] = list(function.expressions)
         kinds = (exp.Order, exp.Distinct, exp.Lambda)
         has_parts = any(isinstance(a, kinds) for a in self.arguments)
-        self.plain = not (has_parts or call.ignore_nulls)
+        self.plain = not has_parts
+        self.ignore_nulls = call.ignore_nulls or self.name == "any_value"
         if len(self.arguments) == 1 and isinstance(self.arguments[0], exp.Star):
             self.arguments = []
         if self.name == "count" and not self.arguments:
@@ -103,7 +111,8 @@ class _Maker:
         type = self._plan.schema[width(self._plan.input) + number][1]
         parts = _Call(call, self._names)
         if parts.plain:
-            for make in (self._rank, self._neighbour, self._nth, self._aggregate):
+            every = (self._rank, self._neighbour, self._nth, self._aggregate)
+            for make in (self._neighbour, self._nth) if parts.ignore_nulls else every:
                 made = make(parts, call, type)
                 if made is not None:
                     return made
@@ -141,7 +150,10 @@ class _Maker:
             default = self._default(call.arguments[2], type)
             if default is None:
                 return None
-        return Neighbour(argument, type, distance * _AHEAD[call.name], default)
+        if call.ignore_nulls and distance == 0:
+            return None
+        kind = PresentNeighbour if call.ignore_nulls else Neighbour
+        return kind(argument, type, distance * _AHEAD[call.name], default)
 
     def _default(self, value: exp.Expression, type: ColumnType) -> int | Column | None:
         place = position(value)
@@ -165,7 +177,7 @@ class _Maker:
         argument, frame = position(call.arguments[0]), self.frames.read(whole.frame)
         if argument is None or frame is None or self._given[argument] != type:
             return None
-        return Nth(argument, type, frame, number)
+        return (PresentNth if call.ignore_nulls else Nth)(argument, type, frame, number)
 
     def _aggregate(self, call: _Call, whole: WindowCall, type: ColumnType) -> WindowFunction | None:
         places = [position(a) for a in call.arguments]

@@ -22,10 +22,13 @@ RANKS = ["row_number()", "rank()", "dense_rank()", "percent_rank()", "cume_dist(
 PLACED = [
     "lag({x})", "lead({x}, 2)", "lag({x}, 1, 0)", "first_value({x})", "last_value({x})",
     "nth_value({x}, 2)", "lag({x} IGNORE NULLS)", "first_value({x} IGNORE NULLS)",
+    "last_value({x} IGNORE NULLS)", "nth_value({x}, 2 IGNORE NULLS)",
+    "lead({x}, 2, 0 IGNORE NULLS)",
 ]  # fmt: skip
 FRAMED = [
     "sum({x})", "count({x})", "avg({x})", "min({x})", "max({x})", "count(*)",
-    "sum({x}) FILTER (WHERE {p})", "count(DISTINCT {x})", "list({x})",
+    "sum({x}) FILTER (WHERE {p})", "count(DISTINCT {x})", "list({x})", "sum(DISTINCT {x})",
+    "count(DISTINCT {x}) FILTER (WHERE {p})", "any_value({x})", "mode({x})",
 ]  # fmt: skip
 FRAMES = [
     "", "", "", "ROWS 2 PRECEDING", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
@@ -33,7 +36,9 @@ FRAMES = [
     "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "ROWS BETWEEN 2 FOLLOWING AND 3 FOLLOWING",
     "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
     "ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING EXCLUDE CURRENT ROW",
-    "GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE TIES",
+    "GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE TIES", "ROWS UNBOUNDED PRECEDING",
+    "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE GROUP",
+    "ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE TIES",
 ]  # fmt: skip
 RANGES = ["RANGE BETWEEN 1 PRECEDING AND CURRENT ROW", "RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING"]
 
@@ -257,7 +262,7 @@ class Select:
         """A function that gives rows which tie one value."""
         x, frame = self._random.choice(columns), self._pick("", "", *RANGES)
         order = f"ORDER BY {x} {self._pick('', 'DESC')} {frame}" if self._chance(0.7) else ""
-        call = self._call(FRAMED[:6], columns, 2)
+        call = self._call([*FRAMED[:6], "count(DISTINCT {x})"], columns, 2)
         if order and not frame and self._chance(0.4):
             call = self._pick("rank()", "dense_rank()", "percent_rank()", "cume_dist()")
         return f"{call} OVER ({self._partition(columns)}{order})"

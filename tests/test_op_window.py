@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.delta_ops.aggregate_call import AggregateCall
+from ivm.delta_ops.ranked_top import RankedTop
 from ivm.delta_ops.window import Window
 from ivm.delta_ops.window_extremes import Extreme
 from ivm.delta_ops.window_frame import Frame, RangeKey
 from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
+from ivm.delta_ops.window_present import PresentNeighbour, PresentNth
 from ivm.delta_ops.window_recompute import Recomputed
 from ivm.delta_ops.window_sums import Sum
 from ivm.storage import block as blocks
@@ -285,6 +287,93 @@ def test_functions_left_to_duckdb(
     drive(under_test, data.draw(streams(TYPES, steps=3)))
 
 
+@pytest.mark.parametrize("partition", [[], [0]])
+@settings(deadline=None, max_examples=12)
+@given(data=st.data())
+def test_neighbours_with_a_value(partition: list[int], data: st.DataObject) -> None:
+    order = data.draw(st.sampled_from(ORDERS))
+    distance, column = data.draw(st.sampled_from([1, 2, 3])), data.draw(st.sampled_from([1, 2, 4]))
+    default = data.draw(st.sampled_from([None, column]))
+    text = "" if default is None else f", c{column}"
+    calls: list[tuple[WindowFunction, str, bool, str]] = [
+        (PresentNeighbour(column, TYPES[column], sign * distance, default),
+         f"{name}(c{column}, {distance}{text} IGNORE NULLS)", True, "")
+        for name, sign in (("lag", -1), ("lead", 1))
+    ]  # fmt: skip
+    some = data.draw(st.lists(st.sampled_from(calls), min_size=1, max_size=2))
+    with pytest.MonkeyPatch.context() as patch:
+        _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
+        _as_many(patch, data)
+        drive(bench(some, partition, order), data.draw(streams(TYPES)))
+
+
+ROWS_FRAMES = [f for f in FRAMES if f.kind == "rows"]
+
+
+@pytest.mark.parametrize("frame", ROWS_FRAMES, ids=frame_text)
+@settings(deadline=None, max_examples=4)
+@given(data=st.data())
+def test_frames_with_a_value(frame: Frame, data: st.DataObject) -> None:
+    partition, order = data.draw(st.sampled_from(PARTITIONS)), data.draw(st.sampled_from(ORDERS))
+    column, text = data.draw(st.sampled_from([1, 2, 4])), frame_text(frame)
+    names = {1: "first_value(c{} IGNORE NULLS)", -1: "last_value(c{} IGNORE NULLS)",
+             2: "nth_value(c{}, 2 IGNORE NULLS)"}  # fmt: skip
+    calls: list[tuple[WindowFunction, str, bool, str]] = [
+        (PresentNth(column, TYPES[column], frame, number), name.format(column), True, text)
+        for number, name in names.items()
+    ]
+    some = data.draw(st.lists(st.sampled_from(calls), min_size=1, max_size=2))
+    with pytest.MonkeyPatch.context() as patch:
+        _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
+        _as_many(patch, data)
+        drive(bench(some, partition, order), data.draw(streams(TYPES)))
+
+
+@pytest.mark.parametrize("name", ["rank", "dense_rank"])
+@pytest.mark.parametrize("partition", PARTITIONS)
+@settings(deadline=None, max_examples=8)
+@given(data=st.data())
+def test_first_ranks(name: str, partition: list[int], data: st.DataObject) -> None:
+    """Rows up to a rank, with those that tie; the state is emptied and filled again."""
+    order, most = data.draw(st.sampled_from(ORDERS)), data.draw(st.sampled_from([0, 1, 2, 5]))
+    parts = f"PARTITION BY {', '.join(f'c{p}' for p in partition)}" if partition else ""
+    keys = f"ORDER BY {', '.join(_key(k) for k in order)}" if order else ""
+    sql = f"SELECT *, {name}() OVER ({parts} {keys}) AS r FROM i0 QUALIFY r <= {most}"
+    make = lambda _: RankedTop(TYPES, partition, order, Rank(name, BIGINT), most)  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
+        _as_many(patch, data)
+        drive(Bench(lambda c, s: c.add("op", make, s), [TYPES], sql), data.draw(streams(TYPES)))
+
+
+MONTH_ENDS = [f"TIMESTAMP '2024-{d}'" for d in (
+    "01-30 12:00:00", "01-31 01:00:00", "02-28 23:00:00", "02-29 00:00:00", "02-29 02:00:00",
+    "03-29 01:00:00", "03-30 23:00:00", "03-31 00:00:00", "04-30 02:00:00")] + ["NULL"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP"])
+@settings(deadline=None, max_examples=30)
+@given(data=st.data())
+def test_months_away(kind: str, data: st.DataObject) -> None:
+    """Months end on different days: a time of the 31st may come before one of the 30th."""
+    types = types_of("INTEGER", kind, "BIGINT")
+    ends = st.sampled_from([1, 2, 12, -1, -2, -12, 0, None])
+    start, end = data.draw(ends), data.draw(ends)
+    if start is not None and end is not None and np.sign(start) > np.sign(end):
+        start, end = end, start  # DuckDB refuses these
+    frame = Frame("range", start, end)
+    key = OrderKey(1, data.draw(st.booleans()), data.draw(st.booleans()))
+    text = frame_text(frame, lambda d: f"INTERVAL {d:.0f} MONTHS")
+    calls: list[tuple[WindowFunction, str, bool, str]] = [(_count(frame), "count(*)", False, text)]
+    rows = st.tuples(st.sampled_from(["1", "NULL"]), st.sampled_from(MONTH_ENDS), st.just("1"))
+    range_key = RangeKey(1, types[1], key.descending, 1, True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.operator_help.literal_rows", lambda _: rows)
+        _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
+        under_test = bench(calls, data.draw(st.sampled_from([[], [0]])), [key], types, range_key)
+        drive(under_test, data.draw(streams(types)))
+
+
 def _steps(function: WindowFunction, rows: int) -> Bench:
     """One partition of some rows, ordered by a number."""
     types = types_of("BIGINT")
@@ -309,6 +398,8 @@ def test_only_what_moved_is_put_out() -> None:
         (_count(Frame("rows", None, 0)), "3991", 1 + 2 * 4),
         (Extreme(0, BIGINT, Frame("rows", None, None), False, None), "2001", 1),
         (Nth(0, BIGINT, Frame("rows", None, 0), 1), "2001", 1),
+        (PresentNeighbour(0, BIGINT, -2, None), "2001", 1 + 4),
+        (PresentNth(0, BIGINT, Frame("rows", None, 0), 1), "2001", 1),
     ]:
         out = _steps(function, 2000).step([zset(types, [((row,), 1)])])
         assert len(out) == expected, function

@@ -80,3 +80,21 @@ def test_bounded_row_number_is_a_top_k(cursor: Cursor) -> None:
     assert TopK in _nodes(cursor, f"{ranked} QUALIFY n = 1")
     assert Window in _nodes(cursor, f"SELECT * FROM ({ranked}) WHERE n > 2")
     assert Window not in _nodes(cursor, f"SELECT k FROM ({ranked})")
+
+
+def _bounds(cursor: Cursor, query: str) -> list[int | None]:
+    """What bounds the ranks of the query's windows."""
+    found, waiting = [], [rewrite(bind(query, DuckCatalog(cursor), cursor))]
+    while waiting:
+        node = waiting.pop()
+        found += [node.most] if isinstance(node, Window) else []
+        waiting += inputs(node)
+    return found
+
+
+def test_bounded_ranks_keep_the_first_rows_and_their_ties(cursor: Cursor) -> None:
+    for name in ("rank", "dense_rank"):
+        ranked = f"SELECT k, {name}() OVER (PARTITION BY g ORDER BY v) AS n FROM t"
+        assert _bounds(cursor, f"{ranked} QUALIFY n <= 2") == [2]
+        assert _bounds(cursor, f"SELECT k FROM ({ranked}) WHERE n = 3 AND n < 7") == [3]
+        assert _bounds(cursor, f"SELECT k FROM ({ranked}) WHERE n > 2") == [None]

@@ -67,6 +67,28 @@ INDEXED: list[str] = [
     "SELECT k FROM u WHERE EXISTS (SELECT sum(v) OVER (ORDER BY k) FROM t WHERE t.k = u.k)",
     "SELECT s, sum(s) OVER (ORDER BY g) FROM"
     " (SELECT g, k, sum(v) OVER (PARTITION BY g ORDER BY k) AS s FROM t)",
+    "SELECT k, count(DISTINCT v) OVER (PARTITION BY g ORDER BY k), sum(DISTINCT v) OVER"
+    " (PARTITION BY g), avg(DISTINCT v) FILTER (WHERE b) OVER (ORDER BY k DESC) FROM t",
+    "SELECT k, v, count(DISTINCT v % 2) OVER w, count(DISTINCT v) OVER (w ROWS BETWEEN 1"
+    " PRECEDING AND UNBOUNDED FOLLOWING), count(*) OVER w FROM t WINDOW w AS (ORDER BY k, v)",
+    "SELECT k, count(DISTINCT g) OVER (ORDER BY k GROUPS BETWEEN UNBOUNDED PRECEDING AND 1"
+    " PRECEDING), sum(DISTINCT v) OVER (ORDER BY k RANGE BETWEEN 1 PRECEDING AND UNBOUNDED"
+    " FOLLOWING) FROM t",
+    "SELECT k, v, first_value(v IGNORE NULLS) OVER w, lag(v IGNORE NULLS) OVER w,"
+    " lead(v, 2, -1 IGNORE NULLS) OVER w, nth_value(v, 2 IGNORE NULLS) OVER w, any_value(v) OVER w"
+    " FROM t WINDOW w AS (PARTITION BY g ORDER BY k, v)",
+    "SELECT k, v, last_value(v IGNORE NULLS) OVER (ORDER BY k, v ROWS UNBOUNDED PRECEDING),"
+    " first_value(v IGNORE NULLS) OVER (ORDER BY k, v ROWS BETWEEN CURRENT ROW AND UNBOUNDED"
+    " FOLLOWING), last_value(v IGNORE NULLS) OVER (ORDER BY k, v ROWS BETWEEN 2 PRECEDING AND 1"
+    " FOLLOWING EXCLUDE CURRENT ROW) FROM t",
+    "SELECT day, count(*) OVER (PARTITION BY g ORDER BY day RANGE INTERVAL 1 MONTH PRECEDING)"
+    " FROM t",
+    "SELECT ts, count(*) OVER (ORDER BY ts DESC RANGE BETWEEN INTERVAL 1 YEAR PRECEDING AND"
+    " INTERVAL 1 MONTH FOLLOWING) FROM u",
+    "SELECT g, k, rank() OVER (PARTITION BY g ORDER BY k) AS r FROM t QUALIFY r <= 2",
+    "SELECT g, k FROM t QUALIFY dense_rank() OVER (PARTITION BY g ORDER BY k DESC) <= 2",
+    "SELECT * FROM (SELECT k, v, dense_rank() OVER (ORDER BY k) AS r FROM t) WHERE r = 2",
+    "SELECT r, count(*) FROM (SELECT rank() OVER (ORDER BY v) AS r FROM t) WHERE r < 4 GROUP BY r",
 ]  # fmt: skip
 
 # Ties are broken by all columns; DuckDB may break them otherwise.
@@ -84,20 +106,24 @@ OPEN: list[str] = [
 
 # DuckDB evaluates them over the rows whose frames meet a change.
 RECOMPUTED: list[str] = [
-    "SELECT k, count(DISTINCT v) OVER (PARTITION BY g ORDER BY k) FROM t",
+    "SELECT k, count(DISTINCT v) OVER (PARTITION BY g ORDER BY k GROUPS 1 PRECEDING) FROM t",
     "SELECT k, v, list(v) OVER (PARTITION BY g ORDER BY k, v ROWS 2 PRECEDING),"
     " string_agg(g, ',') OVER (PARTITION BY g ORDER BY k, v ROWS 1 PRECEDING) FROM t",
     "SELECT k, list(v ORDER BY v) OVER (PARTITION BY g ORDER BY k) FROM t",
     "SELECT k, list(DISTINCT v ORDER BY v) OVER (PARTITION BY g) FROM t",
     "SELECT k, median(v) OVER (PARTITION BY g ORDER BY k),"
     " quantile_cont(v, 0.25) OVER (PARTITION BY g) FROM t",
-    "SELECT k, v, first_value(v IGNORE NULLS) OVER (PARTITION BY g ORDER BY k, v),"
-    " lag(v IGNORE NULLS) OVER (PARTITION BY g ORDER BY k, v) FROM t",
+    "SELECT k, v, lag(v, 0 IGNORE NULLS) OVER (PARTITION BY g ORDER BY k, v) FROM t",
     "SELECT k, v, lag(v, k) OVER (PARTITION BY g ORDER BY k, v) FROM t WHERE k >= 0",
     "SELECT k, v, sum(v) OVER (PARTITION BY g ORDER BY k, v ROWS BETWEEN abs(k) PRECEDING AND"
     " CURRENT ROW) FROM t WHERE k IS NOT NULL",
-    "SELECT day, count(*) OVER (PARTITION BY g ORDER BY day RANGE INTERVAL 1 MONTH PRECEDING)"
-    " FROM t",
+    "SELECT day, count(*) OVER (PARTITION BY g ORDER BY day RANGE INTERVAL '1 month 1 day'"
+    " PRECEDING) FROM t",
+    "SELECT k, v, sum(v) OVER (PARTITION BY g ORDER BY k, v ROWS 2 PRECEDING EXCLUDE GROUP),"
+    " max(v) OVER (PARTITION BY g ORDER BY k, v ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING EXCLUDE"
+    " TIES) FROM t",
+    "SELECT k, fill(d) OVER (PARTITION BY g ORDER BY k) FROM"
+    " (SELECT k, g, min(d) AS d FROM t WHERE k IS NOT NULL GROUP BY k, g)",
     "SELECT k, arg_min(v, k) OVER (PARTITION BY g ORDER BY k, v ROWS 3 PRECEDING),"
     " bit_or(k) OVER (PARTITION BY g ORDER BY k) FROM t",
     "SELECT k, count(DISTINCT v) OVER (ORDER BY k, v ROWS 1 PRECEDING), v FROM t",
