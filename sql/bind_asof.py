@@ -17,7 +17,8 @@ from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_scope import Bound
-from ivm.sql.columns import cast, column, compared, conjunction, remap, text, used
+from ivm.sql.columns import column, compared, conjunction, remap, text, used
+from ivm.sql.expand_joins import padded, picked
 from ivm.sql.plan import (
     Distinct,
     Expr,
@@ -25,9 +26,7 @@ from ivm.sql.plan import (
     Join,
     NotIncremental,
     Plan,
-    Project,
     Union,
-    types,
     width,
 )
 from ivm.sql.split_keys import JoinSide, casts_text, common_type
@@ -105,18 +104,18 @@ def asof_joined(
     condition = _condition(terms, width(left))
     keyed = _with_keys(left, right, condition)
     if kind in ("semi", "anti"):
-        return _picked(_candidates(keyed, kind, condition), range(width(left)))
+        return picked(_candidates(keyed, kind, condition), range(width(left)))
     pairs = _pairs(keyed, condition, context, bind)
     first, last = width(left), width(keyed.left)
-    found = _picked(pairs, [*range(first), *range(last, last + width(right))])
+    found = picked(pairs, [*range(first), *range(last, last + width(right))])
     parts: list[Plan] = [found]
     if kind in ("left", "full"):
-        rest = _picked(_candidates(keyed, "anti", condition), range(first))
-        parts.append(_padded(rest, found, 0))
+        rest = picked(_candidates(keyed, "anti", condition), range(first))
+        parts.append(padded(rest, found.schema, 0))
     if kind in ("right", "full"):
-        met = Distinct(_picked(found, range(first, width(found))))
+        met = Distinct(picked(found, range(first, width(found))))
         rest = Union((right, met), right.schema, negated=(1,))
-        parts.append(_padded(rest, found, first))
+        parts.append(padded(rest, found.schema, first))
     return found if len(parts) == 1 else Union(tuple(parts), found.schema)
 
 
@@ -181,20 +180,6 @@ def _nearest(keyed: _Keyed, context: Context, bind: BindQuery) -> Plan:
     assert isinstance(query, exp.Select)
     inner = replace(context, ctes={**context.ctes, "_asof": Bound(keyed.right, tuple(names))})
     return bind(query, inner).plan
-
-
-def _picked(plan: Plan, places: Sequence[int]) -> Plan:
-    schema = tuple(plan.schema[i] for i in places)
-    return Project(plan, tuple(column(i) for i in places), schema)
-
-
-def _padded(rows: Plan, like: Plan, start: int) -> Plan:
-    """Rows of one side (its columns from `start` on), with NULLs for the other side's columns."""
-    own = range(start, start + width(rows))
-    exprs = [
-        column(i - start) if i in own else cast(exp.null(), t) for i, t in enumerate(types(like))
-    ]
-    return Project(rows, tuple(exprs), like.schema)
 
 
 def _sides(term: exp.Expression, split: int) -> tuple[type[exp.Expression], Pair]:

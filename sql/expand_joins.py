@@ -9,6 +9,7 @@ Where any other condition looks at both sides, M is L joined with the set of its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -28,6 +29,7 @@ from ivm.sql.plan import (
 )
 from ivm.sql.split_keys import JoinSide
 from ivm.sql.split_ranges import OPERATORS, comparison
+from ivm.storage.types import Schema
 
 
 def expand_join(plan: Join) -> Plan:
@@ -38,10 +40,10 @@ def expand_join(plan: Join) -> Plan:
     alone = _difference(plan.left, matched)
     if plan.kind == "anti":
         return alone
-    parts: list[Plan] = [replace(plan, kind="inner"), _padded(plan, alone, 0)]
+    parts: list[Plan] = [replace(plan, kind="inner"), padded(alone, plan.schema, 0)]
     if plan.kind == "full":
         other = _difference(plan.right, _matched(_mirrored(plan)))
-        parts.append(_padded(plan, other, width(plan.left)))
+        parts.append(padded(other, plan.schema, width(plan.left)))
     return Union(tuple(parts), plan.schema)
 
 
@@ -49,14 +51,13 @@ def _difference(whole: Plan, part: Plan) -> Plan:
     return Union((whole, part), whole.schema, negated=(1,))
 
 
-def _padded(plan: Join, rows: Plan, start: int) -> Plan:
+def padded(rows: Plan, schema: Schema, start: int) -> Plan:
     """Rows of one side (its columns from `start` on), with NULLs for the other side's columns."""
     own = range(start, start + width(rows))
     exprs = tuple(
-        column(i - start) if i in own else cast(exp.null(), t)
-        for i, (_, t) in enumerate(plan.schema)
+        column(i - start) if i in own else cast(exp.null(), t) for i, (_, t) in enumerate(schema)
     )
-    return Project(rows, exprs, plan.schema)
+    return Project(rows, exprs, schema)
 
 
 def _mirrored(plan: Join) -> Join:
@@ -78,12 +79,12 @@ def _matched(plan: Join) -> Plan:
     predicate = conjunction(mine)
     left = plan.left if predicate is None else Filter(plan.left, predicate)
     if plan.left_keys and not rest:
-        keys = Distinct(_columns(plan.right, plan.right_keys))
+        keys = Distinct(picked(plan.right, plan.right_keys))
         return _present(left, plan.left_keys, keys, plan.null_safe)
     reaching = _reaching(plan, left, rest[0]) if len(rest) == 1 else None
     if reaching is not None:
         return reaching
-    pairs = Distinct(_columns(replace(plan, kind="inner"), tuple(range(split))))
+    pairs = Distinct(picked(replace(plan, kind="inner"), tuple(range(split))))
     return _present(plan.left, tuple(range(split)), pairs, (True,) * split)
 
 
@@ -101,10 +102,11 @@ def _reaching(plan: Join, left: Plan, term: Expr) -> Plan | None:
     best = Aggregate(Project(plan.right, exprs, schema), groups, (call,), schema)
     condition = compared(OPERATORS[known.operator], known.left, column(split + count))
     joined = Join(left, best, "inner", plan.left_keys, groups, plan.null_safe, condition)
-    return _columns(joined, tuple(range(split)))
+    return picked(joined, tuple(range(split)))
 
 
-def _columns(plan: Plan, places: tuple[int, ...]) -> Plan:
+def picked(plan: Plan, places: Sequence[int]) -> Plan:
+    """The columns at some places."""
     schema = tuple(plan.schema[i] for i in places)
     return Project(plan, tuple(column(i) for i in places), schema)
 
@@ -112,4 +114,4 @@ def _columns(plan: Plan, places: tuple[int, ...]) -> Plan:
 def _present(left: Plan, keys: tuple[int, ...], known: Plan, null_safe: tuple[bool, ...]) -> Plan:
     """The left rows whose key is among the known ones, which are distinct."""
     joined = Join(left, known, "inner", keys, tuple(range(len(keys))), null_safe)
-    return _columns(joined, tuple(range(width(left))))
+    return picked(joined, tuple(range(width(left))))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from ivm.sql.columns import column, remap
-from ivm.sql.expand_joins import expand_join
+from ivm.sql.expand_joins import expand_join, picked
 from ivm.sql.merge_projects import merge_projects
 from ivm.sql.plan import (
     Aggregate,
@@ -96,7 +96,7 @@ class _Lifter:
     def _iterations(self) -> Plan:
         """All i at which the step is run: 0 in any case."""
         first = self._input(Values(((exp.Literal.number(0),),), _ITERATION))
-        return Distinct(Union((first, _picked(self._rows, [len(self.schema)])), _ITERATION))
+        return Distinct(Union((first, picked(self._rows, [len(self.schema)])), _ITERATION))
 
     def lift(self, plan: Plan) -> Plan:
         """The plan with the iteration as its last column."""
@@ -193,7 +193,7 @@ class _Lifter:
         by = len(plan.groups)
         schema = plan.schema[:by] + _ITERATION + plan.schema[by:]
         whole = Aggregate(self.lift(plan.input), groups, plan.aggregates, schema)
-        return _picked(whole, [*range(by), *range(by + 1, len(schema)), by])
+        return picked(whole, [*range(by), *range(by + 1, len(schema)), by])
 
     def _scalar_aggregate(self, plan: Aggregate) -> Plan:
         """Iterations without rows have the aggregates of no rows."""
@@ -220,19 +220,14 @@ class _Lifter:
         schema = plan.schema[:place] + _ITERATION + plan.schema[place:]
         partition = (*plan.partition, place)
         whole = replace(plan, input=self.lift(plan.input), partition=partition, schema=schema)
-        return _picked(whole, [*range(place), *range(place + 1, len(schema)), place])
+        return picked(whole, [*range(place), *range(place + 1, len(schema)), place])
 
     def _unnest(self, plan: Unnest) -> Plan:
         place = len(plan.kept)
         schema = plan.schema[:place] + _ITERATION + plan.schema[place:]
         kept = (*plan.kept, width(plan.input))
         whole = replace(plan, input=self.lift(plan.input), kept=kept, schema=schema)
-        return _picked(whole, [*range(place), *range(place + 1, len(schema)), place])
-
-
-def _picked(plan: Plan, places: list[int]) -> Plan:
-    schema = tuple(plan.schema[i] for i in places)
-    return Project(plan, tuple(column(i) for i in places), schema)
+        return picked(whole, [*range(place), *range(place + 1, len(schema)), place])
 
 
 def _partitioned(expr: exp.Expression, iteration: exp.Expression) -> exp.Expression:

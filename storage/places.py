@@ -25,7 +25,7 @@ _FEW = 32  # ranges up to which one after the other is the fastest
 
 def present(column: Column, type: ColumnType, starts: Indexes, stops: Indexes) -> Indexes:
     """Where the NULLs of each range begin."""
-    if column.valid is None:
+    if isinstance(column, FixedColumn) and column.valid is None:  # texts count theirs, row by row
         return stops
     return _search(column, type, starts, stops, null_column(type, len(starts)), right=False)
 

@@ -14,7 +14,8 @@ import pytest
 from ivm.sql.bind import bind
 from ivm.sql.catalog import DuckCatalog
 from ivm.sql.render import render
-from ivm.storage.duck import Cursor, describe
+from ivm.storage.duck import Cursor, describe, table
+from ivm.storage.zset import from_arrow
 from tests.from_corpus import QUERIES, fill
 from tests.view_world import Epochs, World, followed, multiset, worlds
 
@@ -61,3 +62,21 @@ def test_unnest_and_range_hold_no_state(
     ):
         nodes = circuit.nodes_of(query)
         assert {circuit.node(n).operator.strategy for n in nodes} == {"linear"}
+
+
+def test_an_asof_join_touches_the_rows_up_to_the_neighbour() -> None:
+    query = "SELECT l.v, r.j FROM l ASOF JOIN r ON l.v >= r.v"
+    with duckdb.connect() as cursor:
+        cursor.execute("SET arrow_lossless_conversion = true")
+        cursor.execute("CREATE TABLE l AS SELECT i AS v FROM range(2000) s(i)")
+        cursor.execute("CREATE TABLE r AS SELECT i AS j, 100 * i AS v FROM range(20) s(i)")
+        world = World(cursor, [query])
+        cursor.execute("INSERT INTO r VALUES (99, 150)")
+        schema = DuckCatalog(cursor).schema('"main"."r"')
+        assert schema is not None
+        world.step({'"main"."r"': from_arrow(table(cursor, "FROM r WHERE j = 99"), schema)})
+        assert world.rows[query] == world.wanted(query)
+        nodes = [world.circuit.node(n) for n in world.circuit.nodes_of(query)]
+        (join,) = [n for n in nodes if n.operator.describe().startswith("RangeJoin")]
+        assert join.work.rows_out == 100  # 150 … 199, from the row at 100 to the one at 150
+        assert sum(n.work.rows_out for n in nodes) < 120
