@@ -123,7 +123,8 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     transaction.change_catalog((lambda: None) if ours else None, undo)
     for view in affected:
         _demand_standing(session, statement, view)
-        _learn_reads(session, view)
+        if statement.target in _DEFINITIONS:
+            _learn_reads(session, view)
     for view in affected:
         engine.maintenance.bind(view, session.cursor)
         engine.refill(session.cursor, view)
