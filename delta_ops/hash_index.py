@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.column import Indexes, Mask
+from ivm.storage.scatter import scatter, scatter_one
 
 Same: TypeAlias = Callable[[Indexes, Indexes], Mask]
 """(probe numbers, slots) → whether the probe's key is the slot's key."""
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-_WORD = (1 << 64) - 1
 _FIRST_BITS = 7
 _LARGE = 1 << 20
 
@@ -49,7 +48,7 @@ class HashIndex:
         self._table: npt.NDArray[np.int32] = np.full(1 << bits, -1, np.int32)
 
     def _home(self, codes: Indexes) -> Indexes:
-        return ((codes.view(np.uint64) * _SPREAD) >> self._shift).view(np.int64)
+        return scatter(codes.view(np.uint64), self._shift)
 
     def find(self, codes: Indexes, same: Same | None) -> Indexes:
         """The slot of each code, −1 where there is none.
@@ -72,7 +71,7 @@ class HashIndex:
 
     def find_one(self, code: int) -> int:
         """`find` of one code that is the key."""
-        place = ((code * int(_SPREAD)) & _WORD) >> (64 - self._bits)
+        place = scatter_one(code, 64 - self._bits)
         table, known = self._table, self._codes
         slot = table.item(place)
         while slot >= 0 and known.item(slot) != code:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ivm.storage.column import Indexes
 from ivm.storage.directory import words
 from ivm.storage.run import Run
+from ivm.storage.scatter import scatter
 
 Codes = npt.NDArray[Any]
 
@@ -23,7 +24,6 @@ _MANY = 256  # keys from which a filter pays
 _SPARE = 8  # places a code, beside the first ones, when a filter is made
 _FIRST = 1 << 17
 _FULL = 4  # places a code at which it is given up
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Bloom:
@@ -54,7 +54,7 @@ class Bloom:
         return self._marks[self._places(probes)].nonzero()[0]
 
     def _places(self, codes: Codes) -> Indexes:
-        return ((words(codes) * _SPREAD) >> self._shift).view(np.int64)
+        return scatter(words(codes), self._shift)
 
 
 class Asked(NamedTuple):

@@ -16,12 +16,12 @@ import pyarrow as pa
 from ivm.storage.codes import is_exact, key_codes, row_codes, same_key, same_row
 from ivm.storage.column import ArrowColumn, Column, Indexes, LabelColumn, Mask
 from ivm.storage.numbering import Groups, has_repeats, number_exact, number_hashed
+from ivm.storage.scatter import MULTIPLIER, scatter
 from ivm.storage.small import SMALL_ROWS, small_rows
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add
 
 _DIGITS_LIMIT = 1 << 62
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _PLACES = 3  # bits: eight places a row make few rows meet by chance
 
 
@@ -68,17 +68,19 @@ def opposed(columns: Sequence[Column], minus: Mask) -> Mask:
     if minus.all() or not minus.any():
         return np.zeros(len(minus), np.bool_)
     words = [word for column in columns for word in _words(column)]
-    mixed = np.zeros(len(minus), np.uint64)
-    for word in words:
+    if not words:
+        return np.ones(len(minus), np.bool_)
+    mixed = words[0].astype(np.uint64)
+    for word in words[1:]:
+        mixed *= np.uint64(MULTIPLIER)
         mixed += word
-        mixed *= _SPREAD
     bits = len(minus).bit_length() + _PLACES
-    places = (mixed >> np.uint64(64 - bits)).view(np.int64)
+    where = scatter(mixed, np.uint64(64 - bits))
     gone, come = minus.nonzero()[0], (~minus).nonzero()[0]
-    come = _among(places, come, gone, bits)
+    come = _among(where, come, gone, bits)
     suspects = np.zeros(len(minus), np.bool_)
     suspects[come] = True
-    suspects[_among(places, gone, come, bits)] = True
+    suspects[_among(where, gone, come, bits)] = True
     return suspects
 
 

@@ -28,16 +28,17 @@ from ivm.storage.nested import (
     UnionParts,
     parts,
 )
+from ivm.storage.scatter import MULTIPLIER
 from ivm.storage.small import word_bits
 from ivm.storage.types import ColumnType
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 _MASK = (1 << 64) - 1
-_K1, _K2 = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
+_K2 = 0xD6E8FEB86659FD93
 _POSITION, _LENGTH, _COMBINE = 0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3
 _NULL = 0x589965CC75374CC3
-_U1, _U2 = np.uint64(_K1), np.uint64(_K2)
+_U1, _U2 = np.uint64(MULTIPLIER), np.uint64(_K2)
 _S32, _S29 = np.uint64(32), np.uint64(29)
 
 _SMALL_ROWS = 2  # up to here plain integers beat numpy's fixed cost per call
@@ -137,7 +138,7 @@ def _mix(words: Hashes) -> Hashes:
 
 
 def _mix_int(word: int) -> int:
-    word = (word * _K1) & _MASK
+    word = (word * MULTIPLIER) & _MASK
     word ^= word >> 32
     word = (word * _K2) & _MASK
     return word ^ (word >> 29)

@@ -14,13 +14,13 @@ import numpy.typing as npt
 
 from ivm.storage.column import Indexes, Mask
 from ivm.storage.radix import order_of
+from ivm.storage.scatter import scatter
 
 Codes = npt.NDArray[np.int64]
 Same = Callable[[Indexes, Indexes], Mask]
 
 _COUNTED = 4  # codes below so many times the rows are counted instead of scattered
 _SCATTERED = 512  # rows from which scattering beats sorting
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Groups(NamedTuple):
@@ -124,8 +124,7 @@ def _bits(count: int) -> int:
 
 
 def _places(codes: Codes) -> Indexes:
-    shift = np.uint64(64 - _bits(len(codes)))
-    return ((codes.view(np.uint64) * _SPREAD) >> shift).view(np.int64)
+    return scatter(codes.view(np.uint64), np.uint64(64 - _bits(len(codes))))
 
 
 def _by_sorting(codes: Codes) -> Groups:
