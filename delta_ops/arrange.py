@@ -43,6 +43,7 @@ class Arrange(Operator):
         self.key = tuple(key)
         self.order = tuple(order)
         self._rows = Partitions(self.types, self.key, order)
+        self.parts = (self._rows,)
 
     @property
     def before(self) -> Arrangement:
@@ -61,12 +62,6 @@ class Arrange(Operator):
         self._rows.stage(delta)
         return delta
 
-    def commit(self) -> None:
-        self._rows.commit()
-
-    def rollback(self) -> None:
-        self._rows.rollback()
-
     def hydrate(self, inputs: Fetch) -> None:
         self._rows.build(inputs(0))
 
@@ -77,7 +72,4 @@ class Arrange(Operator):
         return f"Arrange(key {list(self.key)})"
 
     def state_rows(self) -> int:
-        return self.before.row_count
-
-    def state_bytes(self) -> int:
-        return self.before.nbytes
+        return self._rows.row_count

@@ -69,7 +69,7 @@ class Extremes(Versions[Arrangement]):
             MAX under True and MIN under False, those that are wanted: of all touched groups
             before, then of all after; NULL without values.
         """
-        self.after = self.before.append(_entries(rows, slots, rows.values))
+        self.append(_entries(rows, slots, rows.values))
         parts = (self.before, self.after)
         return {g: concat([self._shown(p, slots, g) for p in parts]) for g in self._wanted}
 
@@ -86,8 +86,7 @@ class Extremes(Versions[Arrangement]):
 
     def hydrate(self, batches: Iterable[ArgumentRows]) -> None:
         """Build the state of rows whose groups are slots."""
-        entries = self._hydrated(batches)
-        self.before = self.after = Arrangement.build(self._layout, entries)
+        self.reset(Arrangement.build(self._layout, self._hydrated(batches)))
 
     def _hydrated(self, batches: Iterable[ArgumentRows]) -> Iterator[ZSet]:
         for rows in batches:
@@ -127,7 +126,7 @@ class RankedExtremes(Extremes):
         self, rows: ArgumentRows, slots: Indexes, old: Indexes, new: Indexes
     ) -> dict[bool, Column]:
         ranks = _ranks(rows)
-        self.after = self.before.append(_entries(rows, slots, FixedColumn(ranks)))
+        self.append(_entries(rows, slots, FixedColumn(ranks)))
         counts = np.concatenate([old, new])
         return {
             greatest: self._column(best.step(rows, ranks, slots, self.after, new), counts)

@@ -148,7 +148,7 @@ class GroupRows(Versions[Arrangement]):
         return rows if weights.all() else rows.filter(weights != 0)
 
     def stage(self, delta: ZSet, slots: Indexes) -> None:
-        self.after = self.before.append(self.entries(delta, slots))
+        self.append(self.entries(delta, slots))
         self._read = None
 
     def both(self, slots: Indexes) -> Reading:
@@ -163,7 +163,7 @@ class GroupRows(Versions[Arrangement]):
 
     def hydrate(self, batches: Iterable[ZSet]) -> None:
         """Build the state of entries."""
-        self.before = self.after = Arrangement.build(self._layout, batches)
+        self.reset(Arrangement.build(self._layout, batches))
 
     def commit(self) -> None:
         super().commit()

@@ -61,9 +61,6 @@ class AllIterations(Versions[Bag]):
         self._types = (*types, _BIGINT)
         super().__init__(Bag(self._types))
 
-    def append(self, rows: ZSet) -> None:
-        self.after = self.after.append(rows)
-
     def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
         return consolidate(rows, self._types)
 
@@ -83,9 +80,6 @@ class FirstIterations(Versions[Arrangement]):
         self._forms = has_forms(types)
         self._layout = Layout((*types, _BIGINT), tuple(range(len(types))))
         super().__init__(Arrangement.empty(self._layout))
-
-    def append(self, rows: ZSet) -> None:
-        self.after = self.after.append(rows)
 
     def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
         keys = rows.columns[:-1]

@@ -84,7 +84,7 @@ class KeyForms(Versions[Arrangement]):
         self._forms.stage(forms, lanes)
         codes = row_codes(columns, self._types)
         rows = (FixedColumn(slots), FixedColumn(codes), FixedColumn(forms[inverse]))
-        self.after = self.before.append(ZSet(rows, weights))
+        self.append(ZSet(rows, weights))
 
     def _shown(self, state: Arrangement, slots: Indexes) -> tuple[Column, ...]:
         stored = self._table.keys(slots)

@@ -43,6 +43,7 @@ class OpenLimit(Operator):
     def __init__(self, inputs: Sequence[ColumnType], order: Sequence[OrderKey]) -> None:
         super().__init__(inputs)
         self._state = Partitions(inputs, (), order or [OrderKey(0, False, False)])
+        self.parts = (self._state,)
         self._before = self._after = (0, 0)
         self.reproducible = not has_forms(inputs)
 
@@ -65,11 +66,11 @@ class OpenLimit(Operator):
         return ZSet(self._state.plain(found.take(kept)).columns, (high - low)[kept])
 
     def commit(self) -> None:
-        self._state.commit()
+        super().commit()
         self._before = self._after
 
     def rollback(self) -> None:
-        self._state.rollback()
+        super().rollback()
         self._after = self._before
 
     def hydrate(self, inputs: Fetch) -> None:
@@ -83,10 +84,7 @@ class OpenLimit(Operator):
         return "OpenLimit"
 
     def state_rows(self) -> int:
-        return self._state.before.row_count
-
-    def state_bytes(self) -> int:
-        return self._state.before.nbytes
+        return self._state.row_count
 
 
 def _moved(places: tuple[int, int], delta: ZSet) -> tuple[int, int]:

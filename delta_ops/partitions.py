@@ -52,7 +52,7 @@ class Partitions(Versions[Arrangement]):
         return ZSet((*rows.columns, FixedColumn(np.zeros(len(rows), np.bool_))), rows.weights)
 
     def stage(self, delta: ZSet) -> None:
-        self.after = self.before.append(self.keyed(delta))
+        self.append(self.keyed(delta))
 
     def changed(self, delta: ZSet) -> tuple[tuple[Column, ...], Indexes]:
         """The keys of the delta's partitions, each once, and the number of each row's."""
@@ -67,7 +67,7 @@ class Partitions(Versions[Arrangement]):
         return rows.project(range(self._width)) if self._single else rows
 
     def build(self, chunks: Iterable[ZSet]) -> None:
-        self.before = self.after = Arrangement.build(self.layout, self._all_keyed(chunks))
+        self.reset(Arrangement.build(self.layout, self._all_keyed(chunks)))
 
     def _all_keyed(self, chunks: Iterable[ZSet]) -> Iterator[ZSet]:
         for chunk in chunks:

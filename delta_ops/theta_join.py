@@ -15,6 +15,7 @@ import numpy as np
 from ivm.delta_ops.bag import Bag
 from ivm.delta_ops.duck_eval import BIGINT, column_names, row_numbers, run_sql
 from ivm.delta_ops.operator import CursorFactory, Fetch, Operator, Predicate, Strategy
+from ivm.delta_ops.versions import Versions
 from ivm.storage.column import FixedColumn, Indexes
 from ivm.storage.errors import EvaluationError
 from ivm.storage.keys import consolidate
@@ -54,15 +55,17 @@ class ThetaJoin(Operator):
         self._output = tuple(output)
         self._condition = condition
         self._cursor_factory = cursor_factory
-        self._before = (Bag(left), Bag(right))
-        self._after = self._before
+        self._bags = (Versions(Bag(left)), Versions(Bag(right)))
+        self.parts = self._bags
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         a, b = inputs
-        self._after = (self._before[0].append(a), self._before[1].append(b))
+        left, right = self._bags
+        left.append(a)
+        right.append(b)
         try:
-            parts = [*self._pairs([a], self._before[1].batches)]
-            parts += self._pairs(self._after[0].batches, [b])
+            parts = [*self._pairs([a], right.before.batches)]
+            parts += self._pairs(left.after.batches, [b])
         except EvaluationError:  # perhaps of pairs that cancel each other, which are not there
             parts = self._real_pairs(a, b)
         parts = [p for p in parts if len(p)]
@@ -88,7 +91,7 @@ class ThetaJoin(Operator):
         return net, gone.negate(), self._stays(side, gone)
 
     def _stays(self, side: int, gone: ZSet) -> ZSet:
-        return consolidate(add([*self._before[side].batches, gone]), self._sides[side])
+        return consolidate(add([*self._bags[side].before.batches, gone]), self._sides[side])
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         left, right = [self._stays(side, empty(types)) for side, types in enumerate(self._sides)]
@@ -141,25 +144,15 @@ class ThetaJoin(Operator):
         found = run_sql(self._cursor_factory, sql, lent, output)
         return self._emit(a, row_numbers(found.columns[0]), b, row_numbers(found.columns[1]), None)
 
-    def commit(self) -> None:
-        self._before = self._after
-
-    def rollback(self) -> None:
-        self._after = self._before
-
     def hydrate(self, inputs: Fetch) -> None:
-        left, right = self._sides
-        self._before = (Bag.build(left, inputs(0)), Bag.build(right, inputs(1)))
-        self._after = self._before
+        for side, (bag, types) in enumerate(zip(self._bags, self._sides, strict=True)):
+            bag.reset(Bag.build(types, inputs(side)))
 
     def describe(self) -> str:
         return f"ThetaJoin({_name(self._condition)})"
 
     def state_rows(self) -> int:
-        return sum(bag.row_count for bag in self._before)
-
-    def state_bytes(self) -> int:
-        return sum(bag.nbytes for bag in self._before)
+        return sum(bag.row_count for bag in self._bags)
 
 
 def _numbered(z: ZSet) -> ZSet:

@@ -47,6 +47,14 @@ class Versions(Generic[S]):
         """Bytes held, as committed."""
         return self.before.nbytes
 
+    def append(self, delta: ZSet) -> None:
+        """Stage a delta."""
+        self.after = self.after.append(delta)
+
+    def reset(self, state: S) -> None:
+        """Start over, committed."""
+        self.before = self.after = state
+
     def commit(self) -> None:
         """Adopt what was staged."""
         self.before = self.after

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ivm.delta_ops.versions import Versions
 from ivm.storage.arrangement import Arrangement, Layout, Matches
 from ivm.storage.change import TableChange
 from ivm.storage.column import Column
@@ -19,7 +20,7 @@ from ivm.storage.types import Schema
 from ivm.storage.zset import ZSet, add
 
 
-class KeyIndex:
+class KeyIndex(Versions[Arrangement]):
     """An arrangement of some columns of a table by its key.
 
     Args:
@@ -43,7 +44,7 @@ class KeyIndex:
         self.columns = tuple(columns)
         self.key = tuple(self.columns.index(position) for position in key)
         layout = Layout(tuple(schema[i][1] for i in self.columns), self.key)
-        self._committed = self._current = Arrangement.build(layout, batches)
+        super().__init__(Arrangement.build(layout, batches))
 
     def find(self, keys: Sequence[Column]) -> Matches:
         """The live rows whose key equals each probe row.
@@ -54,7 +55,7 @@ class KeyIndex:
         Returns:
             Matches: which probe, and the rows (columns `self.columns`) with positive weights.
         """
-        return self._current.latest(keys) if self._unique else self._current.lookup_live(keys)
+        return self.after.latest(keys) if self._unique else self.after.lookup_live(keys)
 
     def record(self, change: TableChange) -> None:
         """Apply a change of the running transaction; its removed rows hold at least `columns`."""
@@ -65,22 +66,7 @@ class KeyIndex:
         if len(change.added):
             parts.append(change.added.project(self.columns).labelled())
         if parts:
-            self._current = self._current.append(add(parts))
-
-    def commit(self) -> None:
-        self._committed = self._current
-
-    def rollback(self) -> None:
-        self._current = self._committed
-
-    @property
-    def rows(self) -> int:
-        """Rows held (not consolidated)."""
-        return self._committed.row_count
-
-    @property
-    def nbytes(self) -> int:
-        return self._committed.nbytes
+            self.append(add(parts))
 
 
 def present(matches: Matches, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
