@@ -14,7 +14,7 @@ import numpy as np
 
 from ivm.delta_ops.aggregate_call import ArgumentRows
 from ivm.delta_ops.group_best import Best, ends
-from ivm.delta_ops.value_ranks import from_ranks, has_ranks, to_ranks
+from ivm.delta_ops.value_ranks import from_ranks, to_ranks
 from ivm.delta_ops.versions import Versions
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.column import Column, FixedColumn, Indexes, concat, null_column
@@ -176,4 +176,4 @@ def _ranks(rows: ArgumentRows) -> Indexes:
 
 def make_extremes(type: ColumnType) -> Extremes:
     """The fitting keeper of a MIN and MAX."""
-    return (RankedExtremes if has_ranks(type) else Extremes)(type)
+    return (RankedExtremes if type.is_ordered_word else Extremes)(type)

@@ -176,12 +176,8 @@ class GroupRows(Versions[Arrangement]):
 
 def selects(spec: RowsSpec) -> bool:
     """Whether the n-th row can be found by its first column alone."""
-    return spec.types[0].is_word and not spec.distinct and _ascends(spec)
-
-
-def _ascends(spec: RowsSpec) -> bool:
-    type, first = spec.types[0], OrderKey(0, False, False)
-    return spec.order[:1] == (first,) and type.base != "TIME WITH TIME ZONE"
+    ascends = spec.order[:1] == (OrderKey(0, False, False),)
+    return ascends and spec.types[0].is_ordered_word and not spec.distinct
 
 
 def _grouped(spec: RowsSpec, state: Arrangement, slots: Indexes) -> Grouped:

@@ -12,19 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.column import Indexes
-from ivm.storage.types import ColumnType
 
 _MASK = np.iinfo(np.int64).max
 _SIGN = np.uint64(1 << 63)
 
 
-def has_ranks(type: ColumnType) -> bool:
-    """Whether the type's values are ranked here (TIMETZ does not sort by its bits)."""
-    return type.is_word and type.base != "TIME WITH TIME ZONE"
-
-
 def to_ranks(values: npt.NDArray[Any]) -> Indexes:
-    """The ranks of values of a type that has them."""
+    """The ranks of values of a type that is an ordered word."""
     if values.dtype.kind == "f":
         doubles = values.astype(np.float64)
         nans = np.isnan(doubles)

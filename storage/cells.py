@@ -49,7 +49,7 @@ def _fixed_cells(column: FixedColumn, term: Term) -> Cell:
     if type.is_word:
         if term.bits:
             return values.view(f"i{values.dtype.itemsize}").item
-        plain = not type.is_float and type.base != "TIME WITH TIME ZONE"
+        plain = type.is_ordered_word and not type.is_float
         return values.item if plain else word_codes(values, type).item
     high, low = (values["hi"], values["lo"]) if term.bits else wide_codes(values, type)
     upper, lower = high.item, low.item

@@ -45,7 +45,7 @@ def _has_cells(term: Term) -> bool:
     type = term.type
     if type.is_bytes:
         return not type.is_enum
-    return type.is_word and type.sql != "TIME WITH TIME ZONE"
+    return type.is_ordered_word
 
 
 def _cursors(source: Source, code: Any, term: Term) -> list[_Cursor] | None:

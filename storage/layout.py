@@ -47,7 +47,7 @@ class Layout:
     def __post_init__(self) -> None:
         key_types = tuple([self.types[i] for i in self.key])
         exact = is_exact(key_types)
-        native = exact and not key_types[0].is_float and key_types[0].base != "TIME WITH TIME ZONE"
+        native = exact and key_types[0].is_ordered_word and not key_types[0].is_float
         object.__setattr__(self, "key_types", key_types)
         object.__setattr__(self, "exact", exact)
         object.__setattr__(self, "native", native)

@@ -46,7 +46,7 @@ def first_places(
         type: of the column and of the values.
         wanted: a value for each range; what is found for NULL has no meaning.
     """
-    if not type.is_word or type.base == "TIME WITH TIME ZONE":
+    if not type.is_ordered_word:
         return _search(column, type, starts, stops, wanted, right=right)
     assert isinstance(column, FixedColumn)
     assert isinstance(wanted, FixedColumn)

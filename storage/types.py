@@ -80,6 +80,8 @@ class ColumnType:
         memory: the Arrow type of an `ArrowColumn`'s array: 64-bit offsets, ENUMs as labels.
         is_bytes: an `ArrowColumn` of strings or binaries, 64-bit offsets.
         is_word: a `FixedColumn` of at most 64 bits.
+        is_ordered_word: one whose numbers ascend as DuckDB sorts the values, which those of TIME
+            WITH TIME ZONE do not.
         is_interval: INTERVAL.
         is_enum: an ENUM, held as its labels.
     """
@@ -91,6 +93,7 @@ class ColumnType:
     memory: pa.DataType = field(init=False, compare=False)
     is_bytes: bool = field(init=False, compare=False)
     is_word: bool = field(init=False, compare=False)
+    is_ordered_word: bool = field(init=False, compare=False)
     is_interval: bool = field(init=False, compare=False)
     is_enum: bool = field(init=False, compare=False)
 
@@ -99,7 +102,10 @@ class ColumnType:
         large = pa.types.is_large_string(memory) or pa.types.is_large_binary(memory)
         object.__setattr__(self, "memory", memory)
         object.__setattr__(self, "is_bytes", large)
-        object.__setattr__(self, "is_word", self.dtype is not None and self.dtype.itemsize <= 8)
+        is_word = self.dtype is not None and self.dtype.itemsize <= 8
+        ordered = is_word and self.sql != "TIME WITH TIME ZONE"
+        object.__setattr__(self, "is_word", is_word)
+        object.__setattr__(self, "is_ordered_word", ordered)
         object.__setattr__(self, "is_interval", self.sql == "INTERVAL")
         object.__setattr__(self, "is_enum", self.base == "ENUM")
 
