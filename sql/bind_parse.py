@@ -8,7 +8,6 @@ its usual reading changes the meaning, a reading that leaves all function names 
 from __future__ import annotations
 
 import functools
-import json
 import re
 from typing import Any, ClassVar
 
@@ -21,7 +20,8 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenType
 
 from ivm.sql.plan import NotIncremental
-from ivm.storage.duck import Cursor, literal, rows
+from ivm.sql.serialized import syntax_tree
+from ivm.storage.duck import Cursor, rows
 
 _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 _PLACES = ("query_location", "query_location_length", "syntax_type", "is_operator")
@@ -132,8 +132,7 @@ def verbatim(expr: exp.Expression) -> exp.Expression:
 
 
 def _syntax(sql: str, cursor: Cursor) -> Any:
-    found = rows(cursor, f"SELECT json_serialize_sql({literal(sql)})")
-    return _canonical(json.loads(found[0][0]), synonyms(cursor))
+    return _canonical(syntax_tree(sql, cursor), synonyms(cursor))
 
 
 @functools.cache

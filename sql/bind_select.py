@@ -23,7 +23,7 @@ from ivm.sql.bind_scope import Bound, MadeUp
 from ivm.sql.bind_star import Item, expand
 from ivm.sql.bind_unnest import Unnests, spread_structs
 from ivm.sql.bind_window import Windows
-from ivm.sql.columns import ancestors, column, remap, structure, used
+from ivm.sql.columns import Expressions, ancestors, column, remap, structure, used
 from ivm.sql.grouping_sets import grouping_sets
 from ivm.sql.placeholders import holds_stand_in
 from ivm.sql.plan import Distinct, Filter, NotIncremental, Plan, width
@@ -284,7 +284,7 @@ class _SelectBinder:
         context, distinct = self._context, self._select.args.get("distinct")
         if distinct is None and limit is None:
             return context.project(self._plan, items)
-        columns = _Columns(items)
+        columns = Expressions(items)  # and what else ORDER BY and DISTINCT ON read
         places = [columns.place(e) for e in order]
         partition = [column(columns.place(e)) for e in on]
         wide = context.project(self._plan, columns.exprs)
@@ -300,22 +300,7 @@ class _SelectBinder:
         return context.narrow(wide, list(range(first)))
 
 
-class _Columns:
-    """The select list, and what else ORDER BY and DISTINCT ON read; each expression once."""
-
-    def __init__(self, items: list[exp.Expression]) -> None:
-        self.exprs = list(items)
-        self._places = {structure(e): i for i, e in reversed(list(enumerate(items)))}
-
-    def place(self, expr: exp.Expression) -> int:
-        key = structure(expr)
-        if key not in self._places:
-            self._places[key] = len(self.exprs)
-            self.exprs.append(expr)
-        return self._places[key]
-
-
-def _ordered_after(distinct: Distinct, columns: _Columns, context: Context) -> Plan:
+def _ordered_after(distinct: Distinct, columns: Expressions, context: Context) -> Plan:
     """The distinct rows and what ORDER BY computes of them."""
     count = width(distinct)
     known = {structure(e): i for i, e in reversed(list(enumerate(columns.exprs[:count])))}

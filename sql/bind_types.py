@@ -6,11 +6,11 @@ types the cursor sees), so one DESCRIBE over typed NULLs answers without touchin
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ivm.storage.duck import Cursor, describe, literal, rows
+from ivm.sql.serialized import bound_plan, nodes
+from ivm.storage.duck import Cursor, describe
 from ivm.storage.scratch import Scratch
 from ivm.storage.types import ColumnType, Schema, type_of
 
@@ -49,24 +49,11 @@ def comparison_type(cursor: Cursor, left: ColumnType, right: ColumnType) -> Colu
     if left == right:
         return left
     query = f"SELECT c0 = c1 FROM ({typed_nulls([left, right])})"
-    call = f"SELECT json_serialize_plan({literal(query)}, optimize := false)"
-    plan = json.loads(rows(cursor, call)[0][0])
-    found = list(_comparisons(plan))
+    found = [n for n in nodes(bound_plan(query, cursor)) if n.get("type") == "COMPARE_EQUAL"]
     if len(found) != 1:
         return None
     sides = {_type_name(side) for side in found[0]["children"]}
     return type_of(sides.pop()) if len(sides) == 1 and None not in sides else None
-
-
-def _comparisons(node: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(node, dict):
-        if node.get("type") == "COMPARE_EQUAL":
-            yield node
-        for value in node.values():
-            yield from _comparisons(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _comparisons(value)
 
 
 def _type_name(side: dict[str, Any]) -> str | None:

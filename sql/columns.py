@@ -5,7 +5,7 @@ Law: no function here changes a tree that was given to it; plans share their tre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from sqlglot import ErrorLevel, exp
 
@@ -108,6 +108,26 @@ def structure(node: object) -> Hashable:
     if isinstance(node, list):
         return tuple(structure(part) for part in node)
     return str(node)
+
+
+class Expressions:
+    """A list in which each expression is placed once, by its structure.
+
+    Attributes:
+        exprs: those given, whatever they are, and the others as they were placed.
+    """
+
+    def __init__(self, given: Sequence[exp.Expression]) -> None:
+        self.exprs = list(given)
+        self._places = {structure(e): i for i, e in reversed(list(enumerate(given)))}
+
+    def place(self, expr: exp.Expression) -> int:
+        """Where the expression stands."""
+        key = structure(expr)
+        if key not in self._places:
+            self._places[key] = len(self.exprs)
+            self.exprs.append(expr)
+        return self._places[key]
 
 
 def ancestors(node: exp.Expression) -> Iterator[exp.Expression]:

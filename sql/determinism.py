@@ -7,15 +7,14 @@ and a way out.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ivm.storage.duck import Cursor, literal, rows
+from ivm.sql.serialized import nodes, syntax_tree
+from ivm.storage.duck import Cursor, rows
 from ivm.storage.errors import UnsupportedError
 
 _CLOCK = frozenset(
@@ -90,7 +89,7 @@ class _Checker:
         )
 
     def check(self, tree: Any, place: int | None, through: _Path) -> None:
-        for node in _nodes(tree):
+        for node in nodes(tree):
             at = _place(node) if place is None else place
             if node.get("sample"):
                 raise _refusal("a sample", "its rows are chosen by chance", at, through, _FIXED)
@@ -196,7 +195,7 @@ def _refuse_open_pivot(query: str) -> None:
 
 def _parsed(sql: str, cursor: Cursor) -> Any:
     """DuckDB's syntax tree; None for what it cannot serialize."""
-    tree = json.loads(rows(cursor, f"SELECT json_serialize_sql({literal(sql)})")[0][0])
+    tree = syntax_tree(sql, cursor)
     return None if tree.get("error") else tree
 
 
@@ -208,16 +207,6 @@ def _body(definition: str) -> str:
     if head.lstrip().upper().startswith(("SELECT", "WITH", "FROM", "VALUES")):
         return definition
     return f"SELECT {definition}"
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(tree, dict):
-        yield tree
-        for value in tree.values():
-            yield from _nodes(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from _nodes(value)
 
 
 def _called(node: dict[str, Any]) -> str | None:

@@ -17,7 +17,7 @@ from ivm.sql.bind_calls import Call, read_call
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_order import complete_aggregate
 from ivm.sql.bind_types import types_of
-from ivm.sql.columns import cast, column, remap, structure, text, used
+from ivm.sql.columns import Expressions, cast, column, remap, text, used
 from ivm.sql.plan import (
     Aggregate,
     AggregateCall,
@@ -130,19 +130,8 @@ def _grouped_by(one: Aggregate | GroupRecompute, chosen: tuple[int, ...]) -> Pla
     return Aggregate(one.input, chosen, calls, found)
 
 
-class _Inputs:
-    """The columns below a grouping: each expression once."""
-
-    def __init__(self, groups: list[exp.Expression]) -> None:
-        self.exprs = list(groups)
-        self._known = {structure(e): i for i, e in reversed(list(enumerate(groups)))}
-
-    def place(self, expr: exp.Expression) -> int:
-        key = structure(expr)
-        if key not in self._known:
-            self._known[key] = len(self.exprs)
-            self.exprs.append(expr)
-        return self._known[key]
+class _Inputs(Expressions):
+    """The columns below a grouping."""
 
     def call(self, call: Call) -> AggregateCall:
         """The call over the columns (its type yet unknown)."""

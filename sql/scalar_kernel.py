@@ -108,15 +108,7 @@ def binary(
     left: Term, right: Term, output: ColumnType, compute: Callable[[Values, Values], Values]
 ) -> Term:
     """A strict function of two fixed-width arguments; a constant side has one row (broadcast)."""
-    if left.is_null or right.is_null:
-        return null_term(output)
-    first, second = fixed(left), fixed(right)
-
-    def kernel(columns: Sequence[Column], count: int) -> Column:
-        a, b = first(columns, count), second(columns, count)
-        return masked(compute(a.values, b.values), both(a.valid, b.valid))
-
-    return Term(output, kernel)
+    return binary_checked(left, right, output, lambda a, b, valid: compute(a, b))
 
 
 def binary_checked(

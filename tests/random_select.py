@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.random_choices import Choices
+
 TABLES = {"t": ["k", "v", "d"], "u": ["k", "v", "d"], "w": ["k2", "small"]}
 PLAIN = [
     "count(*)", "count({x})", "sum({x})", "min({x})", "max({x})", "avg({x})", "count(DISTINCT {x})",
@@ -43,7 +45,7 @@ FRAMES = [
 RANGES = ["RANGE BETWEEN 1 PRECEDING AND CURRENT ROW", "RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING"]
 
 
-class Select:
+class Select(Choices):
     """One random query.
 
     Args:
@@ -51,21 +53,8 @@ class Select:
     """
 
     def __init__(self, seed: int) -> None:
-        self._random = Random(seed)
-        self._count = 0
+        super().__init__(Random(seed))
         self.text, _ = self._query(0, [])
-
-    # -- choices --------------------------------------------------------------------------------
-
-    def _pick(self, *options: str) -> str:
-        return self._random.choice(options)
-
-    def _chance(self, share: float) -> bool:
-        return self._random.random() < share
-
-    def _fresh(self, stem: str) -> str:
-        self._count += 1
-        return f"{stem}{self._count}"
 
     # -- expressions ----------------------------------------------------------------------------
 
@@ -121,13 +110,7 @@ class Select:
     def _query_predicate(self, x: str, columns: list[str], depth: int) -> str:
         source, own = self._inner(columns, depth)
         y = self._number(own, depth + 1, 1)
-        comparison = self._pick("=", "<", ">=", "<>")
-        return self._pick(
-            f"EXISTS (SELECT 1 {source})", f"NOT EXISTS (SELECT 1 {source})",
-            f"{x} IN (SELECT {y} {source})", f"{x} NOT IN (SELECT {y} {source})",
-            f"{x} {comparison} ANY (SELECT {y} {source})",
-            f"{x} {comparison} ALL (SELECT {y} {source})",
-        )  # fmt: skip
+        return self._compared(x, y, source)
 
     # -- FROM -----------------------------------------------------------------------------------
 

@@ -31,12 +31,7 @@ class TypedSelect(TypedCalls):
         super().__init__(random)
         self._relations = dict(relations)
         self._describe = describe
-        self._count = 0
         self.text = self._query(0)
-
-    def _fresh(self, stem: str) -> str:
-        self._count += 1
-        return f"{stem}{self._count}"
 
     # -- subqueries -----------------------------------------------------------------------------
 
@@ -63,13 +58,7 @@ class TypedSelect(TypedCalls):
     def _query_predicate(self, columns: Columns, depth: int) -> str:
         source, own = self._inner(columns, depth)
         x, y = self._alike(columns, own)
-        comparison = self._pick("=", "<", ">=", "<>")
-        return self._pick(
-            f"EXISTS (SELECT 1 {source})", f"NOT EXISTS (SELECT 1 {source})",
-            f"{x} IN (SELECT {y} {source})", f"{x} NOT IN (SELECT {y} {source})",
-            f"{x} {comparison} ANY (SELECT {y} {source})",
-            f"{x} {comparison} ALL (SELECT {y} {source})",
-        )  # fmt: skip
+        return self._compared(x, y, source)
 
     # -- FROM -----------------------------------------------------------------------------------
 

@@ -6,8 +6,7 @@ of them stands for a group.
 
 from __future__ import annotations
 
-from random import Random
-
+from tests.random_choices import Choices
 from tests.random_tables import VALUES, literal
 
 Columns = dict[str, str]  # expression → kind
@@ -60,21 +59,8 @@ SAME = [
 ]  # fmt: skip
 
 
-class TypedValues:
-    """Makes values and predicates; who knows queries adds those that hold one.
-
-    Args:
-        random: decides everything.
-    """
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-
-    def _pick(self, *options: str) -> str:
-        return self._random.choice(options)
-
-    def _chance(self, share: float) -> bool:
-        return self._random.random() < share
+class TypedValues(Choices):
+    """Makes values and predicates; who knows queries adds those that hold one."""
 
     def _any(self, columns: Columns) -> str:
         return self._random.choice(list(columns))

@@ -1,0 +1,34 @@
+"""DuckDB's own reading of a query, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ivm.storage.duck import Cursor, literal, rows
+
+
+def syntax_tree(query: str, cursor: Cursor) -> Any:
+    """The syntax tree of a SELECT; of what DuckDB cannot serialize, a dict with "error"."""
+    return _read(f"json_serialize_sql({literal(query)})", cursor)
+
+
+def bound_plan(query: str, cursor: Cursor) -> Any:
+    """The plan before optimization, with the type of every expression."""
+    return _read(f"json_serialize_plan({literal(query)}, optimize := false)", cursor)
+
+
+def _read(call: str, cursor: Cursor) -> Any:
+    return json.loads(rows(cursor, f"SELECT {call}")[0][0])
+
+
+def nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """All nodes, each before those below it."""
+    if isinstance(tree, dict):
+        yield tree
+        for value in tree.values():
+            yield from nodes(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from nodes(value)
