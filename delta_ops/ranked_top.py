@@ -14,10 +14,11 @@ import numpy as np
 
 from ivm.delta_ops.window import Window
 from ivm.delta_ops.window_function import Rank
-from ivm.delta_ops.window_stretch import Pair, Segments
+from ivm.delta_ops.window_stretch import Pair, Segments, Stretch
 from ivm.storage.column import Indexes
 from ivm.storage.marks import PeerGroups
 from ivm.storage.ordering import OrderKey
+from ivm.storage.places import clipped
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
@@ -52,13 +53,22 @@ class RankedTop(Window):
         end = self._end(rows, first, last)
         return Segments(first, last, np.minimum(start, end), np.minimum(stop, end))
 
-    def _in_pairs(self, old: Segments, was: Indexes, new: Segments, now: Indexes) -> Pair:
+    def _in_pairs(
+        self,
+        old: Segments,
+        was: Stretch,
+        stayed: Indexes,
+        new: Segments,
+        now: Stretch,
+        still: Indexes,
+    ) -> Pair:
         """A stretch begins with the same rows before and after, but may end sooner in one."""
-        a, b = old.start.searchsorted(was, "right"), new.start.searchsorted(now, "right")
+        a = old.start.searchsorted(was.places[stayed], "right")
+        b = new.start.searchsorted(now.places[still], "right")
         count = len(old.start) + 1
         common = np.minimum(np.bincount(a, minlength=count), np.bincount(b, minlength=count))
         left, right = [np.arange(len(n)) - n.searchsorted(n) < common[n] for n in (a, b)]
-        return np.flatnonzero(left), np.flatnonzero(right)
+        return stayed[left], still[right]
 
     def _end(self, rows: SortedRows, first: Indexes, last: Indexes) -> Indexes:
         """The place past the rows wanted of each partition."""
@@ -69,7 +79,7 @@ class RankedTop(Window):
             number = groups.of(first) + self._most
         else:
             number = groups.of(np.maximum(np.minimum(first + self._most, last) - 1, 0)) + 1
-        return np.clip(groups.starts(np.maximum(number, 0)), first, last)
+        return clipped(groups.starts(np.maximum(number, 0)), first, last)
 
     def describe(self) -> str:
         return f"RankedTop({self._most} per {list(self._order.partition_columns)})"

@@ -25,6 +25,7 @@ from ivm.storage.codes import same_key, same_row
 from ivm.storage.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.marks import PeerGroups
 from ivm.storage.ordering import OrderKey
+from ivm.storage.places import begins_of
 from ivm.storage.sorted_rows import SortedRows, demand_present, sorted_sum
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, empty
@@ -83,29 +84,28 @@ class Window(Operator):
         rows, weights = sorted_sum(delta, self._order.terms)
         if len(weights) == 0:
             return empty(self.types)
-        at = self._places(rows, weights)
-        self._after = before.changed(rows, at, weights)
-        changed = self._changed(rows, at, weights)
-        old, new = self._segments(changed, weights)
+        changed = self._changed(rows, weights)
+        self._after = before.changed(rows, changed.at, weights)
+        old, new = self._segments(changed)
         old, new = self._shown(before, old), self._shown(self._after, new)
-        return self._difference(changed, weights, old, new)
+        return self._difference(changed, old, new)
 
     def _shown(self, rows: SortedRows, segments: Segments) -> Segments:
         """The part of each stretch that is put out, from its beginning."""
         return segments
 
-    def _places(self, rows: Sequence[Column], weights: Indexes) -> Indexes:
+    def _changed(self, rows: Sequence[Column], weights: Indexes) -> Changed:
         """Equal rows come behind those that are there, and go from their end."""
-        high = self._before.find_all(rows, len(weights), True)
-        gone = np.flatnonzero(weights < 0)
+        end = self._before.find_all(rows, len(weights), True)
+        come = np.maximum(weights, 0)
+        gone = (weights < 0).nonzero()[0]
         if len(gone):
             taken = [c.take(gone) for c in rows]
-            demand_present(self._before, taken, high[gone], weights[gone])
-        return high + np.minimum(weights, 0)
-
-    def _changed(self, rows: Sequence[Column], at: Indexes, weights: Indexes) -> Changed:
-        gone = -np.minimum(weights, 0)
-        return Changed(rows, at, gone, *self._partitions(rows, len(at)))
+            demand_present(self._before, taken, end[gone], weights[gone])
+        at = end + (weights - come)
+        moved = np.zeros(len(at) + 1, np.int64)
+        weights.cumsum(out=moved[1:])
+        return Changed(rows, at, end, come, *self._partitions(rows, len(at)), moved)
 
     def _partitions(self, rows: Sequence[Column], count: int) -> tuple[Indexes, Indexes, Indexes]:
         """The range of places of each row's partition, and its number."""
@@ -113,34 +113,31 @@ class Window(Operator):
         part = np.zeros(count, np.int64)
         if not own:
             return part, np.full(count, len(before)), part
+        ones = {i: rows[i] for i in own}
+        if count == 1:
+            return *before.find_ranges(ones, 1, self._order.partition), part
         columns, every = [rows[i] for i in own], np.arange(count - 1)
         types = [self._inputs[i] for i in own]
-        part[1:] = np.cumsum(~same_key(columns, every, columns, every + 1, types))
-        chosen = _firsts(part)
-        ones = {i: rows[i].take(chosen) for i in own}
-        first, last = [
-            before.find_all(ones, len(chosen), right, self._order.partition)[part]
-            for right in (False, True)
-        ]
-        return first, last, part
+        (~same_key(columns, every, columns, every + 1, types)).cumsum(out=part[1:])
+        chosen = begins_of(part)
+        ones = {i: column.take(chosen) for i, column in ones.items()}
+        first, last = before.find_ranges(ones, len(chosen), self._order.partition)
+        return first[part], last[part], part
 
     # What a change concerns
 
-    def _segments(self, changed: Changed, weights: Indexes) -> tuple[Segments, Segments]:
+    def _segments(self, changed: Changed) -> tuple[Segments, Segments]:
         """The stretches concerned, in places before and after the change."""
-        low, high = changed.at.copy(), changed.at + changed.gone
-        part = changed.part
+        low, high, part = changed.at, changed.end, changed.part
         for function in self._functions:
-            reach = self._reach(function, changed, weights)
+            reach = self._reach(function, changed)
             low, high = np.minimum(low, reach[0]), np.maximum(high, reach[1])
-        reach_high = np.maximum.accumulate(high)
-        reach_low = np.minimum.accumulate(low[::-1])[::-1]  # a later row may reach back over many
-        apart = (reach_low[1:] > reach_high[:-1]) | (part[1:] != part[:-1])
-        begins = np.concatenate([[0], np.flatnonzero(apart) + 1])
-        ends = np.append(begins[1:], len(low))
+        begins = _apart(low, high, part)
+        ends = np.empty_like(begins)
+        ends[:-1], ends[-1] = begins[1:], len(low)
         start = np.minimum.reduceat(low, begins)
         stop = np.maximum.reduceat(high, begins)
-        moved = np.concatenate([[0], np.cumsum(weights)])
+        moved = changed.moved
         first, last = changed.first[begins], changed.last[begins]
         outer = part.searchsorted(part[begins]), part.searchsorted(part[begins], "right")
         old = Segments(first, last, start, stop)
@@ -152,28 +149,27 @@ class Window(Operator):
         )
         return old, new
 
-    def _reach(self, function: WindowFunction, changed: Changed, weights: Indexes) -> Pair:
-        nothing = changed.at, changed.at + changed.gone
+    def _reach(self, function: WindowFunction, changed: Changed) -> Pair:
+        nothing = changed.at, changed.end
         if function.settled:
-            moved = self._unsettled(function, changed, weights)
+            moved = self._unsettled(function, changed)
             return _chosen(moved, (changed.first, changed.last), nothing)
         given = self._before, self._order, self._range_key
         reach = function.reached(changed, *given)
         if function.edge == "first":
             return _chosen(changed.at == changed.first, reach, nothing)
         if function.edge == "last":
-            return _chosen(changed.at + changed.gone == changed.last, reach, nothing)
+            return _chosen(changed.end == changed.last, reach, nothing)
         return reach
 
-    def _unsettled(self, function: WindowFunction, changed: Changed, weights: Indexes) -> Mask:
+    def _unsettled(self, function: WindowFunction, changed: Changed) -> Mask:
         """Rows of the delta whose partition's one value changes."""
-        part = changed.part
-        begins = _firsts(part)
-        moved = np.concatenate([[0], np.cumsum(weights)])
+        part, moved = changed.part, changed.moved
+        begins = begins_of(part)
         ends = np.append(begins[1:], len(part))
         first, last = changed.first[begins], changed.last[begins]
         now_first, now_last = first + moved[begins], last + moved[ends]
-        both = np.flatnonzero((first < last) & (now_first < now_last))
+        both = ((first < last) & (now_first < now_last)).nonzero()[0]
         result = np.zeros(len(begins), np.bool_)
         if len(both):
             was = Segments(first[both], last[both], first[both], first[both] + 1)
@@ -190,27 +186,32 @@ class Window(Operator):
     def _stretch(self, rows: SortedRows, segments: Segments) -> Stretch:
         return Stretch(rows, self._order, segments, self._range_key)
 
-    def _difference(self, changed: Changed, weights: Indexes, old: Segments, new: Segments) -> ZSet:
+    def _difference(self, changed: Changed, old: Segments, new: Segments) -> ZSet:
         was, now = self._stretch(self._before, old), self._stretch(self._after, new)
         before, after = self._values(was), self._values(now)
-        moved = np.cumsum(weights)
-        come = np.maximum(weights, 0)
-        stayed = np.flatnonzero(~_held(was.places, changed.at, changed.gone))
-        still = np.flatnonzero(~_held(now.places, changed.at + moved - weights, come))
-        a, b = self._in_pairs(old, was.places[stayed], new, now.places[still])
-        stayed, still = stayed[a], still[b]
-        types = [f.type for f in self._functions]
-        same = np.ones(len(stayed), np.bool_)
+        at, end, come = changed.at, changed.end, changed.come
+        fresh_at = at + changed.moved[:-1]
+        stayed = (~_held(was.places, at, end)).nonzero()[0]
+        still = (~_held(now.places, fresh_at, fresh_at + come)).nonzero()[0]
+        stayed, still = self._in_pairs(old, was, stayed, new, now, still)
         if len(stayed):
+            types = [f.type for f in self._functions]
             same = same_row(before, stayed, after, still, types)
-        gone = _all_but(len(was), stayed[same])
-        fresh = _all_but(len(now), still[same])
+            stayed, still = stayed[same], still[same]
+        gone, fresh = _all_but(len(was), stayed), _all_but(len(now), still)
         return self._emitted(was, before, gone, now, after, fresh)
 
-    def _in_pairs(self, old: Segments, was: Indexes, new: Segments, now: Indexes) -> Pair:
-        """Which of the rows that stay, given by their places, are put out before and after."""
-        every = np.arange(len(was))
-        return every, every
+    def _in_pairs(
+        self,
+        old: Segments,
+        was: Stretch,
+        stayed: Indexes,
+        new: Segments,
+        now: Stretch,
+        still: Indexes,
+    ) -> Pair:
+        """Which of the rows that stay are put out before and after."""
+        return stayed, still
 
     def _emitted(
         self,
@@ -221,9 +222,8 @@ class Window(Operator):
         after: list[Column],
         fresh: Indexes,
     ) -> ZSet:
-        old = AtPlaces(was.rows, was.places[gone])
-        new = AtPlaces(now.rows, now.places[fresh])
-        columns = [concat([old[i], new[i]]) for i in range(len(self._inputs))]
+        rows = AtPlaces(was.rows, was.places[gone]).followed(AtPlaces(now.rows, now.places[fresh]))
+        columns = [rows[i] for i in range(len(self._inputs))]
         pairs = zip(before, after, strict=True)
         columns += [concat([a.take(gone), b.take(fresh)]) for a, b in pairs]
         weights = np.ones(len(gone) + len(fresh), np.int64)
@@ -286,9 +286,15 @@ class RecomputedWindow(Window):
     why: ClassVar[str] = "DuckDB's own over the rows whose frames meet the change"
 
 
-def _firsts(part: Indexes) -> Indexes:
-    """The first row of each partition, of rows in order."""
-    return np.flatnonzero(np.diff(part, prepend=-1))
+def _apart(low: Indexes, high: Indexes, part: Indexes) -> Indexes:
+    """Of changed rows in order, those whose reach does not meet that of any before them."""
+    if len(part) == 1:
+        return np.zeros(1, np.int64)
+    reach_high = np.maximum.accumulate(high)
+    reach_low = np.minimum.accumulate(low[::-1])[::-1]  # a later row may reach back over many
+    apart = np.ones(len(part), np.bool_)
+    apart[1:] = (reach_low[1:] > reach_high[:-1]) | (part[1:] != part[:-1])
+    return apart.nonzero()[0]
 
 
 def _chosen(mask: Mask, pair: Pair, other: Pair) -> Pair:
@@ -296,18 +302,16 @@ def _chosen(mask: Mask, pair: Pair, other: Pair) -> Pair:
     return low, high
 
 
-def _held(places: Indexes, starts: Indexes, counts: Indexes) -> Mask:
-    """Which places lie in one of the ranges (ascending, apart)."""
-    some = np.flatnonzero(counts)
-    if not len(some):
-        return np.zeros(len(places), np.bool_)
-    starts, stops = starts[some], (starts + counts)[some]
-    number = starts.searchsorted(places, "right") - 1
-    held: Mask = (number >= 0) & (places < stops[number])
+def _held(places: Indexes, starts: Indexes, stops: Indexes) -> Mask:
+    """Which places lie in one of the ranges (ascending, apart; some may be empty)."""
+    number = starts.searchsorted(places, "right")
+    ends = np.zeros(len(stops) + 1, np.int64)
+    np.maximum.accumulate(stops, out=ends[1:])
+    held: Mask = places < ends[number]
     return held
 
 
 def _all_but(count: int, rows: Indexes) -> Indexes:
     mask = np.ones(count, np.bool_)
     mask[rows] = False
-    return np.flatnonzero(mask)
+    return mask.nonzero()[0]

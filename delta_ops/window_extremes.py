@@ -19,6 +19,7 @@ from ivm.storage.at_places import AtPlaces
 from ivm.storage.block import Block
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
 from ivm.storage.ordering import Columns, Term, sort_rows
+from ivm.storage.places import clipped
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
@@ -69,7 +70,7 @@ class Extreme(WindowFunction):
         best = np.full(len(stretch), _NONE)
         for start, stop in pieces:
             some = start < stop
-            a, b = np.clip(start, low, high) + shift, np.clip(stop, low, high) + shift
+            a, b = clipped(start, low, high) + shift, clipped(stop, low, high) + shift
             best = np.minimum(best, least(ranks[:count], a, b))
             best = np.where(some & (start < low), np.minimum(best, before[stretch.segment]), best)
             best = np.where(some & (stop > high), np.minimum(best, after[stretch.segment]), best)

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from ivm.storage.calendar import shift_months
 from ivm.storage.codes import word_codes
-from ivm.storage.column import Column, FixedColumn, Indexes
+from ivm.storage.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.errors import EvaluationError
 from ivm.storage.ordering import Columns
+from ivm.storage.places import clipped
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
@@ -25,6 +26,7 @@ Codes = npt.NDArray[np.int64]
 
 MICROS_PER_DAY = 86_400_000_000
 _LAST_DAY = 106_751_991  # of a timestamp
+_LAST: dict[Any, int] = {np.dtype(name): int(np.iinfo(name).max) for name in ("i4", "i8")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,22 +134,28 @@ class RangeKey:
             codes: of the values, which may be beyond the type.
             partition: how many terms are the partition's.
         """
-        values, beyond = self._values(codes)
+        values, inside = self._values(codes)
         columns = _Replaced(around, self.column, FixedColumn(values))
-        past, short = (beyond < 0, beyond > 0) if self.descending else (beyond > 0, beyond < 0)
-        return rows.find_all(columns, len(codes), (past | right) & ~short, partition + 1)
+        sides: bool | Mask = right
+        if inside is not codes:  # behind the greatest value of the type, or before the least
+            past, short = codes > inside, codes < inside
+            past, short = (short, past) if self.descending else (past, short)
+            sides = (past | right) & ~short
+        return rows.find_all(columns, len(codes), sides, partition + 1)
 
-    def _values(self, codes: Codes) -> tuple[npt.NDArray[Any], npt.NDArray[np.int8]]:
-        """The values of some codes, and on which side of the type's they are."""
+    def _values(self, codes: Codes) -> tuple[npt.NDArray[Any], Codes]:
+        """The values of some codes, and the codes brought to the type's range."""
         dtype = self.type.dtype
         assert dtype is not None
         if self.type.is_float:
             bits = codes ^ ((codes >> 63) & np.int64((1 << 63) - 1))
-            return bits.view(np.float64).astype(dtype), np.zeros(len(codes), np.int8)
+            return bits.view(np.float64).astype(dtype), codes
+        if dtype == np.int64:
+            return codes, codes
         limits = np.iinfo(dtype)
         low, high = max(int(limits.min), -(1 << 63)), min(int(limits.max), (1 << 63) - 1)
-        inside = np.clip(codes, low, high)
-        return inside.astype(dtype), np.sign(codes - inside).astype(np.int8)
+        inside = clipped(codes, low, high)
+        return inside.astype(dtype), inside
 
     def _whole(self, shift: int, right: bool) -> int:
         """A distance in the column's own values: the next one above or below."""
@@ -158,10 +166,11 @@ class RangeKey:
         """Days, microseconds or decimals; infinite ones stay where they are."""
         whole = self._whole(shift, right)
         moved = values + whole
-        if self.type.is_decimal:
+        if self.type.is_decimal or not len(values):
             return moved
-        assert self.type.dtype is not None
-        last = np.iinfo(self.type.dtype).max
+        last = _LAST[self.type.dtype]
+        if int(np.abs(values).max()) + abs(whole) < last:
+            return moved
         infinite = np.abs(values) == last
         if (((moved < values) != (whole < 0)) & (moved != values) & ~infinite).any():
             raise EvaluationError("Conversion Error: Date and time not in timestamp range")

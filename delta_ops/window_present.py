@@ -38,7 +38,7 @@ class PresentNeighbour(Neighbour):
         self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
     ) -> Pair:
         present = Marks(before, Present(self._argument))
-        low, high = changed.at, changed.at + changed.gone
+        low, high = changed.at, changed.end
         if self._distance > 0:
             low = back(present, changed, self._distance)
         else:
@@ -55,7 +55,7 @@ def back(present: Marks, changed: Changed, count: int) -> Indexes:
 
 def ahead(present: Marks, changed: Changed, count: int) -> Indexes:
     """The place past the value some values after each changed row."""
-    number = present.rank(changed.at + changed.gone) + count - 1
+    number = present.rank(changed.end) + count - 1
     return np.minimum(present.select(number) + 1, changed.last)
 
 
@@ -64,7 +64,7 @@ def _if_present(argument: int, changed: Changed, reach: Pair) -> Pair:
     if valid is None:
         return reach
     low, high = reach
-    return np.where(valid, low, changed.at), np.where(valid, high, changed.at + changed.gone)
+    return np.where(valid, low, changed.at), np.where(valid, high, changed.end)
 
 
 class PresentNth(Nth):
@@ -101,7 +101,7 @@ class PresentNth(Nth):
         """Less the rows that see other values first."""
         low, high = reach
         frame, number = self._frame, self._number
-        at, end = changed.at, changed.at + changed.gone
+        at, end = changed.at, changed.end
         if frame.start is None and number > 0:
             others = present.rank(at) - present.rank(changed.first) >= number
             return np.where(others, at, low), np.where(others, end, high)

@@ -16,6 +16,7 @@ from ivm.delta_ops.window_frame import Frame, RangeKey
 from ivm.delta_ops.window_stretch import Pair, WindowOrder
 from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.marks import PeerGroups
+from ivm.storage.places import clipped
 from ivm.storage.sorted_rows import SortedRows
 
 
@@ -25,25 +26,29 @@ class Changed(NamedTuple):
     Attributes:
         rows: the delta's distinct rows.
         at: where each is inserted, or the first place it is removed from.
-        gone: how many places it is removed from.
+        end: the place past those it is removed from.
+        come: how many places it is inserted in.
         first: the first place of its partition.
         last: the place past its partition.
         part: the number of its partition.
+        moved: how far it moves, with those before it, what stands behind; 0 before the first.
     """
 
     rows: Sequence[Column]
     at: Indexes
-    gone: Indexes
+    end: Indexes
+    come: Indexes
     first: Indexes
     last: Indexes
     part: Indexes
+    moved: Indexes
 
 
 def reached(
     frame: Frame, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
 ) -> Pair:
     """For each changed row the places before the change that hold all rows it concerns."""
-    at, end = changed.at, changed.at + changed.gone
+    at, end = changed.at, changed.end
     first, last = changed.first, changed.last
     if frame.kind == "rows":
         low = first if frame.end is None else at - max(int(frame.end), 0)
@@ -86,7 +91,7 @@ class _Finder:
         if steps <= 0 or not len(self._before):
             return edge
         groups = PeerGroups(self._before, self._order.peers)
-        inside = np.clip(edge - (not stop), 0, len(self._before) - 1)
+        inside = clipped(edge - (not stop), 0, len(self._before) - 1)
         number = groups.of(inside) + (steps if stop else 1 - steps)
         found = groups.starts(np.maximum(number, 0))
-        return np.clip(found, self._changed.first, self._changed.last)
+        return clipped(found, self._changed.first, self._changed.last)

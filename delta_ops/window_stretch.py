@@ -13,12 +13,12 @@ import numpy as np
 
 from ivm.delta_ops.window_frame import Frame, RangeKey
 from ivm.storage.at_places import AtPlaces
-from ivm.storage.codes import word_codes
+from ivm.storage.codes import same_key, word_codes
 from ivm.storage.column import FixedColumn, Indexes
 from ivm.storage.comparing import bounded_search
 from ivm.storage.marks import PeerGroups
 from ivm.storage.ordering import OrderKey, Term, order_terms
-from ivm.storage.places import expand
+from ivm.storage.places import begins_of, clipped, expand
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
@@ -76,8 +76,8 @@ class Stretch:
         segments: Segments,
         range_key: RangeKey | None = None,
     ) -> None:
-        some = segments.start < segments.stop
-        if not some.all():
+        some = (segments.start < segments.stop).nonzero()[0]
+        if len(some) < len(segments.start):
             segments = Segments(*[part[some] for part in segments])
         self.rows = rows
         self.order = order
@@ -119,9 +119,37 @@ class Stretch:
     def peers(self) -> Pair:
         """Each row's first peer and the place past its last one."""
         if self._peers is None:
-            number = self.group()
-            self._peers = self.groups.starts(number), self.groups.starts(number + 1)
+            self._peers = self._found_peers()
         return self._peers
+
+    def _found_peers(self) -> Pair:
+        order, (first, last, start, stop) = self.order, self.segments
+        columns = [term.column for term in order.terms[order.partition : order.peers]]
+        if not columns:
+            return self.first, self.last
+        own, every = [self.own[i] for i in columns], np.arange(len(self) - 1)
+        types = [order.types[i] for i in columns]
+        begins = np.ones(len(self), np.bool_)
+        begins[1:] = ~same_key(own, every, own, every + 1, types)
+        begins[(stop - start).cumsum()[:-1]] = True
+        number = begins.cumsum() - 1
+        heads = begins.nonzero()[0]
+        low, high = self.places[heads], np.empty(len(heads), np.int64)
+        high[:-1], high[-1] = self.places[heads[1:] - 1] + 1, stop[-1]
+        # Peers of a segment's first and last rows may stand outside of it.
+        some = (first < start).nonzero()[0]
+        if len(some):
+            outer = AtPlaces(self.rows, start[some])
+            low[low.searchsorted(start[some])] = self.rows.find_all(
+                outer, len(some), False, order.peers
+            )
+        some = (stop < last).nonzero()[0]
+        if len(some):
+            outer = AtPlaces(self.rows, stop[some] - 1)
+            high[high.searchsorted(stop[some])] = self.rows.find_all(
+                outer, len(some), True, order.peers
+            )
+        return low[number], high[number]
 
     # Frames
 
@@ -146,21 +174,21 @@ class Stretch:
             return [(start, stop)]
         here = self.places
         low, high = (here, here + 1) if frame.exclude == "row" else self.peers()
-        low, high = np.clip(low, start, stop), np.clip(high, start, stop)
+        low, high = clipped(low, start, stop), clipped(high, start, stop)
         if frame.exclude != "ties":
             return [(start, low), (high, stop)]
-        own = np.clip(here, start, stop), np.clip(here + 1, start, stop)
+        own = clipped(here, start, stop), clipped(here + 1, start, stop)
         return [(start, low), own, (high, stop)]
 
     def _rows_edge(self, distance: int | float, stop: bool) -> Indexes:
-        return np.clip(self.places + int(distance) + stop, self.first, self.last)
+        return clipped(self.places + int(distance) + stop, self.first, self.last)
 
     def _groups_edge(self, distance: int | float, stop: bool) -> Indexes:
         if distance == 0:
             return self.peers()[stop]
         wanted = self.group() + int(distance) + stop
         edge = self.groups.starts(np.maximum(wanted, 0))
-        return np.clip(edge, self.first, self.last)
+        return clipped(edge, self.first, self.last)
 
     def _range_edge(self, distance: int | float, stop: bool) -> Indexes:
         if distance == 0:
@@ -171,7 +199,7 @@ class Stretch:
         if keys.valid is None:
             return self._searched(keys, np.arange(len(self)), distance, stop)
         edge = self.peers()[stop].copy()
-        some = np.flatnonzero(keys.valid)
+        some = keys.valid.nonzero()[0]
         if len(some):
             edge[some] = self._searched(keys.take(some), some, distance, stop)
         return edge
@@ -187,22 +215,23 @@ class Stretch:
         key = self._range_key
         assert key is not None
         targets = key.targets(FixedColumn(keys.values), distance, stop)
-        begins = np.flatnonzero(np.diff(self.segment[rows], prepend=-1))
-        counts = np.diff(begins, append=len(rows))
+        begins = begins_of(self.segment[rows])
         ordered = ~targets if key.descending else targets
         least, most = [f.reduceat(ordered, begins) for f in (np.minimum, np.maximum)]
-        outer = np.stack([least, most], axis=1).ravel()
-        around = AtPlaces(self.rows, self.places[rows[np.repeat(begins, 2)]])
+        outer = np.concatenate([least, most])
+        around = AtPlaces(self.rows, self.places[rows[np.concatenate([begins, begins])]])
         outer = ~outer if key.descending else outer
         found = key.places(self.rows, around, outer, self.order.partition, stop)
-        starts, stops = found[::2], found[1::2]
+        starts, stops = found[: len(begins)], found[len(begins) :]
         between = AtPlaces.ranges(self.rows, starts, stops)[key.column]
         assert isinstance(between, FixedColumn)
         codes = word_codes(between.values, key.type)
         if key.descending:
             codes = ~codes
-        part = np.repeat(np.arange(len(begins)), counts)
-        offsets = np.cumsum(stops - starts) - (stops - starts)
+        if len(begins) == 1:
+            return codes.searchsorted(ordered, "right" if stop else "left") + starts
+        part = np.arange(len(begins)).repeat(np.append(begins[1:], len(rows)) - begins)
+        offsets = (stops - starts).cumsum() - (stops - starts)
         low = offsets[part]
         high = low + (stops - starts)[part]
         edges: Indexes = bounded_search(codes, ordered, low, high, stop) - low + starts[part]

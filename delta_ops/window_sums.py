@@ -21,6 +21,7 @@ from ivm.storage.at_places import AtPlaces
 from ivm.storage.block import Block
 from ivm.storage.column import Column, Indexes
 from ivm.storage.ordering import Columns
+from ivm.storage.places import clipped
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.zset import ZSet
 
@@ -62,12 +63,12 @@ class Sum(WindowFunction):
         before, after = [None if part is None else self._widened(part) for part in outside]
         sums = self._widened(sums)
         total = np.zeros((len(stretch), self._width), np.int64)
-        offsets = np.cumsum(stops - starts) - (stops - starts)
+        offsets = (stops - starts).cumsum() - (stops - starts)
         shift = (offsets - starts)[stretch.segment]
         low, high = starts[stretch.segment], stops[stretch.segment]
         for start, stop in pieces:
             some = start < stop
-            a, b = np.clip(start, low, high), np.clip(stop, low, high)
+            a, b = clipped(start, low, high), clipped(stop, low, high)
             total += sums[b + shift] - sums[a + shift]
             if before is not None:
                 total += np.where((some & (start < low))[:, None], before[stretch.segment], 0)
@@ -90,7 +91,7 @@ class Sum(WindowFunction):
     def _totals(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Indexes:
         """The lanes' sums over ranges of places: of whole blocks, and of rows at both ends."""
         edges = np.concatenate([starts, stops])
-        owners = np.clip(rows.starts.searchsorted(edges, "right") - 1, 0, len(rows.blocks) - 1)
+        owners = clipped(rows.starts.searchsorted(edges, "right") - 1, 0, len(rows.blocks) - 1)
         begins = rows.starts[owners]
         parts = self._running(AtPlaces.ranges(rows, begins, edges))
         ends = np.cumsum(edges - begins)
@@ -106,7 +107,7 @@ class Sum(WindowFunction):
         """Running sums of the lanes, from none of the rows to all of them."""
         lanes = self._lanes(rows, len(rows))
         sums = np.zeros((len(lanes) + 1, lanes.shape[1]), np.int64)
-        np.cumsum(lanes, axis=0, out=sums[1:])
+        lanes.cumsum(axis=0, out=sums[1:])
         return sums
 
     # What is known of blocks: the sums of their lanes
@@ -151,7 +152,7 @@ def halo(stretch: Stretch, frame: Frame, pieces: list[Pair]) -> Pair:
     """Per segment, the range of places between which the bounded ends of all frames lie."""
     first, _, start, stop = stretch.segments
     low, high = np.full(len(first), np.iinfo(np.int64).max), np.full(len(first), -1)
-    begins = np.cumsum(stop - start) - (stop - start)
+    begins = (stop - start).cumsum() - (stop - start)
     for cut in [edge for piece in pieces for edge in piece]:
         lows, highs = cut, cut
         if frame.start is None:

@@ -13,8 +13,10 @@ import numpy as np
 
 from ivm.storage.block import Block
 from ivm.storage.column import Column, Indexes, concat, empty_column
-from ivm.storage.places import expand
+from ivm.storage.places import begins_of, expand
 from ivm.storage.types import ColumnType
+
+_FEW = 16  # ranges up to which each is cut out by itself
 
 
 class Rows(Protocol):
@@ -42,23 +44,40 @@ class AtPlaces:
         self._types = rows.types
         self._count = len(places)
         self._back: Indexes | None = None
-        if (places[1:] < places[:-1]).any():
+        self._columns: dict[int, Column] = {}
+        steps = places[1:] - places[:-1]
+        least = int(steps.min()) if len(steps) else 1
+        if least < 0:
             order = np.argsort(places, kind="stable")
             self._back = np.empty(len(order), np.int64)
             self._back[order] = np.arange(len(order))
             places = places[order]
+        elif least == 1 and self._count and places[-1] - places[0] == self._count - 1:
+            self._pieces = _range(rows, int(places[0]), int(places[-1]) + 1)
+            return
         self._pieces = _pieces(rows, places)
-        self._columns: dict[int, Column] = {}
 
     @staticmethod
     def ranges(rows: Rows, starts: Indexes, stops: Indexes) -> AtPlaces:
         """Of ranges of places, one after the other."""
-        if len(starts) > 1:
+        if len(starts) > _FEW:
             return AtPlaces(rows, expand(starts, stops)[1])
-        one = AtPlaces(rows, np.zeros(0, np.int64))
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            one._pieces, one._count = _range(rows, start, stop), max(stop - start, 0)
-        return one
+        pairs = list(zip(starts.tolist(), stops.tolist(), strict=True))
+        pieces = [piece for start, stop in pairs for piece in _range(rows, start, stop)]
+        return AtPlaces._of(rows.types, pieces, sum([max(b - a, 0) for a, b in pairs]))
+
+    @staticmethod
+    def _of(types: Sequence[ColumnType], pieces: list[_Piece], count: int) -> AtPlaces:
+        made = AtPlaces.__new__(AtPlaces)
+        made._types, made._pieces, made._count = types, pieces, count
+        made._back, made._columns = None, {}
+        return made
+
+    def followed(self, others: AtPlaces) -> AtPlaces:
+        """These rows, then others; the places of both ascend."""
+        assert self._back is None
+        assert others._back is None
+        return self._of(self._types, self._pieces + others._pieces, len(self) + len(others))
 
     def __len__(self) -> int:
         return self._count
@@ -102,12 +121,10 @@ def _pieces(rows: Rows, places: Indexes) -> list[_Piece]:
     """The pieces of places in order."""
     if not len(places):
         return []
-    if int(places[-1] - places[0]) == len(places) - 1 and (places[1:] > places[:-1]).all():
-        return _range(rows, int(places[0]), int(places[-1]) + 1)
     uneven = np.zeros(len(places), np.int64)
-    np.cumsum(places[1:] != places[:-1] + 1, out=uneven[1:])
+    (places[1:] != places[:-1] + 1).cumsum(out=uneven[1:])
     owners = rows.starts.searchsorted(places, "right") - 1
-    first = np.concatenate([[0], np.flatnonzero(owners[1:] != owners[:-1]) + 1])
+    first = begins_of(owners)
     last = np.append(first[1:], len(places))
     whole = uneven[first] == uneven[last - 1]
     pieces: list[_Piece] = []

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ivm.storage.cells import Cell, cells, narrowed, stands_before
-from ivm.storage.column import Column
+from ivm.storage.cells import cells, narrowed, ordered, words_of
+from ivm.storage.column import Column, Indexes
 from ivm.storage.ordering import Term
 
 BLOCK = 1024  # rows of a block when it is made
@@ -18,41 +18,45 @@ LEAST = BLOCK // 8
 class Block:
     """Sorted rows, every row of weight 1; never changed."""
 
-    __slots__ = ("_cells", "columns", "size")
+    __slots__ = ("_head", "_words", "columns", "size")
 
     def __init__(self, columns: tuple[Column, ...], size: int) -> None:
         self.columns = columns
         self.size = size
-        self._cells: dict[int, Cell] = {}
+        self._head: tuple[Any, ...] | None = None
+        self._words: dict[int, Indexes | None] = {}
 
-    def cell(self, terms: Sequence[Term], number: int) -> Cell:
-        """The reader of the column of one term."""
-        found = self._cells.get(number)
-        if found is None:
-            term = terms[number]
-            found = self._cells[number] = cells(self.columns[term.column], term)
-        return found
-
-    def key(self, terms: Sequence[Term], row: int, count: int) -> tuple[Any, ...]:
-        """The cells of one row for the first terms."""
-        return tuple([self.cell(terms, i)(row) for i in range(count)])
+    def head(self, terms: Sequence[Term]) -> tuple[Any, ...]:
+        """The first row, as Python compares it with other heads and `ordered` keys."""
+        if self._head is None:
+            columns = self.columns
+            self._head = tuple([ordered(cells(columns[t.column], t)(0), t) for t in terms])
+        return self._head
 
     def find(self, terms: Sequence[Term], key: Sequence[Any], right: bool) -> int:
         """The first row at or after the key (`right`: after), which may be of fewer terms."""
         low, high = 0, self.size
         for number, wanted in enumerate(key):
-            low, high = narrowed(self.cell(terms, number), low, high, wanted, terms[number])
+            low, high = self._narrowed(number, terms[number], low, high, wanted)
             if low == high:
                 return low
         return high if right else low
 
-    def begins_before(self, terms: Sequence[Term], key: Sequence[Any], right: bool) -> bool:
-        """Whether the first row stands before the key; `right`: also if it has that key."""
-        for number, wanted in enumerate(key):
-            value = self.cell(terms, number)(0)
-            if value != wanted:
-                return stands_before(value, wanted, terms[number])
-        return right
+    def _narrowed(self, number: int, term: Term, low: int, high: int, cell: Any) -> tuple[int, int]:
+        """The rows of a range, which agree in the terms before this one, that have the cell."""
+        if number not in self._words:
+            self._words[number] = words_of(self.columns[term.column], term)
+        words = self._words[number]
+        if words is None or cell is None:
+            return narrowed(cells(self.columns[term.column], term), low, high, cell, term)
+        wanted, read = -1 - cell if term.descending else cell, words.item
+        if read(low) != wanted:
+            low += int(words[low:high].searchsorted(wanted))
+            if low == high or read(low) != wanted:
+                return low, low
+        if read(high - 1) != wanted:
+            high = low + int(words[low:high].searchsorted(wanted, "right"))
+        return low, high
 
 
 def cut(columns: tuple[Column, ...], size: int) -> list[Block]:

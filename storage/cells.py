@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from ivm.storage import labels
 from ivm.storage.codes import word_codes
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, LabelColumn
@@ -49,11 +52,23 @@ def _fixed_cells(column: FixedColumn, term: Term) -> Cell:
     if type.is_word:
         if term.bits:
             return values.view(f"i{values.dtype.itemsize}").item
-        plain = type.is_ordered_word and not type.is_float
-        return values.item if plain else word_codes(values, type).item
+        return values.item if values.dtype.kind == "i" else word_codes(values, type).item
     high, low = (values["hi"], values["lo"]) if term.bits else wide_codes(values, type)
     upper, lower = high.item, low.item
     return lambda row: (upper(row), lower(row))
+
+
+def words_of(column: Column, term: Term) -> npt.NDArray[np.int64] | None:
+    """The cells (each c as −1 − c if descending) in an array, if all are numbers and none NULL."""
+    if not term.type.is_word or column.valid is not None:
+        return None
+    assert isinstance(column, FixedColumn)
+    values = column.values
+    if term.bits:
+        codes = values.view(f"i{values.dtype.itemsize}").astype(np.int64, copy=False)
+    else:
+        codes = word_codes(values, term.type)
+    return ~codes if term.descending else codes
 
 
 def stands_before(a: Any, b: Any, term: Term) -> bool:
@@ -63,6 +78,33 @@ def stands_before(a: Any, b: Any, term: Term) -> bool:
     if b is None:
         return not term.nulls_first
     return bool(a > b if term.descending else a < b)
+
+
+class _Backwards:
+    """A value that compares the other way round."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Backwards) and bool(self._value == other._value)
+
+    def __lt__(self, other: _Backwards) -> bool:
+        return bool(other._value < self._value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def ordered(cell: Any, term: Term) -> tuple[Any, ...]:
+    """What Python compares with that of another cell as the term orders the two."""
+    if cell is None:
+        return (0,) if term.nulls_first else (2,)
+    return 1, _Backwards(cell) if term.descending else cell
+
+
+LAST = (3,)  # stands behind all that `ordered` gives
 
 
 def narrowed(cell: Cell, low: int, high: int, wanted: Any, term: Term) -> tuple[int, int]:

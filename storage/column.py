@@ -216,10 +216,15 @@ def concat(columns: Sequence[Column]) -> Column:
                 return joined
         return ArrowColumn(pa.concat_arrays([c.array for c in columns]))  # type: ignore[union-attr]
     values = join_arrays([c.values for c in columns])  # type: ignore[union-attr]
-    if all(c.valid is None for c in columns):
-        return FixedColumn(values)
-    masks = [np.ones(len(c), np.bool_) if c.valid is None else c.valid for c in columns]
-    return FixedColumn(values, join_arrays(masks))
+    for column in columns:
+        if column.valid is not None:
+            return FixedColumn(values, join_arrays([_mask(c) for c in columns]))
+    return FixedColumn(values)
+
+
+def _mask(column: Column) -> Mask:
+    valid = column.valid
+    return np.ones(len(column), np.bool_) if valid is None else valid
 
 
 def empty_column(type: ColumnType) -> Column:

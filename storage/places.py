@@ -67,10 +67,25 @@ def first_places(
 
 def expand(starts: Indexes, stops: Indexes) -> tuple[Indexes, Indexes]:
     """The members of ranges: the number of the range each belongs to, and the members."""
+    if len(starts) == 1:
+        members = np.arange(int(starts[0]), int(stops[0]))
+        return np.zeros(len(members), np.int64), members
     counts = stops - starts
-    which = np.repeat(np.arange(len(counts)), counts)
-    begins = np.cumsum(counts) - counts
+    which = np.arange(len(counts)).repeat(counts)
+    begins = counts.cumsum() - counts
     return which, np.arange(len(which)) + (starts - begins)[which]
+
+
+def begins_of(numbers: Indexes) -> Indexes:
+    """Where each stretch of equal numbers begins."""
+    begins = np.ones(len(numbers), np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=begins[1:])
+    return begins.nonzero()[0]
+
+
+def clipped(values: Indexes, low: Indexes | int, high: Indexes | int) -> Indexes:
+    """`np.clip`, less what that costs for a few values."""
+    return np.minimum(np.maximum(values, low), high)
 
 
 def _is_one(starts: Indexes, stops: Indexes) -> bool:

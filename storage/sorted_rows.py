@@ -7,6 +7,7 @@ of few rows copies their blocks and the list of blocks: it costs little whatever
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ import numpy as np
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.block import Block, cut
 from ivm.storage.block_edits import edited
+from ivm.storage.cells import LAST, cells, ordered
 from ivm.storage.codes import same_row
 from ivm.storage.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.comparing import lower_bounds
@@ -98,16 +100,13 @@ class SortedRows:
             key: cells of the first terms.
         """
         blocks, terms = self.blocks, self.terms
-        low, high = 0, len(blocks)
-        while low < high:
-            middle = (low + high) >> 1
-            if blocks[middle].begins_before(terms, key, right):
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0:
-            return 0
-        return int(self.starts[low - 1]) + blocks[low - 1].find(terms, key, right)
+        wanted = tuple([ordered(cell, term) for cell, term in zip(key, terms, strict=False)])
+        if right:
+            wanted = (*wanted, LAST)
+        number = bisect_left(blocks, wanted, key=lambda block: block.head(terms)) - 1
+        return (
+            int(self.starts[number]) + blocks[number].find(terms, key, right) if number >= 0 else 0
+        )
 
     def find_all(
         self, columns: Columns, count: int, right: bool | Mask, terms: int | None = None
@@ -124,9 +123,8 @@ class SortedRows:
         if not self.blocks:
             return np.zeros(count, np.int64)
         if count <= _FEW:
+            keys = self._keys(columns, count, terms)
             sides = [right] * count if isinstance(right, bool) else right.tolist()
-            cells = Block(columns, count)  # type: ignore[arg-type]
-            keys = [cells.key(self.terms, i, terms) for i in range(count)]
             return np.array([self.find(k, s) for k, s in zip(keys, sides, strict=True)], np.int64)
         own, every = self.terms[:terms], np.arange(count)
         none = np.zeros(count, np.int64)
@@ -136,12 +134,26 @@ class SortedRows:
         owners = np.maximum(number - 1, 0)
         touched, which = np.unique(owners, return_inverse=True)
         sizes = (self.starts[1:] - self.starts[:-1])[touched]
-        begins = np.cumsum(sizes) - sizes
+        begins = sizes.cumsum() - sizes
         rows = AtPlaces.ranges(self, self.starts[touched], self.starts[touched + 1])
         low = begins[which]
         found = lower_bounds(rows, low, low + sizes[which], columns, every, own, right=right)
         places: Indexes = found - low + self.starts[owners]
         return places
+
+    def find_ranges(self, columns: Columns, count: int, terms: int) -> tuple[Indexes, Indexes]:
+        """The places of the rows that agree with each of several rows in the first terms."""
+        if count > _FEW or not self.blocks:
+            low, high = [self.find_all(columns, count, right, terms) for right in (False, True)]
+            return low, high
+        keys = self._keys(columns, count, terms)
+        found = [[self.find(key, right) for key in keys] for right in (False, True)]
+        return np.array(found[0], np.int64), np.array(found[1], np.int64)
+
+    def _keys(self, columns: Columns, count: int, terms: int) -> list[list[Any]]:
+        """The cells of each row for the first terms."""
+        read = [cells(columns[term.column], term) for term in self.terms[:terms]]
+        return [[cell(i) for cell in read] for i in range(count)]
 
     # Summaries
 
@@ -230,7 +242,7 @@ def sorted_sum(batch: ZSet, terms: Sequence[Term]) -> tuple[tuple[Column, ...], 
     else:
         weights = weights[order]
     if not weights.all():
-        live = np.flatnonzero(weights)
+        live = weights.nonzero()[0]
         order, weights = order[live], weights[live]
     return tuple([c.take(order) for c in batch.columns]), weights
 
