@@ -21,6 +21,7 @@ from ivm.storage.places import expand
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
 
+DELTA = "delta"
 PART = "part__"
 ROW = "row__"
 
@@ -30,6 +31,7 @@ class Recomputed(WindowFunction):
 
     Args:
         sql: the call over columns c0, c1, … with PARTITION BY part__.
+        source: what it is evaluated over, made of the relation `DELTA`.
         columns: the input positions it reads.
         type: of the result.
         frame: the rows it depends on, None for the whole partition.
@@ -39,13 +41,14 @@ class Recomputed(WindowFunction):
     def __init__(
         self,
         sql: str,
+        source: str,
         columns: Sequence[int],
         type: ColumnType,
         frame: Frame | None,
         cursor_factory: CursorFactory,
     ) -> None:
         super().__init__(type, WHOLE if frame is None else frame)
-        self._sql = f"SELECT {ROW}, {sql} AS answer__ FROM delta AS t"
+        self._sql = f"SELECT {ROW}, {sql} AS answer__ FROM {source} AS t"
         self._columns = tuple(columns)
         self._cursor_factory = cursor_factory
 
@@ -59,7 +62,7 @@ class Recomputed(WindowFunction):
         extra = FixedColumn(part), FixedColumn(np.arange(len(part)))
         rows = ZSet((*columns, *extra), np.ones(len(part), np.int64))
         output = ((ROW, BIGINT), ("answer__", self.type))
-        found = run_sql(self._cursor_factory, self._sql, {"delta": (rows, schema)}, output)
+        found = run_sql(self._cursor_factory, self._sql, {DELTA: (rows, schema)}, output)
         place = np.empty(len(part), np.int64)
         place[row_numbers(found.columns[0])] = np.arange(len(part))
         offsets = np.cumsum(stops - starts) - (stops - starts)

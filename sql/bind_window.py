@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from sqlglot import exp
 
@@ -18,10 +17,12 @@ from ivm.sql.bind_order import ORDERLESS, complete_aggregate, parts_of
 from ivm.sql.bind_parse import synonyms, verbatim
 from ivm.sql.bind_types import types_of
 from ivm.sql.columns import column, position, structure, used
-from ivm.sql.plan import NotIncremental, Plan, Window, WindowCall, width
-from ivm.sql.render_window import window_text
+from ivm.sql.plan import NotIncremental, Plan, Ties, Window, WindowCall, types, width
+from ivm.sql.render_split import splittable
+from ivm.sql.render_window import window_texts
 from ivm.sql.window_distinct import Marked, marked
 from ivm.storage.ordering import OrderKey
+from ivm.storage.types import ColumnType
 
 _PEERS_ALIKE = frozenset(["rank", "rank_dense", "dense_rank", "percent_rank", "cume_dist"])
 _BY_POSITION = frozenset(["lag", "lead", "ntile", "row_number"])
@@ -195,7 +196,7 @@ def _tied(whole: WindowCall, plan: Plan, context: Context) -> WindowCall:
     name = synonyms(context.cursor).get(name, name)
     ties = _ties(name, inner, frame)
     if ties == "open":
-        return replace(whole, ties=ties)
+        return _split(whole, name, types(plan)) or replace(whole, ties=ties)
     if _has_order(inner) and name not in ORDERLESS | _SUMS:
         if name in _BY_POSITION | _PEERS_ALIKE:
             raise NotIncremental(f"{name}() OVER with an order of its own")
@@ -204,9 +205,19 @@ def _tied(whole: WindowCall, plan: Plan, context: Context) -> WindowCall:
     return replace(whole, function=call, ties=ties)
 
 
-def _ties(
-    name: str, call: exp.Expression, frame: exp.Expression | None
-) -> Literal["none", "window", "argument", "open"]:
+def _split(whole: WindowCall, name: str, given: Sequence[ColumnType]) -> WindowCall | None:
+    """The call put together from frames between which the row's peers stand, if it can be."""
+    call = whole.function.copy()
+    inner = call.this if isinstance(call, exp.Filter) else call
+    if whole.frame is None or _has_order(inner):
+        return None
+    if not splittable(name, inner.expressions, whole.frame, given):
+        return None
+    inner.set("this", name)
+    return replace(whole, function=call, ties="split")
+
+
+def _ties(name: str, call: exp.Expression, frame: exp.Expression | None) -> Ties:
     by_rows = frame is not None and frame.args.get("kind") == "ROWS"
     if name in _PEERS_ALIKE:
         return "none"
@@ -238,9 +249,7 @@ def _window(
     context: Context,
 ) -> Plan:
     bare = Window(plan, partition, order, tuple(calls), plan.schema)
-    parts = [f"c{i}" for i in partition]
-    asked = [window_text(bare, call, parts) for call in calls]
-    answers = types_of(context.cursor, asked, plan.schema)
+    answers = types_of(context.cursor, window_texts(bare), plan.schema)
     names = [f"c{width(plan) + i}" for i in range(len(calls))]
     schema = (*plan.schema, *zip(names, answers, strict=True))
     return Window(plan, partition, order, tuple(calls), schema)

@@ -295,6 +295,9 @@ class RecursiveScan:
     schema: Schema
 
 
+Ties: TypeAlias = Literal["none", "window", "argument", "split", "open"]
+
+
 @dataclass(frozen=True)
 class WindowCall:
     """One function over a window.
@@ -305,14 +308,15 @@ class WindowCall:
         ignore_nulls: NULL arguments are passed over.
         ties: how rows that the window's order leaves open are told apart: not at all (``none``), by
             all columns in the window's own order (``window``) or, where that would change the
-            frames, in an order of the arguments (``argument``); ``open`` where neither can be, and
-            DuckDB decides within the partition.
+            frames, in an order of the arguments (``argument``); by all columns though the frame
+            excludes peers in the window's order (``split``, see `render_split`); ``open`` where
+            none of this can be, and DuckDB decides within the partition.
     """
 
     function: Expr
     frame: Expr | None
     ignore_nulls: bool
-    ties: Literal["none", "window", "argument", "open"]
+    ties: Ties
 
     def mapped(self, image: Callable[[Expr], Expr]) -> WindowCall:
         """The call with the image of each of its expressions."""

@@ -12,30 +12,44 @@ from sqlglot import exp
 
 from ivm.sql.columns import column, text
 from ivm.sql.plan import Window, WindowCall, width
+from ivm.sql.render_split import placed, split_text
 from ivm.storage.ordering import OrderKey
 
 
 def render_window(plan: Window, source: str) -> str:
     """The node as a SELECT over a FROM item."""
     count = width(plan.input)
-    calls = [window_text(plan, call, [f"t.c{i}" for i in plan.partition]) for call in plan.calls]
+    parts = [f"t.c{i}" for i in plan.partition]
+    calls = [window_text(plan, call, parts) for call in plan.calls]
     items = [*[f"t.c{i}" for i in range(count)], *calls]
     listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
     bound = "" if plan.most is None else f" QUALIFY {calls[0]} <= {plan.most}"
-    return f"SELECT {listed} FROM {source} AS t{bound}"
+    return f"SELECT {listed} FROM {window_source(plan, plan.calls, source, parts)} AS t{bound}"
+
+
+def window_source(
+    plan: Window, calls: Sequence[WindowCall], source: str, partition: Sequence[str]
+) -> str:
+    """The FROM item over which calls are evaluated, made of one with the input's columns."""
+    if all(call.ties != "split" for call in calls):
+        return source
+    return placed(source, _within(partition), _by(plan.order), _by(completed(plan)))
 
 
 def window_texts(plan: Window) -> list[str]:
-    """The calls, for people."""
+    """The calls as they are written, their ties left open."""
     parts = [f"c{i}" for i in plan.partition]
     bound = "" if plan.most is None else f" ≤ {plan.most}"
     return [_over(call, call.function, parts, plan.order) + bound for call in plan.calls]
 
 
 def window_text(plan: Window, call: WindowCall, partition: Sequence[str]) -> str:
-    """One call over columns of the input, with a partition of one's own."""
+    """One call over columns of the `window_source`, with a partition of one's own."""
     function = call.function
     order = list(plan.order)
+    if call.ties == "split":
+        window, nulls = _within(partition), call.ignore_nulls
+        return split_text(call, lambda f, order: f"{_call_text(f, nulls)} OVER ({window}{order})")
     if call.ties == "window":
         order = completed(plan)
     elif call.ties == "argument":
@@ -56,12 +70,17 @@ def _over(
     partition: Sequence[str],
     order: Sequence[OrderKey],
 ) -> str:
-    parts = [f"PARTITION BY {', '.join(partition)}"] if partition else []
-    if order:
-        parts.append(f"ORDER BY {', '.join(_key_text(key) for key in order)}")
-    if call.frame is not None:
-        parts.append(text(call.frame))
-    return f"{_call_text(function, call.ignore_nulls)} OVER ({' '.join(parts)})"
+    frame = "" if call.frame is None else text(call.frame)
+    window = f"{_within(partition)}{_by(order)}{frame}".rstrip()
+    return f"{_call_text(function, call.ignore_nulls)} OVER ({window})"
+
+
+def _within(partition: Sequence[str]) -> str:
+    return f"PARTITION BY {', '.join(partition)} " if partition else ""
+
+
+def _by(order: Sequence[OrderKey]) -> str:
+    return f"ORDER BY {', '.join([_key_text(key) for key in order])} " if order else ""
 
 
 def _key_text(key: OrderKey) -> str:

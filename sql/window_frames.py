@@ -36,6 +36,27 @@ class _Distance(NamedTuple):
     months: bool = False
 
 
+def rows_edge(value: Any, side: Any) -> tuple[int | None] | None:
+    """A tuple of one distance in rows (or groups), None for unbounded; None if it is no constant.
+
+    Args:
+        value: of a frame clause, with its side.
+    """
+    if value is None or value == "CURRENT ROW":
+        return (0,)
+    if value == "UNBOUNDED":
+        return (None,)
+    bare = value.unnest()
+    if not isinstance(bare, exp.Literal) or bare.is_string or not bare.name.isdigit():
+        return None
+    count = min(int(bare.name), _FAR)
+    return (-count if _is_back(side) else count,)
+
+
+def _is_back(side: Any) -> bool:
+    return str(side).upper() == "PRECEDING"
+
+
 class FrameReader:
     """Reads the frames of one window.
 
@@ -76,22 +97,12 @@ class FrameReader:
 
     def _edge(self, value: Any, side: Any, kind: str) -> tuple[int | float | None] | None:
         """A tuple of one distance; None if it cannot be read."""
-        if value is None or value == "CURRENT ROW":
-            return (0,)
-        if value == "UNBOUNDED":
-            return (None,)
-        if not isinstance(value, exp.Expression) or used(value):
-            return None
-        distance = self._count(value) if kind != "range" else self._shift(value)
+        if kind != "range" or not isinstance(value, exp.Expression):
+            return rows_edge(value, side)
+        distance = None if used(value) else self._shift(value)
         if distance is None:
             return None
-        return (-distance if str(side).upper() == "PRECEDING" else distance,)
-
-    def _count(self, value: exp.Expression) -> int | None:
-        bare = value.unnest()
-        if not isinstance(bare, exp.Literal) or bare.is_string or not bare.name.isdigit():
-            return None
-        return min(int(bare.name), _FAR)
+        return (-distance if _is_back(side) else distance,)
 
     def _shift(self, value: exp.Expression) -> int | float | None:
         if len(self._plan.order) != 1 or not self._ordered:

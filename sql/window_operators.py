@@ -17,12 +17,12 @@ from ivm.delta_ops.window import Window as WindowOperator
 from ivm.delta_ops.window_extremes import Extreme
 from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.window_present import PresentNeighbour, PresentNth
-from ivm.delta_ops.window_recompute import PART, Recomputed
+from ivm.delta_ops.window_recompute import DELTA, PART, Recomputed
 from ivm.delta_ops.window_sums import Sum
 from ivm.sql.bind_parse import synonyms
 from ivm.sql.columns import cast, column, position, text, used
 from ivm.sql.plan import Window, WindowCall, types, width
-from ivm.sql.render_window import completed, window_text
+from ivm.sql.render_window import completed, window_source, window_text
 from ivm.sql.scalar import compile_predicate
 from ivm.sql.window_frames import FrameReader
 from ivm.storage import duck
@@ -126,7 +126,8 @@ class _Maker:
         if call.ties != "none":
             reads |= {key.column for key in completed(self._plan)}
         sql = window_text(self._plan, call, [PART])
-        return Recomputed(sql, sorted(reads), type, frame, self._cursors)
+        source = window_source(self._plan, [call], DELTA, [PART])
+        return Recomputed(sql, source, sorted(reads), type, frame, self._cursors)
 
     def _rank(self, call: _Call, _: WindowCall, type: ColumnType) -> WindowFunction | None:
         if call.name in _RANKS:

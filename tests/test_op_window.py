@@ -17,7 +17,7 @@ from ivm.delta_ops.window_extremes import Extreme
 from ivm.delta_ops.window_frame import Frame, RangeKey
 from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.window_present import PresentNeighbour, PresentNth
-from ivm.delta_ops.window_recompute import Recomputed
+from ivm.delta_ops.window_recompute import DELTA, Recomputed
 from ivm.delta_ops.window_sums import Sum
 from ivm.storage import block as blocks
 from ivm.storage import block_edits, sorted_rows
@@ -280,7 +280,7 @@ def test_functions_left_to_duckdb(
     text = "" if frame is None else frame_text(frame)
     order = "ORDER BY c1 ASC NULLS LAST, " + ", ".join(ALL)
     sql = f"count(DISTINCT c2) OVER (PARTITION BY part__ {order} {text})"
-    function = Recomputed(sql, range(5), BIGINT, frame, Duck.cursor)
+    function = Recomputed(sql, DELTA, range(5), BIGINT, frame, Duck.cursor)
     under_test = bench(
         [(function, "count(DISTINCT c2)", True, text)], partition, [OrderKey(1, False, False)]
     )

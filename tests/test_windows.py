@@ -98,3 +98,47 @@ def test_bounded_ranks_keep_the_first_rows_and_their_ties(cursor: Cursor) -> Non
         assert _bounds(cursor, f"{ranked} QUALIFY n <= 2") == [2]
         assert _bounds(cursor, f"SELECT k FROM ({ranked}) WHERE n = 3 AND n < 7") == [3]
         assert _bounds(cursor, f"SELECT k FROM ({ranked}) WHERE n > 2") == [None]
+
+
+SPLIT = ["count(*)", "count(v)", "sum(v)", "avg(v)", "min(v)", "max(v)", "bool_or(v > 3)",
+         "first_value(v)", "last_value(v)", "any_value(v)", "sum(v) FILTER (WHERE b)"]  # fmt: skip
+ORDERED = {
+    f"{name}_value(v)": f"{short}(v ORDER BY k, v, n)"
+    for name, short in (("first", "first"), ("last", "last"), ("any", "any_value"))
+}
+EDGES = [("2 PRECEDING", "CURRENT ROW"), ("3 PRECEDING", "2 PRECEDING"),
+         ("1 FOLLOWING", "4 FOLLOWING"), ("UNBOUNDED PRECEDING", "2 FOLLOWING"),
+         ("1 PRECEDING", "UNBOUNDED FOLLOWING"), ("CURRENT ROW", "2 FOLLOWING"),
+         ("2 PRECEDING", "1 FOLLOWING")]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def numbered() -> Iterator[Cursor]:
+    with duckdb.connect() as connection:
+        build(connection, 3)
+        connection.execute(
+            "CREATE TABLE numbered AS SELECT k, v, row_number() OVER () AS n, b FROM t"
+        )
+        yield connection
+
+
+@pytest.mark.parametrize("exclude", ["GROUP", "TIES"])
+@pytest.mark.parametrize("edges", EDGES)
+def test_excluded_peers_are_those_of_the_windows_own_order(
+    numbered: Cursor, edges: tuple[str, str], exclude: str
+) -> None:
+    """Frames count rows in the order k, v, n; each is looked up row by row here."""
+    frame = f"ROWS BETWEEN {edges[0]} AND {edges[1]}"
+    window = f"(PARTITION BY b ORDER BY k {frame} EXCLUDE {exclude})"
+    calls = ", ".join(f"{call} OVER {window}" for call in SPLIT)
+    query = f"SELECT k, v, n, b, {calls} FROM numbered"
+    rendered = render(rewrite(bind(query, DuckCatalog(numbered), numbered)))
+    kept = "r.k IS DISTINCT FROM x.k" + (" OR r.n = x.n" if exclude == "TIES" else "")
+    answers = ", ".join(
+        f"(SELECT {ORDERED.get(call, call)} FROM numbered AS r"
+        f" WHERE list_contains(x.frame, r.n) AND ({kept}))"
+        for call in SPLIT
+    )
+    wanted = f"""SELECT k, v, n, b, {answers} FROM (SELECT *, coalesce(list(n) OVER
+        (PARTITION BY b ORDER BY k, v, n {frame}), []) AS frame FROM numbered) AS x"""
+    assert multiset(numbered, rendered) == multiset(numbered, wanted)

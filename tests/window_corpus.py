@@ -89,6 +89,10 @@ INDEXED: list[str] = [
     "SELECT g, k FROM t QUALIFY dense_rank() OVER (PARTITION BY g ORDER BY k DESC) <= 2",
     "SELECT * FROM (SELECT k, v, dense_rank() OVER (ORDER BY k) AS r FROM t) WHERE r = 2",
     "SELECT r, count(*) FROM (SELECT rank() OVER (ORDER BY v) AS r FROM t) WHERE r < 4 GROUP BY r",
+    "SELECT k, g, min(v) OVER w, count(*) OVER w, avg(v) OVER w FROM (SELECT DISTINCT k, v, g FROM"
+    " t) WINDOW w AS (ORDER BY k, v, g ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING EXCLUDE GROUP)",
+    "SELECT k, g, sum(v) OVER w, last_value(v) OVER w FROM (SELECT DISTINCT k, v, g FROM t)"
+    " WINDOW w AS (PARTITION BY k ORDER BY v, g ROWS 3 PRECEDING EXCLUDE TIES)",
 ]  # fmt: skip
 
 # Ties are broken by all columns; DuckDB may break them otherwise.
@@ -102,6 +106,18 @@ OPEN: list[str] = [
     "SELECT g, v, first_value(v) OVER (ORDER BY g GROUPS 1 PRECEDING EXCLUDE TIES),"
     " last_value(v) OVER (ORDER BY g GROUPS BETWEEN CURRENT ROW AND 1 FOLLOWING) FROM t",
     "SELECT g, v, first(v) OVER (PARTITION BY g) FROM t",
+    "SELECT g, k, v, sum(v) OVER w, min(v) OVER w, count(*) OVER w, avg(d) FILTER (WHERE b) OVER w,"
+    " sum(f) OVER w FROM t WINDOW w AS (ORDER BY k ROWS 2 PRECEDING EXCLUDE GROUP)",
+    "SELECT g, k, v, mean(v) OVER w, max(day) OVER w, count(v) OVER w, bool_and(b) OVER w,"
+    " sum(d) FILTER (WHERE v > 2) OVER w FROM t WINDOW w AS (PARTITION BY g ORDER BY k DESC NULLS"
+    " FIRST ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING EXCLUDE TIES)",
+    "SELECT g, k, v, first_value(v) OVER w, last_value(v) OVER w, first_value(v IGNORE NULLS) OVER"
+    " w, any_value(v) OVER w, last(v) OVER w FROM t"
+    " WINDOW w AS (ORDER BY g ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING EXCLUDE GROUP)",
+    "SELECT g, k, v, count(*) OVER w, first_value(v) OVER w, max(v) OVER w FROM t"
+    " WINDOW w AS (ORDER BY k ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING EXCLUDE TIES)",
+    "SELECT g, k, v, sum(v) OVER w, last_value(v) OVER w FROM t"
+    " WINDOW w AS (ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING EXCLUDE TIES)",
 ]
 
 # DuckDB evaluates them over the rows whose frames meet a change.
@@ -119,9 +135,8 @@ RECOMPUTED: list[str] = [
     " CURRENT ROW) FROM t WHERE k IS NOT NULL",
     "SELECT day, count(*) OVER (PARTITION BY g ORDER BY day RANGE INTERVAL '1 month 1 day'"
     " PRECEDING) FROM t",
-    "SELECT k, v, sum(v) OVER (PARTITION BY g ORDER BY k, v ROWS 2 PRECEDING EXCLUDE GROUP),"
-    " max(v) OVER (PARTITION BY g ORDER BY k, v ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING EXCLUDE"
-    " TIES) FROM t",
+    "SELECT k, v, list(v) OVER (PARTITION BY g ORDER BY k, v ROWS 2 PRECEDING EXCLUDE GROUP)"
+    " FROM t",
     "SELECT k, fill(d) OVER (PARTITION BY g ORDER BY k) FROM"
     " (SELECT k, g, min(d) AS d FROM t WHERE k IS NOT NULL GROUP BY k, g)",
     "SELECT k, arg_min(v, k) OVER (PARTITION BY g ORDER BY k, v ROWS 3 PRECEDING),"
