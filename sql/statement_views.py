@@ -1,12 +1,13 @@
 """Reads our own statements on materialized views.
 
-Law: the view's query is the user's text, verbatim.
+Law: the view's query is the user's text, verbatim, but for WITH TIES (see `with_ties`).
 """
 
 from __future__ import annotations
 
 from ivm.sql.statement_nodes import CreateView, DropView, Statement, Subscribe, VerifyView
 from ivm.sql.statement_tokens import Reader, Source
+from ivm.sql.with_ties import without_ties_clause
 from ivm.storage.errors import UnsupportedError
 
 
@@ -19,7 +20,8 @@ def create_view(source: Source, reader: Reader, replace: bool) -> CreateView:
     if reader.done:
         raise reader.error("expected the view's query")
     begin = reader.tokens[reader.at].start - source.offset
-    query = source.text[begin:]
+    query, ahead = without_ties_clause(source.text[begin:], source.offset + begin)
+    begin -= ahead
     flags = begin, replace, if_not_exists
     return CreateView(source.text, source.offset, name, columns, query, *flags)
 
