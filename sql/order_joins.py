@@ -1,7 +1,10 @@
 """Inner joins are ordered along their equalities, and equalities become keys.
 
 Law: inner joins commute and associate, and a condition may be tested at any join that sees its
-columns. The order written is kept, except that an item without an equality to those before it
+columns. An item that another one looks up by a unique key is joined with that one first, its own
+lookups before: a snowflake's outer tables meet each other and not its facts, so a change of a fact
+goes through fewer and smaller joins. Of the lookups of one item those that select rows come first.
+What is left keeps the order written, except that an item without an equality to those before it
 waits; so a comma join has a cross product only where the query has one.
 """
 
@@ -12,10 +15,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ivm.sql.columns import column, conjunction, remap, used
+from ivm.sql.columns import column, conjunction, position, remap, used
 from ivm.sql.factor_disjunctions import factored_conjuncts, implied
-from ivm.sql.plan import Join, Plan, Project, types, width
+from ivm.sql.plan import Filter, Join, Plan, Project, inputs, types, width
 from ivm.sql.split_keys import equality_sides, split_keys
+from ivm.sql.unique_key import Key, unique_keys
 
 Terms = list[exp.Expression]
 Push = Callable[[Plan, Terms], Plan]
@@ -53,7 +57,7 @@ def order_joins(plan: Join, terms: Terms, push: Push) -> Plan:
         places = {i: i - start for i in own}
         leaves.append(_Joined(push(item, moved), places))
         start += width(item)
-    whole = _chain(leaves, [c for c in rest if used(c)])
+    whole = _chain(*_fold_lookups(leaves, [c for c in rest if used(c)]))
     exprs = tuple(column(whole.places[i]) for i in range(width(plan)))
     return Project(whole.plan, exprs, plan.schema)
 
@@ -70,6 +74,56 @@ def _flatten(plan: Plan, start: int) -> tuple[list[Plan], Terms]:
     right, right_terms = _flatten(plan.right, start + width(plan.left))
     own = [_moved(c, start) for c in factored_conjuncts(plan.residual)]
     return left + right, left_terms + right_terms + own
+
+
+def _fold_lookups(leaves: list[_Joined], terms: Terms) -> tuple[list[_Joined], Terms]:
+    """The leaves with those that are looked up joined with those that look them up."""
+    while (found := _next_lookup(leaves, terms)) is not None:
+        table, by = found
+        both, terms = _joined(by, table, terms)
+        leaves = [both if leaf is by else leaf for leaf in leaves if leaf is not table]
+    return leaves, terms
+
+
+def _next_lookup(leaves: list[_Joined], terms: Terms) -> tuple[_Joined, _Joined] | None:
+    """A leaf that has nothing more to look up itself, and one that looks it up."""
+    users = {i: found for i, leaf in enumerate(leaves) if (found := _users(leaf, leaves, terms))}
+    ready = {i for i, (by, *_) in users.items() if not _waits(i, by, users, leaves)}
+
+    def late(i: int) -> tuple[bool, bool]:
+        """Whether others that the same leaf looks up are not ready; all of its rows are kept."""
+        along = (j for j, found in users.items() if found[0] is users[i][0])
+        return any(j not in ready for j in along), not _selects(leaves[i].plan)
+
+    chosen = min(sorted(ready), key=late, default=None)
+    return None if chosen is None else (leaves[chosen], users[chosen][0])
+
+
+def _waits(leaf: int, by: _Joined, users: dict[int, list[_Joined]], leaves: list[_Joined]) -> bool:
+    """Whether the leaf looks up another one than that which looks it up."""
+    others = [j for j in users if j != leaf and leaves[j] is not by]
+    return any(user is leaves[leaf] for j in others for user in users[j])
+
+
+def _users(table: _Joined, leaves: list[_Joined], terms: Terms) -> list[_Joined]:
+    """The other leaves that have a value for each column of some unique key of the table."""
+    keys = unique_keys(table.plan)
+    return [leaf for leaf in leaves if leaf is not table and _looks_up(leaf, table, keys, terms)]
+
+
+def _looks_up(leaf: _Joined, table: _Joined, keys: list[Key], terms: Terms) -> bool:
+    pairs = [pair for term in terms if (pair := equality_sides(term)) is not None]
+    given: set[int] = set()
+    for own, other in [*pairs, *[(b, a) for a, b in pairs]]:
+        place = position(own)
+        if place is not None and place in table.places and used(other) and leaf.over(used(other)):
+            given.add(table.places[place])
+    return any(set(key) <= given for key in keys)
+
+
+def _selects(plan: Plan) -> bool:
+    """Whether not all rows of its tables are in the plan, by its conditions."""
+    return isinstance(plan, Filter) or any(_selects(part) for part in inputs(plan))
 
 
 def _chain(leaves: list[_Joined], terms: Terms) -> _Joined:

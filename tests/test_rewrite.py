@@ -58,6 +58,46 @@ def test_a_comma_join_has_no_cross_product_where_equalities_connect(cursor: Curs
     assert sum(j.residual is not None for j in joins) == 1
 
 
+SNOWFLAKE = """
+    CREATE OR REPLACE TABLE area (aid INTEGER PRIMARY KEY, name VARCHAR);
+    CREATE OR REPLACE TABLE shop (sid INTEGER PRIMARY KEY, area INTEGER, kind INTEGER);
+    CREATE OR REPLACE TABLE item (iid INTEGER PRIMARY KEY, twin INTEGER, color VARCHAR);
+    CREATE OR REPLACE TABLE twins (tid INTEGER PRIMARY KEY);
+    CREATE OR REPLACE TABLE sale (shop INTEGER, item INTEGER, n INTEGER)"""
+
+
+def shape(plan: Plan) -> str:
+    """The tables of a plan, each join in parentheses."""
+    if isinstance(plan, Scan):
+        return plan.relation.split(".")[-1].strip('"')
+    parts = " ".join(shape(part) for part in inputs(plan))
+    return f"({parts})" if isinstance(plan, Join) else parts
+
+
+@pytest.mark.parametrize(
+    ("tables", "condition", "expected"),
+    [
+        ("area, shop, sale", "aid = area AND sid = shop", "(sale (shop area))"),
+        ("shop, item, sale", "sid = shop AND iid = item", "((sale shop) item)"),
+        ("shop, item, sale", "sid = shop AND iid = item AND color = 'r'", "((sale item) shop)"),
+        ("shop, area, item, sale", "sid = shop AND aid = area AND iid = item AND name = 'n'",
+         "((sale (shop area)) item)"),
+        ("item, twins, sale", "iid = tid AND iid = item", "(sale (twins item))"),
+        ("item, area, sale", "iid = item AND aid = item", "((sale item) area)"),
+        ("sale, shop", "shop.kind = n", "(sale shop)"),
+        ("shop, area, sale", "aid = area", "((shop area) sale)"),
+        ("item a, item b, item c", "a.twin = b.iid AND b.twin = c.iid AND c.twin = a.iid",
+         "((item item) item)"),
+    ],
+)  # fmt: skip
+def test_what_is_looked_up_meets_its_own_lookups_first(
+    cursor: Cursor, tables: str, condition: str, expected: str
+) -> None:
+    cursor.execute(SNOWFLAKE).fetchall()
+    query = f"SELECT count(*) FROM {tables} WHERE {condition}"
+    assert shape(rewrite(bind(query, DuckCatalog(cursor), cursor))) == expected
+
+
 def test_keys_of_different_types_meet_in_the_type_duckdb_compares_in(cursor: Cursor) -> None:
     found = rewritten(cursor, "SELECT t.k FROM t JOIN u ON t.k = u.d AND t.day = u.ts")
     (join,) = [n for n in found if isinstance(n, Join)]
