@@ -34,19 +34,25 @@ _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
 
 class _Parser(DuckDBParser):
-    """Reads names for the values in a PIVOT's IN."""
-
-    _pivots = False
+    """Reads names for the values in a PIVOT's IN, and expressions in its USING."""
 
     def _parse_simplified_pivot(self, is_unpivot: bool | None = None) -> exp.Pivot:
-        self._pivots = True
-        try:
-            return super()._parse_simplified_pivot(is_unpivot)
-        finally:
-            self._pivots = False
+        this = self._parse_table()
+        chosen = self._match(TokenType.ON) and self._parse_csv(self._parse_choice)
+        into = self._parse_unpivot_columns()
+        using = self._match(TokenType.USING) and self._parse_csv(self._parse_call)
+        group = self._parse_group()
+        given = {"this": this, "expressions": chosen, "into": into, "using": using, "group": group}
+        return self.expression(exp.Pivot(**given, unpivot=is_unpivot))
 
-    def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
-        return super()._parse_in(this, alias=alias or self._pivots)
+    def _parse_choice(self) -> exp.Expr | None:
+        this = self._parse_bitwise()
+        if self._match(TokenType.IN):
+            return self._parse_in(this, alias=True)
+        return self._parse_alias(this, explicit=True)
+
+    def _parse_call(self) -> exp.Expr | None:
+        return self._parse_alias(self._parse_assignment())
 
 
 class Read(DuckDB):
@@ -93,9 +99,13 @@ class _Writer(DuckDBGenerator):
             return f", {self.sql(expression, 'this')}"
         return str(super().join_sql(expression, join_op))
 
+    def limitoptions_sql(self, expression: exp.LimitOptions) -> str:
+        """DuckDB takes the word PERCENT behind a number only."""
+        return " %" if expression.args.get("percent") else ""
+
 
 class Written(DuckDB):
-    """DuckDB's dialect that writes joins as they were read."""
+    """DuckDB's dialect that writes joins and percentages as they were read."""
 
     Generator = _Writer
 

@@ -18,7 +18,7 @@ from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, MadeUp, Relation, Scope
 from ivm.sql.bind_unnest import element_types
-from ivm.sql.columns import column, conjunction, text, used
+from ivm.sql.columns import column, text, used
 from ivm.sql.plan import Filter, NotIncremental, Plan, Unnest, types, width
 from ivm.storage.duck import describe
 
@@ -71,8 +71,6 @@ def _pivot(source: Bound, pivot: exp.Pivot, context: Context, bind: BindQuery) -
     calls = pivot.expressions if clause else pivot.args.get("using") or [_count()]
     choices = [_choice(node) for node in clause or pivot.expressions]
     calls = [c.this if isinstance(c, exp.Alias) else c for c in calls]
-    if not all(context.functions.is_aggregate(c) for c in calls):
-        raise NotIncremental("a PIVOT of something that is no aggregate")
     ons = [on for compared, _ in choices for on in compared]
     _check_texts(ons, source, context)
     group = pivot.args.get("group")
@@ -81,15 +79,32 @@ def _pivot(source: Bound, pivot: exp.Pivot, context: Context, bind: BindQuery) -
     items = [exp.alias_(g.copy(), f"_group{i}") for i, g in enumerate(groups)]
     for number, values in enumerate(product(*[values for _, values in choices])):
         pairs = zip(ons, [part for value in values for part in value], strict=True)
-        where = exp.Where(this=conjunction([_reads_like(on, value) for on, value in pairs]))
+        terms = [_reads_like(on, value) for on, value in pairs]
         for nth, call in enumerate(calls):
-            filtered = exp.Filter(this=call.copy(), expression=where.copy())
+            filtered = _filtered(call, terms, context)
             items.append(exp.alias_(filtered, f"_pivot{number}_{nth}"))
     select = exp.select(*items).from_(exp.to_table(_SOURCE))
     if groups:
         select.set("group", exp.Group(expressions=[g.copy() for g in groups]))
     inner = replace(context, ctes={**context.ctes, _SOURCE: source})
     return bind(select, inner).plan
+
+
+def _filtered(
+    call: exp.Expression, terms: list[exp.Expression], context: Context
+) -> exp.Expression:
+    """An expression over one aggregate, that of the rows which meet all terms.
+
+    Raises:
+        NotIncremental: there is not one, or it has a FILTER, which DuckDB drops in a short PIVOT.
+    """
+    whole = call.copy()
+    found = list(context.functions.aggregates(whole))
+    if len(found) != 1 or isinstance(found[0], exp.Filter):
+        raise NotIncremental(f"a PIVOT of {text(call)}")
+    (inner,) = found
+    filtered = exp.Filter(this=inner.copy(), expression=exp.Where(this=exp.and_(*terms)))
+    return whole.transform(lambda node: filtered if node is inner else node, copy=False)
 
 
 def _count() -> exp.Expression:

@@ -387,6 +387,7 @@ REFUSED: dict[str, str] = {
     "SELECT g COLLATE NOCASE FROM t": "COLLATE",
     "SELECT * FROM t POSITIONAL JOIN u": "POSITIONAL",
     "PIVOT t ON f IN (1, 2) USING sum(v) GROUP BY g": "PIVOT",
+    "PIVOT t ON k IN (1, 2) USING sum(v) FILTER (WHERE b) GROUP BY g": "PIVOT",
 }
 
 
