@@ -1,7 +1,8 @@
 """The difference of two queries as a Z-set, by exact representation.
 
 Law: before + difference = after, as multisets of exact rows: 0.0 is not −0.0, '1 month' is not
-'30 days', though DuckDB's EXCEPT ALL takes them for equal; hence a text twin beside such columns.
+'30 days', 'a' not 'A', though DuckDB's EXCEPT ALL may take them for equal; hence a text twin beside
+such columns, and texts without their collation.
 `after` runs once: a second run may round a sum of DOUBLE, or choose among equals, otherwise.
 """
 
@@ -40,9 +41,14 @@ def difference(cursor: Cursor, before: str, after: str, schema: Schema) -> ZSet:
 def _exact(query: str, schema: Schema) -> str:
     """The query's columns, cast, each with a twin that tells equal representations apart."""
     given = ", ".join(f"c{i}" for i in range(len(schema)))
-    columns = ", ".join(f"c{i}::{t.sql} AS c{i}" for i, (_, t) in enumerate(schema))
+    columns = ", ".join(f"{bare(f'c{i}::{t.sql}', t)} AS c{i}" for i, (_, t) in enumerate(schema))
     twins = "".join(f", c{i}::{t.sql}::VARCHAR AS t{i}" for i, t in _ambiguous(schema))
     return f"SELECT {columns}{twins} FROM ({query}) AS q({given})"
+
+
+def bare(value: str, type: ColumnType) -> str:
+    """SQL of a value without its collation."""
+    return f'({value}) COLLATE "C"' if type.sql == "VARCHAR" else value
 
 
 def _ambiguous(schema: Schema) -> list[tuple[int, ColumnType]]:

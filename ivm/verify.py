@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.catalog import View
+from ivm.difference import bare
 from ivm.engine import Engine
-from ivm.storage.duck import Cursor, quote, rows, run, table
+from ivm.storage.duck import Cursor, rows, run, table
 from ivm.storage.types import ColumnType, Schema
 
 TOLERANCE = 1e-9
@@ -54,8 +55,10 @@ def compare(cursor: Cursor, stored: str, query: str, schema: Schema) -> tuple[in
 
     The query runs once: DuckDB's parallel sums of DOUBLE differ in the last bits from run to run.
     """
-    names = ", ".join(quote(f"c{i}") for i in range(len(schema)))
-    run(cursor, f"CREATE OR REPLACE TEMP TABLE {_ANSWER} AS FROM ({query}) AS q({names})")
+    names = ", ".join(f"c{i}" for i in range(len(schema)))
+    columns = ", ".join(f"{bare(f'c{i}', t)} AS c{i}" for i, (_, t) in enumerate(schema))
+    answer = f"SELECT {columns} FROM ({query}) AS q({names})"
+    run(cursor, f"CREATE OR REPLACE TEMP TABLE {_ANSWER} AS {answer}")
     try:
         return _compare(cursor, f"FROM ({stored}) AS q({names})", f"FROM {_ANSWER}", schema)
     finally:

@@ -30,6 +30,7 @@ from ivm.sql.bind_table_function import (
     lateral_function,
     table_function,
 )
+from ivm.sql.collated_columns import collated_names
 from ivm.sql.columns import conjuncts, used
 from ivm.sql.decorrelate import Dependent
 from ivm.sql.join_columns import asof_terms, combined, equal, shared_names, visible
@@ -236,22 +237,23 @@ class _FromBinder:
         schema = catalog.schema(name)
         if schema is None:
             raise NotIncremental(f"the relation {'.'.join(parts)}")
-        self._refuse_collation(parts)
         below = catalog.view_plan(name)
         names = [n for n, _ in schema]
+        if below:
+            return Bound(View(name, below), tuple(names))
+        known = self._collated(parts)
+        collated = tuple(i for i, n in enumerate(names) if n.lower() in known)
         key = tuple(names.index(n) for n in catalog.primary_key(name)) or None
-        plan = View(name, below) if below else Scan(name, tuple(range(len(names))), schema, key)
-        return Bound(plan, tuple(names))
+        if key and set(key) & set(collated):
+            key = None
+        scan = Scan(name, tuple(range(len(names))), schema, key, collated)
+        return Bound(scan, tuple(names))
 
-    def _refuse_collation(self, parts: tuple[str, ...]) -> None:
-        found = rows(
-            self._context.cursor,
-            "SELECT 1 FROM duckdb_tables() WHERE lower(table_name) = lower(?)"
-            " AND contains(upper(sql), ' COLLATE ')",
-            [parts[-1]],
-        )
-        if found:
-            raise NotIncremental(f"a column of {parts[-1]} with a collation")
+    def _collated(self, parts: tuple[str, ...]) -> frozenset[str]:
+        """Names of columns with a collation, of all tables with that name."""
+        sql = "SELECT sql FROM duckdb_tables() WHERE lower(table_name) = lower(?)"
+        found = rows(self._context.cursor, sql, [parts[-1]])
+        return frozenset(name for (text,) in found for name in collated_names(text))
 
     def _plain_view(self, parts: tuple[str, ...]) -> Bound:
         name = ".".join(quote(p) for p in parts)

@@ -41,12 +41,14 @@ class Scan:
         relation: the catalog's one name of it, which is also its SQL spelling.
         columns: positions in the relation's own schema, ascending.
         key: positions of its primary key among these columns, None if it has none among them.
+        collated: positions among these of columns with a collation; read without it.
     """
 
     relation: str
     columns: tuple[int, ...]
     schema: Schema
     key: tuple[int, ...] | None = None
+    collated: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

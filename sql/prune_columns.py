@@ -49,7 +49,8 @@ def _scan(plan: Scan, needed: Needed) -> Scan:
     whole = plan.key is not None and set(plan.key) <= set(needed)
     key = tuple(needed.index(i) for i in plan.key) if plan.key and whole else None
     columns = tuple(plan.columns[i] for i in needed)
-    return Scan(plan.relation, columns, _schema(plan, needed), key)
+    collated = tuple(needed.index(i) for i in plan.collated if i in needed)
+    return Scan(plan.relation, columns, _schema(plan, needed), key, collated)
 
 
 def _pruned(plan: Plan, needed: Needed) -> Plan:

@@ -198,7 +198,10 @@ def _union(plan: Union, sources: Sequence[str]) -> str:
 
 
 def _scan(plan: Scan) -> str:
-    return f"SELECT {_listed([quote(name) for name, _ in plan.schema])} FROM {plan.relation}"
+    columns = [quote(name) for name, _ in plan.schema]
+    for i in plan.collated:
+        columns[i] += ' COLLATE "C"'
+    return f"SELECT {_listed(columns)} FROM {plan.relation}"
 
 
 def _values(plan: Values) -> str:

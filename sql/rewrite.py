@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ivm.sql.collated_columns import refuse_collations
 from ivm.sql.lift_lookups import lift_lookups
 from ivm.sql.merge_projects import merge_projects
 from ivm.sql.plan import Plan
@@ -24,7 +25,11 @@ RULES: tuple[Callable[[Plan], Plan], ...] = (
 
 
 def rewrite(plan: Plan) -> Plan:
-    """The plan after all rules, in their order."""
+    """The plan after all rules, in their order.
+
+    Raises:
+        NotIncremental: it still looks at a column with a collation.
+    """
     for rule in RULES:
         plan = rule(plan)
-    return plan
+    return refuse_collations(plan)

@@ -111,9 +111,8 @@ class Reader:
         """One name, quotes resolved."""
         if self.done or not _names(self.tokens[self.at]):
             raise self.error("expected a name")
-        text = self.tokens[self.at].text
         self.at += 1
-        return text[1:-1].replace('""', '"') if text[0] == '"' else text
+        return unquoted(self.tokens[self.at - 1])
 
     def name(self) -> tuple[str, ...]:
         """A qualified name of one to three parts."""
@@ -160,6 +159,12 @@ class Reader:
                 if [t.word for t in row] == list(words):
                     return True
         return False
+
+
+def unquoted(token: Token) -> str:
+    """The name that a token is."""
+    text = token.text
+    return text[1:-1].replace('""', '"') if text[0] == '"' else text
 
 
 def _names(token: Token) -> bool:

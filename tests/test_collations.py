@@ -1,0 +1,121 @@
+"""Views over tables with collated columns: kept by deltas where no collation can tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+import duckdb
+import pytest
+
+import ivm
+from ivm.difference import difference
+from ivm.sql.collated_columns import collated_names
+from ivm.storage.types import type_of
+from ivm.verify import compare
+
+TABLES = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR COLLATE nocase, n INTEGER, g VARCHAR);
+CREATE TABLE u (code VARCHAR COLLATE nocase PRIMARY KEY, n INTEGER, l INTEGER[]);
+"""
+BY_DELTAS = [
+    "SELECT id, n FROM t WHERE n > 1",
+    "SELECT g, count(*) AS c, sum(n) AS s FROM t GROUP BY g",
+    "SELECT count(*) AS c FROM u",
+    "SELECT name, id FROM t",
+    "SELECT name, g FROM t WHERE n < 3 UNION ALL SELECT code, 'u' FROM u",
+    "SELECT t.name, u.code FROM t LEFT JOIN u ON t.n = u.n",
+    "SELECT name, rank() OVER (PARTITION BY g ORDER BY n) AS r FROM t",
+    "SELECT name, n FROM t ORDER BY n DESC LIMIT 3",
+    "SELECT code, unnest(l) AS x FROM u",
+    "SELECT name FROM t WHERE id IN (SELECT n FROM u)",
+    "SELECT name, (SELECT count(*) FROM u WHERE u.n = t.n) AS c FROM t",
+]
+RECOMPUTED = [
+    "SELECT name, count(*) AS c FROM t GROUP BY name",
+    "SELECT DISTINCT code FROM u UNION SELECT g FROM t",
+    "SELECT id FROM t WHERE name = 'a'",
+    "SELECT id FROM t JOIN u ON name = code",
+    "SELECT id, min(name) OVER (PARTITION BY n) AS least FROM t",
+    "SELECT id, name || 'B' AS more FROM t",
+    "SELECT name, n FROM t ORDER BY name, id LIMIT 3",
+    "SELECT id, n FROM t WHERE name IN (SELECT code FROM u)",
+    "SELECT max(code) AS m FROM u",
+    "SELECT name FROM t INTERSECT SELECT g FROM t",
+]
+# DuckDB itself may answer with one or the other of names that are equal.
+CHOOSES = {RECOMPUTED[i] for i in (0, 1, 4, 8, 9)}
+
+
+@pytest.fixture
+def db() -> Iterator[ivm.Database]:
+    with ivm.connect() as database:
+        database.execute(TABLES)
+        yield database
+
+
+def _change(db: ivm.Database, random: Random, first: int) -> None:
+    for i in range(first, first + 4):
+        name, g = random.choice(["a", "A", "b", "Ä", None]), random.choice(["a", "A", "x"])
+        db.execute("INSERT INTO t VALUES (?, ?, ?, ?)", [i, name, random.randrange(4), g])
+    codes = random.sample(["a", "B", "c", "D", "ä"], 2)
+    for code in codes:
+        db.execute("DELETE FROM u WHERE code = ?", [code])
+        db.execute("INSERT INTO u VALUES (?, ?, [1, 2])", [code, random.randrange(4)])
+    db.execute("DELETE FROM t WHERE id % 5 = ?", [random.randrange(5)])
+    db.execute("UPDATE t SET name = upper(name) WHERE n = ?", [random.randrange(4)])
+
+
+@pytest.mark.parametrize("query", BY_DELTAS + RECOMPUTED)
+def test_a_view_beside_a_collation_follows_its_tables(db: ivm.Database, query: str) -> None:
+    random = Random(3)
+    _change(db, random, 0)
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+    strategy = db.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][1]
+    assert (strategy == "whole recompute") == (query in RECOMPUTED)
+    for first in range(10, 60, 10):
+        _change(db, random, first)
+        shown = Counter(map(repr, db.execute("FROM v").fetchall()))
+        if "LIMIT 3" in query:  # its ties are broken by bytes
+            assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall()[0][-1]
+        elif query not in CHOOSES:
+            assert shown == Counter(map(repr, db.execute(query).fetchall()))
+
+
+def test_a_views_own_columns_have_no_collation(db: ivm.Database) -> None:
+    """The view above one that hands a collated column on compares bytes."""
+    db.execute("INSERT INTO t VALUES (1, 'a', 1, 'x'), (2, 'A', 1, 'x')")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT name FROM t WHERE n = 1")
+    db.execute("CREATE MATERIALIZED VIEW w AS SELECT name, count(*) AS c FROM v GROUP BY name")
+    assert db.execute("SHOW MATERIALIZED VIEWS").fetchall()[1][1] == "indexed"
+    db.execute("INSERT INTO t VALUES (3, 'a', 1, 'x')")
+    wanted = [("A", 1), ("a", 2)]
+    assert sorted(db.execute("FROM w").fetchall()) == wanted
+    assert sorted(db.execute("SELECT name, count(*) FROM v GROUP BY name").fetchall()) == wanted
+
+
+def test_verify_tells_texts_apart_that_a_collation_takes_for_equal(db: ivm.Database) -> None:
+    """A recomputed view once kept 'aB' when it had become 'AB', and VERIFY found nothing."""
+    db.execute("INSERT INTO t VALUES (1, 'a', 1, 'x')")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT name || 'B' AS more FROM t")
+    db.execute("UPDATE t SET name = 'A'")
+    assert db.execute("FROM v").fetchall() == [("AB",)]
+    schema = (("more", type_of("VARCHAR")),)
+    with duckdb.connect() as cursor:
+        cursor.execute("CREATE TABLE t (name VARCHAR COLLATE nocase)")
+        cursor.execute("INSERT INTO t VALUES ('A')")
+        assert compare(cursor, "SELECT 'a'", "FROM t", schema) == (1, 1)
+        assert compare(cursor, "SELECT 'A'", "FROM t", schema) == (0, 0)
+        assert len(difference(cursor, "SELECT 'a'", "FROM t", schema)) == 2
+
+
+def test_columns_are_told_by_duckdbs_own_text() -> None:
+    with ivm.connect() as db:
+        db.execute("""CREATE TABLE "o""d" ("a, b" VARCHAR COLLATE nocase.noaccent, c VARCHAR DEFAULT
+            ' COLLATE ', d DECIMAL(5, 2), "COLLATE" INTEGER, e VARCHAR GENERATED ALWAYS AS (c),
+            CHECK (c COLLATE nocase <> 'x'))""")
+        ((text,),) = db.execute(
+            "SELECT sql FROM duckdb_tables() WHERE table_name = 'o\"d'"
+        ).fetchall()
+    assert collated_names(text) & {"a, b", "c", "d", "collate", "e"} == {"a, b", "e"}
