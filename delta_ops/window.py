@@ -85,7 +85,7 @@ class Window(Operator):
         if len(weights) == 0:
             return empty(self.types)
         changed = self._changed(rows, weights)
-        self._after = before.changed(rows, changed.at, weights)
+        self._after = before.changed(rows, changed.at, changed.end, weights)
         old, new = self._segments(changed)
         old, new = self._shown(before, old), self._shown(self._after, new)
         return self._difference(changed, old, new)
@@ -132,13 +132,16 @@ class Window(Operator):
         for function in self._functions:
             reach = self._reach(function, changed)
             low, high = np.minimum(low, reach[0]), np.maximum(high, reach[1])
+        moved, first, last = changed.moved, changed.first, changed.last
+        if len(part) == 1:
+            by = moved[1:]
+            return Segments(first, last, low, high), Segments(first, last + by, low, high + by)
         begins = _apart(low, high, part)
         ends = np.empty_like(begins)
         ends[:-1], ends[-1] = begins[1:], len(low)
         start = np.minimum.reduceat(low, begins)
         stop = np.maximum.reduceat(high, begins)
-        moved = changed.moved
-        first, last = changed.first[begins], changed.last[begins]
+        first, last = first[begins], last[begins]
         outer = part.searchsorted(part[begins]), part.searchsorted(part[begins], "right")
         old = Segments(first, last, start, stop)
         new = Segments(
@@ -191,15 +194,16 @@ class Window(Operator):
         before, after = self._values(was), self._values(now)
         at, end, come = changed.at, changed.end, changed.come
         fresh_at = at + changed.moved[:-1]
-        stayed = (~_held(was.places, at, end)).nonzero()[0]
-        still = (~_held(now.places, fresh_at, fresh_at + come)).nonzero()[0]
+        gone = _held(was.places, at, end)
+        fresh = _held(now.places, fresh_at, fresh_at + come)
+        stayed, still = (~gone).nonzero()[0], (~fresh).nonzero()[0]
         stayed, still = self._in_pairs(old, was, stayed, new, now, still)
+        gone[:] = fresh[:] = True
         if len(stayed):
             types = [f.type for f in self._functions]
-            same = same_row(before, stayed, after, still, types)
-            stayed, still = stayed[same], still[same]
-        gone, fresh = _all_but(len(was), stayed), _all_but(len(now), still)
-        return self._emitted(was, before, gone, now, after, fresh)
+            gone[stayed] = fresh[still] = ~same_row(before, stayed, after, still, types)
+        changes = gone.nonzero()[0], fresh.nonzero()[0]
+        return self._emitted(was, before, changes[0], now, after, changes[1])
 
     def _in_pairs(
         self,
@@ -288,8 +292,6 @@ class RecomputedWindow(Window):
 
 def _apart(low: Indexes, high: Indexes, part: Indexes) -> Indexes:
     """Of changed rows in order, those whose reach does not meet that of any before them."""
-    if len(part) == 1:
-        return np.zeros(1, np.int64)
     reach_high = np.maximum.accumulate(high)
     reach_low = np.minimum.accumulate(low[::-1])[::-1]  # a later row may reach back over many
     apart = np.ones(len(part), np.bool_)
@@ -309,9 +311,3 @@ def _held(places: Indexes, starts: Indexes, stops: Indexes) -> Mask:
     np.maximum.accumulate(stops, out=ends[1:])
     held: Mask = places < ends[number]
     return held
-
-
-def _all_but(count: int, rows: Indexes) -> Indexes:
-    mask = np.ones(count, np.bool_)
-    mask[rows] = False
-    return mask.nonzero()[0]

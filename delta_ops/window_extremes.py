@@ -19,7 +19,7 @@ from ivm.storage.at_places import AtPlaces
 from ivm.storage.block import Block
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
 from ivm.storage.ordering import Columns, Term, sort_rows
-from ivm.storage.places import clipped
+from ivm.storage.places import clipped, offsets
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
@@ -64,8 +64,7 @@ class Extreme(WindowFunction):
             masks.append(_valid(part))
         ranks, column = self._ranked(concat(values), np.concatenate(masks))
         before, after = ranks[count : count + segments], ranks[count + segments :]
-        offsets = np.cumsum(stops - starts) - (stops - starts)
-        shift = (offsets - starts)[stretch.segment]
+        shift = (offsets(stops - starts) - starts)[stretch.segment]
         low, high = starts[stretch.segment], stops[stretch.segment]
         best = np.full(len(stretch), _NONE)
         for start, stop in pieces:

@@ -85,6 +85,8 @@ class RangeKey:
             EvaluationError: a value is beyond the type, as DuckDB has it.
         """
         shift = -distance if self.descending else distance
+        if shift == 0:
+            return word_codes(keys.values, self.type)
         if self.type.is_float:
             dtype = keys.values.dtype.type
             return word_codes(keys.values + dtype(shift), self.type)
@@ -125,7 +127,7 @@ class RangeKey:
         return np.where(finite, days * self._day + time, values)
 
     def places(
-        self, rows: SortedRows, around: Columns, codes: Codes, partition: int, right: bool
+        self, rows: SortedRows, around: Columns, codes: Codes, partition: int, right: bool | Mask
     ) -> Indexes:
         """Where values stand in their partitions: before the first not less, or past the last.
 
@@ -133,10 +135,11 @@ class RangeKey:
             around: rows (as many as codes) of the partitions.
             codes: of the values, which may be beyond the type.
             partition: how many terms are the partition's.
+            right: one for all, or one a value.
         """
         values, inside = self._values(codes)
         columns = _Replaced(around, self.column, FixedColumn(values))
-        sides: bool | Mask = right
+        sides = right
         if inside is not codes:  # behind the greatest value of the type, or before the least
             past, short = codes > inside, codes < inside
             past, short = (short, past) if self.descending else (past, short)

@@ -16,8 +16,8 @@ from ivm.delta_ops.window_frame import WHOLE, Frame
 from ivm.delta_ops.window_function import WindowFunction
 from ivm.delta_ops.window_stretch import Pair, Stretch
 from ivm.storage.at_places import AtPlaces
-from ivm.storage.column import Column, FixedColumn, Indexes
-from ivm.storage.places import expand
+from ivm.storage.column import Column, FixedColumn
+from ivm.storage.places import expand, offsets
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
 
@@ -65,8 +65,7 @@ class Recomputed(WindowFunction):
         found = run_sql(self._cursor_factory, self._sql, {DELTA: (rows, schema)}, output)
         place = np.empty(len(part), np.int64)
         place[row_numbers(found.columns[0])] = np.arange(len(part))
-        offsets = np.cumsum(stops - starts) - (stops - starts)
-        wanted = stretch.places + (offsets - starts)[stretch.segment]
+        wanted = stretch.places + (offsets(stops - starts) - starts)[stretch.segment]
         return found.columns[1].take(place[wanted])
 
     def _needed(self, stretch: Stretch) -> Pair:
@@ -75,7 +74,7 @@ class Recomputed(WindowFunction):
         if self.reach.whole:
             return first, last
         low, high = stretch.bounds(self.reach)
-        begins: Indexes = np.cumsum(stop - start) - (stop - start)
+        begins = offsets(stop - start)
         low = np.minimum(np.minimum.reduceat(low, begins), start)
         high = np.maximum(np.maximum.reduceat(high, begins), stop)
         if self.reach.kind != "rows" or self.reach.exclude:

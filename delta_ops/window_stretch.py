@@ -14,11 +14,11 @@ import numpy as np
 from ivm.delta_ops.window_frame import Frame, RangeKey
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.codes import same_key, word_codes
-from ivm.storage.column import FixedColumn, Indexes
+from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.comparing import bounded_search
 from ivm.storage.marks import PeerGroups
-from ivm.storage.ordering import OrderKey, Term, order_terms
-from ivm.storage.places import begins_of, clipped, expand
+from ivm.storage.ordering import Columns, OrderKey, Term, order_terms
+from ivm.storage.places import begins_of, clipped, expand, offsets
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import ColumnType
 
@@ -57,6 +57,16 @@ class Segments(NamedTuple):
     last: Indexes
     start: Indexes
     stop: Indexes
+
+
+class _Taken:
+    """Some rows of columns."""
+
+    def __init__(self, columns: Columns, rows: Indexes) -> None:
+        self._columns, self._rows = columns, rows
+
+    def __getitem__(self, number: int) -> Column:
+        return self._columns[number].take(self._rows)
 
 
 class Stretch:
@@ -127,29 +137,27 @@ class Stretch:
         columns = [term.column for term in order.terms[order.partition : order.peers]]
         if not columns:
             return self.first, self.last
-        own, every = [self.own[i] for i in columns], np.arange(len(self) - 1)
-        types = [order.types[i] for i in columns]
-        begins = np.ones(len(self), np.bool_)
-        begins[1:] = ~same_key(own, every, own, every + 1, types)
-        begins[(stop - start).cumsum()[:-1]] = True
-        number = begins.cumsum() - 1
-        heads = begins.nonzero()[0]
-        low, high = self.places[heads], np.empty(len(heads), np.int64)
-        high[:-1], high[-1] = self.places[heads[1:] - 1] + 1, stop[-1]
-        # Peers of a segment's first and last rows may stand outside of it.
-        some = (first < start).nonzero()[0]
+        low, high = np.maximum(start - 1, first), np.minimum(stop + 1, last)  # with the rows beside
+        part, places = expand(low, high)
+        around = AtPlaces.ranges(self.rows, low, high)
+        keys, every = [around[i] for i in columns], np.arange(len(places) - 1)
+        begins = np.ones(len(places), np.bool_)
+        begins[1:] = ~same_key(keys, every, keys, every + 1, [order.types[i] for i in columns])
+        begins[1:] |= part[1:] != part[:-1]
+        group, heads = begins.cumsum() - 1, begins.nonzero()[0]
+        firsts, lasts = places[heads], np.append(places[heads[1:] - 1], high[-1] - 1)
+        shift = offsets(high - low) - low
+        head, tail = group[start + shift], group[stop - 1 + shift]
+        some = ((low < start) & (head == group[low + shift])).nonzero()[0]
         if len(some):
             outer = AtPlaces(self.rows, start[some])
-            low[low.searchsorted(start[some])] = self.rows.find_all(
-                outer, len(some), False, order.peers
-            )
-        some = (stop < last).nonzero()[0]
+            firsts[head[some]] = self.rows.find_all(outer, len(some), False, order.peers)
+        some = ((stop < high) & (tail == group[high - 1 + shift])).nonzero()[0]
         if len(some):
             outer = AtPlaces(self.rows, stop[some] - 1)
-            high[high.searchsorted(stop[some])] = self.rows.find_all(
-                outer, len(some), True, order.peers
-            )
-        return low[number], high[number]
+            lasts[tail[some]] = self.rows.find_all(outer, len(some), True, order.peers) - 1
+        number = group[self.places + shift[self.segment]]
+        return firsts[number], lasts[number] + 1
 
     # Frames
 
@@ -162,10 +170,12 @@ class Stretch:
 
     def bounds(self, frame: Frame) -> Pair:
         """The first and past-the-last place of each frame, before anything is excluded."""
-        kind = {"rows": self._rows_edge, "range": self._range_edge, "groups": self._groups_edge}
-        edge = kind[frame.kind]
-        start = self.first if frame.start is None else edge(frame.start, False)
-        stop = self.last if frame.end is None else edge(frame.end, True)
+        if frame.kind == "range" and (frame.start or frame.end):
+            start, stop = self._range_edges(frame)
+        else:
+            edge = self._rows_edge if frame.kind == "rows" else self._groups_edge
+            start = self.first if frame.start is None else edge(int(frame.start), False)
+            stop = self.last if frame.end is None else edge(int(frame.end), True)
         return start, np.maximum(start, stop)
 
     def _cut_out(self, frame: Frame) -> list[Pair]:
@@ -180,59 +190,65 @@ class Stretch:
         own = clipped(here, start, stop), clipped(here + 1, start, stop)
         return [(start, low), own, (high, stop)]
 
-    def _rows_edge(self, distance: int | float, stop: bool) -> Indexes:
-        return clipped(self.places + int(distance) + stop, self.first, self.last)
+    def _rows_edge(self, distance: int, stop: bool) -> Indexes:
+        return clipped(self.places + (distance + stop), self.first, self.last)
 
-    def _groups_edge(self, distance: int | float, stop: bool) -> Indexes:
+    def _groups_edge(self, distance: int, stop: bool) -> Indexes:
         if distance == 0:
             return self.peers()[stop]
-        wanted = self.group() + int(distance) + stop
+        wanted = self.group() + (distance + stop)
         edge = self.groups.starts(np.maximum(wanted, 0))
         return clipped(edge, self.first, self.last)
 
-    def _range_edge(self, distance: int | float, stop: bool) -> Indexes:
-        if distance == 0:
-            return self.peers()[stop]
+    def _range_edges(self, frame: Frame) -> Pair:
         assert self._range_key is not None
         keys = self.own[self._range_key.column]
         assert isinstance(keys, FixedColumn)
         if keys.valid is None:
-            return self._searched(keys, np.arange(len(self)), distance, stop)
-        edge = self.peers()[stop].copy()
+            return self._searched(keys, np.arange(len(self)), frame)
+        unbounded = frame.start is None, frame.end is None
+        ends = zip(unbounded, (self.first, self.last), self.peers(), strict=True)
+        start, stop = [outer if open_ else peers.copy() for open_, outer, peers in ends]
         some = keys.valid.nonzero()[0]
         if len(some):
-            edge[some] = self._searched(keys.take(some), some, distance, stop)
-        return edge
+            start[some], stop[some] = self._searched(keys.take(some), some, frame)
+        return start, stop
 
-    def _searched(
-        self, keys: FixedColumn, rows: Indexes, distance: int | float, stop: bool
-    ) -> Indexes:
-        """Edges at a distance from the keys (none NULL) of the given rows of the stretch.
+    def _searched(self, keys: FixedColumn, rows: Indexes, frame: Frame) -> Pair:
+        """The frames of the given rows of the stretch, whose keys are not NULL.
 
-        The outermost of a segment are found among all rows, the others between them. (Months later,
-        times of the 30th and the 31st may stand the other way round.)
+        The outermost edges in a segment are found among all rows, the others between them. (Months
+        later, times of the 30th and the 31st may stand the other way round.)
         """
-        key = self._range_key
+        key, begins = self._range_key, begins_of(self.segment[rows])
         assert key is not None
-        targets = key.targets(FixedColumn(keys.values), distance, stop)
-        begins = begins_of(self.segment[rows])
-        ordered = ~targets if key.descending else targets
-        least, most = [f.reduceat(ordered, begins) for f in (np.minimum, np.maximum)]
-        outer = np.concatenate([least, most])
-        around = AtPlaces(self.rows, self.places[rows[np.concatenate([begins, begins])]])
-        outer = ~outer if key.descending else outer
-        found = key.places(self.rows, around, outer, self.order.partition, stop)
-        starts, stops = found[: len(begins)], found[len(begins) :]
+        flip, keys = -1 if key.descending else 0, FixedColumn(keys.values)
+        distances = {stop: d for stop, d in enumerate((frame.start, frame.end)) if d is not None}
+        targets = [key.targets(keys, d, bool(stop)) ^ flip for stop, d in distances.items()]
+        low = np.minimum.reduceat(np.minimum(targets[0], targets[-1]), begins)
+        high = np.maximum.reduceat(np.maximum(targets[0], targets[-1]), begins)
+        right = np.arange(2 * len(low)) >= len(low)
+        around = _Taken(self.own, rows[np.concatenate([begins, begins])])
+        outer = np.concatenate([low, high]) ^ flip
+        found = key.places(self.rows, around, outer, self.order.partition, right)
+        starts, stops = found[: len(low)], found[len(low) :]
         between = AtPlaces.ranges(self.rows, starts, stops)[key.column]
         assert isinstance(between, FixedColumn)
-        codes = word_codes(between.values, key.type)
-        if key.descending:
-            codes = ~codes
-        if len(begins) == 1:
-            return codes.searchsorted(ordered, "right" if stop else "left") + starts
-        part = np.arange(len(begins)).repeat(np.append(begins[1:], len(rows)) - begins)
-        offsets = (stops - starts).cumsum() - (stops - starts)
-        low = offsets[part]
-        high = low + (stops - starts)[part]
-        edges: Indexes = bounded_search(codes, ordered, low, high, stop) - low + starts[part]
-        return edges
+        codes = word_codes(between.values, key.type) ^ flip
+        edges = [self.first[rows], self.last[rows]]
+        for (stop, _), wanted in zip(distances.items(), targets, strict=True):
+            edges[stop] = _among(codes, starts, stops, wanted, begins, bool(stop))
+        return edges[0], edges[1]
+
+
+def _among(
+    codes: Indexes, starts: Indexes, stops: Indexes, wanted: Indexes, begins: Indexes, right: bool
+) -> Indexes:
+    """Places of codes among those of the rows in ranges of places, one range a stretch of them."""
+    if len(begins) == 1:
+        return codes.searchsorted(wanted, "right" if right else "left") + starts
+    part = np.arange(len(begins)).repeat(np.append(begins[1:], len(wanted)) - begins)
+    low = offsets(stops - starts)[part]
+    high = low + (stops - starts)[part]
+    edges: Indexes = bounded_search(codes, wanted, low, high, right) - low + starts[part]
+    return edges

@@ -21,7 +21,7 @@ from ivm.storage.at_places import AtPlaces
 from ivm.storage.block import Block
 from ivm.storage.column import Column, Indexes
 from ivm.storage.ordering import Columns
-from ivm.storage.places import clipped
+from ivm.storage.places import clipped, offsets
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.zset import ZSet
 
@@ -63,17 +63,19 @@ class Sum(WindowFunction):
         before, after = [None if part is None else self._widened(part) for part in outside]
         sums = self._widened(sums)
         total = np.zeros((len(stretch), self._width), np.int64)
-        offsets = (stops - starts).cumsum() - (stops - starts)
-        shift = (offsets - starts)[stretch.segment]
+        shift = (offsets(stops - starts) - starts)[stretch.segment]
         low, high = starts[stretch.segment], stops[stretch.segment]
         for start, stop in pieces:
-            some = start < stop
             a, b = clipped(start, low, high), clipped(stop, low, high)
             total += sums[b + shift] - sums[a + shift]
             if before is not None:
-                total += np.where((some & (start < low))[:, None], before[stretch.segment], 0)
+                total += np.where(
+                    ((start < stop) & (start < low))[:, None], before[stretch.segment], 0
+                )
             if after is not None:
-                total += np.where((some & (stop > high))[:, None], after[stretch.segment], 0)
+                total += np.where(
+                    ((start < stop) & (stop > high))[:, None], after[stretch.segment], 0
+                )
         return self._finish(total)
 
     def _outside(
@@ -144,15 +146,21 @@ class Sum(WindowFunction):
             found += [part for term in terms for part in term.contributions(rows)]
         lanes = np.zeros((count, self._width), np.int64)
         for places, groups, values in found:
-            lanes[groups, places] += values
+            if groups is every and isinstance(places, int):
+                lanes[:, places] += values
+            else:
+                lanes[groups, places] += values
         return lanes
 
 
 def halo(stretch: Stretch, frame: Frame, pieces: list[Pair]) -> Pair:
     """Per segment, the range of places between which the bounded ends of all frames lie."""
     first, _, start, stop = stretch.segments
+    begins = offsets(stop - start)
+    if frame.start is not None and frame.end is not None:
+        lows, highs = pieces[0][0], pieces[-1][1]
+        return np.minimum.reduceat(lows, begins), np.maximum.reduceat(highs, begins)
     low, high = np.full(len(first), np.iinfo(np.int64).max), np.full(len(first), -1)
-    begins = (stop - start).cumsum() - (stop - start)
     for cut in [edge for piece in pieces for edge in piece]:
         lows, highs = cut, cut
         if frame.start is None:

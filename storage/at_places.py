@@ -45,14 +45,16 @@ class AtPlaces:
         self._count = len(places)
         self._back: Indexes | None = None
         self._columns: dict[int, Column] = {}
-        steps = places[1:] - places[:-1]
-        least = int(steps.min()) if len(steps) else 1
+        if self._count < 2:
+            self._pieces = [piece for p in places.tolist() for piece in _range(rows, p, p + 1)]
+            return
+        least = int((places[1:] - places[:-1]).min())
         if least < 0:
             order = np.argsort(places, kind="stable")
             self._back = np.empty(len(order), np.int64)
             self._back[order] = np.arange(len(order))
             places = places[order]
-        elif least == 1 and self._count and places[-1] - places[0] == self._count - 1:
+        elif least == 1 and places[-1] - places[0] == self._count - 1:
             self._pieces = _range(rows, int(places[0]), int(places[-1]) + 1)
             return
         self._pieces = _pieces(rows, places)

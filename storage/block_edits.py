@@ -7,6 +7,7 @@ that has become small joins the one before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,13 +19,47 @@ MANY = 64  # changed rows from which on what lies between them is written anew t
 _FEW = 8
 
 
+class Edited(NamedTuple):
+    """Blocks after a delta.
+
+    Attributes:
+        blocks: all of them.
+        kept: where a stretch of old ones stands now, the first one's number before, and the number
+            past the last one's; the last of them is no more if a new one stands in its place.
+        fresh: the numbers of the new ones.
+    """
+
+    blocks: list[Block]
+    kept: list[tuple[int, int, int]]
+    fresh: list[int]
+
+    def sizes(self, starts: Indexes) -> Indexes:
+        """The sizes of all blocks, given where the old ones began."""
+        sizes = np.empty(len(self.blocks), np.int64)
+        for number, first, stop in self.kept:
+            before = starts[first : stop + 1]
+            np.subtract(before[1:], before[:-1], out=sizes[number : number + stop - first])
+        for number in self.fresh:
+            sizes[number] = self.blocks[number].size
+        return sizes
+
+    def origin(self) -> Indexes:
+        """The number each block had before, −1 for a new one."""
+        origin = np.empty(len(self.blocks), np.int64)
+        for number, first, stop in self.kept:
+            origin[number : number + stop - first] = np.arange(first, stop)
+        origin[self.fresh] = -1
+        return origin
+
+
 def edited(
     blocks: list[Block],
     starts: Indexes,
     rows: Sequence[Column],
     at: Indexes,
+    end: Indexes,
     weights: Indexes,
-) -> tuple[list[Block], Indexes]:
+) -> Edited:
     """The blocks after a sorted delta.
 
     Args:
@@ -32,44 +67,33 @@ def edited(
         starts: their first places, and the end.
         rows: the delta's distinct rows.
         at: before which place each is inserted; the first place it is removed from.
+        end: the place past those it is removed from.
         weights: how often, not 0.
-
-    Returns:
-        The blocks, and for each the number it had before, −1 for a new one.
     """
-    count = len(blocks)
-    owners = np.minimum(starts.searchsorted(at, "right") - 1, count - 1)
-    ends = starts.searchsorted(at - np.minimum(weights, 0), "left") - 1
-    ends = np.minimum(np.maximum(ends, owners), count - 1)
     result: list[Block] = []
-    origin = []
+    kept: list[tuple[int, int, int]] = []
+    fresh: list[int] = []
     done = 0
-    for first, last, begin, end in _stretches(owners, ends):
+    for first, last, begin, stop in _stretches(starts, at, end):
+        kept.append((len(result), done, first))
         result += blocks[done:first]
-        origin.append(np.arange(done, first))
-        shifted = at[begin:end] - int(starts[first])
+        shifted = at[begin:stop] - starts[first]
         columns, size = _rewritten(
-            blocks[first : last + 1], rows, shifted, weights[begin:end], begin
+            blocks[first : last + 1], rows, shifted, weights[begin:stop], begin
         )
         joins = 0 < size < block.LEAST and bool(result)
         if joins and size + result[-1].size <= block.MOST:
             pairs = zip(result[-1].columns, columns, strict=True)
             columns = tuple([concat(pair) for pair in pairs])
             size += result.pop().size
-            origin.append(np.array([-2]))  # the block before is no more
         whole = 0 < size <= block.MOST
-        fresh = [Block(columns, size)] if whole else cut(columns, size)
-        result += fresh
-        origin.append(np.full(len(fresh), -1))
+        new = [Block(columns, size)] if whole else cut(columns, size)
+        fresh += range(len(result), len(result) + len(new))
+        result += new
         done = last + 1
+    kept.append((len(result), done, len(blocks)))
     result += blocks[done:]
-    origin.append(np.arange(done, count))
-    return result, _without_joined(np.concatenate(origin))
-
-
-def _without_joined(origin: Indexes) -> Indexes:
-    joined = np.flatnonzero(origin == -2)
-    return np.delete(origin, np.concatenate([joined, joined - 1])) if len(joined) else origin
+    return Edited(result, kept, fresh)
 
 
 def _rewritten(
@@ -134,13 +158,15 @@ def _order(size: int, at: Indexes, weights: Indexes) -> Indexes:
     return order
 
 
-def _stretches(owners: Indexes, ends: Indexes) -> list[tuple[int, int, int, int]]:
+def _stretches(starts: Indexes, at: Indexes, end: Indexes) -> list[tuple[int, int, int, int]]:
     """Neighbouring blocks to be rewritten together: first and last block, and the delta's rows."""
+    owners = starts[:-1].searchsorted(at, "right") - 1
+    ends = np.maximum(starts.searchsorted(end) - 1, owners)
     if len(owners) == 1:
         return [(int(owners[0]), int(ends[0]), 0, 1)]
     reach = np.maximum.accumulate(ends)
     gap = 0 if len(owners) <= MANY else 4  # many changes: rewrite what lies between them too
-    begins = np.flatnonzero(owners[1:] > reach[:-1] + gap) + 1
-    starts = [0, *begins.tolist()]
+    begins = (owners[1:] > reach[:-1] + gap).nonzero()[0] + 1
+    first = [0, *begins.tolist()]
     stops = [*begins.tolist(), len(owners)]
-    return [(int(owners[a]), int(reach[b - 1]), a, b) for a, b in zip(starts, stops, strict=True)]
+    return [(int(owners[a]), int(reach[b - 1]), a, b) for a, b in zip(first, stops, strict=True)]

@@ -25,6 +25,8 @@ Cell: TypeAlias = Callable[[int], Any]
 
 def cells(column: Column, term: Term) -> Cell:
     """How to read a column's values under a term of an order."""
+    if isinstance(column, FixedColumn) and column.valid is None and column.values.dtype.kind == "i":
+        return column.values.item
     if isinstance(column, ArrowColumn):
         return _text_cells(column, term.type)
     get = _fixed_cells(column, term)

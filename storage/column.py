@@ -194,7 +194,7 @@ def join_arrays(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     `concatenate`, not in assignments.
     """
     total = sum([len(array) for array in arrays])
-    if total < _LONG:
+    if total < _LONG and arrays[0].dtype.names is None:  # slow for values of several fields
         return np.concatenate(arrays)
     joined = np.empty(total, arrays[0].dtype)
     stop = 0

@@ -72,8 +72,12 @@ def expand(starts: Indexes, stops: Indexes) -> tuple[Indexes, Indexes]:
         return np.zeros(len(members), np.int64), members
     counts = stops - starts
     which = np.arange(len(counts)).repeat(counts)
-    begins = counts.cumsum() - counts
-    return which, np.arange(len(which)) + (starts - begins)[which]
+    return which, np.arange(len(which)) + (starts - offsets(counts))[which]
+
+
+def offsets(counts: Indexes) -> Indexes:
+    """How many members the ranges before each one have."""
+    return counts.cumsum() - counts if len(counts) > 1 else np.zeros(len(counts), np.int64)
 
 
 def begins_of(numbers: Indexes) -> Indexes:

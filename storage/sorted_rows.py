@@ -22,6 +22,7 @@ from ivm.storage.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.comparing import lower_bounds
 from ivm.storage.errors import InternalError
 from ivm.storage.ordering import Columns, Term, sort_rows
+from ivm.storage.places import offsets
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add
 
@@ -51,7 +52,7 @@ class SortedRows:
         starts: each block's first place, and the end.
     """
 
-    __slots__ = ("_known", "blocks", "starts", "terms", "types")
+    __slots__ = ("_known", "_near", "blocks", "starts", "terms", "types")
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class SortedRows:
         self.starts = np.zeros(len(blocks) + 1, np.int64)
         given = [block.size for block in blocks] if sizes is None else sizes
         np.cumsum(given, out=self.starts[1:])
+        self._near = 0  # the block in which a row was looked for last
         self._known: dict[Summary, tuple[Any, int, Indexes | None]] = {}
 
     @staticmethod
@@ -100,13 +102,28 @@ class SortedRows:
             key: cells of the first terms.
         """
         blocks, terms = self.blocks, self.terms
+        if not blocks:
+            return 0
         wanted = tuple([ordered(cell, term) for cell, term in zip(key, terms, strict=False)])
         if right:
             wanted = (*wanted, LAST)
-        number = bisect_left(blocks, wanted, key=lambda block: block.head(terms)) - 1
+        number = self._block(wanted)
         return (
             int(self.starts[number]) + blocks[number].find(terms, key, right) if number >= 0 else 0
         )
+
+    def _block(self, wanted: tuple[Any, ...]) -> int:
+        """The last block that begins before a key; those looked for stand close to each other."""
+        blocks, terms, near = self.blocks, self.terms, self._near
+        if blocks[near].head(terms) < wanted:
+            if near + 1 == len(blocks) or not blocks[near + 1].head(terms) < wanted:
+                return near
+            low, high = near + 2, len(blocks)
+        else:
+            low, high = 0, near
+        number = bisect_left(blocks, wanted, low, high, key=lambda block: block.head(terms)) - 1
+        self._near = max(number, 0)
+        return number
 
     def find_all(
         self, columns: Columns, count: int, right: bool | Mask, terms: int | None = None
@@ -134,7 +151,7 @@ class SortedRows:
         owners = np.maximum(number - 1, 0)
         touched, which = np.unique(owners, return_inverse=True)
         sizes = (self.starts[1:] - self.starts[:-1])[touched]
-        begins = sizes.cumsum() - sizes
+        begins = offsets(sizes)
         rows = AtPlaces.ranges(self, self.starts[touched], self.starts[touched + 1])
         low = begins[which]
         found = lower_bounds(rows, low, low + sizes[which], columns, every, own, right=right)
@@ -179,25 +196,28 @@ class SortedRows:
 
     # Changing
 
-    def changed(self, rows: Sequence[Column], at: Indexes, weights: Indexes) -> SortedRows:
+    def changed(
+        self, rows: Sequence[Column], at: Indexes, end: Indexes, weights: Indexes
+    ) -> SortedRows:
         """The rows with a sorted delta added.
 
         Args:
             rows: its distinct rows.
             at: before which place each is inserted; the first place it is removed from.
+            end: the place past those it is removed from.
             weights: how often, not 0.
         """
         if not self.blocks:
             inserted = [c.take(np.repeat(np.arange(len(at)), weights)) for c in rows]
             return SortedRows(self.types, self.terms, cut(tuple(inserted), int(weights.sum())))
-        blocks, origin = edited(self.blocks, self.starts, rows, at, weights)
-        sizes = (self.starts[1:] - self.starts[:-1])[origin]
-        for number in np.flatnonzero(origin < 0).tolist():
-            sizes[number] = blocks[number].size
-        changed = SortedRows(self.types, self.terms, blocks, sizes)
-        for of, (known, count, earlier) in self._known.items():
-            numbers = origin if earlier is None else np.where(origin >= 0, earlier[origin], -1)
-            changed._known[of] = known, count, numbers
+        edits = edited(self.blocks, self.starts, rows, at, end, weights)
+        changed = SortedRows(self.types, self.terms, edits.blocks, edits.sizes(self.starts))
+        changed._near = min(self._near, max(len(edits.blocks) - 1, 0))
+        if self._known:
+            origin = edits.origin()
+            for of, (known, count, earlier) in self._known.items():
+                numbers = origin if earlier is None else np.where(origin >= 0, earlier[origin], -1)
+                changed._known[of] = known, count, numbers
         return changed
 
 
