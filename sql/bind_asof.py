@@ -164,18 +164,24 @@ def _pairs(keyed: _Keyed, condition: _Condition, context: Context, bind: BindQue
 
 
 def _nearest(keyed: _Keyed, context: Context, bind: BindQuery) -> Plan:
-    """One right row for each key and value, and the next value of the key."""
+    """The right rows, each with the next value of its key.
+
+    Of rows with equal keys and values the one to be taken stands last (first, going down); the
+    others have their own value for the next one, so none is nearest to them.
+    """
     names = [f"c{i}" for i in range(width(keyed.right))]
     compared_by = [names[b] for _, b in keyed.places]
     keys, value = compared_by[:-1], compared_by[-1]
     pairs = zip(compared_by, keyed.kinds, strict=True)
     present = [f"{name} IS NOT NULL" for name, kind in pairs if kind is not exp.NullSafeEQ]
-    function = "lead" if keyed.kinds[-1] in (exp.GT, exp.GTE) else "lag"
     partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
+    function, order = "lag", [value]
+    if keyed.kinds[-1] in (exp.GT, exp.GTE):
+        others = [name for name in names if name not in compared_by]
+        function, order = "lead", [value, *[f"{name} DESC NULLS FIRST" for name in others]]
     nearest = f"""
-        SELECT *, {function}({value}) OVER ({partition}ORDER BY {value}) AS further FROM (
-            SELECT DISTINCT ON ({", ".join(compared_by)}) * FROM _asof
-            WHERE {" AND ".join(present)})"""
+        SELECT *, {function}({value}) OVER ({partition}ORDER BY {", ".join(order)}) AS further
+        FROM _asof WHERE {" AND ".join(present)}"""
     query = sqlglot.parse_one(nearest, dialect="duckdb")
     assert isinstance(query, exp.Select)
     inner = replace(context, ctes={**context.ctes, "_asof": Bound(keyed.right, tuple(names))})

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import duckdb
+import numpy as np
 import pytest
 
+import ivm
 from ivm.sql.bind import bind
 from ivm.sql.catalog import DuckCatalog
 from ivm.sql.render import render
@@ -80,3 +82,23 @@ def test_an_asof_join_touches_the_rows_up_to_the_neighbour() -> None:
         (join,) = [n for n in nodes if n.operator.describe().startswith("RangeJoin")]
         assert join.work.rows_out == 100  # 150 … 199, from the row at 100 to the one at 150
         assert sum(n.work.rows_out for n in nodes) < 120
+
+
+@pytest.mark.parametrize("operator", [">=", ">", "<", "<="])
+def test_of_equal_right_rows_an_asof_join_takes_the_first(operator: str) -> None:
+    """The first in the order of all columns; there are NULLs, and rows that stand twice."""
+    query = "SELECT l.k, l.v, r.* FROM l ASOF LEFT JOIN {} AS r ON l.k = r.k AND l.v {} r.v"
+    one = "(SELECT DISTINCT ON (k, v) * FROM r ORDER BY k, v, s NULLS LAST, n NULLS LAST)"
+    random = np.random.default_rng(5)
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE l AS SELECT i % 3 AS k, i % 7 AS v FROM range(21) t(i)")
+        db.execute("CREATE TABLE r(k BIGINT, v BIGINT, s VARCHAR, n BIGINT)")
+        db.execute(f"CREATE MATERIALIZED VIEW m AS {query.format('r', operator)}")
+        for _ in range(30):
+            k, v, s, n = random.integers(0, [3, 5, 3, 3]).tolist()
+            row = f"({k}, {v}, {('NULL', repr('a'), repr('b'))[s]}, {n or 'NULL'})"
+            db.execute(f"INSERT INTO r VALUES {', '.join([row] * max(n, 1))}")
+            if random.random() < 0.4:
+                db.execute(f"DELETE FROM r WHERE k = {k} AND v = {v} AND s = 'a'")
+            wanted = db.execute(f"{query.format(one, operator)} ORDER BY ALL").fetchall()
+            assert db.execute("FROM m ORDER BY ALL").fetchall() == wanted
