@@ -11,9 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ivm.sql.plan import Plan
-from ivm.storage.errors import InternalError, SqlError
+from ivm.storage.errors import InputError, InternalError, SqlError
 from ivm.storage.table_info import TableInfo
 from ivm.storage.types import Schema
+
+
+def name_parts(name: object) -> list[str]:
+    """The parts of a name given in Python, `name` or `schema.name`.
+
+    Raises:
+        InputError: it is no text.
+    """
+    if not isinstance(name, str):
+        raise InputError(f"a table or view is named by text such as 'orders', not by {name!r}")
+    return name.split(".")
 
 
 @dataclass

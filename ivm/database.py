@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-import numpy as np
 import numpy.typing as npt
 
+from ivm.catalog import name_parts
 from ivm.changefeed import Subscription
-from ivm.functions import Function
+from ivm.functions import Function, demand_function
 from ivm.lifetime import Lifetime, close_forgotten
 from ivm.opening import open_engine
 from ivm.result import Result
 from ivm.rows import Rows
 from ivm.session import Params, Session
-from ivm.storage.errors import InputError, UnavailableError
+from ivm.storage.errors import InputError
 from ivm.storage.types import Schema
 from ivm.table_changes import apply, delete, insert, upsert
 from ivm.translate import translating
@@ -83,6 +83,11 @@ class Database:
     ) -> None:
         if durability not in ("commit", "interval"):
             raise InputError(f'durability is "commit" or "interval", not {durability!r}')
+        if memory_limit is not None and (not isinstance(memory_limit, int) or memory_limit < 1):
+            raise InputError(f"memory_limit is a number of bytes, not {memory_limit!r}")
+        functions = tuple(functions)
+        for function in functions:
+            demand_function(function)
         close_forgotten()  # maybe this very file
         self.path = str(path)
         self._engine = open_engine(
@@ -127,8 +132,10 @@ class Database:
         """Let SQL, views included, call a Python function while the database is open.
 
         Raises:
-            InputError: DuckDB does not take it (a name in use, an unknown type).
+            InputError: it is no `ivm.Function`, or DuckDB does not take it (a name in use, an
+                unknown type).
         """
+        demand_function(function)
         function.register(self._session().cursor)
 
     # -- rows without SQL -----------------------------------------------------------------------
@@ -175,7 +182,7 @@ class Database:
             weights: one integer a row; ±1 for a table with a primary key.
         """
         with translating():
-            return apply(self._session(), table, rows, np.asarray(weights, np.int64))
+            return apply(self._session(), table, rows, weights)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Database]:
@@ -202,7 +209,7 @@ class Database:
         session = self._session()
         engine = self._engine
         with translating(), session.writing():
-            found = engine.catalog.view(view.split("."))
+            found = engine.catalog.view(name_parts(view))
             engine.refresh([found.name])
             feed = Subscription(found.name, found.schema, engine.log.sync, self._unsubscribe)
             engine.feeds.add(feed)
@@ -245,6 +252,7 @@ class Database:
 
     def flush(self) -> None:
         """Bring the DuckDB file up to the log now (reads do it by themselves)."""
+        self._lifetime.demand_open()
         with translating():
             self._engine.flush()
 
@@ -271,8 +279,7 @@ class Database:
         self.close()
 
     def _session(self) -> Session:
-        if self._lifetime.closed:
-            raise UnavailableError("the database is closed: open it again with ivm.connect()")
+        self._lifetime.demand_open()
         session: Session | None = getattr(self._local, "session", None)
         if session is None:
             session = self._local.session = Session(self._engine)

@@ -22,6 +22,12 @@ _KINDS = {"native": PythonUDFType.NATIVE, "arrow": PythonUDFType.ARROW}
 _NULLS = {"default": FunctionNullHandling.DEFAULT, "special": FunctionNullHandling.SPECIAL}
 
 
+def demand_function(given: object) -> None:
+    """Raise InputError if it is no `Function`."""
+    if not isinstance(given, Function):
+        raise InputError(f"give ivm.Function(name, function), not {given!r}")
+
+
 @dataclass(frozen=True)
 class Function:
     """A Python function to be called from SQL.

@@ -25,6 +25,7 @@ Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
 
 _TEXT = pa.large_string()
+_ROW = (dict, Mapping)  # a plain dict is told fastest
 _FORMS = 256  # sets of column names that a reader remembers
 
 _PLAIN_INTEGERS = {
@@ -64,17 +65,20 @@ def to_arrow(rows: Rows) -> pa.Table | pa.RecordBatch | dict[str, Any]:
 def _from_dicts(rows: Sequence[Any]) -> dict[str, Any]:
     if not rows:
         return {}
-    first = rows[0]
-    if not isinstance(first, Mapping):
-        raise InputError(
-            f"a list of rows must hold dicts, not {type(first).__name__}: "
-            "write [{'column': value, …}, …]"
-        )
-    names = list(first)
+    for row in rows:
+        if not isinstance(row, _ROW):
+            raise InputError(
+                f"a list of rows must hold dicts, not {type(row).__name__}: "
+                "write [{'column': value, …}, …]"
+            )
+    names = list(rows[0])
+    if not names:
+        raise InputError("the rows have no columns: give each row a value at least, or no rows")
     for row in rows:
         if len(row) != len(names) or any(name not in row for name in names):
             raise InputError(
-                f"the row {dict(row)!r} has other columns than the first one ({', '.join(names)}):"
+                f"the row {dict(row)!r} has other columns than the first one"
+                f" ({', '.join(map(str, names))}):"
                 " give every row the same columns"
             )
     return {name: [row[name] for row in rows] for name in names}
@@ -160,6 +164,8 @@ def _positions(names: Sequence[str], schema: Schema, table_name: str) -> dict[st
     known = {name.lower(): i for i, (name, _) in enumerate(schema)}
     positions: dict[str, int] = {}
     for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"the name of a column is text, not {name!r}")
         position = known.get(name.lower())
         if position is None:
             raise InputError(

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from ivm.catalog import name_parts
 from ivm.dml import natively, refuse_view
 from ivm.door import Door
 from ivm.rows import Rows
@@ -62,9 +64,9 @@ def delete(session: Session, table: str, keys: Rows) -> int:
     return _change(session, info, keys, fast, _delete_sql)
 
 
-def apply(session: Session, table: str, rows: Rows, weights: Weights) -> int:
+def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike) -> int:
     """See `Database.apply`."""
-    info = _info(session, table)
+    info, weights = _info(session, table), _weights(given_weights)
 
     def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
         if len(weights) != count:
@@ -76,9 +78,20 @@ def apply(session: Session, table: str, rows: Rows, weights: Weights) -> int:
     return _apply_natively(session, info, rows, weights)
 
 
+def _weights(given: npt.ArrayLike) -> Weights:
+    """Weights as integers that lose nothing."""
+    array = np.asarray(given)
+    if array.ndim == 1 and array.dtype.kind in "iuf":
+        with np.errstate(invalid="ignore"):
+            weights = array.astype(np.int64)
+        if (weights == array).all():
+            return weights
+    raise InputError(f"weights are integers, one for each row, not {given!r}")
+
+
 def _info(session: Session, table: str) -> TableInfo:
     catalog = session.engine.catalog
-    name = catalog.resolve(table.split("."))
+    name = catalog.resolve(name_parts(table))
     if name is None:
         known = ", ".join(catalog.tables) or "none yet (CREATE TABLE makes one)"
         raise SqlError(f"there is no table {table!r}; there are: {known}")

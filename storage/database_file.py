@@ -19,7 +19,12 @@ DEFAULT_MEMORY = 1 << 30
 """Bytes of DuckDB's buffer pool: with the operators' state at 10⁷ rows the process stays under
 2.5 GB; DuckDB spills to disk beyond it, and its own default (80 % of RAM) leaves us nothing."""
 
-_open_files: set[Path] = set()
+OF_THE_PARENT = (
+    "the database was opened before this process was forked, and belongs to its parent: start"
+    " processes before ivm.connect(), or by 'spawn', or leave the database to the parent"
+)
+
+_open_files: dict[Path, int] = {}  # and the process that opened them
 _open_lock = threading.Lock()
 
 
@@ -75,7 +80,7 @@ class DatabaseFile:
     def _release(self) -> None:
         if self.file is not None:
             with _open_lock:
-                _open_files.discard(self.file)
+                _open_files.pop(self.file, None)
 
     def _connect(self, memory_limit: int, threads: int | None) -> duckdb.DuckDBPyConnection:
         config: dict[str, str | bool | int | float | list[str]] = {
@@ -104,17 +109,24 @@ def wal_bytes(file: Path) -> int:
 
 def _claim(file: Path) -> None:
     with _open_lock:
+        if _open_files.get(file, os.getpid()) != os.getpid():
+            raise UnavailableError(OF_THE_PARENT)
         if file in _open_files:
             raise UnavailableError(
                 f"{file} is already open in this process: use that Database object, or close it"
                 " first."
             )
-        _open_files.add(file)
+        _open_files[file] = os.getpid()
 
 
-def explained(file: Path | None, error: duckdb.Error) -> Exception:
-    """DuckDB's refusal to open a file or to read our records in it, sorted by remedy."""
+def explained(file: Path | None, error: duckdb.Error | OSError) -> Exception:
+    """The refusal to open a file or what lies beside it, sorted by remedy."""
     text = str(error)
+    if isinstance(error, OSError):
+        return UnavailableError(
+            f"{error.filename or file}: {error.strerror}. The log of {file} lies in the folder"
+            f" {file}.ivm, which must be readable and writable: mend that and try again."
+        )
     if "Could not set lock" in text:
         return UnavailableError(
             f"{file} is locked by another process: close the database there and try again. {text}"
@@ -132,4 +144,7 @@ def explained(file: Path | None, error: duckdb.Error) -> Exception:
             f"{file} is not a DuckDB database, or a damaged one; it was not changed. Give another"
             f" path, or restore the file. {text}"
         )
-    return UnavailableError(f"{file} cannot be opened: mend the cause and try again. {text}")
+    way_out = "mend the cause and try again"
+    if "Permission denied" in text:
+        way_out = "a database must be writable, and so must its folder; or open a copy of it"
+    return UnavailableError(f"{file} cannot be opened: {way_out}. {text}")

@@ -74,7 +74,7 @@ class Warehouse:
             sync_interval: seconds between the log's background syncs, or None to sync at commit.
 
         Raises:
-            UnavailableError: locked by another process or connection.
+            UnavailableError: locked by another process or connection, or not to be written.
             CorruptionError: not a DuckDB file; a log that is damaged or not of this file; a file
                 that another program wrote to while the log held commits. Nothing was changed.
         """
@@ -84,7 +84,7 @@ class Warehouse:
             return Warehouse(file, open_log(file, sync_interval))
         except BaseException as error:
             file.close()
-            if isinstance(error, duckdb.Error):
+            if isinstance(error, duckdb.Error | OSError):
                 raise explained(file.file, error) from error
             raise
 

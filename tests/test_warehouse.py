@@ -28,6 +28,7 @@ from ivm.storage.catalog_store import (
 )
 from ivm.storage.change import Record, TableChange
 from ivm.storage.column import FixedColumn
+from ivm.storage.database_file import explained
 from ivm.storage.duck import Cursor, rows, run
 from ivm.storage.errors import CorruptionError, InputError, UnavailableError
 from ivm.storage.flush import NetChange
@@ -341,6 +342,27 @@ def test_settings_that_duckdb_refuses_are_told(path: Path) -> None:
 def test_a_path_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="cannot be opened"):
         Warehouse.open(tmp_path / "nowhere" / "shop.duckdb")
+
+
+@pytest.mark.parametrize("blocked", ["note.json", "note.new", ""])
+def test_a_side_folder_that_cannot_be_used_is_told(path: Path, blocked: str) -> None:
+    """A folder stands where a file must be, or the other way round; also for lack of rights."""
+    create(path).close()
+    before, place = path.read_bytes(), side_folder(path) / blocked
+    if blocked:
+        place.unlink(missing_ok=True)
+        place.mkdir()
+    else:
+        shutil.rmtree(place)
+        place.touch()
+    with pytest.raises(UnavailableError, match="must be readable and writable"):
+        Warehouse.open(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_may_not_be_written_is_told(path: Path) -> None:
+    denied = duckdb.IOException('IO Error: Cannot open file "shop.duckdb": Permission denied')
+    assert "must be writable" in str(explained(path, denied))
 
 
 def test_a_foreign_write_is_noticed(path: Path) -> None:
