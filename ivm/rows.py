@@ -6,8 +6,12 @@ Arrow form already is the column's are taken as they are; the rest is cast by on
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from operator import attrgetter
+from types import NoneType
 from typing import Any, TypeAlias
 
 import duckdb
@@ -15,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.arrow_rows import ArrowReader
+from ivm.conversions import convert
 from ivm.storage.column import Column, column_from_arrow
 from ivm.storage.duck import Cursor, quote, table
 from ivm.storage.errors import ConstraintError, InputError
@@ -37,6 +42,15 @@ _PLAIN_INTEGERS = {
     "USMALLINT": pa.uint16(),
     "UINTEGER": pa.uint32(),
     "UBIGINT": pa.uint64(),
+}
+
+_OWN: dict[tuple[builtins.type, str], pa.DataType] = {
+    **{(int, name): wanted for name, wanted in _PLAIN_INTEGERS.items()},
+    (float, "DOUBLE"): pa.float64(),
+    (bool, "BOOLEAN"): pa.bool_(),
+    (str, "VARCHAR"): _TEXT,
+    (bytes, "BLOB"): pa.large_binary(),
+    (date, "DATE"): pa.date32(),
 }
 
 
@@ -197,21 +211,30 @@ def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def _python_array(values: Any, type: ColumnType) -> pa.Array:
-    """Values as Arrow, in the column's own type where that loses nothing."""
+    """Values as Arrow, in the type that is their own: Arrow would cast them in its own way."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
         raise InputError(f"a column must be a sequence of values, not {values!r}")
-    target = direct_type(type)
-    if target is not None:
+    for wanted in (_own_type(values, type), None):
         try:
-            return pa.array(values, target)
+            return pa.array(values, wanted)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            pass  # e.g. '12' for an INTEGER: DuckDB's cast decides below
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if v is None else str(v) for v in values], pa.large_string())
+            pass  # e.g. an integer that is too large, or values of several types
+    return pa.array([None if v is None else str(v) for v in values], pa.large_string())
+
+
+def _own_type(values: Any, type: ColumnType) -> pa.DataType | None:
+    """The column's Arrow type, where values of this Python type are its own."""
+    kinds = set(map(builtins.type, values)) if isinstance(values, list) else set()
+    kinds.discard(NoneType)
+    if len(kinds) != 1:
+        return None
+    kind = kinds.pop()
+    if kind is datetime and type.sql == "TIMESTAMP":
+        zoned = any(map(attrgetter("tzinfo"), filter(None, values)))
+        return None if zoned else type.arrow
+    return _OWN.get((kind, type.sql))
 
 
 def direct_type(type: ColumnType) -> pa.DataType | None:
@@ -238,6 +261,8 @@ def _fits(array: pa.Array, type: ColumnType) -> pa.Array | None:
         return array
     if type.sql == "VARCHAR" and pa.types.is_string(given):
         return array.cast(_TEXT)
+    if type.sql == "BLOB" and pa.types.is_binary(given):
+        return array.cast(type.arrow)
     wanted = _PLAIN_INTEGERS.get(type.sql) if pa.types.is_integer(given) else None
     if type.is_decimal and pa.types.is_decimal(given) and given.scale == type.scale:
         wanted = type.arrow  # as of sums and products, which are wider than their column
@@ -245,6 +270,12 @@ def _fits(array: pa.Array, type: ColumnType) -> pa.Array | None:
         return None if wanted is None else pc.cast(array, wanted)
     except pa.ArrowInvalid:
         return None  # out of range: DuckDB's cast words the error
+
+
+def _own(array: pa.Array, type: ColumnType) -> Column | None:
+    """The array as a column of the type, None if DuckDB must cast it."""
+    fitting = _fits(array, type)
+    return convert(array, type) if fitting is None else column_from_arrow(fitting, type)
 
 
 def _typed(
@@ -258,11 +289,11 @@ def _typed(
     foreign: dict[str, pa.Array] = {}
     for name, array in arrays.items():
         position = positions[name]
-        fitting = _fits(array, schema[position][1])
-        if fitting is None:
+        column = _own(array, schema[position][1])
+        if column is None:
             foreign[name] = array
         else:
-            columns[position] = column_from_arrow(fitting, schema[position][1])
+            columns[position] = column
     if foreign:
         columns.update(_cast(foreign, positions, schema, table_name, cursor))
     return columns

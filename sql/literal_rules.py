@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ivm.sql.scalar_cast import converted
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, column_from_arrow
-from ivm.storage.types import WIDE, ColumnType
+from ivm.storage.types import WIDE, ColumnType, type_of
 
 Rule = Callable[[Sequence[Any], ColumnType], Column | None]
 
@@ -147,6 +148,10 @@ def _integers_to_decimals(values: Sequence[int], type: ColumnType) -> Column | N
     return None if (integers <= -limit).any() else FixedColumn(integers * 10**type.scale)
 
 
+def _floats_to_decimals(values: Sequence[float], type: ColumnType) -> Column | None:
+    return converted(FixedColumn(np.array(values, np.float64)), type_of("DOUBLE"), type)
+
+
 def _decimals(values: Sequence[Decimal], type: ColumnType) -> Column | None:
     try:
         return column_from_arrow(pa.array(values, type.arrow), type)
@@ -173,6 +178,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("python int", "DOUBLE"): _integers_to_floats,
     ("python int", "FLOAT"): _integers_to_floats,
     ("python int", "DECIMAL"): _integers_to_decimals,
+    ("python float", "DECIMAL"): _floats_to_decimals,
     ("python Decimal", "DECIMAL"): _decimals,
     ("python date", "DATE"): _dates,
     ("python datetime", "TIMESTAMP"): _datetimes,

@@ -1,0 +1,172 @@
+"""Values of other types become a column's own as DuckDB casts them, mostly without DuckDB."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ivm
+from ivm import errors, rows
+from ivm.conversions import convert
+from ivm.storage.column import column_from_arrow
+from ivm.storage.types import type_of
+from ivm.storage.zset import ZSet, ones
+
+CONNECTION = duckdb.connect(":memory:")
+CONNECTION.execute("SET arrow_lossless_conversion = true; SET TimeZone = 'America/New_York'")
+
+TARGETS = str.split(
+    "TINYINT SMALLINT INTEGER BIGINT UINTEGER UBIGINT HUGEINT FLOAT DOUBLE BOOLEAN DATE TIMESTAMP"
+    " TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS TIMESTAMPTZ TIME UUID VARCHAR DECIMAL(4,2)"
+    " DECIMAL(10,0) DECIMAL(18,3) DECIMAL(38,10) ENUM('a','b','2020-01-01') JSON"
+)
+WHOLE = st.one_of(st.integers(-300, 300), st.integers(-(2**63), 2**63 - 1))
+REAL = st.one_of(
+    st.floats(), st.floats(-1000, 1000), st.integers(-10_000, 10_000).map(lambda i: i / 1000)
+)
+TIMES = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))
+PLACES = st.integers(0, 4)
+TEXTS = st.one_of(
+    st.dates().map(str), TIMES.map(str), TIMES.map(dt.datetime.isoformat), st.uuids().map(str),
+    st.uuids().map(lambda u: str(u).upper()), st.sampled_from(["a", "b", "c", "", " a", "A"]),
+    st.sampled_from(["2020-02-30", "2020-1-1", "0000-01-01", "12020-01-01", "2020-01-01 ", "1.5",
+                     "2020-01-01 24:00:00", "2020-01-01 12:30", "2020-01-01T23:59:60",
+                     "2020-01-01 00:00:00.1234567", "2020-01-01 00:00:00Z", "x\n2020-01-01",
+                     "{00000000-0000-0000-0000-000000000000}", "0" * 32, "infinity", "epoch"]),
+)  # fmt: skip
+GIVEN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.int8(), st.integers(-128, 127)),
+    (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    (pa.int64(), WHOLE),
+    (pa.uint64(), st.integers(0, 2**64 - 1)),
+    (pa.float64(), REAL),
+    (pa.float32(), st.floats(width=32)),
+    (pa.bool_(), st.booleans()),
+    (pa.decimal128(5, 1), st.integers(-99999, 99999).map(lambda i: Decimal(i).scaleb(-1))),
+    (pa.decimal128(20, 4), st.integers(-(10**20) + 1, 10**20 - 1).map(
+        lambda i: Decimal(i).scaleb(-4))),
+    (pa.decimal128(38, 20), st.integers(-(10**21), 10**21).map(lambda i: Decimal(i).scaleb(-20))),
+    (pa.date32(), st.dates()),
+    (pa.timestamp("s"), TIMES),
+    (pa.timestamp("us"), TIMES),
+    (pa.timestamp("ns"), st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1))),
+    (pa.timestamp("us", "Asia/Tokyo"), TIMES),
+    (pa.string(), TEXTS),
+    (pa.large_string(), TEXTS),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values"), GIVEN, ids=[str(kind) for kind, _ in GIVEN])
+@given(data=st.data())
+def test_what_is_converted_is_what_duckdb_makes_of_it(
+    kind: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    drawn = data.draw(st.lists(st.one_of(st.none(), values), max_size=4))
+    array, target = pa.array(drawn, kind), data.draw(st.sampled_from(TARGETS))
+    type = type_of(target)
+    ours = convert(array, type)
+    if ours is None:
+        return
+    CONNECTION.register("given", pa.table({"v": array}))
+    cast = CONNECTION.sql(f"SELECT CAST(v AS {target}) AS v FROM given").to_arrow_table()
+    theirs = column_from_arrow(cast.column(0), type)
+    schema, weights = (("v", type),), ones(len(drawn))
+    assert ZSet((ours,), weights).to_arrow(schema).equals(ZSet((theirs,), weights).to_arrow(schema))
+
+
+ZONE = dt.timezone(dt.timedelta(hours=2))
+KEY = uuid.UUID("550e8400-e29b-41d4-a716-446655440000")
+USUAL: list[tuple[str, list[Any], list[Any]]] = [
+    ("DECIMAL(10,2)", [9.5, None, 2.345], [Decimal("9.50"), None, Decimal("2.35")]),
+    ("DECIMAL(10,2)", [20, -1], [Decimal(20), Decimal(-1)]),
+    ("DECIMAL(10,2)", [Decimal("1.5"), Decimal("1.005")], [Decimal("1.50"), Decimal("1.01")]),
+    ("DECIMAL(38,2)", [20, None], [Decimal(20), None]),
+    ("DOUBLE", [1, 2], [1.0, 2.0]),
+    ("INTEGER", [True, False], [1, 0]),
+    ("INTEGER", [1.5, 2.5], [2, 2]),
+    ("DATE", ["2020-02-29", None], [dt.date(2020, 2, 29), None]),
+    ("TIMESTAMP", ["2020-02-29 01:02:03.5"], [dt.datetime(2020, 2, 29, 1, 2, 3, 500_000)]),
+    ("TIMESTAMP", [dt.date(2020, 2, 29)], [dt.datetime(2020, 2, 29)]),
+    ("TIMESTAMPTZ", [dt.datetime(2020, 1, 1, 2, tzinfo=ZONE)],
+     [dt.datetime(2020, 1, 1, tzinfo=dt.UTC)]),
+    ("ENUM('a', 'b')", ["b", None, "a"], ["b", None, "a"]),
+    ("UUID", [KEY, None], [KEY, None]),
+    ("UUID", [str(KEY), None], [KEY, None]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type", "values", "stored"), USUAL)
+def test_usual_python_values_need_no_duckdb(
+    type: str, values: list[Any], stored: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ivm.connect() as db:
+        db.execute(f"SET TimeZone = 'UTC'; CREATE TABLE t (i INTEGER, v {type})")
+        monkeypatch.setattr(rows, "_cast", None)
+        db.insert("t", {"i": list(range(len(values))), "v": values})
+        found = db.execute("SELECT v FROM t ORDER BY i").fetchall()
+    assert [value for (value,) in found] == stored
+
+
+OTHERS: list[tuple[str, list[Any], list[Any] | None]] = [
+    ("INTEGER", [1.5, -0.5, 2.6], [2, 0, 3]),
+    ("TINYINT", [Decimal("1.5")], [2]),
+    ("TIMESTAMP", [dt.datetime(2020, 1, 1, 2, tzinfo=ZONE)], [dt.datetime(2019, 12, 31, 19)]),
+    ("TIMESTAMPTZ", [dt.datetime(2020, 1, 1, 2)], [dt.datetime(2020, 1, 1, 7, tzinfo=dt.UTC)]),
+    ("DATE", [dt.datetime(2020, 1, 1, 23)], [dt.date(2020, 1, 1)]),
+    ("VARCHAR", [b"a\xff"], ["a\\xFF"]),
+    ("VARCHAR", [1.5], ["1.5"]),
+    ("VARCHAR", [dt.date(2020, 1, 1)], ["2020-01-01"]),
+    ("BLOB", ["a\\x41"], [b"aA"]),
+    ("BOOLEAN", [2, 0], [True, False]),
+    ("BOOLEAN", ["yes", "maybe"], None),
+    ("DATE", [5], None),
+    ("TIMESTAMP", [5], None),
+    ("TINYINT", [128], None),
+    ("TINYINT", [127.5], None),
+    ("FLOAT", [1e300], None),
+    ("DECIMAL(4,2)", [99.999], None),
+    ("DATE", ["2020-02-30"], None),
+    ("ENUM('a')", ["b"], None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type", "values", "stored"), OTHERS)
+def test_python_values_mean_what_duckdb_makes_of_them(
+    type: str, values: list[Any], stored: list[Any] | None
+) -> None:
+    """Bug: floats were cut off in integer columns, and times with a zone were taken for UTC."""
+    zone = "SET TimeZone = 'America/New_York'"
+    with ivm.connect() as db, duckdb.connect() as peer:
+        db.execute(f"{zone}; CREATE TABLE t (i INTEGER, v {type})")
+        peer.execute(f"{zone}; CREATE TABLE t (i INTEGER, v {type})").fetchall()
+        given = list(enumerate(values))
+        if stored is None:
+            with pytest.raises(errors.ConstraintError, match="nothing was changed"):
+                db.insert("t", [{"i": i, "v": v} for i, v in given])
+            with pytest.raises(duckdb.Error):
+                peer.executemany("INSERT INTO t VALUES (?, ?)", given)
+            return
+        db.insert("t", [{"i": i, "v": v} for i, v in given])
+        peer.executemany("INSERT INTO t VALUES (?, ?)", given)
+        expected = peer.execute("SELECT v FROM t ORDER BY i").fetchall()
+        assert db.execute("SELECT v FROM t ORDER BY i").fetchall() == expected
+        assert expected == [(value,) for value in stored]
+
+
+def test_pandas_times_in_nanoseconds_are_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"v": pd.to_datetime(["2020-01-01 10:00:00"]).astype("datetime64[ns]")})
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (v TIMESTAMP)")
+        monkeypatch.setattr(rows, "_cast", None)
+        db.insert("t", frame)
+        assert db.execute("FROM t").fetchall() == [(dt.datetime(2020, 1, 1, 10),)]
