@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 
@@ -81,6 +82,10 @@ class Database:
         threads: int | None = None,
         functions: Iterable[Function] = (),
     ) -> None:
+        if not isinstance(path, (str, PathLike)):
+            raise InputError(
+                f"a database is opened by a path such as 'shop.duckdb', not by {path!r}"
+            )
         if durability not in ("commit", "interval"):
             raise InputError(f'durability is "commit" or "interval", not {durability!r}')
         if memory_limit is not None and (not isinstance(memory_limit, int) or memory_limit < 1):
@@ -116,6 +121,8 @@ class Database:
         Raises:
             IvmError: see `ivm.errors`; nothing of the failing statement was applied.
         """
+        if not isinstance(sql, str):
+            raise InputError(f"execute takes SQL as text, not {sql!r}")
         return self._session().execute(sql, params)
 
     @property

@@ -42,7 +42,10 @@ _GIVEN_UP = (
     "of a file's commits none is lost"
 )
 _LINE = re.compile(r"LINE (\d+): (.*)\n( *)\^")
-_GUESS = re.compile(r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema)[^"]*"\?')
+_GUESS = re.compile(
+    r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema|_ivm)[^"]*"\?'
+)
+_VIEWS = re.compile(r"Table with name views does not exist!", re.IGNORECASE)
 _OURS = re.compile(r"( when casting from source column v\d+)?(\n\nLINE \d+: .*)?$", re.DOTALL)
 
 
@@ -55,6 +58,7 @@ def translated(error: duckdb.Error, offset: int = 0, text: str | None = None) ->
         text: the statement as DuckDB saw it, to turn DuckDB's line and column into an offset.
     """
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error))
+    message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
     if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
         message = f"{message.partition('Stack Trace')[0].rstrip()}\n{_GIVEN_UP}"
     kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), InputError)

@@ -84,8 +84,10 @@ def relations_read(engine: Engine, cursor: Cursor, query: str, name: str) -> fro
         SqlError: the view itself.
     """
     try:
+        # What it does not read fails here: on the user's cursor it would abort the transaction.
+        engine.warehouse.cursor().get_table_names(query)
         found = cursor.get_table_names(query, qualified=True)
-    except duckdb.Error:  # a form get_table_names does not read
+    except duckdb.Error:  # JOIN … USING of columns that differ by case
         return _mentioned(engine, cursor, query) - {name}
     reads = set()
     for written in found:

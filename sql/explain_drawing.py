@@ -59,16 +59,21 @@ def _details(tree: dict[str, Any]) -> list[str]:
     """State, work, and who shares it."""
     parts = []
     if "state_rows" in tree:
-        state = f"{tree['state_rows']:,} rows, {_size(tree['state_bytes'])}"
+        state = f"{_counted(tree['state_rows'], 'row')}, {_size(tree['state_bytes'])}"
         parts.append(state if tree["hydrated"] else "not hydrated yet")
     if "steps" in tree:
-        rows = f"{tree['rows_in']:,} rows in, {tree['rows_out']:,} out"
-        parts.append(f"{tree['steps']:,} steps, {rows}, {tree['milliseconds']:,.3f} ms")
+        rows = f"{_counted(tree['rows_in'], 'row')} in, {tree['rows_out']:,} out"
+        steps = _counted(tree["steps"], "step")
+        parts.append(f"{steps}, {rows}, {tree['milliseconds']:,.3f} ms")
     if "views" in tree:
         parts.append(f"shared by {tree['views']} views")
     if tree.get("repeated"):
         parts.append("as above")
     return parts
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _size(count: float) -> str:

@@ -86,9 +86,13 @@ def _take_all_back(cursor: Cursor, inputs: Mapping[str, tuple[ZSet, Schema]]) ->
         _take_back(cursor, name, schema)
 
 
+_CAST_BACK = ("ENUM(", "JSON", "TUPLE(", '"NULL"')
+
+
 def _loses_type(schema: Schema) -> bool:
-    """ENUMs and nested JSON leave as VARCHAR, a bare NULL as INTEGER: they must be cast back."""
-    return any(name in t.sql for _, t in schema for name in ("ENUM(", "JSON", '"NULL"'))
+    """ENUMs and nested JSON leave as VARCHAR, tuples as structs, a bare NULL as INTEGER: they must
+    be cast back."""
+    return any(name in t.sql for _, t in schema for name in _CAST_BACK)
 
 
 def _lend(cursor: Cursor, name: str, batch: ZSet, schema: Schema) -> None:

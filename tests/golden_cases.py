@@ -32,7 +32,7 @@ INSERT INTO customers VALUES
 INSERT INTO orders VALUES (1, 1, 10.5, 'new'), (2, 1, 20, 'paid'), (3, 2, 5, 'paid'),
     (4, 3, 7.25, NULL), (5, 4, 1, 'paid'), (6, NULL, 99, 'new');
 """
-_STATE = re.compile(r"  ([\d,]+) rows, [\d.]+ \w+")
+_STATE = re.compile(r"(  [\d,]+ rows?), [\d.]+ \w+")
 
 
 def sections(text: str) -> dict[str, str]:
@@ -66,7 +66,7 @@ def _maintained(cursor: Cursor, plan: Plan, change: str) -> dict[str, str]:
     compiler = Compiler(circuit, cursor.cursor)
     compiler.add_view("v", plan)
     circuit.hydrate(compiler.fetch)
-    tree = _STATE.sub(r"  \1 rows", explain("v", plan, None, compiler))
+    tree = _STATE.sub(r"\1", explain("v", plan, None, compiler))
     relations = {scan.relation for scan in compiler.sources().values()}
     before = {name: _content(cursor, name) for name in relations}
     cursor.execute(change)

@@ -90,6 +90,9 @@ def test_a_wrong_statement_changes_nothing(
 
 
 CALLS: list[tuple[str, Any, type[Exception], str]] = [
+    ("execute", (5,), errors.InputError, "takes SQL as text, not 5"),
+    ("execute", (b"SELECT 1",), errors.InputError, "not b'SELECT 1'"),
+    ("execute", ("SHOW VIEWS",), errors.SqlError, "SHOW MATERIALIZED VIEWS lists the views"),
     ("insert", ("nowhere", [{"id": 1}]), errors.SqlError, "nowhere"),
     ("insert", ("t", [{"id": 2, "m": 1}]), errors.InputError, "no column 'm'"),
     ("insert", ("t", [{"id": 2, "n": "x"}]), errors.ConstraintError, "does not fit"),
@@ -115,6 +118,12 @@ def test_a_wrong_call_changes_nothing(
     with pytest.raises(kind, match=says):
         getattr(db, method)(*arguments)
     assert contents(db) == before
+
+
+@pytest.mark.parametrize("path", [5, None, b"shop"])
+def test_a_path_that_is_none_is_named(path: Any) -> None:
+    with pytest.raises(errors.InputError, match=f"such as 'shop.duckdb', not by {path!r}"):
+        ivm.connect(path)
 
 
 def insert_into_both(db: ivm.Database) -> None:

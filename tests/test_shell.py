@@ -243,7 +243,7 @@ def test_a_watched_view_shows_its_last_change(db: ivm.Database) -> None:
 
 def test_a_view_longer_than_the_screen_says_so(db: ivm.Database) -> None:
     picture = ViewReader(db, "revenue").picture(0, [], 1)
-    assert drawn("revenue", picture, 80, Paint(False))[-1] == "… 1 rows"
+    assert drawn("revenue", picture, 80, Paint(False))[-1] == "… 1 row"
 
 
 @pytest.mark.parametrize("key", ["q", CTRL_C])
@@ -415,7 +415,7 @@ def test_watch_on_a_terminal(shop: str) -> None:
     terminal.wait_for("1 row changed")
     terminal.type(".watch revenue")
     shown = terminal.wait_for("q ends")
-    assert "1 rows" in shown
+    assert "1 row " in shown
     terminal.process.send("q")
     terminal.wait_for("shop>")
     assert terminal.leave() == 0
