@@ -14,7 +14,7 @@ import numpy as np
 from ivm.storage.arrangement import Matches
 from ivm.storage.column import Indexes, Mask
 from ivm.storage.layout import Layout
-from ivm.storage.ordering import sort_rows
+from ivm.storage.sorting import sort_rows
 from ivm.storage.zset import Weights, ZSet, add
 
 

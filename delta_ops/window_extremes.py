@@ -18,9 +18,10 @@ from ivm.delta_ops.window_sums import halo
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.block import Block
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
-from ivm.storage.ordering import Columns, Term, sort_rows
+from ivm.storage.ordering import Columns, Term
 from ivm.storage.places import clipped, offsets
 from ivm.storage.sorted_rows import SortedRows
+from ivm.storage.sorting import sort_rows
 from ivm.storage.types import ColumnType
 
 _NONE = np.iinfo(np.int64).max

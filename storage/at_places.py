@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ivm.storage.block import Block
-from ivm.storage.column import Column, Indexes, concat, empty_column
+from ivm.storage.column import Column, Indexes, concat_ranges, empty_column
 from ivm.storage.places import begins_of, expand
 from ivm.storage.types import ColumnType
 
@@ -91,13 +91,15 @@ class AtPlaces:
         return found
 
     def _gathered(self, number: int) -> Column:
-        parts = []
+        if not self._pieces:
+            return empty_column(self._types[number])
+        ranges: list[tuple[Column, int, int]] = []
         for block, low, high, inside in self._pieces:
             column = block.columns[number]
-            parts.append(column.slice(low, high) if inside is None else column.take(inside))
-        if not parts:
-            return empty_column(self._types[number])
-        whole = concat(parts)
+            if inside is not None:
+                column, low, high = column.take(inside), 0, len(inside)
+            ranges.append((column, low, high))
+        whole = concat_ranges(ranges)
         return whole if self._back is None else whole.take(self._back)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ivm.storage import block
 from ivm.storage.block import Block, cut
-from ivm.storage.column import Column, Indexes, concat
+from ivm.storage.column import Column, Indexes, concat, concat_ranges
 
 MANY = 64  # changed rows from which on what lies between them is written anew too
 _FEW = 8
@@ -108,10 +108,10 @@ def _rewritten(
     columns = []
     new = size + int(weights.sum())
     if len(at) <= _FEW:
-        edits = list(zip(at.tolist(), weights.tolist(), strict=True))
+        pieces = _pieces(size, first, at.tolist(), weights.tolist())
         for number, column in enumerate(rows):
-            old = concat([block.columns[number] for block in blocks])
-            columns.append(_spliced(old, column, first, edits, size))
+            sources = concat([block.columns[number] for block in blocks]), column
+            columns.append(concat_ranges([(sources[i], a, b) for i, a, b in pieces]))
         return tuple(columns), new
     order = _order(size, at, weights)
     for number, column in enumerate(rows):
@@ -120,22 +120,18 @@ def _rewritten(
     return tuple(columns), new
 
 
-def _spliced(
-    old: Column, rows: Column, first: int, edits: list[tuple[int, int]], size: int
-) -> Column:
-    parts, done = [], 0
-    for number, (at, weight) in enumerate(edits):
-        if at > done:
-            parts.append(old.slice(done, at))
-        done = at - min(weight, 0)
-        row = first + number
-        if weight == 1:
-            parts.append(rows.slice(row, row + 1))
-        elif weight > 1:
-            parts.append(rows.take(np.full(weight, row)))
-    if size > done or not parts:
-        parts.append(old.slice(done, size))
-    return concat(parts)
+def _pieces(size: int, row: int, at: list[int], weights: list[int]) -> list[tuple[int, int, int]]:
+    """Ranges of `size` rows (0) and of a delta's (1), from `row` on, that make up the new rows."""
+    pieces, done = [], 0
+    for place, weight in zip(at, weights, strict=True):
+        if place > done:
+            pieces.append((0, done, place))
+        done = place - min(weight, 0)
+        pieces += [(1, row, row + 1)] * weight
+        row += 1
+    if size > done or not pieces:
+        pieces.append((0, done, size))
+    return pieces
 
 
 def _order(size: int, at: Indexes, weights: Indexes) -> Indexes:

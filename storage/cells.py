@@ -36,6 +36,14 @@ def cells(column: Column, term: Term) -> Cell:
     return lambda row: get(row) if valid(row) else None
 
 
+def all_cells(column: Column, term: Term) -> list[Any]:
+    """The comparable values of all rows."""
+    if isinstance(column, FixedColumn) and column.valid is None and column.values.dtype.kind == "i":
+        return column.values.tolist()  # type: ignore[no-any-return]
+    cell = cells(column, term)
+    return [cell(row) for row in range(len(column))]
+
+
 def _text_cells(column: ArrowColumn, type: ColumnType) -> Cell:
     if isinstance(column, LabelColumn):
         codes = column.codes

@@ -225,6 +225,17 @@ def concat(columns: Sequence[Column]) -> Column:
     return FixedColumn(values)
 
 
+def concat_ranges(ranges: Sequence[tuple[Column, int, int]]) -> Column:
+    """One column of ranges of rows of the given ones, all of one type (at least one)."""
+    first, begin, end = ranges[0]
+    if len(ranges) == 1:
+        return first.slice(begin, end)
+    if isinstance(first, FixedColumn) and all(c.valid is None for c, _, _ in ranges):
+        values = [c.values[a:b] for c, a, b in ranges]  # type: ignore[union-attr]
+        return FixedColumn(join_arrays(values))
+    return concat([column.slice(a, b) for column, a, b in ranges])
+
+
 def _mask(column: Column) -> Mask:
     valid = column.valid
     return np.ones(len(column), np.bool_) if valid is None else valid

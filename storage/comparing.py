@@ -108,6 +108,10 @@ def _words(column: Column, term: Term) -> Words:
 
 def _narrowed(codes: Words, targets: Words, low: Indexes, high: Indexes) -> tuple[Indexes, Indexes]:
     """The part of each range (of ascending codes) that equals its target."""
+    if _alike(low) and _alike(high):
+        begin = int(low[0])
+        part = codes[begin : int(high[0])]
+        return part.searchsorted(targets) + begin, part.searchsorted(targets, "right") + begin
     low = bounded_search(codes, targets, low, high, False)
     last = low.copy()
     some = np.flatnonzero(low < high)
@@ -117,11 +121,16 @@ def _narrowed(codes: Words, targets: Words, low: Indexes, high: Indexes) -> tupl
     return low, last
 
 
+def _alike(numbers: Indexes) -> bool:
+    """Whether all are the same (at least one)."""
+    return bool(len(numbers)) and numbers.min() == numbers.max()
+
+
 def bounded_search(
     codes: Words, targets: Words, low: Indexes, high: Indexes, right: bool
 ) -> Indexes:
     """`searchsorted` of target i in codes[low[i] … high[i]], which ascend."""
-    if len(low) and (low == low[0]).all() and (high == high[0]).all():
+    if _alike(low) and _alike(high):
         part = codes[int(low[0]) : int(high[0])]
         return part.searchsorted(targets, "right" if right else "left") + low
     low, high = low.copy(), high.copy()

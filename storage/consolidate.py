@@ -126,6 +126,9 @@ def _consolidate_small(zset: ZSet, rows: list[tuple[object, ...]]) -> ZSet:
 
 def distinct_rows(columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:
     """Groups of exactly equal rows."""
+    small = small_rows(columns, types, False)
+    if small is not None:
+        return _group_small(small)
     some = _cheap(columns, types)
     if not some or len(some) == len(types):
         return _by_row_hash(columns, types)

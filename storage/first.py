@@ -16,8 +16,8 @@ from ivm.storage.column import Column, Indexes, Mask
 from ivm.storage.first_of_one import first_of_one
 from ivm.storage.heads import Heads, Source, read_heads
 from ivm.storage.layout import Layout
-from ivm.storage.ordering import sort_rows
 from ivm.storage.radix import order_of
+from ivm.storage.sorting import sort_rows
 from ivm.storage.zset import ZSet, add
 
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from ivm.storage.column import Indexes, join_arrays
 from ivm.storage.comparing import compare_rows, lower_bounds
 from ivm.storage.layout import Layout
-from ivm.storage.ordering import sort_rows
 from ivm.storage.run import Run, pack_run, parts_of
+from ivm.storage.sorting import sort_rows
 from ivm.storage.zset import Weights, ZSet
 
 

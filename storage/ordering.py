@@ -1,4 +1,4 @@
-"""DuckDB's order of values: ranks of a column, a total order of rows, and sorting by it.
+"""DuckDB's order of values: ranks of a column, and a total order of rows.
 
 Law: a < b in DuckDB's ORDER BY (NaN greatest, strings by their bytes, ENUMs by their position,
 intervals by their length) ⇔ code(a) < code(b). The terms of an order are its keys, then all other
@@ -140,7 +140,7 @@ def wide_codes(values: npt.NDArray[Any], type: ColumnType) -> tuple[Any, Any]:
 
 def _wide_ranks(high: Any, low: Any) -> Codes:
     order = np.lexsort((low, high))
-    return _ranks_in_order(order, _steps(high[order]) | _steps(low[order]))
+    return _ranks_in_order(order, steps(high[order]) | steps(low[order]))
 
 
 def _text_ranks(array: pa.Array) -> Codes:
@@ -151,10 +151,10 @@ def _text_ranks(array: pa.Array) -> Codes:
 def _ranks(codes: npt.NDArray[Any]) -> Codes:
     """Dense ranks 0 …"""
     order = order_of(codes)
-    return _ranks_in_order(order, _steps(codes[order]))
+    return _ranks_in_order(order, steps(codes[order]))
 
 
-def _steps(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def steps(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """True where a value differs from the one before it."""
     steps = np.zeros(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=steps[1:])
@@ -171,34 +171,3 @@ class Columns(Protocol):
     """Columns by position; those that no term asks for are never looked at."""
 
     def __getitem__(self, position: int, /) -> Column: ...
-
-
-def sort_rows(
-    codes: npt.NDArray[Any], columns: Columns, terms: Sequence[Term]
-) -> tuple[Indexes, Indexes]:
-    """Sort by codes, then by the terms; later terms look at rows that earlier ones leave tied.
-
-    Args:
-        codes: the most significant key.
-        columns: all columns of the rows.
-        terms: of a total order.
-
-    Returns:
-        The order of the rows, and the positions in it where a stretch of equal rows begins.
-    """
-    order = order_of(codes)
-    begins = _steps(codes[order])
-    begins[:1] = True
-    for term in terms:
-        tied = ~begins
-        tied[:-1] |= tied[1:]
-        places = np.flatnonzero(tied)
-        if len(places) == 0:
-            break
-        rows = order[places]
-        ranks = term_codes(columns[term.column].take(rows), term)
-        stretch = np.cumsum(begins[places])
-        again = order_of(stretch, ranks)
-        order[places] = rows[again]
-        begins[places] |= _steps(ranks[again])
-    return order, np.flatnonzero(begins)

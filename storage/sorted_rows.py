@@ -7,6 +7,7 @@ of few rows copies their blocks and the list of blocks: it costs little whatever
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -16,17 +17,19 @@ import numpy as np
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.block import Block, cut
 from ivm.storage.block_edits import edited
-from ivm.storage.cells import LAST, cells, ordered
+from ivm.storage.cells import LAST, all_cells, ordered
 from ivm.storage.codes import same_row
 from ivm.storage.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.comparing import lower_bounds
 from ivm.storage.errors import InternalError
-from ivm.storage.ordering import Columns, Term, sort_rows
+from ivm.storage.ordering import Columns, Term
 from ivm.storage.places import offsets
+from ivm.storage.sorting import sort_rows
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add
 
-_FEW = 8  # rows up to which each is found by itself
+_FEW = 8  # rows up to which each is found by itself in a block
+_SOME = 256  # rows up to which each finds its block by itself
 
 
 class Summary(Protocol):
@@ -95,40 +98,10 @@ class SortedRows:
 
     # Finding
 
-    def find(self, key: Sequence[Any], right: bool = False) -> int:
-        """The first place at or after a key (`right`: after it).
-
-        Args:
-            key: cells of the first terms.
-        """
-        blocks, terms = self.blocks, self.terms
-        if not blocks:
-            return 0
-        wanted = tuple([ordered(cell, term) for cell, term in zip(key, terms, strict=False)])
-        if right:
-            wanted = (*wanted, LAST)
-        number = self._block(wanted)
-        return (
-            int(self.starts[number]) + blocks[number].find(terms, key, right) if number >= 0 else 0
-        )
-
-    def _block(self, wanted: tuple[Any, ...]) -> int:
-        """The last block that begins before a key; those looked for stand close to each other."""
-        blocks, terms, near = self.blocks, self.terms, self._near
-        if blocks[near].head(terms) < wanted:
-            if near + 1 == len(blocks) or not blocks[near + 1].head(terms) < wanted:
-                return near
-            low, high = near + 2, len(blocks)
-        else:
-            low, high = 0, near
-        number = bisect_left(blocks, wanted, low, high, key=lambda block: block.head(terms)) - 1
-        self._near = max(number, 0)
-        return number
-
     def find_all(
         self, columns: Columns, count: int, right: bool | Mask, terms: int | None = None
     ) -> Indexes:
-        """As `find` for several rows.
+        """The first place at or after each of several rows (`right`: after it).
 
         Args:
             columns: by position; those of the terms are looked at.
@@ -136,15 +109,13 @@ class SortedRows:
             right: one for all, or one a row.
             terms: how many of the first terms; None for all, that is for whole rows.
         """
-        terms = len(self.terms) if terms is None else terms
+        own = self.terms[:terms]
         if not self.blocks:
             return np.zeros(count, np.int64)
-        if count <= _FEW:
-            keys = self._keys(columns, count, terms)
+        if count <= _SOME:
             sides = [right] * count if isinstance(right, bool) else right.tolist()
-            return np.array([self.find(k, s) for k, s in zip(keys, sides, strict=True)], np.int64)
-        own, every = self.terms[:terms], np.arange(count)
-        none = np.zeros(count, np.int64)
+            return _Probe(columns, count, own).places(self, sides)
+        every, none = np.arange(count), np.zeros(count, np.int64)
         heads = self.summary(_Heads(self.types))
         number = np.full(count, len(self.blocks))
         number = lower_bounds(heads, none, number, columns, every, own, right=right)
@@ -160,17 +131,24 @@ class SortedRows:
 
     def find_ranges(self, columns: Columns, count: int, terms: int) -> tuple[Indexes, Indexes]:
         """The places of the rows that agree with each of several rows in the first terms."""
-        if count > _FEW or not self.blocks:
+        if count > _SOME or not self.blocks:
             low, high = [self.find_all(columns, count, right, terms) for right in (False, True)]
             return low, high
-        keys = self._keys(columns, count, terms)
-        found = [[self.find(key, right) for key in keys] for right in (False, True)]
-        return np.array(found[0], np.int64), np.array(found[1], np.int64)
+        probe = _Probe(columns, count, self.terms[:terms])
+        return probe.places(self, [False] * count), probe.places(self, [True] * count)
 
-    def _keys(self, columns: Columns, count: int, terms: int) -> list[list[Any]]:
-        """The cells of each row for the first terms."""
-        read = [cells(columns[term.column], term) for term in self.terms[:terms]]
-        return [[cell(i) for cell in read] for i in range(count)]
+    def owner(self, key: tuple[Any, ...]) -> int:
+        """The last block that begins before a key (of `ordered` cells), −1 if none does."""
+        blocks, terms, near = self.blocks, self.terms, self._near
+        if blocks[near].head(terms) < key:
+            if near + 1 == len(blocks) or not blocks[near + 1].head(terms) < key:
+                return near
+            low, high = near + 2, len(blocks)
+        else:
+            low, high = 0, near
+        number = bisect_left(blocks, key, low, high, key=lambda block: block.head(terms)) - 1
+        self._near = max(number, 0)
+        return number
 
     # Summaries
 
@@ -219,6 +197,57 @@ class SortedRows:
                 numbers = origin if earlier is None else np.where(origin >= 0, earlier[origin], -1)
                 changed._known[of] = known, count, numbers
         return changed
+
+
+class _Probe:
+    """Rows looked for one by one, or those of a block at once.
+
+    Args:
+        columns: of the rows.
+        count: how many.
+        terms: those they are looked for by.
+    """
+
+    def __init__(self, columns: Columns, count: int, terms: Sequence[Term]) -> None:
+        self._columns, self._terms = columns, terms
+        values = [all_cells(columns[term.column], term) for term in terms]
+        pairs = zip(values, terms, strict=True)
+        heads = [[ordered(cell, term) for cell in column] for column, term in pairs]
+        self._keys = list(zip(*values, strict=True)) or [()] * count
+        self._heads = list(zip(*heads, strict=True)) or [()] * count
+
+    def places(self, rows: SortedRows, sides: list[bool]) -> Indexes:
+        """Where they belong; a side says whether behind all that are equal."""
+        pairs = zip(self._heads, sides, strict=True)
+        owners = [rows.owner((*head, LAST) if side else head) for head, side in pairs]
+        if len(owners) <= _FEW:
+            found = [self._found(rows, number, i, sides[i]) for i, number in enumerate(owners)]
+            return np.array(found, np.int64)
+        found = []
+        for number, part in itertools.groupby(owners):
+            which = range(len(found), len(found) + len(list(part)))
+            if len(which) <= _FEW or number < 0:
+                found += [self._found(rows, number, i, sides[i]) for i in which]
+            else:
+                found += self._all_found(rows, number, which, sides)
+        return np.array(found, np.int64)
+
+    def _found(self, rows: SortedRows, number: int, row: int, right: bool) -> int:
+        """The place of a row that belongs into a block, or before all."""
+        if number < 0:
+            return 0
+        inside = rows.blocks[number].find(self._terms, self._keys[row], right)
+        return rows.starts.item(number) + inside
+
+    def _all_found(
+        self, rows: SortedRows, number: int, which: range, sides: list[bool]
+    ) -> list[int]:
+        every, block = np.arange(which.start, which.stop), rows.blocks[number]
+        low, high = np.zeros(len(every), np.int64), np.full(len(every), block.size)
+        given = block.columns, low, high, self._columns, every, self._terms
+        inside = lower_bounds(*given, right=np.array(sides[which.start : which.stop]))
+        places: list[int] = (inside + rows.starts[number]).tolist()
+        return places
 
 
 class _Heads:

@@ -126,6 +126,7 @@ def _as_many(patch: pytest.MonkeyPatch, data: st.DataObject) -> None:
     """Take the ways of many rows for a few."""
     if data.draw(st.booleans()):
         patch.setattr(sorted_rows, "_FEW", 0)
+        patch.setattr(sorted_rows, "_SOME", data.draw(st.sampled_from([0, 100])))
         patch.setattr(block_edits, "MANY", 1)
         patch.setattr(block_edits, "_FEW", 0)
 

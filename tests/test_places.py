@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from ivm.storage.column import Column, FixedColumn
 from ivm.storage.comparing import compare_rows
-from ivm.storage.ordering import Term, orderable, sort_rows
+from ivm.storage.ordering import Term, orderable
 from ivm.storage.peaks import Peaks
 from ivm.storage.places import first_places, net_stretches, present
+from ivm.storage.sorting import sort_rows
 from ivm.storage.types import ColumnType, type_of
 from tests.operator_help import VALUES, types_of, zset
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.storage import block as blocks
-from ivm.storage import sorted_rows
+from ivm.storage import sorted_rows, sorting
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.comparing import compare_rows
 from ivm.storage.ordering import OrderKey, order_terms, orderable
@@ -19,11 +19,11 @@ from tests.operator_help import VALUES, types_of, zset
 ORDERED = sorted(name for name in VALUES if orderable(type_of(name)))
 
 
-@pytest.mark.parametrize("few", [0, 100])
+@pytest.mark.parametrize("few", [(0, 0), (0, 100), (100, 100)])
 @pytest.mark.parametrize("name", ORDERED)
 @settings(deadline=None, max_examples=8)
 @given(data=st.data())
-def test_places_of_rows(name: str, few: int, data: st.DataObject) -> None:
+def test_places_of_rows(name: str, few: tuple[int, int], data: st.DataObject) -> None:
     types, literals = types_of(name, "INTEGER"), VALUES[name]
     cell = st.tuples(st.sampled_from(literals), st.sampled_from(VALUES["INTEGER"]))
     held = zset(types, [(row, 1) for row in data.draw(st.lists(cell, max_size=40))])
@@ -32,7 +32,8 @@ def test_places_of_rows(name: str, few: int, data: st.DataObject) -> None:
     terms = order_terms(types, [OrderKey(0, down, first), OrderKey(1, not down, first)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", 4)
-        patch.setattr(sorted_rows, "_FEW", few)
+        patch.setattr(sorted_rows, "_FEW", few[0])
+        patch.setattr(sorted_rows, "_SOME", few[1])
         rows = SortedRows.build(types, terms, [held])
         whole = AtPlaces(rows, np.arange(len(rows)))
         for count in (1, 2, len(terms)):
@@ -47,3 +48,21 @@ def test_places_of_rows(name: str, few: int, data: st.DataObject) -> None:
             sides = np.arange(len(wanted)) % 2 == 0
             mixed = np.where(sides, high, low).tolist()
             assert rows.find_all(wanted.columns, len(wanted), sides, count).tolist() == mixed
+
+
+@pytest.mark.parametrize("name", ORDERED)
+@settings(deadline=None, max_examples=8)
+@given(data=st.data())
+def test_few_rows_are_sorted_as_many(name: str, data: st.DataObject) -> None:
+    types, literals = types_of(name, "DOUBLE"), VALUES[name]
+    cell = st.tuples(st.sampled_from(literals), st.sampled_from(VALUES["DOUBLE"]))
+    rows = zset(types, [(row, 1) for row in data.draw(st.lists(cell, max_size=16))])
+    codes = np.array(data.draw(st.lists(st.integers(-1, 1), min_size=16, max_size=16)), np.int64)
+    down, first = data.draw(st.booleans()), data.draw(st.booleans())
+    terms = order_terms(types, [OrderKey(0, down, first), OrderKey(1, not down, first)])
+    parts = codes[: len(rows)], rows.columns, terms
+    few = sorting.sort_rows(*parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorting, "_FEW", -1)
+        many = sorting.sort_rows(*parts)
+    assert [part.tolist() for part in few] == [part.tolist() for part in many]
