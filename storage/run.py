@@ -24,7 +24,7 @@ from ivm.storage.zset import Weights, ZSet, ones
 
 SHORT_ROWS = 1 << 16
 
-_FEW = 32  # probes up to which a run without a directory does not make one
+_FEW = 32  # probes up to which a binary search of each is the fastest
 _RARE = 16  # rows a probe from which a short run does not, either
 _PAID = 256  # rows of a long run per probe so far, up to which its directory has not paid
 
@@ -144,7 +144,7 @@ class Run:
     def _searches_by_directory(self, probes: int) -> bool:
         """Whether to; a long run's directory costs as much as many searches without one."""
         if self._directory is not None:
-            return True
+            return probes > _FEW
         if self.short:
             return probes > max(_FEW, len(self.codes) // _RARE)
         self._probed += probes if probes > _FEW else 0
