@@ -165,6 +165,8 @@ class Run:
         codes = self.codes
         starts = codes.searchsorted(probes)
         hits = (codes.take(starts, mode="clip") == probes).nonzero()[0]
+        if not len(hits):
+            return hits, hits, hits
         probes, starts = probes[hits], starts[hits]
         stops = starts + 1
         on = ((codes.take(stops, mode="clip") == probes) & (stops < len(codes))).nonzero()[0]
@@ -183,7 +185,7 @@ class Run:
     def find(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
         """All pairs (position of a probe, row) with equal codes; probes in any order."""
         hits, starts, stops = self.find_ranges(probes)
-        if int((stops - starts).sum()) == len(hits):
+        if not len(hits) or int((stops - starts).sum()) == len(hits):
             return hits, starts
         which, rows = expand(starts, stops)
         return hits[which], rows
