@@ -206,7 +206,7 @@ def _refuse(reason: str) -> NoReturn:
 
 def _converse(file: str, mode: str) -> None:
     """The shell if a person sits at the terminal, else what the pipe says."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         _run(file, mode, _piped(sys.stdin))
         return
     from ivm.shell import interact_here  # prompt_toolkit's prompt takes 0.1 s to load
@@ -249,10 +249,13 @@ def _with_console(file: str, mode: str, work: Callable[[Console], bool]) -> None
         raise typer.Exit(130 if console.interrupted else 1)
 
 
-def _piped(stream: TextIO) -> Iterator[tuple[str, int, str]]:
+def _piped(stream: TextIO | None) -> Iterator[tuple[str, int, str]]:
     """The statements of a pipe as they come, so that a slow writer sees its answers."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="surrogateescape")  # what is no text is told by the statement it is in
     text, first = "", 0
-    for number, line in enumerate(stream, 1):
+    for number, line in enumerate(stream or (), 1):
         text += line
         ends = line.rstrip().endswith(";") or text.lstrip().startswith(".")
         if ends and complete(text):

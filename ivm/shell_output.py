@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
+from ivm.storage.errors import UnavailableError
+
 _CODES = {
     "dim": "2",
     "bold": "1",
@@ -61,16 +63,24 @@ class Output:
         self.lines((text,))
 
     def lines(self, texts: Iterable[str]) -> None:
-        """Write lines until they end or nobody reads them."""
+        """Write lines until they end or nobody reads them.
+
+        Raises:
+            UnavailableError: they cannot be written (a full disk).
+        """
         if self.broken:
             return
         try:
             for text in texts:
                 self._stream.write(text + "\n")
             self._stream.flush()
-        except BrokenPipeError:
+        except OSError as error:
             self.broken = True
             _silence(self._stream)
+            if not isinstance(error, BrokenPipeError):
+                raise UnavailableError(
+                    f"the result cannot be written: {error.strerror}; what was run stays done"
+                ) from error
 
 
 def colours_wanted() -> bool:
@@ -88,7 +98,9 @@ def standard_error() -> Output:
     return _standard(sys.stderr)
 
 
-def _standard(stream: TextIO) -> Output:
+def _standard(stream: TextIO | None) -> Output:
+    if stream is None:  # the process was started without
+        stream = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")

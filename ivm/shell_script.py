@@ -97,8 +97,8 @@ def _skip_blanks(script: str, place: int) -> int:
         if opening is None or opening.group() not in ("--", "/*"):
             return blank.end()
         end = _end(script, opening)
-        if end is None:
-            return len(script)
+        if end is None:  # of a comment that must be ended the database tells
+            return len(script) if opening.group() == "--" else opening.start()
         place = end
 
 

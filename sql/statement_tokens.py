@@ -6,6 +6,7 @@ dollar-quoted text is one token, so a semicolon inside it never ends a statement
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from ivm.storage.errors import SqlError
 
 OPENING = frozenset("([{")
 CLOSING = frozenset(")]}")
+_COMMENT_SIGN = re.compile(r"/\*|\*/")
 _BLANKS = " \t\r\n\f\v\u00a0\ufeff"
 
 
@@ -32,11 +34,15 @@ class Token(NamedTuple):
 
 
 def tokens(script: str) -> list[Token]:
-    """The script's tokens without comments and blanks, as DuckDB itself cuts them."""
+    """The script's tokens without comments and blanks, as DuckDB itself cuts them.
+
+    Raises:
+        SqlError: it holds what is no text.
+    """
+    data = None if script.isascii() else _encoded(script)
     raw = duckdb.tokenize(script)
     if not raw:
         return []
-    data = None if script.isascii() else script.encode()
     ends = [offset for offset, _ in raw[1:]]
     ends.append(len(script) if data is None else len(data))
     result, position, byte = [], 0, 0
@@ -51,6 +57,26 @@ def tokens(script: str) -> list[Token]:
             opaque = kind == duckdb.token_type.string_const or text[:1] == '"'
             result.append(Token("" if opaque else text.upper(), text, position))
     return result
+
+
+def _encoded(script: str) -> bytes:
+    try:
+        return script.encode()
+    except UnicodeEncodeError as error:
+        raise SqlError(
+            f"character {error.start + 1} is no text: write the statement in UTF-8", error.start
+        ) from error
+
+
+def open_comment(script: str) -> int | None:
+    """Where a comment begins that nothing ends, or None."""
+    if "/*" not in script:
+        return None
+    start, kind = duckdb.tokenize(script)[-1]
+    rest = script.encode()[start:].decode()
+    signs = _COMMENT_SIGN.findall(rest)
+    is_comment = kind == duckdb.token_type.comment and rest.startswith("/*")
+    return len(script) - len(rest) if is_comment and 2 * signs.count("/*") > len(signs) else None
 
 
 class Source(NamedTuple):

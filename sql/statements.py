@@ -34,7 +34,7 @@ from ivm.sql.statement_nodes import (
     Transaction,
     VerifyView,
 )
-from ivm.sql.statement_tokens import Reader, Token, tokens
+from ivm.sql.statement_tokens import Reader, Token, open_comment, tokens
 from ivm.sql.syntax_hints import hint
 from ivm.storage.errors import SqlError
 from ivm.storage.scratch import Scratch
@@ -95,6 +95,10 @@ def _parse(script: str) -> tuple[Statement, ...]:
         bulk = _bulk_insert(script)
         if bulk is not None:
             return (bulk,)
+    opened = open_comment(script)
+    if opened is not None:
+        what = f"unterminated /* comment{_at(script, opened)}: end it with */"
+        raise SqlError(what, opened)
     statements = tuple([classify(script, part) for part in _split(tokens(script))])
     if len(statements) > 1 or len(script) <= _CHECKED_LENGTH:
         for statement in statements:
@@ -158,7 +162,12 @@ def _sql_error(script: str, text: str, offset: int, message: str) -> SqlError:
     place = int(detail.get("position", 0))
     inside = len(text.encode()[:place].decode(errors="ignore"))
     position = offset + inside
+    return SqlError(
+        detail["exception_message"] + _at(script, position) + hint(text, inside), position
+    )
+
+
+def _at(script: str, position: int) -> str:
     line = script.count("\n", 0, position) + 1
     column = position - (script.rfind("\n", 0, position) + 1) + 1
-    what = f"{detail['exception_message']} (line {line}, column {column})"
-    return SqlError(what + hint(text, inside), position)
+    return f" (line {line}, column {column})"

@@ -34,6 +34,8 @@ def hint(statement: str, place: int) -> str:
     at = next((i for i, token in enumerate(words) if token.start <= place < token.end), None)
     if at is None:
         return ""
+    if words[at].word == "MATERIALIZED":
+        return "; is VIEW missing behind it?"
     for token in (words[at], *words[max(at - 1, 0) : at]):
         near = difflib.get_close_matches(token.word, _WORDS, 1, 0.75)
         if near and token.word not in _WORDS:

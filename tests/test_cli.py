@@ -308,6 +308,40 @@ def test_a_second_process_gets_a_clear_error(shop: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "says"),
+    [
+        ("-c 'SELECT 1' > /dev/full", 1, "cannot be written: No space left on device"),
+        ("-c 'SELECT 1' >&-", 0, ""),
+        ("-c 'SELEC 1' 2>&-", 1, ""),
+        ("<&-", 0, ""),
+        ("< bytes.sql", 1, "stdin:2: character 9 is no text"),
+        ('-c "$(cat bytes.sql)"', 1, "character 9 is no text"),
+        ("run open.sql", 1, "open.sql:2: unterminated /* comment"),
+    ],
+)
+def test_odd_streams(tmp_path: Path, line: str, code: int, says: str) -> None:
+    """No output, no input, no room and no text: an error in one line, never a traceback."""
+    (tmp_path / "bytes.sql").write_bytes(b"SELECT 1;\nSELECT '\xff';\n")
+    (tmp_path / "open.sql").write_bytes(b"SELECT 1;\n/* SELECT 2;\n")
+    done = subprocess.run(
+        ["bash", "-c", f"{shlex.join(command())} {line}"],
+        env=environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, says in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+    file = str(tmp_path / "t.duckdb")
+    create = shlex.join(command("-c", "CREATE TABLE a (b INTEGER)", file))
+    subprocess.run(["bash", "-c", f"{create} <&- >&- 2>&-"], env=environment(), check=True)
+    assert "a" in run("--csv", "-c", "SHOW TABLES", file).stdout.split()
+
+
 # --- docs ------------------------------------------------------------------------------------
 
 

@@ -326,3 +326,20 @@ def test_with_ties_is_answered_by_what_duckdb_has() -> None:
     script = "SELECT * FROM t ORDER BY a FETCH FIRST 2 ROWS WITH TIES"
     with pytest.raises(SqlError, match="QUALIFY rank"):
         parse(script)
+
+
+@pytest.mark.parametrize(
+    ("script", "position"),
+    [("SELECT 1 /* x", 9), ("SELECT 'é'; /* a /* b */", 12), ("/* x\nSELECT 1;", 0)],
+)
+def test_a_comment_that_nothing_ends_hides_no_statement(script: str, position: int) -> None:
+    with pytest.raises(SqlError, match="unterminated /\\* comment") as caught:
+        parse(script)
+    assert caught.value.position == position
+
+
+@pytest.mark.parametrize(
+    "script", ["/* a /* b */ */ SELECT '/* c'", "SELECT 1 -- /* c", "SELECT 1 /**/"]
+)
+def test_comments_that_end(script: str) -> None:
+    assert type(one(script)) is Query

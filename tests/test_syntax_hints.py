@@ -11,6 +11,7 @@ MEANT = [
     ("SELEC 1", "did you mean SELECT?"),
     ("SELECT * FORM t", "did you mean FROM?"),
     ("CREATE MATERIALISED VIEW v AS SELECT 1", "did you mean MATERIALIZED?"),
+    ("CREATE MATERIALIZED v AS SELECT 1", "is VIEW missing behind it?"),
     ("CREATE MATERIALIZED VIEW v AS SELECT a FROM t GRUOP BY a", "did you mean GROUP?"),
     ("SELECT a b c FROM t", "is a comma missing before it?"),
     ("SELECT 'é'; CREATE TABLE ü(a INT b INT)", "is a comma missing before it?"),
