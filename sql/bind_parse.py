@@ -19,6 +19,7 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenType
 
+from ivm.sql.bind_collation import without_collations
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import syntax_tree
 from ivm.storage.duck import Cursor, rows
@@ -111,7 +112,7 @@ class Written(DuckDB):
 
 
 def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
-    """The faithful syntax tree of a SELECT (or VALUES, FROM, set operation).
+    """The faithful syntax tree of a SELECT (or VALUES, FROM, set operation), in plain terms.
 
     Args:
         sql: one query that DuckDB accepts.
@@ -128,7 +129,7 @@ def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
         except SqlglotError:
             continue
         if isinstance(tree, exp.Expression) and _syntax(written, cursor) == wanted:
-            return tree
+            return without_collations(tree)
     raise NotIncremental("a construct that the planner cannot read back exactly")
 
 
