@@ -105,7 +105,7 @@ class Window(Operator):
         at = end + (weights - come)
         moved = np.zeros(len(at) + 1, np.int64)
         weights.cumsum(out=moved[1:])
-        return Changed(rows, at, end, come, *self._partitions(rows, len(at)), moved)
+        return Changed(rows, at, end, come, *self._partitions(rows, len(at)), moved, {})
 
     def _partitions(self, rows: Sequence[Column], count: int) -> tuple[Indexes, Indexes, Indexes]:
         """The range of places of each row's partition, and its number."""

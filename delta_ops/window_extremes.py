@@ -14,7 +14,6 @@ import numpy as np
 from ivm.delta_ops.window_frame import Frame
 from ivm.delta_ops.window_function import WindowFunction
 from ivm.delta_ops.window_stretch import Stretch
-from ivm.delta_ops.window_sums import halo
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.block import Block
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask, concat, null_column
@@ -51,8 +50,7 @@ class Extreme(WindowFunction):
 
     def evaluate(self, stretch: Stretch) -> Column:
         pieces = stretch.pieces(self._frame)
-        starts, stops = halo(stretch, self._frame, pieces)
-        inside = AtPlaces.ranges(stretch.rows, starts, stops)
+        starts, stops, inside = stretch.around(self._frame)
         values = [inside[self._argument]]
         masks = [self._counted(inside)]
         count, segments = len(values[0]), len(starts)

@@ -32,6 +32,7 @@ class Changed(NamedTuple):
         last: the place past its partition.
         part: the number of its partition.
         moved: how far it moves, with those before it, what stands behind; 0 before the first.
+        reaches: what is known of `reached`.
     """
 
     rows: Sequence[Column]
@@ -42,12 +43,22 @@ class Changed(NamedTuple):
     last: Indexes
     part: Indexes
     moved: Indexes
+    reaches: dict[Frame, Pair]
 
 
 def reached(
     frame: Frame, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
 ) -> Pair:
     """For each changed row the places before the change that hold all rows it concerns."""
+    known = changed.reaches.get(frame)
+    if known is None:
+        known = changed.reaches[frame] = _reached(frame, changed, before, order, key)
+    return known
+
+
+def _reached(
+    frame: Frame, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+) -> Pair:
     at, end = changed.at, changed.end
     first, last = changed.first, changed.last
     if frame.kind == "rows":

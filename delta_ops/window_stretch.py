@@ -24,6 +24,8 @@ from ivm.storage.types import ColumnType
 
 Pair = tuple[Indexes, Indexes]
 
+_NONE = np.iinfo(np.int64).max
+
 
 class WindowOrder:
     """Partition and order of a window over rows of given types.
@@ -57,6 +59,18 @@ class Segments(NamedTuple):
     last: Indexes
     start: Indexes
     stop: Indexes
+
+
+class Around(NamedTuple):
+    """Per segment, the range of places between which the bounded ends of all frames lie.
+
+    Attributes:
+        rows: there.
+    """
+
+    starts: Indexes
+    stops: Indexes
+    rows: AtPlaces
 
 
 class _Taken:
@@ -100,6 +114,7 @@ class Stretch:
         self._group: Indexes | None = None
         self._peers: Pair | None = None
         self._pieces: dict[Frame, list[Pair]] = {}
+        self._around: dict[Frame, Around] = {}
 
     def __len__(self) -> int:
         return len(self.places)
@@ -167,6 +182,35 @@ class Stretch:
         if known is None:
             known = self._pieces[frame] = self._cut_out(frame)
         return known
+
+    def around(self, frame: Frame) -> Around:
+        """Where the frames' rows are, less what an unbounded end has before or behind that."""
+        known = self._around.get(frame)
+        if known is None:
+            starts, stops = self._halo(frame, self.pieces(frame))
+            known = Around(starts, stops, AtPlaces.ranges(self.rows, starts, stops))
+            self._around[frame] = known
+        return known
+
+    def _halo(self, frame: Frame, pieces: list[Pair]) -> Pair:
+        first, _, start, stop = self.segments
+        begins = offsets(stop - start)
+        if frame.start is not None and frame.end is not None:
+            lows, highs = pieces[0][0], pieces[-1][1]
+            return np.minimum.reduceat(lows, begins), np.maximum.reduceat(highs, begins)
+        low, high = np.full(len(first), _NONE), np.full(len(first), -1)
+        for cut in [edge for piece in pieces for edge in piece]:
+            lows, highs = cut, cut
+            if frame.start is None:
+                lows = np.where(cut == self.first, _NONE, cut)
+                highs = np.where(cut == self.first, -1, highs)
+            if frame.end is None:
+                lows = np.where(cut == self.last, _NONE, lows)
+                highs = np.where(cut == self.last, -1, highs)
+            low = np.minimum(low, np.minimum.reduceat(lows, begins))
+            high = np.maximum(high, np.maximum.reduceat(highs, begins))
+        none = high < low
+        return np.where(none, first, low), np.where(none, first, high)
 
     def bounds(self, frame: Frame) -> Pair:
         """The first and past-the-last place of each frame, before anything is excluded."""

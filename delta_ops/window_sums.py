@@ -16,7 +16,7 @@ from ivm.delta_ops.aggregate_call import AggregateCall, Argument
 from ivm.delta_ops.aggregate_outputs import TermTable, finisher
 from ivm.delta_ops.window_frame import Frame
 from ivm.delta_ops.window_function import WindowFunction
-from ivm.delta_ops.window_stretch import Pair, Stretch
+from ivm.delta_ops.window_stretch import Stretch
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.block import Block
 from ivm.storage.column import Column, Indexes
@@ -57,8 +57,8 @@ class Sum(WindowFunction):
 
     def evaluate(self, stretch: Stretch) -> Column:
         pieces = stretch.pieces(self._frame)
-        starts, stops = halo(stretch, self._frame, pieces)
-        sums = self._running(AtPlaces.ranges(stretch.rows, starts, stops))
+        starts, stops, rows = stretch.around(self._frame)
+        sums = self._running(rows)
         outside = self._outside(stretch, starts, stops)
         before, after = [None if part is None else self._widened(part) for part in outside]
         sums = self._widened(sums)
@@ -151,25 +151,3 @@ class Sum(WindowFunction):
             else:
                 lanes[groups, places] += values
         return lanes
-
-
-def halo(stretch: Stretch, frame: Frame, pieces: list[Pair]) -> Pair:
-    """Per segment, the range of places between which the bounded ends of all frames lie."""
-    first, _, start, stop = stretch.segments
-    begins = offsets(stop - start)
-    if frame.start is not None and frame.end is not None:
-        lows, highs = pieces[0][0], pieces[-1][1]
-        return np.minimum.reduceat(lows, begins), np.maximum.reduceat(highs, begins)
-    low, high = np.full(len(first), np.iinfo(np.int64).max), np.full(len(first), -1)
-    for cut in [edge for piece in pieces for edge in piece]:
-        lows, highs = cut, cut
-        if frame.start is None:
-            lows = np.where(cut == stretch.first, np.iinfo(np.int64).max, cut)
-            highs = np.where(cut == stretch.first, -1, highs)
-        if frame.end is None:
-            lows = np.where(cut == stretch.last, np.iinfo(np.int64).max, lows)
-            highs = np.where(cut == stretch.last, -1, highs)
-        low = np.minimum(low, np.minimum.reduceat(lows, begins))
-        high = np.maximum(high, np.maximum.reduceat(highs, begins))
-    none = high < low
-    return np.where(none, first, low), np.where(none, first, high)
