@@ -77,7 +77,8 @@ def translate(sql: str, dialect: str) -> Statement | None:
         raise NotTranslatedError(f"sqlglot does not read: {sql}", sql)
     if isinstance(tree, exp.Alter):  # DuckDB reads it as PostgreSQL does
         return Statement(text, text)
-    _refuse_ties(tree, sql)
+    if ties := _with_ties(tree, sql):
+        return ties
     return statement(_doubles(_first_values(replace_windows(tree)), dialect))
 
 
@@ -109,11 +110,23 @@ def _plain(error: Exception) -> str:
     return re.sub(r"\x1b\[\d*m", "", str(error)).splitlines()[0]
 
 
-def _refuse_ties(tree: exp.Expr, sql: str) -> None:
-    """sqlglot drops WITH TIES, which DuckDB does not have."""
+def _with_ties(tree: exp.Expr, sql: str) -> Statement | None:
+    """A view that ends with WITH TIES, which DuckDB does not have and sqlglot drops."""
     fetch = tree.find(exp.Fetch)
-    if fetch is not None and "with ties" in sql.lower():
+    if fetch is None or "with ties" not in sql.lower():
+        return None
+    query = tree.expression if isinstance(tree, exp.Create) else None
+    if not isinstance(query, exp.Select) or fetch.parent is not query:
         raise NotTranslatedError("DuckDB has no WITH TIES", sql)
+    plain = tree.copy()
+    order = plain.expression.args["order"].pop()
+    plain.expression.args["limit"].pop()
+    rank = exp.Window(this=exp.Rank(), order=order)
+    plain.expression.set(
+        "qualify", exp.Qualify(this=exp.LTE(this=rank, expression=fetch.args["count"].copy()))
+    )
+    found = statement(tree)
+    return Statement(f"{found.ours} WITH TIES", statement(plain).plain, _name(tree), view=True)
 
 
 def _doubles(tree: exp.Expr, dialect: str) -> exp.Expr:
