@@ -20,6 +20,7 @@ from ivm.sql.columns import column, position, structure, used
 from ivm.sql.plan import NotIncremental, Plan, Ties, Window, WindowCall, types, width
 from ivm.sql.render_split import splittable
 from ivm.sql.render_window import window_texts
+from ivm.sql.unique_key import unique_keys
 from ivm.sql.window_distinct import Marked, marked
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType
@@ -129,7 +130,9 @@ def _plainly_added(plan: Plan, nodes: Sequence[exp.Expression], context: Context
     calls = [replace(call, function=wide.moved(call.function)) for call in plain]
     below = context.project(plan, wide.exprs) if len(wide.exprs) > before else plan
     pairs = zip(calls, nodes, strict=True)
-    given = [_tied(replace(c, frame=n.args.get("spec")), below, context) for c, n in pairs]
+    told = {*partition, *[key.column for key in terms]}
+    unique = any(told.issuperset(key) for key in unique_keys(below))
+    given = [_tied(replace(c, frame=n.args.get("spec")), below, unique, context) for c, n in pairs]
     done = _window(below, partition, terms, given, context)
     return context.narrow(done, [*range(before), *range(width(below), width(done))])
 
@@ -188,13 +191,15 @@ def _plain(function: exp.Expression) -> WindowCall:
     return WindowCall(call, None, any(isinstance(w, exp.IgnoreNulls) for w in words), "none")
 
 
-def _tied(whole: WindowCall, plan: Plan, context: Context) -> WindowCall:
-    """The call with what breaks its ties."""
+def _tied(whole: WindowCall, plan: Plan, unique: bool, context: Context) -> WindowCall:
+    """The call with what breaks its ties (there are none if the order is `unique`)."""
     call, frame = whole.function, whole.frame
     inner = call.this if isinstance(call, exp.Filter) else call
     name = call_name(inner)
     name = synonyms(context.cursor).get(name, name)
     ties = _ties(name, inner, frame)
+    if name == "fill" and unique and frame is None and not _has_order(inner):
+        return replace(whole, ties="none")
     if ties == "open":
         return _split(whole, name, types(plan)) or replace(whole, ties=ties)
     if _has_order(inner) and name not in ORDERLESS | _SUMS:

@@ -15,6 +15,7 @@ from ivm.delta_ops.ranked_top import RankedTop
 from ivm.delta_ops.window import RecomputedWindow
 from ivm.delta_ops.window import Window as WindowOperator
 from ivm.delta_ops.window_extremes import Extreme
+from ivm.delta_ops.window_fill import Fill
 from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.window_present import PresentNeighbour, PresentNth
 from ivm.delta_ops.window_recompute import DELTA, PART, Recomputed
@@ -126,8 +127,16 @@ class _Maker:
         if call.ties != "none":
             reads |= {key.column for key in completed(self._plan)}
         sql = window_text(self._plan, call, [PART])
+        if parts.name == "fill" and call.ties == "none" and self._fills(parts, type):
+            (argument,) = used(parts.arguments[0])
+            return Fill(sql, sorted(reads), argument, type, self._cursors)
         source = window_source(self._plan, [call], DELTA, [PART])
         return Recomputed(sql, source, sorted(reads), type, frame, self._cursors)
+
+    def _fills(self, call: _Call, type: ColumnType) -> bool:
+        """Whether it looks at the values around of one column, of numbers."""
+        number = type.is_integer or type.is_decimal or type.is_float
+        return number and call.plain and position(call.arguments[0]) is not None
 
     def _rank(self, call: _Call, _: WindowCall, type: ColumnType) -> WindowFunction | None:
         if call.name in _RANKS:

@@ -2,7 +2,7 @@
 
 Law: blocks keep how many of their rows are marked; the rows themselves are looked at only in blocks
 that hold a place asked about. A row is marked as the first of its peers (`Firsts`: those rows agree
-in the first terms, and stand side by side), or as one with a value (`Present`).
+in the first terms, and stand side by side), or as one with a value (`Present`, `Finite`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ivm.storage.block import Block
 from ivm.storage.codes import same_key
-from ivm.storage.column import Indexes
+from ivm.storage.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.sorted_rows import SortedRows, Summary
 
 
@@ -170,3 +170,21 @@ class Present(_Counted):
     def within(self, before: Block | None, block: Block) -> Indexes:
         valid = block.columns[self._columns[0]].valid
         return np.arange(block.size) if valid is None else np.flatnonzero(valid)
+
+
+class Finite(_Counted):
+    """Rows with a value in a column that is no infinity and no NaN (see `finite`)."""
+
+    def __init__(self, column: int) -> None:
+        super().__init__([column])
+
+    def within(self, before: Block | None, block: Block) -> Indexes:
+        return np.flatnonzero(finite(block.columns[self._columns[0]]))
+
+
+def finite(column: Column) -> Mask:
+    """Which values are there, and neither infinite nor NaN (of floating point; others may be)."""
+    mask = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+    if isinstance(column, FixedColumn) and column.values.dtype.kind == "f":
+        mask = mask & np.isfinite(column.values)
+    return mask

@@ -137,6 +137,10 @@ RECOMPUTED: list[str] = [
     " PRECEDING) FROM t",
     "SELECT k, v, list(v) OVER (PARTITION BY g ORDER BY k, v ROWS 2 PRECEDING EXCLUDE GROUP)"
     " FROM t",
+    "SELECT v, fill(d) OVER (ORDER BY v), fill(f) OVER (ORDER BY v DESC NULLS FIRST), fill(k) OVER"
+    " (ORDER BY v) FROM (SELECT v, min(d) AS d, min(f) AS f, min(k) AS k FROM t GROUP BY v)",
+    "SELECT day, b, fill(v) OVER (PARTITION BY b ORDER BY day), fill(f) OVER (PARTITION BY b ORDER"
+    " BY day DESC) FROM (SELECT day, b, min(nullif(v, 2)) AS v, max(f) AS f FROM t GROUP BY ALL)",
     "SELECT k, fill(d) OVER (PARTITION BY g ORDER BY k) FROM"
     " (SELECT k, g, min(d) AS d FROM t WHERE k IS NOT NULL GROUP BY k, g)",
     "SELECT k, arg_min(v, k) OVER (PARTITION BY g ORDER BY k, v ROWS 3 PRECEDING),"
