@@ -6,6 +6,7 @@ temporary one is DuckDB's alone; a materialized view is changed by its tables an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -93,10 +94,13 @@ def table_of(session: Session, statement: st.Dml) -> TableInfo | None:
     """The base table a statement changes, None if it is not one of the database's.
 
     Raises:
-        UnsupportedError: it is a materialized view.
+        UnsupportedError: it is a materialized view, or holds records of ours.
     """
     catalog = session.engine.catalog
-    name = None if statement.table is None else catalog.resolve(statement.table)
+    if statement.table is None:
+        return None
+    refuse_own(statement.table)
+    name = catalog.resolve(statement.table)
     if name is None:
         return None
     if name in catalog.views:
@@ -112,9 +116,22 @@ def refuse_hidden(session: Session, text: str) -> None:
     """
     catalog = session.engine.catalog
     for parts in written_names(text):
+        refuse_own(parts)
         name = catalog.resolve(parts)
         if name in catalog.views:
             refuse_view(catalog.views[name])
+
+
+def refuse_own(parts: Sequence[str]) -> None:
+    """Our records in the file are read by anyone and changed by us.
+
+    Raises:
+        UnsupportedError: the name is of one of them.
+    """
+    if "_ivm" in [part.lower() for part in parts[:-1]]:
+        raise UnsupportedError(
+            "the schema _ivm holds the database's own records: they can be read, not changed"
+        )
 
 
 def refuse_view(view: View) -> None:

@@ -14,7 +14,7 @@ import duckdb
 
 from ivm import view_statements
 from ivm.catalog import View
-from ivm.dml import refuse_hidden
+from ivm.dml import refuse_hidden, refuse_own
 from ivm.meaning import refuse_meaning
 from ivm.result import Result
 from ivm.sql import statements as st
@@ -71,9 +71,10 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
 
 
 def _refuse_views(session: Session, statement: st.Ddl) -> None:
-    """A view's table is the view's."""
+    """A view's table is the view's, and our records are ours."""
     catalog = session.engine.catalog
     for parts in (*statement.names, *([statement.on] if statement.on else [])):
+        refuse_own((*parts, "*") if statement.target == "schema" else parts)
         name = catalog.resolve(parts)
         if (
             name in catalog.views

@@ -6,7 +6,7 @@ columns, several keys) is changed by the SQL that says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from ivm.sql import statements as st
 from ivm.storage.change import TableChange
 from ivm.storage.column import Column
 from ivm.storage.duck import lent, quote
-from ivm.storage.errors import InputError, SqlError
+from ivm.storage.errors import ConstraintError, InputError, SqlError
 from ivm.storage.table_info import TableInfo
 from ivm.storage.zset import Weights, ZSet
 from ivm.transaction import Transaction
@@ -131,7 +131,13 @@ def _by_sql(
     (statement,) = st.parse(text)
     assert isinstance(statement, st.Dml)
     with lent(session.cursor, {_GIVEN: (batch, schema)}):
-        return natively(session, transaction, statement, info, None).rowcount
+        changed = natively(session, transaction, statement, info, None).rowcount
+    if statement.kind == "delete" and changed < count:
+        raise ConstraintError(
+            f"cannot delete {count} rows of table {info.name!r}: {count - changed} of them are not"
+            " stored (as often); nothing was changed"
+        )
+    return changed
 
 
 def _apply_natively(session: Session, info: TableInfo, rows: Rows, weights: Weights) -> int:
@@ -161,11 +167,21 @@ def _upsert_sql(info: TableInfo, given: Given) -> str:
 
 
 def _delete_sql(info: TableInfo, given: Given) -> str:
-    if info.primary_key and set(given) != set(info.primary_key):
-        names = ", ".join(info.schema[i][0] for i in info.primary_key)
-        raise InputError(f"delete from {info.name!r} takes exactly the columns {names}")
-    same = " AND ".join(
-        f"t.{quote(info.schema[i][0])} IS NOT DISTINCT FROM g.{quote(info.schema[i][0])}"
-        for i in given
+    """Each given row takes out one."""
+    wanted = set(info.primary_key or set(range(len(info.schema))) - set(info.generated))
+    if not wanted <= set(given) or (info.primary_key and len(given) > len(wanted)):
+        listed = ", ".join(info.schema[i][0] for i in sorted(wanted))
+        raise InputError(f"delete from {info.name!r} takes exactly the columns {listed}")
+    names = [quote(info.schema[i][0]) for i in given]
+    same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
+    each = ", ".join(f"g.{name}" for name in names)
+    found = (
+        f"SELECT t.rowid AS row, g.n, row_number() OVER (PARTITION BY {each} ORDER BY t.rowid) AS i"
+        f" FROM {info.qualified} AS t JOIN ({_counted(names)}) AS g ON {same}"
     )
-    return f"DELETE FROM {info.qualified} AS t USING {_GIVEN} AS g WHERE {same}"
+    return f"DELETE FROM {info.qualified} WHERE rowid IN (SELECT row FROM ({found}) WHERE i <= n)"
+
+
+def _counted(names: Sequence[str]) -> str:
+    listed = ", ".join(names)
+    return f"SELECT {listed}, count(*) AS n FROM {_GIVEN} GROUP BY {listed}"

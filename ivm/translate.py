@@ -49,13 +49,16 @@ _VIEWS = re.compile(r"Table with name views does not exist!", re.IGNORECASE)
 _OURS = re.compile(r"( when casting from source column v\d+)?(\n\nLINE \d+: .*)?$", re.DOTALL)
 
 
-def translated(error: duckdb.Error, offset: int = 0, text: str | None = None) -> IvmError:
+def translated(
+    error: duckdb.Error, offset: int = 0, text: str | None = None, before: str = ""
+) -> IvmError:
     """The error of ours that says what DuckDB's says.
 
     Args:
         error: from DuckDB.
         offset: characters before the statement in the user's script.
-        text: the statement as DuckDB saw it, to turn DuckDB's line and column into an offset.
+        text: the statement, to turn DuckDB's line and column into an offset.
+        before: what we wrote before it for DuckDB, and nobody is shown.
     """
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error))
     message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
@@ -63,8 +66,17 @@ def translated(error: duckdb.Error, offset: int = 0, text: str | None = None) ->
         message = f"{message.partition('Stack Trace')[0].rstrip()}\n{_GIVEN_UP}"
     kind = next((ours for theirs, ours in _CLASSES if isinstance(error, theirs)), InputError)
     if kind in (SqlError, UnsupportedError):
-        return kind(message, _position(message, offset, text))
+        whole = None if text is None else before + text
+        position = _position(message, offset - len(before), whole)
+        return kind(_without(before, message), position)
     return kind(message)
+
+
+def _without(before: str, message: str) -> str:
+    """The message with what stands before the statement cut off its excerpt."""
+    told, found, excerpt = message.partition(f"\nLINE 1: {before}")
+    line, end, caret = excerpt.partition("\n")
+    return f"{told}\nLINE 1: {line}{end}{caret[len(before) :]}" if found else message
 
 
 def of_our_sql(error: Exception) -> str:

@@ -20,7 +20,6 @@ from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 from ivm.translate import translated
 
-_DESCRIBE = "DESCRIBE "
 _STAND_INS = (
     "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal UNION ALL "
     "SELECT function_name, macro_definition FROM duckdb_functions() "
@@ -60,7 +59,7 @@ def _described(cursor: Cursor, query: str) -> Schema:
     try:
         return describe(cursor, query)
     except duckdb.Error as error:
-        raise translated(error, -len(_DESCRIBE), _DESCRIBE + query) from error
+        raise translated(error, text=query, before="DESCRIBE ") from error
 
 
 def _unique_names(schema: Schema) -> Schema:

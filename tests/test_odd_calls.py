@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm.errors import InputError
+from ivm.errors import ConstraintError, InputError, SqlError, UnsupportedError
 
 
 @pytest.fixture(name="db")
@@ -81,6 +81,83 @@ def test_functions(db: ivm.Database) -> None:
         db.create_function(given)
     with pytest.raises(InputError, match=r"give ivm\.Function"):
         ivm.connect(functions=[given])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM _ivm.epochs",
+        "INSERT INTO memory._ivm.epochs VALUES ('x', 1)",
+        "WITH x AS (SELECT 1) UPDATE _IVM.epochs SET epoch = 5",
+        "CREATE TABLE _ivm.x (a INTEGER)",
+        "DROP TABLE _ivm.epochs",
+        "DROP SCHEMA _ivm CASCADE",
+        "TRUNCATE _ivm.epochs",
+        "ALTER TABLE _ivm.epochs ADD COLUMN q INTEGER",
+    ],
+)
+def test_records_of_the_database_itself(db: ivm.Database, statement: str) -> None:
+    with pytest.raises(UnsupportedError, match="can be read, not changed"):
+        db.execute(statement)
+    assert db.execute("SELECT count(*) > 0 FROM _ivm.epochs").fetchall() == [(True,)]
+
+
+def test_an_error_in_a_views_query_shows_what_was_written(db: ivm.Database) -> None:
+    query = "SELECT 1, nix FROM k"
+    with pytest.raises(SqlError) as caught:
+        db.execute(f"CREATE MATERIALIZED VIEW w AS {query}")
+    _, _, line, caret = str(caught.value).rsplit("\n", 3)
+    assert (line, caret) == (f"LINE 1: {query}", f"{' ' * (8 + query.index('nix'))}^^^")
+    assert caught.value.position == len("CREATE MATERIALIZED VIEW w AS ") + query.index("nix")
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    ("stored", "taken", "left"),
+    [
+        ([1, 1, 1], [1], [1, 1]),
+        ([1, 1, None, 2], [None, 1, 1], [2]),
+        ([1, 2], [1, 1], None),
+        ([1, 2], [2, 3], None),
+    ],
+)
+def test_each_given_row_takes_out_one(
+    native: bool, stored: list[int | None], taken: list[int | None], left: list[int] | None
+) -> None:
+    """Also of a table that DuckDB must change; if one is not stored, nothing is changed."""
+    references = "REFERENCES p (id)" if native else ""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE p (id INTEGER PRIMARY KEY); INSERT INTO p VALUES (1), (2), (3)")
+        db.execute(f"CREATE TABLE c (x INTEGER {references})")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT x, count(*) AS n FROM c GROUP BY x")
+        calls: list[Callable[[], int]] = [
+            lambda: db.delete("c", {"x": taken}),
+            lambda: db.apply("c", {"x": taken}, [-1] * len(taken)),
+        ]
+        for call in calls:
+            db.execute("TRUNCATE c")
+            db.insert("c", {"x": stored})
+            if left is None:
+                with pytest.raises(ConstraintError, match=r"stored \(as often\)"):
+                    call()
+            else:
+                call()
+            rows = db.execute("SELECT x FROM c ORDER BY x").fetchall()
+            assert rows == [(x,) for x in (stored if left is None else left)]
+            ((*_, right),) = db.execute("VERIFY MATERIALIZED VIEW v").fetchall()
+            assert right
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_key_that_is_not_stored_cannot_be_deleted(native: bool) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE p (id INTEGER PRIMARY KEY); INSERT INTO p VALUES (1)")
+        db.execute("CREATE TABLE c (x INTEGER REFERENCES p (id))" if native else "SELECT 1")
+        for keys in ([1, 7], [1, 1]):
+            with pytest.raises(ConstraintError, match=r"stored \(as often\)"):
+                db.delete("p", {"id": keys})
+        assert db.execute("FROM p").fetchall() == [(1,)]
+        assert db.delete("p", {"id": [1]}) == 1
 
 
 FORKING = """
