@@ -14,7 +14,7 @@ import numpy as np
 
 from ivm.delta_ops.window import Window
 from ivm.delta_ops.window_function import Rank
-from ivm.delta_ops.window_stretch import Pair, Segments, Stretch
+from ivm.delta_ops.window_stretch import Pair, Segments
 from ivm.storage.column import Indexes
 from ivm.storage.marks import PeerGroups
 from ivm.storage.ordering import OrderKey
@@ -53,22 +53,13 @@ class RankedTop(Window):
         end = self._end(rows, first, last)
         return Segments(first, last, np.minimum(start, end), np.minimum(stop, end))
 
-    def _in_pairs(
-        self,
-        old: Segments,
-        was: Stretch,
-        stayed: Indexes,
-        new: Segments,
-        now: Stretch,
-        still: Indexes,
-    ) -> Pair:
+    def _in_pairs(self, old: Segments, was: Indexes, new: Segments, now: Indexes) -> Pair:
         """A stretch begins with the same rows before and after, but may end sooner in one."""
-        a = old.start.searchsorted(was.places[stayed], "right")
-        b = new.start.searchsorted(now.places[still], "right")
+        a, b = old.start.searchsorted(was, "right"), new.start.searchsorted(now, "right")
         count = len(old.start) + 1
         common = np.minimum(np.bincount(a, minlength=count), np.bincount(b, minlength=count))
         left, right = [np.arange(len(n)) - n.searchsorted(n) < common[n] for n in (a, b)]
-        return stayed[left], still[right]
+        return left.nonzero()[0], right.nonzero()[0]
 
     def _end(self, rows: SortedRows, first: Indexes, last: Indexes) -> Indexes:
         """The place past the rows wanted of each partition."""

@@ -197,7 +197,9 @@ class Window(Operator):
         gone = _held(was.places, at, end)
         fresh = _held(now.places, fresh_at, fresh_at + come)
         stayed, still = (~gone).nonzero()[0], (~fresh).nonzero()[0]
-        stayed, still = self._in_pairs(old, was, stayed, new, now, still)
+        both = self._in_pairs(old, was.places[stayed], new, now.places[still])
+        if both is not None:
+            stayed, still = stayed[both[0]], still[both[1]]
         gone[:] = fresh[:] = True
         if len(stayed):
             types = [f.type for f in self._functions]
@@ -205,17 +207,12 @@ class Window(Operator):
         changes = gone.nonzero()[0], fresh.nonzero()[0]
         return self._emitted(was, before, changes[0], now, after, changes[1])
 
-    def _in_pairs(
-        self,
-        old: Segments,
-        was: Stretch,
-        stayed: Indexes,
-        new: Segments,
-        now: Stretch,
-        still: Indexes,
-    ) -> Pair:
-        """Which of the rows that stay are put out before and after."""
-        return stayed, still
+    def _in_pairs(self, old: Segments, was: Indexes, new: Segments, now: Indexes) -> Pair | None:
+        """Which of the rows that stay, given by their places, are put out before and after.
+
+        None for all.
+        """
+        return None
 
     def _emitted(
         self,
