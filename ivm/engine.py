@@ -36,6 +36,7 @@ from ivm.storage.zset import ZSet, add
 from ivm.turns import Turns
 
 UNSETTLED = "unsettled"
+RECOMPUTED = "recomputed"
 
 
 class Engine:
@@ -308,9 +309,14 @@ class Engine:
             run(cursor, "COMMIT")
 
     def stored(self, view: View, *, settled: bool) -> StoredView:
-        """The view as the file records it; an unsettled one is filled anew at the next opening."""
+        """The view as the file records it.
+
+        An unsettled one is filled anew at the next opening, one that was recomputed at the first
+        opening that maintains it by deltas: its rows may be stale.
+        """
         given = () if view.schema == view.described else tuple(n for n, _ in view.schema)
-        return StoredView(view.name, view.query, given, None if settled else UNSETTLED)
+        note = None if settled else UNSETTLED
+        return StoredView(view.name, view.query, given, note if view.incremental else RECOMPUTED)
 
     def detach(self, name: str) -> None:
         """A view is gone."""

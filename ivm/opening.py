@@ -13,9 +13,9 @@ from pathlib import Path
 import duckdb
 
 from ivm.catalog import Catalog, View
-from ivm.engine import UNSETTLED, Engine
+from ivm.engine import RECOMPUTED, UNSETTLED, Engine
 from ivm.functions import Function
-from ivm.storage.catalog_store import StoredView, load_views
+from ivm.storage.catalog_store import StoredView, load_views, save_view
 from ivm.storage.duck import Cursor, run
 from ivm.storage.errors import CorruptionError, IvmError, UnavailableError
 from ivm.storage.warehouse import Warehouse
@@ -47,9 +47,11 @@ def open_engine(
         for function in functions:
             function.register(warehouse.cursor())
         engine = Engine(warehouse, Catalog(), sync_at_commit=sync_at_commit)
-        _load(engine)
+        taken_up = _load(engine)
         _replay(engine)
-        if warehouse.foreign_write:
+        if taken_up:
+            engine.flush()
+        if taken_up or warehouse.foreign_write:
             _refresh_all(engine)
         if warehouse.log is not None:
             warehouse.log.rotate(engine.catalog.tables_by_schema)
@@ -59,9 +61,10 @@ def open_engine(
         raise
 
 
-def _load(engine: Engine) -> None:
+def _load(engine: Engine) -> bool:
+    """Bind the views; whether one that was recomputed is now maintained by deltas."""
     cursor = engine.warehouse.cursor()
-    stored = load_views(cursor)
+    stored, taken_up, given_up = load_views(cursor), False, []
     engine.catalog.expect_views(view.name for view in stored)
     engine.reload_tables(cursor)
     for each in stored:
@@ -70,8 +73,17 @@ def _load(engine: Engine) -> None:
         engine.maintenance.attach(view)
         if not view.incremental:
             engine.maintenance.stale.add(view.name)
+            given_up += [view] if each.broken != RECOMPUTED else []
+        elif each.broken == RECOMPUTED:
+            taken_up = True
         elif each.broken == UNSETTLED:
             engine.settle(view)
+    if given_up:
+        run(cursor, "BEGIN TRANSACTION")
+        for view in given_up:
+            save_view(cursor, engine.stored(view, settled=True))
+        run(cursor, "COMMIT")
+    return taken_up
 
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView) -> View:
@@ -104,12 +116,13 @@ def _replay(engine: Engine) -> None:
 
 
 def _refresh_all(engine: Engine) -> None:
-    """Another program has written to the tables: fill every view anew."""
+    """What the views' rows follow from is not known: fill every view anew."""
     cursor = engine.warehouse.cursor()
     with engine.warehouse.write_lock:
         run(cursor, "BEGIN TRANSACTION")
         for view in engine.catalog.views.values():
             engine.refill(cursor, view)
+            save_view(cursor, engine.stored(view, settled=not view.rounds))
         run(cursor, "COMMIT")
     for view in engine.catalog.views.values():
         if view.rounds:

@@ -16,6 +16,7 @@ import pytest
 
 import ivm
 from ivm import errors
+from ivm.sql.plan import NotIncremental
 
 
 @pytest.fixture
@@ -501,3 +502,35 @@ def test_a_view_of_a_join_using_names_that_differ_by_case_in_a_transaction() -> 
         db.execute("INSERT INTO b VALUES (1, 3)")
         assert db.execute("FROM v").fetchall() == [(1, 2, 3)]
         assert db.views()[0].reads == ("a", "b")
+
+
+def test_a_view_that_was_recomputed_is_filled_when_deltas_take_it_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a later version may do; what was stale at closing would have stayed so."""
+    path = tmp_path / "later.duckdb"
+
+    def refused(plan: object) -> object:
+        raise NotIncremental("everything")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ivm.maintenance.rewrite", refused)
+        with ivm.connect(path) as db:
+            db.execute("CREATE TABLE t (k INTEGER, x DOUBLE)")
+            db.execute("CREATE MATERIALIZED VIEW v AS SELECT k, sum(x) AS s FROM t GROUP BY k")
+            db.execute("CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM v")
+            db.execute("INSERT INTO t VALUES (1, 0.5), (2, 0.25)")
+    for strategy in ("indexed", "indexed"):
+        with ivm.connect(path) as db:
+            assert [view.strategy for view in db.views()] == [strategy] * 2
+            assert sorted(db.execute("FROM v").fetchall())[-2:] == [(1, 0.5), (2, 0.25)]
+            db.execute("INSERT INTO t VALUES (0, 1)")
+            db.execute("DELETE FROM t WHERE k = 0")
+            assert db.execute("FROM w").fetchall() == [(2,)]
+    with monkeypatch.context() as patch:
+        patch.setattr("ivm.maintenance.rewrite", refused)
+        with ivm.connect(path) as db:
+            db.execute("DELETE FROM t WHERE k = 2")
+    with ivm.connect(path) as db:
+        assert db.execute("FROM v").fetchall() == [(1, 0.5)]
+        assert db.execute("FROM w").fetchall() == [(1,)]
