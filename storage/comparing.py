@@ -80,7 +80,7 @@ def _compared(
     right: Mask,
 ) -> Indexes:
     limits = np.broadcast_to(right, len(low)).astype(np.int8)
-    active = np.flatnonzero(low < high)
+    active = (low < high).nonzero()[0]
     while len(active):
         middle = (low[active] + high[active]) >> 1
         signs = compare_rows(sorted_columns, middle, columns, rows[active], terms)
@@ -112,12 +112,12 @@ def _narrowed(codes: Words, targets: Words, low: Indexes, high: Indexes) -> tupl
         begin = int(low[0])
         part = codes[begin : int(high[0])]
         return part.searchsorted(targets) + begin, part.searchsorted(targets, "right") + begin
-    low = bounded_search(codes, targets, low, high, False)
+    low = _bisected(codes, targets, low, high, False)
     last = low.copy()
-    some = np.flatnonzero(low < high)
+    some = (low < high).nonzero()[0]
     some = some[codes[low[some]] == targets[some]]
     if len(some):
-        last[some] = bounded_search(codes, targets[some], low[some], high[some], True)
+        last[some] = _bisected(codes, targets[some], low[some], high[some], True)
     return low, last
 
 
@@ -133,8 +133,12 @@ def bounded_search(
     if _alike(low) and _alike(high):
         part = codes[int(low[0]) : int(high[0])]
         return part.searchsorted(targets, "right" if right else "left") + low
+    return _bisected(codes, targets, low, high, right)
+
+
+def _bisected(codes: Words, targets: Words, low: Indexes, high: Indexes, right: bool) -> Indexes:
     low, high = low.copy(), high.copy()
-    active = np.flatnonzero(low < high)
+    active = (low < high).nonzero()[0]
     while len(active):
         begin, end = low[active], high[active]
         middle = (begin + end) >> 1

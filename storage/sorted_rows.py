@@ -28,7 +28,7 @@ from ivm.storage.sorting import sort_rows
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add
 
-_FEW = 8  # rows up to which each is found by itself in a block
+_FEW = 16  # rows up to which each is found by itself in a block
 _SOME = 256  # rows up to which each finds its block by itself
 
 
