@@ -87,7 +87,7 @@ class Door:
         """
         self._need_key("upsert", given)
         if count > 1:
-            last = _last_of_each([given[i] for i in self.key], self._key_types())
+            last = last_of_each([given[i] for i in self.key], self._key_types())
             if len(last) < count:
                 given, count = {i: c.take(last) for i, c in given.items()}, len(last)
         matches = index.find([given[i] for i in self.key])
@@ -318,7 +318,7 @@ def _all(rows: ZSet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.arange(len(rows))
 
 
-def _last_of_each(
+def last_of_each(
     keys: Sequence[Column], types: Sequence[ColumnType]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Index of the last row of each key, ascending."""

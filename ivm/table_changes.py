@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ivm.catalog import name_parts
 from ivm.dml import natively, refuse_view
-from ivm.door import Door
+from ivm.door import Door, last_of_each
 from ivm.rows import Rows
 from ivm.sql import statements as st
 from ivm.storage.change import TableChange
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _GIVEN = "_ivm_given"
 Given = dict[int, Column]
+Said = tuple[str, Given]
+"""A statement that changes a table by the rows lent to it under the name `_GIVEN`, and these."""
 
 
 def insert(session: Session, table: str, rows: Rows) -> int:
@@ -40,7 +42,7 @@ def insert(session: Session, table: str, rows: Rows) -> int:
         index = transaction.index(door) if door.key else None
         return door.insert(given, count, index)
 
-    return _change(session, info, rows, fast, _insert_sql)
+    return _change(session, info, rows, fast, _insert)
 
 
 def upsert(session: Session, table: str, rows: Rows) -> int:
@@ -51,7 +53,7 @@ def upsert(session: Session, table: str, rows: Rows) -> int:
         whole = len(given) < len(info.schema)
         return door.upsert(given, count, transaction.index(door, whole=whole))
 
-    return _change(session, info, rows, fast, _upsert_sql)
+    return _change(session, info, rows, fast, _upsert)
 
 
 def delete(session: Session, table: str, keys: Rows) -> int:
@@ -61,7 +63,7 @@ def delete(session: Session, table: str, keys: Rows) -> int:
     def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
         return door.delete(given, count, transaction.index(door))
 
-    return _change(session, info, keys, fast, _delete_sql)
+    return _change(session, info, keys, fast, _delete)
 
 
 def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike) -> int:
@@ -69,12 +71,11 @@ def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike
     info, weights = _info(session, table), _weights(given_weights)
 
     def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
-        if len(weights) != count:
-            raise InputError(f"{count} rows need {count} weights, not {len(weights)}")
+        _need_weights(count, weights)
         return door.apply(given, weights, transaction.index(door))
 
     if session.engine.door(info.name) is not None:
-        return _change(session, info, rows, fast, _insert_sql)
+        return _change(session, info, rows, fast, _insert)
     return _apply_natively(session, info, rows, weights)
 
 
@@ -87,6 +88,11 @@ def _weights(given: npt.ArrayLike) -> Weights:
         if (weights == array).all():
             return weights
     raise InputError(f"weights are integers, one for each row, not {given!r}")
+
+
+def _need_weights(count: int, weights: Weights) -> None:
+    if len(weights) != count:
+        raise InputError(f"{count} rows need {count} weights, not {len(weights)}")
 
 
 def _info(session: Session, table: str) -> TableInfo:
@@ -105,7 +111,7 @@ def _change(
     info: TableInfo,
     rows: Rows,
     fast: Callable[[Door, Transaction, Given, int], TableChange],
-    sql: Callable[[TableInfo, Given], str],
+    said: Callable[[TableInfo, Given], Said],
 ) -> int:
     with session.writing() as transaction:
         given, count = session.engine.reader(info.name).read(rows, session.cursor)
@@ -115,17 +121,14 @@ def _change(
         if door is not None:
             transaction.add(fast(door, transaction, given, count))
             return count
-        return _by_sql(session, transaction, info, given, count, sql(info, given))
+        _by_sql(session, transaction, info, *said(info, given))
+        return count
 
 
 def _by_sql(
-    session: Session,
-    transaction: Transaction,
-    info: TableInfo,
-    given: Given,
-    count: int,
-    text: str,
-) -> int:
+    session: Session, transaction: Transaction, info: TableInfo, text: str, given: Given
+) -> None:
+    count = _count(given)
     schema = tuple(info.schema[i] for i in given)
     batch = ZSet(tuple(given.values()), np.ones(count, np.int64))
     (statement,) = st.parse(text)
@@ -137,36 +140,48 @@ def _by_sql(
             f"cannot delete {count} rows of table {info.name!r}: {count - changed} of them are not"
             " stored (as often); nothing was changed"
         )
-    return changed
+
+
+def _count(given: Given) -> int:
+    return len(next(iter(given.values())))
 
 
 def _apply_natively(session: Session, info: TableInfo, rows: Rows, weights: Weights) -> int:
     with session.writing() as transaction:
         given, count = session.engine.reader(info.name).read(rows, session.cursor)
-        for sign, sql in ((-1, _delete_sql), (1, _insert_sql)):
+        _need_weights(count, weights)
+        missing = set(range(len(info.schema))) - set(info.generated) - set(given)
+        if count and missing:
+            names = ", ".join(info.schema[i][0] for i in sorted(missing))
+            raise InputError(f"apply to {info.name!r} needs every column; missing: {names}")
+        for sign, said in ((-1, _delete), (1, _insert)):
             chosen = np.repeat(np.arange(count), np.maximum(weights * sign, 0))
             part = {i: c.take(chosen) for i, c in given.items()}
             keys = {i: part[i] for i in info.primary_key or part} if sign < 0 else part
             if len(chosen):
-                _by_sql(session, transaction, info, keys, len(chosen), sql(info, keys))
+                _by_sql(session, transaction, info, *said(info, keys))
         return count
 
 
-def _insert_sql(info: TableInfo, given: Given) -> str:
-    return f"INSERT INTO {info.qualified} BY NAME FROM {_GIVEN}"
+def _insert(info: TableInfo, given: Given) -> Said:
+    return f"INSERT INTO {info.qualified} BY NAME FROM {_GIVEN}", given
 
 
-def _upsert_sql(info: TableInfo, given: Given) -> str:
+def _upsert(info: TableInfo, given: Given) -> Said:
+    """The last of several rows with one key wins."""
     if not info.primary_key or not set(info.primary_key) <= set(given):
         raise InputError(f"upsert into {info.name!r} needs a primary key and all its columns")
     key = ", ".join(quote(info.schema[i][0]) for i in info.primary_key)
     rest = [quote(info.schema[i][0]) for i in given if i not in info.primary_key]
     sets = ", ".join(f"{name} = excluded.{name}" for name in rest)
     action = f"UPDATE SET {sets}" if rest else "NOTHING"
-    return f"{_insert_sql(info, given)} ON CONFLICT ({key}) DO {action}"
+    keys = [given[i] for i in info.primary_key]
+    last = last_of_each(keys, [info.schema[i][1] for i in info.primary_key])
+    text, _ = _insert(info, given)
+    return f"{text} ON CONFLICT ({key}) DO {action}", {i: c.take(last) for i, c in given.items()}
 
 
-def _delete_sql(info: TableInfo, given: Given) -> str:
+def _delete(info: TableInfo, given: Given) -> Said:
     """Each given row takes out one."""
     wanted = set(info.primary_key or set(range(len(info.schema))) - set(info.generated))
     if not wanted <= set(given) or (info.primary_key and len(given) > len(wanted)):
@@ -179,7 +194,8 @@ def _delete_sql(info: TableInfo, given: Given) -> str:
         f"SELECT t.rowid AS row, g.n, row_number() OVER (PARTITION BY {each} ORDER BY t.rowid) AS i"
         f" FROM {info.qualified} AS t JOIN ({_counted(names)}) AS g ON {same}"
     )
-    return f"DELETE FROM {info.qualified} WHERE rowid IN (SELECT row FROM ({found}) WHERE i <= n)"
+    chosen = f"SELECT row FROM ({found}) WHERE i <= n"
+    return f"DELETE FROM {info.qualified} WHERE rowid IN ({chosen})", given
 
 
 def _counted(names: Sequence[str]) -> str:

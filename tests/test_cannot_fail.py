@@ -69,7 +69,7 @@ def rows() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.recursive(_leaves, _larger, max_leaves=6))
 def test_no_extreme_value_makes_it_fail(rows: duckdb.DuckDBPyConnection, text: str) -> None:
     expr = sqlglot.parse_one(text, dialect="duckdb")
