@@ -23,7 +23,7 @@ TABLES = """
 CREATE TABLE nation (n INTEGER PRIMARY KEY, name VARCHAR);
 CREATE TABLE customer (c INTEGER PRIMARY KEY, name VARCHAR, n INTEGER, balance INTEGER);
 CREATE TABLE orders (o INTEGER PRIMARY KEY, c INTEGER, day INTEGER);
-CREATE TABLE line (o INTEGER, number INTEGER, part INTEGER, supplier INTEGER, x INTEGER,
+CREATE TABLE line (o INTEGER, number INTEGER, part INTEGER, supplier INTEGER, x DECIMAL(9,2),
     PRIMARY KEY (o, number));
 CREATE TABLE partsupp (part INTEGER, supplier INTEGER, cost INTEGER, PRIMARY KEY (part, supplier));
 CREATE TABLE loose (o INTEGER, c INTEGER, word VARCHAR);
@@ -33,7 +33,7 @@ _JOINED = "customer.c = orders.c AND orders.o = line.o AND customer.n = nation.n
 LIFTED = {  # the columns by which the aggregate groups in the end, and the query
     "q10": (
         1,
-        f"""SELECT customer.c, customer.name, sum(x * (1 - day)) AS total, balance, nation.name
+        f"""SELECT customer.c, customer.name, sum(x * (1 - x)) AS total, balance, nation.name
         FROM {_ALL} WHERE {_JOINED} AND day > 1 AND number = 1
         GROUP BY customer.c, customer.name, balance, nation.name""",
     ),
@@ -77,6 +77,8 @@ KEPT = {  # why the lookup stays below, and the query
         WHERE loose.o = line.o GROUP BY ALL""",
     "an expression could fail without it": """SELECT customer.c, customer.name,
         sum(CAST(word AS INTEGER)) FROM customer, loose WHERE customer.c = loose.c GROUP BY ALL""",
+    "integers could overflow without it": """SELECT customer.c, customer.name, sum(day * day)
+        FROM customer, orders WHERE customer.c = orders.c GROUP BY ALL""",
     "other types": """SELECT customer.c, customer.name, count(*) FROM customer, loose
         WHERE customer.c = CAST(loose.o AS BIGINT) GROUP BY ALL""",
     "it holds others together": """SELECT line.part, loose.c, cost, count(*)
