@@ -19,10 +19,12 @@ from ivm.sql.columns import column, conjunction, position, remap, used
 from ivm.sql.factor_disjunctions import factored_conjuncts, implied
 from ivm.sql.plan import Filter, Join, Plan, Project, inputs, types, width
 from ivm.sql.split_keys import equality_sides, split_keys
-from ivm.sql.unique_key import Key, unique_keys
+from ivm.sql.unique_key import unique_keys
 
 Terms = list[exp.Expression]
 Push = Callable[[Plan, Terms], Plan]
+_Equality = tuple[int, set[int]]
+"""A column, and the columns of what it is to be equal to."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +80,27 @@ def _flatten(plan: Plan, start: int) -> tuple[list[Plan], Terms]:
 
 def _fold_lookups(leaves: list[_Joined], terms: Terms) -> tuple[list[_Joined], Terms]:
     """The leaves with those that are looked up joined with those that look them up."""
-    while (found := _next_lookup(leaves, terms)) is not None:
+    equalities = _equalities(terms)
+    while (found := _next_lookup(leaves, equalities)) is not None:
         table, by = found
         both, terms = _joined(by, table, terms)
         leaves = [both if leaf is by else leaf for leaf in leaves if leaf is not table]
     return leaves, terms
 
 
-def _next_lookup(leaves: list[_Joined], terms: Terms) -> tuple[_Joined, _Joined] | None:
+def _equalities(terms: Terms) -> list[_Equality]:
+    pairs = [pair for term in terms if (pair := equality_sides(term)) is not None]
+    sides = [*pairs, *[(b, a) for a, b in pairs]]
+    found = [(position(own), used(other)) for own, other in sides]
+    return [(place, over) for place, over in found if place is not None and over]
+
+
+def _next_lookup(
+    leaves: list[_Joined], equalities: list[_Equality]
+) -> tuple[_Joined, _Joined] | None:
     """A leaf that has nothing more to look up itself, and one that looks it up."""
-    users = {i: found for i, leaf in enumerate(leaves) if (found := _users(leaf, leaves, terms))}
+    known = [_users(leaf, leaves, equalities) for leaf in leaves]
+    users = {i: found for i, found in enumerate(known) if found}
     ready = {i for i, (by, *_) in users.items() if not _waits(i, by, users, leaves)}
 
     def late(i: int) -> tuple[bool, bool]:
@@ -105,20 +118,16 @@ def _waits(leaf: int, by: _Joined, users: dict[int, list[_Joined]], leaves: list
     return any(user is leaves[leaf] for j in others for user in users[j])
 
 
-def _users(table: _Joined, leaves: list[_Joined], terms: Terms) -> list[_Joined]:
+def _users(table: _Joined, leaves: list[_Joined], equalities: list[_Equality]) -> list[_Joined]:
     """The other leaves that have a value for each column of some unique key of the table."""
     keys = unique_keys(table.plan)
-    return [leaf for leaf in leaves if leaf is not table and _looks_up(leaf, table, keys, terms)]
-
-
-def _looks_up(leaf: _Joined, table: _Joined, keys: list[Key], terms: Terms) -> bool:
-    pairs = [pair for term in terms if (pair := equality_sides(term)) is not None]
-    given: set[int] = set()
-    for own, other in [*pairs, *[(b, a) for a, b in pairs]]:
-        place = position(own)
-        if place is not None and place in table.places and used(other) and leaf.over(used(other)):
-            given.add(table.places[place])
-    return any(set(key) <= given for key in keys)
+    own = [(table.places[i], over) for i, over in equalities if i in table.places]
+    found = []
+    for leaf in leaves:
+        given = {place for place, over in own if leaf.over(over)}
+        if leaf is not table and any(given.issuperset(key) for key in keys):
+            found.append(leaf)
+    return found
 
 
 def _selects(plan: Plan) -> bool:
