@@ -1,25 +1,22 @@
 """Rows as users give them (Arrow, pandas, polars, dicts) to columns of a table's exact types.
 
-Law: a value means what DuckDB's implicit cast of it to the column's type would mean. Values whose
-Arrow form already is the column's are taken as they are; the rest is cast by one DuckDB statement.
+Law: a value means what DuckDB's implicit cast of it to the column's type would mean. Where that is
+known (see `literal_rules` for Python's values, `conversions` for Arrow's) it is done here; the rest
+is cast by one DuckDB statement.
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from operator import attrgetter
-from types import NoneType
 from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ivm.arrow_rows import ArrowReader
-from ivm.conversions import convert
+from ivm.sql.conversions import column_of, is_own
+from ivm.sql.literal_columns import python_column
 from ivm.storage.column import Column, column_from_arrow
 from ivm.storage.duck import Cursor, quote, table
 from ivm.storage.errors import ConstraintError, InputError
@@ -29,29 +26,8 @@ from ivm.translate import of_our_sql
 Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
 
-_TEXT = pa.large_string()
 _ROW = (dict, Mapping)  # a plain dict is told fastest
 _FORMS = 256  # sets of column names that a reader remembers
-
-_PLAIN_INTEGERS = {
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INTEGER": pa.int32(),
-    "BIGINT": pa.int64(),
-    "UTINYINT": pa.uint8(),
-    "USMALLINT": pa.uint16(),
-    "UINTEGER": pa.uint32(),
-    "UBIGINT": pa.uint64(),
-}
-
-_OWN: dict[tuple[builtins.type, str], pa.DataType] = {
-    **{(int, name): wanted for name, wanted in _PLAIN_INTEGERS.items()},
-    (float, "DOUBLE"): pa.float64(),
-    (bool, "BOOLEAN"): pa.bool_(),
-    (str, "VARCHAR"): _TEXT,
-    (bytes, "BLOB"): pa.large_binary(),
-    (date, "DATE"): pa.date32(),
-}
 
 
 def to_arrow(rows: Rows) -> pa.Table | pa.RecordBatch | dict[str, Any]:
@@ -137,41 +113,29 @@ class RowReader:
             positions = _positions(names, self._schema, self._table)
             if len(self._known) < _FORMS:
                 self._known[names] = positions
-        arrays = _arrays(data, names, positions, self._schema)
-        count = _common_length(arrays)
-        return _typed(arrays, positions, self._schema, self._table, cursor), count
+        given = data if isinstance(data, dict) else dict(zip(names, data.columns, strict=True))
+        count = _common_length(given)
+        return _typed(given, positions, self._schema, self._table, cursor), count
 
     def _plan(self, schema: pa.Schema) -> list[tuple[int, ColumnType]] | None:
         """Where each column goes; None if one of them is to be converted."""
         positions = _positions(schema.names, self._schema, self._table)
         plan = [(positions[name], self._schema[positions[name]][1]) for name in schema.names]
         types = zip(schema.types, plan, strict=True)
-        return plan if all(_is_plain(given, type) for given, (_, type) in types) else None
+        return plan if all(is_own(given, type) for given, (_, type) in types) else None
 
 
-def _is_plain(given: pa.DataType, type: ColumnType) -> bool:
-    """Values of this Arrow type are the column's own."""
-    if type.sql == "VARCHAR":
-        return given in (pa.string(), _TEXT)
-    if _is_checked_text(type):
-        return False
-    return given in (type.arrow, direct_type(type))
-
-
-def _is_checked_text(type: ColumnType) -> bool:
-    """Not every text is a value of the type: DuckDB's cast tells."""
-    return type.is_enum or type.sql == "JSON"
-
-
-def _common_length(arrays: dict[str, pa.Array]) -> int:
-    lengths = {name: len(array) for name, array in arrays.items()}
-    count = next(iter(lengths.values()), 0)
-    for name, length in lengths.items():
-        if length != count:
+def _common_length(given: dict[str, Any]) -> int:
+    count = None
+    for name, values in given.items():
+        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+            raise InputError(f"a column must be a sequence of values, not {values!r}")
+        count = len(values) if count is None else count
+        if len(values) != count:
             raise InputError(
-                f"columns differ in length: {name!r} has {length} values, others {count}"
+                f"columns differ in length: {name!r} has {len(values)} values, others {count}"
             )
-    return count
+    return count or 0
 
 
 def _positions(names: Sequence[str], schema: Schema, table_name: str) -> dict[str, int]:
@@ -192,17 +156,6 @@ def _positions(names: Sequence[str], schema: Schema, table_name: str) -> dict[st
     return positions
 
 
-def _arrays(
-    data: pa.Table | pa.RecordBatch | dict[str, Any],
-    names: Sequence[str],
-    positions: dict[str, int],
-    schema: Schema,
-) -> dict[str, pa.Array]:
-    if not isinstance(data, dict):
-        return dict(zip(names, map(_single, data.columns), strict=True))
-    return {name: _python_array(data[name], schema[positions[name]][1]) for name in names}
-
-
 def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """The one chunk of a column that has one."""
     if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
@@ -210,76 +163,18 @@ def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return column
 
 
-def _python_array(values: Any, type: ColumnType) -> pa.Array:
-    """Values as Arrow, in the type that is their own: Arrow would cast them in its own way."""
+def _array(values: Any) -> pa.Array | pa.ChunkedArray:
+    """A column's values as Arrow, in the type that is their own."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
-        return values
-    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
-        raise InputError(f"a column must be a sequence of values, not {values!r}")
-    for wanted in (_own_type(values, type), None):
-        try:
-            return pa.array(values, wanted)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            pass  # e.g. an integer that is too large, or values of several types
-    return pa.array([None if v is None else str(v) for v in values], pa.large_string())
-
-
-def _own_type(values: Any, type: ColumnType) -> pa.DataType | None:
-    """The column's Arrow type, where values of this Python type are its own."""
-    kinds = set(map(builtins.type, values)) if isinstance(values, list) else set()
-    kinds.discard(NoneType)
-    if len(kinds) != 1:
-        return None
-    kind = kinds.pop()
-    if kind is datetime and type.sql == "TIMESTAMP":
-        zoned = any(map(attrgetter("tzinfo"), filter(None, values)))
-        return None if zoned else type.arrow
-    return _OWN.get((kind, type.sql))
-
-
-def direct_type(type: ColumnType) -> pa.DataType | None:
-    """The plain Arrow type whose values are the column's own, or None where DuckDB must cast."""
-    if type.sql in _PLAIN_INTEGERS:
-        return _PLAIN_INTEGERS[type.sql]
-    if type.sql == "BOOLEAN":
-        return pa.bool_()
-    if type.is_float or type.sql in ("VARCHAR", "BLOB", "DATE"):
-        return type.arrow
-    # Arrow would take a time without a zone for UTC, DuckDB takes it for the session's.
-    zoned = type.base == "TIMESTAMP WITH TIME ZONE"
-    return type.arrow if type.base.startswith("TIMESTAMP") and not zoned else None
-
-
-def _fits(array: pa.Array, type: ColumnType) -> pa.Array | None:
-    """The array in the column's own Arrow form if Arrow's conversion is surely DuckDB's."""
-    given = array.type
-    if _is_checked_text(type) and not pa.types.is_null(given):
-        return None
-    if given == type.arrow or given == direct_type(type):
-        return array
-    if pa.types.is_null(given):
-        return array
-    if type.sql == "VARCHAR" and pa.types.is_string(given):
-        return array.cast(_TEXT)
-    if type.sql == "BLOB" and pa.types.is_binary(given):
-        return array.cast(type.arrow)
-    wanted = _PLAIN_INTEGERS.get(type.sql) if pa.types.is_integer(given) else None
-    if type.is_decimal and pa.types.is_decimal(given) and given.scale == type.scale:
-        wanted = type.arrow  # as of sums and products, which are wider than their column
+        return _single(values)
     try:
-        return None if wanted is None else pc.cast(array, wanted)
-    except pa.ArrowInvalid:
-        return None  # out of range: DuckDB's cast words the error
-
-
-def _own(array: pa.Array, type: ColumnType) -> Column | None:
-    """The array as a column of the type, None if DuckDB must cast it."""
-    fitting = _fits(array, type)
-    return convert(array, type) if fitting is None else column_from_arrow(fitting, type)
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types, or too large
+        return pa.array([None if v is None else str(v) for v in values], pa.large_string())
 
 
 def _typed(
-    arrays: dict[str, pa.Array],
+    given: dict[str, Any],
     positions: dict[str, int],
     schema: Schema,
     table_name: str,
@@ -287,9 +182,13 @@ def _typed(
 ) -> dict[int, Column]:
     columns: dict[int, Column] = {}
     foreign: dict[str, pa.Array] = {}
-    for name, array in arrays.items():
+    for name, values in given.items():
         position = positions[name]
-        column = _own(array, schema[position][1])
+        type = schema[position][1]
+        column = python_column(values, type) if isinstance(values, list) else None
+        if column is None:
+            array = _array(values)
+            column = column_of(array, type)
         if column is None:
             foreign[name] = array
         else:

@@ -20,10 +20,11 @@ import pyarrow as pa
 
 from ivm.database import Database
 from ivm.result import Result
-from ivm.shell_drawing import changed, count, draw, is_plan, plan_lines
+from ivm.shell_drawing import changed, draw, is_plan, plan_lines
 from ivm.shell_errors import report
 from ivm.shell_output import Output
 from ivm.shell_script import Part, parts
+from ivm.sql.explain_drawing import counted
 from ivm.storage.errors import InputError, IvmError
 
 _DEEPEST_READ = 16
@@ -120,7 +121,7 @@ class Console:
         finally:
             self._depth -= 1
             if self.settings.talkative and not self._depth:
-                done = count(self._statements - before, "statement")
+                done = counted(self._statements - before, "statement")
                 self._note(f"{path}: {done}", time.perf_counter() - start)
 
     def query(self, text: str) -> None:
@@ -187,7 +188,7 @@ class Console:
         """Write rows and say how many they are."""
         if is_plan(result, text):
             self.output.lines(plan_lines(table))
-            return count(table.num_rows, "row")
+            return counted(table.num_rows, "row")
         drawing = draw(result, table, self.settings.mode, self.output, self._zone(result))
         self.output.lines(drawing.lines)
         return drawing.summary

@@ -15,6 +15,7 @@ from ivm.result import Result
 from ivm.shell_cells import csv_lines, json_lines
 from ivm.shell_output import Output
 from ivm.shell_render import SHOWN_ROWS, box, columns_shown, line_by_line, markdown, shown_part
+from ivm.sql.explain_drawing import counted
 
 MODES = {
     "table": "a table with borders, cut to the terminal",
@@ -43,7 +44,7 @@ def draw(result: Result, table: pa.Table, mode: str, output: Output, zone: str |
         output: where the lines will be written.
         zone: the session's time zone, if a column needs it.
     """
-    rows = count(table.num_rows, "row")
+    rows = counted(table.num_rows, "row")
     if mode == "csv":
         return Drawing(csv_lines(result.columns, table, zone), rows)
     if mode == "json":
@@ -65,7 +66,7 @@ def draw(result: Result, table: pa.Table, mode: str, output: Output, zone: str |
 def changed(result: Result) -> str:
     """What a statement without rows did."""
     if result.kind == "count" and result.rowcount >= 0:
-        return f"{count(result.rowcount, 'row')} changed"
+        return f"{counted(result.rowcount, 'row')} changed"
     return "done"
 
 
@@ -78,8 +79,3 @@ def plan_lines(table: pa.Table) -> Iterator[str]:
     """The last column of a plan's rows, as it is."""
     for cell in table.column(table.num_columns - 1).to_pylist():
         yield from str(cell).rstrip().split("\n")
-
-
-def count(number: int, noun: str) -> str:
-    """`1 row`, `1,000 rows`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

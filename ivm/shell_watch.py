@@ -25,9 +25,9 @@ from ivm.changefeed import WEIGHT, Subscription
 from ivm.database import Database
 from ivm.shell_catalog import named
 from ivm.shell_console import Console
-from ivm.shell_drawing import count
 from ivm.shell_output import Paint
 from ivm.shell_render import Shown, box, shown_part
+from ivm.sql.explain_drawing import counted
 from ivm.storage.errors import InputError, IvmError
 
 _BETWEEN_DRAWINGS = 0.1  # seconds: a stream of small commits is drawn ten times a second
@@ -137,7 +137,7 @@ def _added_rows(shown: Shown, deltas: list[pa.Table]) -> frozenset[tuple[str | N
 
 def drawn(name: str, picture: Picture, width: int, paint: Paint) -> list[str]:
     """The screen's lines."""
-    head = [paint("bold", name), count(picture.rows, "row"), f"epoch {picture.epoch:,}"]
+    head = [paint("bold", name), counted(picture.rows, "row"), f"epoch {picture.epoch:,}"]
     if picture.added or picture.removed:
         added = paint("added", f"+{picture.added:,}")
         removed = paint("removed", f"−{picture.removed:,}")
@@ -145,7 +145,7 @@ def drawn(name: str, picture: Picture, width: int, paint: Paint) -> list[str]:
     head.append(paint("dim", "q ends"))
     lines = ["   ".join(head), "", *box(picture.shown, width, paint, picture.marked)]
     rest = picture.rows - picture.shown.rows
-    return [*lines, paint("dim", f"… {count(rest, 'row')}")] if rest > 0 else lines
+    return [*lines, paint("dim", f"… {counted(rest, 'row')}")] if rest > 0 else lines
 
 
 class Screen:

@@ -59,11 +59,11 @@ def _details(tree: dict[str, Any]) -> list[str]:
     """State, work, and who shares it."""
     parts = []
     if "state_rows" in tree:
-        state = f"{_counted(tree['state_rows'], 'row')}, {_size(tree['state_bytes'])}"
+        state = f"{counted(tree['state_rows'], 'row')}, {_size(tree['state_bytes'])}"
         parts.append(state if tree["hydrated"] else "not hydrated yet")
     if "steps" in tree:
-        rows = f"{_counted(tree['rows_in'], 'row')} in, {tree['rows_out']:,} out"
-        steps = _counted(tree["steps"], "step")
+        rows = f"{counted(tree['rows_in'], 'row')} in, {tree['rows_out']:,} out"
+        steps = counted(tree["steps"], "step")
         parts.append(f"{steps}, {rows}, {tree['milliseconds']:,.3f} ms")
     if "views" in tree:
         parts.append(f"shared by {tree['views']} views")
@@ -72,7 +72,8 @@ def _details(tree: dict[str, Any]) -> list[str]:
     return parts
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """`1 row`, `1,000 rows`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 

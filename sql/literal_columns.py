@@ -11,12 +11,14 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from ivm.sql.conversions import column_of
 from ivm.sql.literal_rules import RULES, joined
 from ivm.sql.literal_values import LiteralRows
 from ivm.storage.column import (
@@ -59,6 +61,11 @@ def columns_of(
     except (IndexError, KeyError):
         return None
     return _columns(given, types, rows.count, cursor)
+
+
+def python_column(values: list[Any], type: ColumnType) -> Column | None:
+    """Python values as a column, None where no rule covers them."""
+    return _by_rule(_python(values), type, len(values))
 
 
 class _Given:
@@ -165,14 +172,14 @@ def _typed(cells: Sequence[str], valid: Mask | None) -> _Given | None:
     return _Given(names.pop(), [part[1][:-1] for part in parts], valid)
 
 
-def _python(values: list[Any]) -> _Given | None:
-    """Parameters of one Python type (and None); None if they are of several."""
+def _python(values: list[Any]) -> _Given:
+    """Values of one Python type (and None), or of several ("python mixed")."""
     kinds = set(map(type, values))
     valid = None
-    if type(None) in kinds:
-        kinds.discard(type(None))
-        if not kinds:
-            return _Given("null", (), None)
+    if kinds <= {NoneType}:
+        return _Given("null", (), None)
+    if NoneType in kinds:
+        kinds.discard(NoneType)
         present = map(operator.is_not, values, itertools.repeat(None))
         valid = np.fromiter(present, np.bool_, len(values))
         values = list(itertools.compress(values, valid))
@@ -181,15 +188,33 @@ def _python(values: list[Any]) -> _Given | None:
     return _Given(f"python {kinds.pop().__name__}", values, valid)
 
 
-# --- DuckDB's cast ---
+# --- Arrow's forms, and DuckDB's cast ---
+
+
+def _by_arrow(given: _Given, type: ColumnType) -> Column | None:
+    """The column, where the cast from the values' Arrow form is known."""
+    if given.kind == "python mixed":
+        return None
+    try:
+        python = given.kind.startswith("python")
+        array = pa.array(given.values) if python else _literal_array(given, type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return None
+    dense = None if array is None else column_of(array, type)
+    return dense if dense is None or given.valid is None else _spread(dense, given.valid)
 
 
 def _by_duckdb(
     given: Mapping[int, _Given], types: Sequence[ColumnType], count: int, cursor: Cursor
 ) -> dict[int, Column] | None:
     """Columns that no rule covers, cast by one statement; None where DuckDB refuses."""
-    literal = {i: one for i, one in given.items() if not one.kind.startswith("python")}
     columns: dict[int, Column] = {}
+    for i, one in given.items():
+        column = _by_arrow(one, types[i])
+        if column is not None:
+            columns[i] = column
+    given = {i: one for i, one in given.items() if i not in columns}
+    literal = {i: one for i, one in given.items() if not one.kind.startswith("python")}
     try:
         if literal:
             columns |= _cast_literals(literal, types, count, cursor) or {}
@@ -198,7 +223,7 @@ def _by_duckdb(
                 columns |= _cast_parameters(i, one, types[i], cursor) or {}
     except (duckdb.Error, UnicodeDecodeError):  # the second: a message that quotes binary data
         return None
-    return columns if len(columns) == len(given) else None
+    return columns if columns.keys() >= given.keys() else None
 
 
 def _cast_literals(

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivm.sql.scalar_cast import converted
+from ivm.sql.scalar import cast_column
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, column_from_arrow
-from ivm.storage.types import WIDE, ColumnType, type_of
+from ivm.storage.types import ColumnType, type_of
 
 Rule = Callable[[Sequence[Any], ColumnType], Column | None]
 
@@ -135,21 +135,13 @@ def _integers(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.int64]] | No
         return None
 
 
-def _integers_to_floats(values: Sequence[int], type: ColumnType) -> Column | None:
+def _from_integers(values: Sequence[int], type: ColumnType) -> Column | None:
     integers = _integers(values)
-    return None if integers is None else FixedColumn(integers.astype(type.dtype))
+    return None if integers is None else cast_column(FixedColumn(integers), type_of("BIGINT"), type)
 
 
-def _integers_to_decimals(values: Sequence[int], type: ColumnType) -> Column | None:
-    integers = _integers(values)
-    limit = 10 ** (type.precision - type.scale)
-    if integers is None or type.dtype == WIDE or (integers >= limit).any():
-        return None
-    return None if (integers <= -limit).any() else FixedColumn(integers * 10**type.scale)
-
-
-def _floats_to_decimals(values: Sequence[float], type: ColumnType) -> Column | None:
-    return converted(FixedColumn(np.array(values, np.float64)), type_of("DOUBLE"), type)
+def _from_floats(values: Sequence[float], type: ColumnType) -> Column | None:
+    return cast_column(FixedColumn(np.array(values, np.float64)), type_of("DOUBLE"), type)
 
 
 def _decimals(values: Sequence[Decimal], type: ColumnType) -> Column | None:
@@ -175,10 +167,10 @@ RULES: dict[tuple[str, str], Rule] = {
     ("python bool", "BOOLEAN"): _plain,
     ("python float", "DOUBLE"): _floats,
     ("python float", "FLOAT"): _floats,
-    ("python int", "DOUBLE"): _integers_to_floats,
-    ("python int", "FLOAT"): _integers_to_floats,
-    ("python int", "DECIMAL"): _integers_to_decimals,
-    ("python float", "DECIMAL"): _floats_to_decimals,
+    ("python int", "DOUBLE"): _from_integers,
+    ("python int", "FLOAT"): _from_integers,
+    ("python int", "DECIMAL"): _from_integers,
+    ("python float", "DECIMAL"): _from_floats,
     ("python Decimal", "DECIMAL"): _decimals,
     ("python date", "DATE"): _dates,
     ("python datetime", "TIMESTAMP"): _datetimes,

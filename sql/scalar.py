@@ -7,6 +7,7 @@ A kernel that meets a batch it cannot settle asks DuckDB for that batch itself.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -104,6 +105,28 @@ def explain_missing(expr: exp.Expr, types: Sequence[ColumnType]) -> str | None:
     except NotListedError as missing:
         return str(missing)
     return None
+
+
+def cast_column(column: Column, source: ColumnType, target: ColumnType) -> Column | None:
+    """A column cast to another type, None where DuckDB must do it."""
+    if len(column) == 0:
+        return empty_column(target)
+    kernel = _cast_kernel(source, target)
+    try:
+        return None if kernel is None else kernel((column,), len(column))
+    except UndecidedError:
+        return None
+
+
+@functools.lru_cache(256)
+def _cast_kernel(source: ColumnType, target: ColumnType) -> Kernel | None:
+    compiler = Compiler((source,), _RULES, _FUNCTIONS, scalar_cast.cast)
+    given = Term(source, lambda columns, count: columns[0])
+    try:
+        cast = compiler.cast(given, target)
+    except NotListedError:
+        return None
+    return _silenced(_widened(cast), compiler.inexact)
 
 
 def _compile(expr: exp.Expr, types: Sequence[ColumnType]) -> tuple[Compiler, Term]:

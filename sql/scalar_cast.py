@@ -28,7 +28,6 @@ from ivm.sql.scalar_kernel import (
     unary,
 )
 from ivm.sql.scalar_text import to_text
-from ivm.storage.column import Column, FixedColumn
 from ivm.storage.types import WIDE, ColumnType
 
 Convert = Callable[[Values], Values]
@@ -53,21 +52,6 @@ def cast(compiler: Compiler, term: Term, type: ColumnType) -> Term:
     if type.is_float or term.type.is_float:
         compiler.inexact = True
     return unary(term, type, _converter(term.type, type))
-
-
-def converted(column: FixedColumn, source: ColumnType, target: ColumnType) -> Column | None:
-    """The column cast to another type, None where DuckDB's own cast is needed."""
-    given = Term(source, lambda columns, count: column)
-    try:
-        cast = unary(given, target, _converter(source, target))
-        with np.errstate(all="ignore"):
-            result = cast.kernel((), len(column))
-    except (NotListedError, UndecidedError):
-        return None
-    assert isinstance(result, FixedColumn)
-    is_number = target.is_integer or target.is_decimal
-    wide_form = is_wide(target) and is_number
-    return FixedColumn(wide.widen(result.values), result.valid) if wide_form else result
 
 
 def _converter(source: ColumnType, target: ColumnType) -> Convert:

@@ -1,7 +1,7 @@
 """Text forms of values, and the bridge between numpy columns and Arrow strings.
 
-Limit: floats, intervals and times have a text form of DuckDB's own and stay with DuckDB; dates
-outside the years 1 to 9999 are undecided.
+Limit: floats, intervals, times and decimals of more than 18 digits after the point stay with
+DuckDB; dates outside the years 1 to 9999 are undecided.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ivm.storage.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.types import WIDE, ColumnType
 
 _STRING = pa.large_string()
+_MOST_DIGITS = 18  # after the point: ten to that fits into 64 bits
 _YEAR_1, _YEAR_10000 = -719162, 2932897
 
 
@@ -53,9 +54,11 @@ def to_text(term: Term) -> Term:
 
 
 def _has_text(type: ColumnType) -> bool:
+    if type.is_decimal:
+        return type.scale <= _MOST_DIGITS
     if type.sql in ("UHUGEINT", "FLOAT", "DOUBLE"):
         return False
-    return type.is_integer or type.is_decimal or type.sql in ("BOOLEAN", "DATE", "TIMESTAMP")
+    return type.is_integer or type.sql in ("BOOLEAN", "DATE", "TIMESTAMP")
 
 
 def _text(column: FixedColumn, type: ColumnType) -> pa.Array:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm import errors, rows
-from ivm.conversions import convert
+from ivm.sql.conversions import column_of
 from ivm.storage.column import column_from_arrow
 from ivm.storage.types import type_of
 from ivm.storage.zset import ZSet, ones
@@ -72,14 +72,16 @@ def test_what_is_converted_is_what_duckdb_makes_of_it(
     drawn = data.draw(st.lists(st.one_of(st.none(), values), max_size=4))
     array, target = pa.array(drawn, kind), data.draw(st.sampled_from(TARGETS))
     type = type_of(target)
-    ours = convert(array, type)
+    ours = column_of(array, type)
     if ours is None:
         return
     CONNECTION.register("given", pa.table({"v": array}))
     cast = CONNECTION.sql(f"SELECT CAST(v AS {target}) AS v FROM given").to_arrow_table()
     theirs = column_from_arrow(cast.column(0), type)
     schema, weights = (("v", type),), ones(len(drawn))
-    assert ZSet((ours,), weights).to_arrow(schema).equals(ZSet((theirs,), weights).to_arrow(schema))
+    # as texts: NaN equals itself, and a zero keeps its sign
+    texts = [str(ZSet((c,), weights).to_arrow(schema).to_pylist()) for c in (ours, theirs)]
+    assert texts[0] == texts[1]
 
 
 ZONE = dt.timezone(dt.timedelta(hours=2))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ivm
 from tests.scalar_oracle import check, check_pairs, column_lists, extremes
 
 INTEGERS = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "UINTEGER", "UBIGINT"]
@@ -60,3 +61,15 @@ def test_random_casts(data: st.DataObject) -> None:
 )
 def test_conditional(text: str, types: list[str]) -> None:
     check_pairs(text, types)
+
+
+@pytest.mark.parametrize("scale", [18, 19, 38])
+def test_texts_of_decimals_with_many_digits_are_duckdbs(scale: int) -> None:
+    """Bug: ten to the 19 does not fit into 64 bits, and a commit ended in an OverflowError."""
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t (d DECIMAL(38, {scale}))")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT d::VARCHAR AS s FROM t")
+        for value in ("0", f"1e-{scale}", "-0.5", "NULL"):
+            db.execute(f"INSERT INTO t VALUES ({value})")
+        ((_, rows, missing, extra, ok),) = db.execute("VERIFY MATERIALIZED VIEW v").fetchall()
+        assert (rows, missing, extra, ok) == (4, 0, 0, True)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.sql.scalar_cast import converted
+from ivm.sql.scalar import cast_column
 from ivm.sql.scalar_kernel import masked
 from ivm.storage.column import Column, FixedColumn, column_from_arrow
 from ivm.storage.types import ColumnType, type_of
@@ -22,46 +22,48 @@ from ivm.storage.types import ColumnType, type_of
 Array: TypeAlias = pa.Array | pa.ChunkedArray
 Convert: TypeAlias = Callable[[Array, ColumnType], Column | None]
 
-_NUMBERS = {
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.uint8(): "UTINYINT",
-    pa.uint16(): "USMALLINT",
-    pa.uint32(): "UINTEGER",
-    pa.uint64(): "UBIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.bool_(): "BOOLEAN",
-    pa.date32(): "DATE",
+_TEXT = (pa.string(), pa.large_string())
+_BYTES = (pa.binary(), pa.large_binary())
+_NAMES = str.split(
+    "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE DATE"
+)
+_NUMBERS = {type_of(name).arrow: type_of(name) for name in _NAMES} | {
+    pa.bool_(): type_of("BOOLEAN")
 }
 _DAY = "[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
 _HEX = "[0-9a-fA-F]"
 
 
-def convert(array: Array, type: ColumnType) -> Column | None:
+def is_own(given: pa.DataType, type: ColumnType) -> bool:
+    """Whether values of an Arrow type are the column's own."""
+    if type.is_enum or type.sql == "JSON":
+        return False  # not every text is a value: see `column_of`, or DuckDB's cast tells
+    if type.sql == "VARCHAR":
+        return given in _TEXT
+    if type.sql == "BLOB":
+        return given in _BYTES
+    return given == type.arrow or (type.sql == "BOOLEAN" and given == pa.bool_())
+
+
+def column_of(array: Array, type: ColumnType) -> Column | None:
     """The values as a column of the type, None where DuckDB is to cast them."""
     given = array.type
-    if pa.types.is_string(given) or pa.types.is_large_string(given):
+    if is_own(given, type) or pa.types.is_null(given):
+        return column_from_arrow(array, type)
+    if given in _TEXT:
         rule = _TEXTS.get(type.base)
         return None if rule is None else rule(array, type)
     if pa.types.is_timestamp(given):
         return _from_time(array, type)
     source = _number(given)
-    if source is None or type.dtype is None:
-        return None
-    column = column_from_arrow(array, source)
-    assert isinstance(column, FixedColumn)
-    return converted(column, source, type)
+    return None if source is None else cast_column(column_from_arrow(array, source), source, type)
 
 
 def _number(given: pa.DataType) -> ColumnType | None:
     if pa.types.is_decimal128(given) and 0 <= given.scale <= given.precision:
         return type_of(f"DECIMAL({given.precision},{given.scale})")
-    name = _NUMBERS.get(given)
-    return None if name is None else type_of(name)
+    return _NUMBERS.get(given)
 
 
 def _cast(array: Array, type: ColumnType) -> Column | None:
