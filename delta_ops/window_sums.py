@@ -138,7 +138,7 @@ class Sum(WindowFunction):
 
     def _lanes(self, columns: Columns, count: int) -> Indexes:
         """int64[count, lanes], the contribution of every row."""
-        batch = ZSet(columns, np.ones(count, np.int64))  # type: ignore[arg-type]
+        batch = batch_of(columns, count)
         every = np.arange(count)
         found = []
         for argument, terms in self._terms:
@@ -151,3 +151,8 @@ class Sum(WindowFunction):
             else:
                 lanes[groups, places] += values
         return lanes
+
+
+def batch_of(columns: Columns, count: int) -> ZSet:
+    """Rows of weight 1."""
+    return ZSet(columns, np.ones(count, np.int64))  # type: ignore[arg-type]

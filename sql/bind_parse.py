@@ -139,7 +139,22 @@ def verbatim(expr: exp.Expression) -> exp.Expression:
         expr.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE), dialect=Verbatim
     )
     assert isinstance(tree, exp.Expression)
+    for call in list(tree.find_all(exp.Anonymous)):
+        call.set("expressions", _arguments(call.expressions))
     return tree
+
+
+def _arguments(listed: list[exp.Expression]) -> list[exp.Expression]:
+    """The arguments one by one: DISTINCT is of the first, and sqlglot would write a tuple."""
+    order = listed[0] if listed else None
+    distinct = order.this if isinstance(order, exp.Order) else order
+    if not isinstance(distinct, exp.Distinct) or len(distinct.expressions) < 2:
+        return listed
+    first, *others = distinct.expressions
+    found = [exp.Distinct(expressions=[first]), *others, *listed[1:]]
+    if isinstance(order, exp.Order):
+        found[-1] = exp.Order(this=found[-1], expressions=order.expressions)
+    return found
 
 
 def _syntax(sql: str, cursor: Cursor) -> Any:

@@ -170,11 +170,15 @@ class _Wide:
             flag = exp.Cast(this=condition.this.copy(), to=exp.DataType(this=exp.DType.BOOLEAN))
             condition.set("this", column(self.place(flag)))
         function = whole.this if isinstance(whole, exp.Filter) else whole
-        function.set("expressions", [self._argument(a) for a in function.expressions])
+        has_order = any(isinstance(a, exp.Order) for a in function.expressions)  # of its arguments
+        if not has_order:
+            function.set("expressions", [self._argument(a) for a in function.expressions])
         return whole
 
     def _argument(self, node: exp.Expression) -> exp.Expression:
-        if isinstance(node, (exp.Order, exp.Distinct, exp.Star, exp.Lambda)) or not used(node):
+        if isinstance(node, exp.Distinct):
+            return exp.Distinct(expressions=[self._argument(e) for e in node.expressions])
+        if isinstance(node, (exp.Order, exp.Star, exp.Lambda)) or not used(node):
             return node
         return column(self.place(node))
 

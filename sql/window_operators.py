@@ -14,12 +14,15 @@ from ivm.delta_ops.operator import CursorFactory, Operator
 from ivm.delta_ops.ranked_top import RankedTop
 from ivm.delta_ops.window import RecomputedWindow
 from ivm.delta_ops.window import Window as WindowOperator
+from ivm.delta_ops.window_distinct import DistinctSum, in_order
 from ivm.delta_ops.window_extremes import Extreme
 from ivm.delta_ops.window_fill import Fill
+from ivm.delta_ops.window_frame import Frame
 from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.window_present import PresentNeighbour, PresentNth
 from ivm.delta_ops.window_recompute import DELTA, PART, Recomputed
 from ivm.delta_ops.window_sums import Sum
+from ivm.sql.bind_order import parts_of
 from ivm.sql.bind_parse import synonyms
 from ivm.sql.columns import cast, column, position, text, used
 from ivm.sql.plan import Window, WindowCall, types, width
@@ -71,6 +74,7 @@ class _Call:
         name: DuckDB's chief name in lower case.
         arguments: as written.
         filter: the BOOLEAN column of the FILTER clause.
+        distinct: the arguments are.
         plain: it has no parts but these.
         ignore_nulls: NULLs are passed over.
     """
@@ -84,9 +88,10 @@ class _Call:
         name = function.name.lower()
         self.name = names.get(name, name)
         self.arguments: list[exp.Expression] = list(function.expressions)
-        kinds = (exp.Order, exp.Distinct, exp.Lambda)
-        has_parts = any(isinstance(a, kinds) for a in self.arguments)
-        self.plain = not has_parts
+        self.distinct, arguments, keys = parts_of(function)
+        self.plain = not keys and not any(isinstance(a, exp.Lambda) for a in arguments)
+        if self.plain:
+            self.arguments = arguments
         self.ignore_nulls = call.ignore_nulls or self.name == "any_value"
         if len(self.arguments) == 1 and isinstance(self.arguments[0], exp.Star):
             self.arguments = []
@@ -113,7 +118,8 @@ class _Maker:
         parts = _Call(call, self._names)
         if parts.plain:
             every = (self._rank, self._neighbour, self._nth, self._aggregate)
-            for make in (self._neighbour, self._nth) if parts.ignore_nulls else every:
+            some = (self._aggregate,) if parts.distinct else every
+            for make in (self._neighbour, self._nth) if parts.ignore_nulls else some:
                 made = make(parts, call, type)
                 if made is not None:
                     return made
@@ -204,7 +210,17 @@ class _Maker:
         if made is None or not is_linear(made):
             return None
         frame = self.frames.read(whole.frame)
-        return None if frame is None else Sum(made, frame)
+        if frame is None:
+            return None
+        return self._of_distinct(made, frame) if call.distinct else Sum(made, frame)
+
+    def _of_distinct(self, call: AggregateCall, frame: Frame) -> WindowFunction | None:
+        if call.function in ("bool_and", "bool_or"):
+            return Sum(call, frame)
+        bounded = frame.start is not None and frame.end is not None
+        if not bounded or frame.exclude in ("group", "ties"):
+            return None
+        return DistinctSum(call, frame) if in_order(frame, self.frames.range_key) else None
 
     def _operator_call(
         self, call: _Call, argument: int | None, kind: ColumnType | None, type: ColumnType

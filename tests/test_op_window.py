@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ivm.delta_ops.aggregate_call import AggregateCall
 from ivm.delta_ops.ranked_top import RankedTop
 from ivm.delta_ops.window import Window
+from ivm.delta_ops.window_distinct import DistinctSum
 from ivm.delta_ops.window_extremes import Extreme
 from ivm.delta_ops.window_frame import Frame, RangeKey
 from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
@@ -160,7 +161,7 @@ def test_lag_and_lead(partition: list[int], order: list[OrderKey], data: st.Data
         drive(bench(some, partition, order), data.draw(streams(TYPES)))
 
 
-def _sum(function: str, column: int | None, frame: Frame, filter: bool) -> WindowFunction:
+def _linear(function: str, column: int | None, filter: bool) -> AggregateCall:
     name = function if column is not None else "count_star"
     kind = None if column is None else TYPES[column]
     source = "*" if column is None else f"c{column}"
@@ -174,9 +175,11 @@ def _sum(function: str, column: int | None, frame: Frame, filter: bool) -> Windo
         assert isinstance(flags, FixedColumn)
         return flags.values if flags.valid is None else flags.values & flags.valid
 
-    condition = predicate if filter else None
-    call = AggregateCall(name, output, column, kind, condition)
-    return Sum(call, frame)
+    return AggregateCall(name, output, column, kind, predicate if filter else None)
+
+
+def _sum(function: str, column: int | None, frame: Frame, filter: bool) -> WindowFunction:
+    return Sum(_linear(function, column, filter), frame)
 
 
 def _aggregates(frame: Frame) -> list[tuple[WindowFunction, str, bool, str]]:
@@ -211,6 +214,30 @@ def _aggregates(frame: Frame) -> list[tuple[WindowFunction, str, bool, str]]:
 def test_frames(frame: Frame, data: st.DataObject) -> None:
     partition, order = data.draw(st.sampled_from(PARTITIONS)), data.draw(st.sampled_from(ORDERS))
     calls = data.draw(st.lists(st.sampled_from(_aggregates(frame)), min_size=1, max_size=3))
+    with pytest.MonkeyPatch.context() as patch:
+        _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
+        _as_many(patch, data)
+        drive(bench(calls, partition, order), data.draw(streams(TYPES)))
+
+
+BOUNDED = [Frame(kind, start, end, exclude) for kind in ("rows", "groups", "range")
+           for start, end in [(-1, 1), (-2, -1), (1, 2), (0, 0), (-3, 0), (-2, 9)]
+           for exclude in ("", "row") if kind != "range" or (start, end) == (0, 0)]  # fmt: skip
+
+
+@pytest.mark.parametrize("frame", BOUNDED, ids=frame_text)
+@settings(deadline=None, max_examples=8)
+@given(data=st.data())
+def test_distinct_values_of_frames(frame: Frame, data: st.DataObject) -> None:
+    partition, order = data.draw(st.sampled_from(PARTITIONS)), data.draw(st.sampled_from(ORDERS))
+    done, text = frame.kind == "rows", frame_text(frame)
+    every: list[tuple[WindowFunction, str, bool, str]] = []
+    for function, column in [("count", 0), ("count", 2), ("count", 3), ("sum", 1), ("avg", 3),
+                             ("count", 4), ("sum", 0)]:  # fmt: skip
+        for filter, condition in ((False, ""), (True, " FILTER (WHERE c4)")):
+            made = DistinctSum(_linear(function, column, filter), frame)
+            every.append((made, f"{function}(DISTINCT c{column}){condition}", done, text))
+    calls = data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=3))
     with pytest.MonkeyPatch.context() as patch:
         _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
         _as_many(patch, data)
@@ -254,6 +281,9 @@ def test_distances(kind: str, data: st.DataObject) -> None:
         (_count(frame), "count(*)", False, text),
         (Extreme(2, types[2], frame, False, None), "min(c2)", False, text),
     ]
+    if start is not None and end is not None and exclude in ("", "row"):
+        distinct = AggregateCall("count", BIGINT, 2, types[2])
+        calls.append((DistinctSum(distinct, frame), "count(DISTINCT c2)", False, text))
     partition = data.draw(st.sampled_from([[], [0]]))
     some = {"DATE": SOME_DAYS, "TIMESTAMP": SOME_TIMES, "TINYINT": SOME_TINY,
             "DOUBLE": SOME_NUMBERS, "DECIMAL(9,2)": ["1.10", "-2.25", "0.01", "NULL"]}  # fmt: skip
@@ -268,6 +298,10 @@ def test_distances(kind: str, data: st.DataObject) -> None:
 
 def _count(frame: Frame) -> WindowFunction:
     return Sum(AggregateCall("count_star", BIGINT), frame)
+
+
+def _distinct(frame: Frame) -> WindowFunction:
+    return DistinctSum(AggregateCall("count", BIGINT, 0, BIGINT), frame)
 
 
 @pytest.mark.parametrize("partition", [[], [0]])
@@ -396,6 +430,8 @@ def test_only_what_moved_is_put_out() -> None:
         (Neighbour(0, BIGINT, -1, None), "2001", 1 + 2),
         (Neighbour(0, BIGINT, 2, None), "2001", 1 + 4),
         (_count(Frame("rows", -2, 0)), "2001", 1),
+        (_distinct(Frame("rows", -2, 0)), "2001", 1),
+        (_distinct(Frame("rows", -2, 0)), "2000", 1 + 2),
         (_count(Frame("rows", None, 0)), "3991", 1 + 2 * 4),
         (Extreme(0, BIGINT, Frame("rows", None, None), False, None), "2001", 1),
         (Nth(0, BIGINT, Frame("rows", None, 0), 1), "2001", 1),

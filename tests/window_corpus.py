@@ -93,6 +93,13 @@ INDEXED: list[str] = [
     " t) WINDOW w AS (ORDER BY k, v, g ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING EXCLUDE GROUP)",
     "SELECT k, g, sum(v) OVER w, last_value(v) OVER w FROM (SELECT DISTINCT k, v, g FROM t)"
     " WINDOW w AS (PARTITION BY k ORDER BY v, g ROWS 3 PRECEDING EXCLUDE TIES)",
+    "SELECT k, v, b, count(DISTINCT v) OVER (w ROWS 1 PRECEDING), max(DISTINCT v) OVER (w ROWS 3"
+    " PRECEDING), sum(DISTINCT v % 3) FILTER (WHERE b) OVER (w ROWS BETWEEN 1 PRECEDING AND 2"
+    " FOLLOWING EXCLUDE CURRENT ROW) FROM t WINDOW w AS (ORDER BY k, v, b)",
+    "SELECT k, count(DISTINCT v) OVER (PARTITION BY g ORDER BY k GROUPS 1 PRECEDING), avg(DISTINCT"
+    " f) OVER (PARTITION BY g ORDER BY k RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) FROM t",
+    "SELECT day, count(DISTINCT g) OVER (ORDER BY day RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND"
+    " CURRENT ROW) FROM t",
 ]  # fmt: skip
 
 # Ties are broken by all columns; DuckDB may break them otherwise.
@@ -122,7 +129,12 @@ OPEN: list[str] = [
 
 # DuckDB evaluates them over the rows whose frames meet a change.
 RECOMPUTED: list[str] = [
-    "SELECT k, count(DISTINCT v) OVER (PARTITION BY g ORDER BY k GROUPS 1 PRECEDING) FROM t",
+    "SELECT ts, count(DISTINCT k) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND"
+    " CURRENT ROW) FROM u",
+    "SELECT k, count(DISTINCT v) OVER (PARTITION BY g ORDER BY k GROUPS 1 PRECEDING EXCLUDE TIES),"
+    " median(DISTINCT v % 2) OVER (PARTITION BY g ORDER BY k RANGE 1 PRECEDING),"
+    " string_agg(DISTINCT (v % 2)::VARCHAR, ',' ORDER BY (v % 2)::VARCHAR) OVER (PARTITION BY g"
+    " ORDER BY k) FROM t",
     "SELECT k, v, list(v) OVER (PARTITION BY g ORDER BY k, v ROWS 2 PRECEDING),"
     " string_agg(g, ',') OVER (PARTITION BY g ORDER BY k, v ROWS 1 PRECEDING) FROM t",
     "SELECT k, list(v ORDER BY v) OVER (PARTITION BY g ORDER BY k) FROM t",
@@ -145,5 +157,4 @@ RECOMPUTED: list[str] = [
     " (SELECT k, g, min(d) AS d FROM t WHERE k IS NOT NULL GROUP BY k, g)",
     "SELECT k, arg_min(v, k) OVER (PARTITION BY g ORDER BY k, v ROWS 3 PRECEDING),"
     " bit_or(k) OVER (PARTITION BY g ORDER BY k) FROM t",
-    "SELECT k, count(DISTINCT v) OVER (ORDER BY k, v ROWS 1 PRECEDING), v FROM t",
 ]  # fmt: skip
