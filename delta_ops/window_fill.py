@@ -1,4 +1,4 @@
-"""fill(): NULLs interpolated between the values around them, in an order without ties.
+"""fill(): NULLs interpolated between the values around them, in a total order.
 
 Law: a NULL depends on the nearest value on either side or, where a side has none, on the two
 nearest of the other one. So a value concerns rows up to the second value from it, a NULL none but
@@ -52,7 +52,7 @@ class Fill(Recomputed):
         """See `WindowFunction`."""
         at, end = changed.at, changed.end
         low, high = self._around(before, at, end, changed.first, changed.last)
-        counts = finite(changed.rows[self._argument])
+        counts = finite(changed.rows[self._argument], self.type)
         return np.where(counts, low, at), np.where(counts, high, end)
 
     def _needed(self, stretch: Stretch) -> Pair:
@@ -63,7 +63,7 @@ class Fill(Recomputed):
         self, rows: SortedRows, start: Indexes, stop: Indexes, first: Indexes, last: Indexes
     ) -> Pair:
         """Ranges of places, widened up to the second value on either side."""
-        values = Marks(rows, Finite(self._argument))
+        values = Marks(rows, Finite(self._argument, self.type))
         number = values.rank(start) - 2
         low = np.maximum(values.select(np.maximum(number, 0)), first)
         high = np.minimum(values.select(values.rank(stop) + 1) + 1, last)

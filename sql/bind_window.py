@@ -19,7 +19,7 @@ from ivm.sql.bind_types import types_of
 from ivm.sql.columns import column, position, structure, used
 from ivm.sql.plan import NotIncremental, Plan, Ties, Window, WindowCall, types, width
 from ivm.sql.render_split import splittable
-from ivm.sql.render_window import window_texts
+from ivm.sql.render_window import window_texts, with_order
 from ivm.sql.unique_key import unique_keys
 from ivm.sql.window_distinct import Marked, marked
 from ivm.storage.ordering import OrderKey
@@ -132,7 +132,8 @@ def _plainly_added(plan: Plan, nodes: Sequence[exp.Expression], context: Context
     pairs = zip(calls, nodes, strict=True)
     told = {*partition, *[key.column for key in terms]}
     unique = any(told.issuperset(key) for key in unique_keys(below))
-    given = [_tied(replace(c, frame=n.args.get("spec")), below, unique, context) for c, n in pairs]
+    framed = [replace(call, frame=node.args.get("spec")) for call, node in pairs]
+    given = [_tied(call, below, terms, unique, context) for call in framed]
     done = _window(below, partition, terms, given, context)
     return context.narrow(done, [*range(before), *range(width(below), width(done))])
 
@@ -195,15 +196,17 @@ def _plain(function: exp.Expression) -> WindowCall:
     return WindowCall(call, None, any(isinstance(w, exp.IgnoreNulls) for w in words), "none")
 
 
-def _tied(whole: WindowCall, plan: Plan, unique: bool, context: Context) -> WindowCall:
+def _tied(
+    whole: WindowCall, plan: Plan, order: Sequence[OrderKey], unique: bool, context: Context
+) -> WindowCall:
     """The call with what breaks its ties (there are none if the order is `unique`)."""
     call, frame = whole.function, whole.frame
     inner = call.this if isinstance(call, exp.Filter) else call
     name = call_name(inner)
     name = synonyms(context.cursor).get(name, name)
     ties = _ties(name, inner, frame)
-    if name == "fill" and unique and frame is None and not _has_order(inner):
-        return replace(whole, ties="none")
+    if name == "fill" and not _has_order(inner):
+        return _filled(whole, order, unique)
     if ties == "open":
         return _split(whole, name, types(plan)) or replace(whole, ties=ties)
     if _has_order(inner) and name not in ORDERLESS | _SUMS:
@@ -212,6 +215,17 @@ def _tied(whole: WindowCall, plan: Plan, unique: bool, context: Context) -> Wind
         call = complete_aggregate(call, width(plan), context)
         ties = "none" if ties == "argument" else ties
     return replace(whole, function=call, ties=ties)
+
+
+def _filled(whole: WindowCall, order: Sequence[OrderKey], unique: bool) -> WindowCall:
+    """fill(), which looks at no frame.
+
+    It has one key; where that may tie, all columns tell its rows apart in the window's order, and
+    the key is that of the argument.
+    """
+    if unique:
+        return replace(whole, frame=None)
+    return replace(whole, function=with_order(whole.function, order), frame=None, ties="window")
 
 
 def _split(whole: WindowCall, name: str, given: Sequence[ColumnType]) -> WindowCall | None:

@@ -53,7 +53,7 @@ def window_text(plan: Window, call: WindowCall, partition: Sequence[str]) -> str
     if call.ties == "window":
         order = completed(plan)
     elif call.ties == "argument":
-        function = _with_order(function, completed(plan))
+        function = with_order(function, completed(plan))
     return _over(call, function, partition, order)
 
 
@@ -93,7 +93,7 @@ def _ordered(key: OrderKey) -> exp.Ordered:
     return exp.Ordered(this=place, desc=key.descending, nulls_first=key.nulls_first)
 
 
-def _with_order(function: exp.Expression, order: Sequence[OrderKey]) -> exp.Expression:
+def with_order(function: exp.Expression, order: Sequence[OrderKey]) -> exp.Expression:
     """The call with its arguments' rows in an order (it has none of its own)."""
     whole = function.copy()
     call = whole

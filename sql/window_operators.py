@@ -87,11 +87,8 @@ class _Call:
             function = function.this
         name = function.name.lower()
         self.name = names.get(name, name)
-        self.arguments: list[exp.Expression] = list(function.expressions)
-        self.distinct, arguments, keys = parts_of(function)
-        self.plain = not keys and not any(isinstance(a, exp.Lambda) for a in arguments)
-        if self.plain:
-            self.arguments = arguments
+        self.distinct, self.arguments, keys = parts_of(function)
+        self.plain = not keys and not any(isinstance(a, exp.Lambda) for a in self.arguments)
         self.ignore_nulls = call.ignore_nulls or self.name == "any_value"
         if len(self.arguments) == 1 and isinstance(self.arguments[0], exp.Star):
             self.arguments = []
@@ -133,16 +130,12 @@ class _Maker:
         if call.ties != "none":
             reads |= {key.column for key in completed(self._plan)}
         sql = window_text(self._plan, call, [PART])
-        if parts.name == "fill" and call.ties == "none" and self._fills(parts, type):
-            (argument,) = used(parts.arguments[0])
-            return Fill(sql, sorted(reads), argument, type, self._cursors)
+        if parts.name == "fill" and call.ties != "open":
+            argument = position(parts.arguments[0])
+            if argument is not None:
+                return Fill(sql, sorted(reads), argument, type, self._cursors)
         source = window_source(self._plan, [call], DELTA, [PART])
         return Recomputed(sql, source, sorted(reads), type, frame, self._cursors)
-
-    def _fills(self, call: _Call, type: ColumnType) -> bool:
-        """Whether it looks at the values around of one column, of numbers."""
-        number = type.is_integer or type.is_decimal or type.is_float
-        return number and call.plain and position(call.arguments[0]) is not None
 
     def _rank(self, call: _Call, _: WindowCall, type: ColumnType) -> WindowFunction | None:
         if call.name in _RANKS:

@@ -17,6 +17,7 @@ from ivm.storage.block import Block
 from ivm.storage.codes import same_key
 from ivm.storage.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.sorted_rows import SortedRows, Summary
+from ivm.storage.types import ColumnType
 
 
 class Marking(Summary, Protocol):
@@ -175,16 +176,22 @@ class Present(_Counted):
 class Finite(_Counted):
     """Rows with a value in a column that is no infinity and no NaN (see `finite`)."""
 
-    def __init__(self, column: int) -> None:
+    def __init__(self, column: int, type: ColumnType) -> None:
         super().__init__([column])
+        self._type = type
 
     def within(self, before: Block | None, block: Block) -> Indexes:
-        return np.flatnonzero(finite(block.columns[self._columns[0]]))
+        return np.flatnonzero(finite(block.columns[self._columns[0]], self._type))
 
 
-def finite(column: Column) -> Mask:
-    """Which values are there, and neither infinite nor NaN (of floating point; others may be)."""
+def finite(column: Column, type: ColumnType) -> Mask:
+    """Which values are there, and neither infinite nor NaN."""
     mask = np.ones(len(column), np.bool_) if column.valid is None else column.valid
-    if isinstance(column, FixedColumn) and column.values.dtype.kind == "f":
-        mask = mask & np.isfinite(column.values)
+    if not isinstance(column, FixedColumn):
+        return mask
+    values = column.values
+    if type.is_float:
+        mask = mask & np.isfinite(values)
+    elif type.base == "DATE" or type.base.startswith("TIMESTAMP"):
+        mask = mask & (np.abs(values) != np.iinfo(values.dtype).max)
     return mask
