@@ -31,6 +31,11 @@ def placed(index: int) -> exp.Expression:
     return node
 
 
+def is_placed(node: exp.PositionalColumn) -> bool:
+    """Whether it was made by `placed`."""
+    return _PLACE in node.meta
+
+
 def bind_place(node: exp.PositionalColumn, scope: Scope) -> exp.Column:
     """The column that `#n` or `placed` names."""
     place = node.meta.get(_PLACE)
@@ -96,8 +101,24 @@ def _where(choice: Choice, condition: str, *, keep: bool = True) -> Choice:
 
 
 def has_columns(node: exp.Expression) -> bool:
-    """Whether COLUMNS(…) stands anywhere in the expression."""
-    return node.find(exp.Columns) is not None
+    """Whether COLUMNS(…) stands anywhere in the expression, outside of nested queries."""
+    return any(isinstance(part, exp.Columns) for part in node.walk(prune=_is_query))
+
+
+def _is_query(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Query)
+
+
+def is_wide(node: exp.Expression) -> bool:
+    """Whether an expression may stand for any number of columns."""
+    return any(isinstance(part, (exp.Columns, exp.Star)) for part in node.walk(prune=_is_query))
+
+
+def is_all(key: exp.Expression) -> bool:
+    """Whether the one key of an ORDER BY is ALL; DuckDB takes any bare star for it."""
+    star = as_star(key.this if isinstance(key, exp.Columns) else key)
+    bare = star is not None and not any(star.args.values())
+    return bare or (isinstance(key, exp.Var) and key.name.upper() == "ALL")
 
 
 def chosen_columns(node: exp.Expression, scope: Scope) -> Choice:
@@ -169,3 +190,16 @@ def spread_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
         return node
     parts = [exp.Paren(this=expr) for _, expr in spread_columns(node, scope)]
     return conjunction(parts) or exp.true()
+
+
+def spread_key(key: exp.Ordered, scope: Scope) -> list[exp.Ordered]:
+    """A key of an ORDER BY; one for every column, if it is a star or has COLUMNS(…)."""
+    chosen = star_columns(key.this, scope)
+    if chosen is None and not has_columns(key.this):
+        return [key]
+    found = spread_columns(key.this, scope) if chosen is None else _placed(chosen)
+    return [exp.Ordered(**{**key.args, "this": expr}) for _, expr in found]
+
+
+def _placed(choice: Choice) -> list[tuple[str | None, exp.Expression]]:
+    return [(name, placed(index)) for name, index in choice]

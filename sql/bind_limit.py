@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import duckdb
 from sqlglot import exp
 
+from ivm.sql.bind_columns import is_all
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_types import probe
 from ivm.sql.columns import column, position, text
@@ -117,7 +118,7 @@ def limited(
 
 def spread(keys: Sequence[exp.Ordered], count: int) -> list[exp.Ordered]:
     """ORDER BY ALL as its columns."""
-    if len(keys) == 1 and isinstance(keys[0].this, exp.Var) and keys[0].this.name.upper() == "ALL":
+    if len(keys) == 1 and is_all(keys[0].this):
         return [
             exp.Ordered(
                 this=exp.Literal.number(i + 1),

@@ -32,13 +32,18 @@ _NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
 
 @dataclass(frozen=True)
 class _Found:
-    """A nested query as written: the query, and what it is asked."""
+    """A nested query as written, and what it is asked.
+
+    Attributes:
+        gathers: the value is the list of its rows.
+    """
 
     query: Expr
     comparison: type[exp.Binary] | None = None
     operands: tuple[Expr, ...] = ()
     scalar: bool = False
     negated: bool = False
+    gathers: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,15 @@ class Nesting:
         scope: Scope,
         aliases: Mapping[str, Expr],
     ) -> Expr:
-        outer = Outer(number, scope, self.plan, self.context, aliases)
-        plan = self.bind(found.query, replace(self.context, outer=outer)).plan
+        def bound(query: Expr) -> tuple[Outer, Plan]:
+            outer = Outer(number, scope, self.plan, self.context, aliases)
+            return outer, self.bind(query, replace(self.context, outer=outer)).plan
+
+        query = found.query
+        if found.gathers:
+            assert isinstance(query, exp.Query)
+            query = gathered(query, lambda wider: width(bound(wider)[1]))
+        outer, plan = bound(query)
         if len(operands) > 1 and width(plan) == 1:  # one value that is a row
             operands = [exp.Anonymous(this="row", expressions=operands)]
         _check_width(plan, len(operands), found)
@@ -143,7 +155,7 @@ def _read(node: exp.Expression) -> _Found | None:
 def _read_array(node: exp.Array) -> _Found | None:
     listed = [_query(part) for part in node.expressions]
     queries = [part for part in listed if isinstance(part, exp.Query)]
-    return _Found(gathered(queries[0]), scalar=True) if len(queries) == 1 else None
+    return _Found(queries[0], scalar=True, gathers=True) if len(queries) == 1 else None
 
 
 def _read_in(node: exp.In) -> _Found | None:

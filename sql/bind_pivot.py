@@ -3,6 +3,8 @@
 Law: PIVOT is one aggregate per listed value, over the rows whose pivot column reads, as text, like
 the value; the groups are the columns named, or all that nothing else reads. UNPIVOT unnests, side
 by side, the names of the columns and their values, and drops rows with a NULL among the values.
+Where it has an alias with columns, DuckDB calls the first values by their names, and then the first
+columns: what must not be NULL are the columns that have those names in the end.
 """
 
 from __future__ import annotations
@@ -159,9 +161,6 @@ def _reads_like(on: exp.Expression, value: exp.Expression) -> exp.Expression:
 
 def _unpivot(source: Bound, pivot: exp.Pivot, context: Context) -> Plan:
     """Names and values of columns unnested side by side."""
-    alias = pivot.args.get("alias")
-    if alias is not None and alias.columns:
-        raise NotIncremental("UNPIVOT with column aliases")
     fields = pivot.args.get("fields")
     nodes = fields[0].expressions if fields else pivot.expressions
     entries = list(_entries(nodes, source, context))
@@ -177,11 +176,28 @@ def _unpivot(source: Bound, pivot: exp.Pivot, context: Context) -> Plan:
     found = [*types(below)[: len(rest)], *element_types(lists, below.schema, context)]
     schema = tuple((f"c{i}", t) for i, t in enumerate(found))
     plan: Plan = Unnest(below, tuple(range(len(rest))), lists, False, False, schema)
-    if not pivot.args.get("include_nulls"):
-        for place in lists[1:]:
-            null = exp.Is(this=column(place), expression=exp.null())
-            plan = Filter(plan, exp.Not(this=null))
+    names = [source.names[i] for i in rest]
+    for place in () if pivot.args.get("include_nulls") else _present(pivot, names, len(values)):
+        null = exp.Is(this=column(place), expression=exp.null())
+        plan = Filter(plan, exp.Not(this=null))
     return plan
+
+
+def _present(pivot: exp.Pivot, rest: list[str], count: int) -> list[int]:
+    """The columns of an UNPIVOT whose NULLs drop the row (see above).
+
+    Args:
+        rest: names of the columns beside that of the names and the `count` ones of values.
+    """
+    alias = pivot.args.get("alias")
+    given = [node.name for node in alias.columns] if alias is not None else []
+    if not given:
+        return [len(rest) + 1 + i for i in range(count)]
+    values = [part.name for node in pivot.expressions for part in _parts(node)]
+    values = [*given[:count], *values[len(given) :]]
+    names = [*rest, pivot.args["fields"][0].this.name, *values]
+    names = [name.lower() for name in [*given, *names[len(given) :]]]
+    return [names.index(value.lower()) for value in values]
 
 
 def _entries(

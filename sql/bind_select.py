@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from ivm.sql.bind_aggregate import Grouping
 from ivm.sql.bind_attach import attached_lists, filtered
-from ivm.sql.bind_columns import spread_condition
+from ivm.sql.bind_columns import is_placed, spread_condition, spread_key
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_from import BindQuery, bind_from
 from ivm.sql.bind_limit import Limit, limited, read_limit, spread
@@ -213,7 +213,10 @@ class _SelectBinder:
         order = self._select.args.get("order")
         distinct = self._select.args.get("distinct")
         chooses = read_limit(self._select) or (distinct is not None and distinct.args.get("on"))
-        return spread(order.expressions, len(self._items)) if order and chooses else []
+        if order is None or not chooses:
+            return []
+        keys = spread(order.expressions, len(self._items))
+        return [part for key in keys for part in spread_key(key, self._scope)]
 
     def _order_key(self, node: exp.Expression) -> exp.Expression:
         ordinal = _ordinal(node)
@@ -324,7 +327,7 @@ def _as_is(expr: exp.Expression) -> exp.Expression:
 
 def _ordinal(node: exp.Expression) -> int | None:
     """The item that a bare integer names, counted from 0."""
-    if isinstance(node, exp.PositionalColumn):
+    if isinstance(node, exp.PositionalColumn) and not is_placed(node):
         node = node.this
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         return int(node.name) - 1

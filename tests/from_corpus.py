@@ -224,6 +224,9 @@ QUERIES: dict[str, list[str]] = {
         "FROM (SELECT k, v, g FROM t) UNPIVOT (x FOR n IN (k, v))",
         "FROM (SELECT k, v, g FROM t) UNPIVOT INCLUDE NULLS (x FOR n IN (k AS 'kk', v AS vv))",
         "SELECT n, sum(x) FROM (SELECT k, v, g FROM t) UNPIVOT (x FOR n IN (k, v)) AS q GROUP BY n",
+        "FROM (SELECT g, k, v FROM t) UNPIVOT (x FOR n IN (k, v)) AS q(a, b, c)",
+        "SELECT q.c, count(*) FROM (SELECT g, k, v FROM t) UNPIVOT (x FOR n IN (k, v))"
+        " AS q(a, b, c) JOIN u ON u.k = q.c WHERE q.b <> 'a' GROUP BY q.c",
     ],
     "macros": [
         "SELECT plus_one(k), plus(k), plus(k, 2), plus(b := k, a := v) FROM t",

@@ -268,6 +268,10 @@ QUERIES: dict[str, list[str]] = {
         "SELECT k, v FROM t ORDER BY 2, 1 LIMIT 4",
         "SELECT k, v FROM t ORDER BY ALL LIMIT 4",
         "SELECT k, v FROM t ORDER BY ALL DESC LIMIT 4",
+        "SELECT v, k FROM t ORDER BY t.* LIMIT 4",
+        "SELECT name FROM u ORDER BY * EXCLUDE (name), name LIMIT 4",
+        "SELECT name, v FROM u ORDER BY COLUMNS('k|v') + 1 DESC, name NULLS FIRST LIMIT 4",
+        "SELECT name, v FROM u UNION SELECT g, k FROM t ORDER BY COLUMNS(*) LIMIT 4",
         "SELECT k FROM t ORDER BY k + 0 LIMIT 4",
         "SELECT g, sum(v) s FROM t GROUP BY g ORDER BY s DESC, g LIMIT 2",
         "SELECT g FROM t GROUP BY g ORDER BY count(*) DESC, g LIMIT 2",
@@ -375,7 +379,6 @@ QUERIES["recursion"] = [
 ]
 
 REFUSED: dict[str, str] = {
-    "SELECT k, ARRAY(SELECT v FROM u WHERE u.k = t.k ORDER BY ALL) FROM t": "ORDER BY ALL",
     "SELECT (SELECT sum(t.v + (SELECT max(v) FROM u))) FROM t": "an aggregate of a subquery",
     "SELECT sum(v) OVER w FROM t WINDOW w AS (ORDER BY (SELECT max(v) FROM u))": "subquery",
     "WITH RECURSIVE r(n) USING KEY (n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 3)"

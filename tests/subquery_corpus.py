@@ -218,6 +218,14 @@ QUERIES: dict[str, list[str]] = {
         " ORDER BY ALL DESC) FROM t",
         "SELECT k, ARRAY(WITH x AS (SELECT v FROM u WHERE u.k = t.k) SELECT v FROM x"
         " ORDER BY v) FROM t",
+        # ALL is by the first column of the FROM clause; DuckDB leaves the order within it open.
+        "SELECT k, ARRAY(SELECT -u.k FROM u WHERE u.k < t.k ORDER BY ALL DESC) FROM t",
+        "SELECT k, ARRAY(SELECT DISTINCT u.k FROM u JOIN w ON u.k = k2 WHERE u.v = t.v"
+        " ORDER BY ALL DESC NULLS FIRST) FROM t",
+        "SELECT k, list_sort(ARRAY(SELECT v FROM u WHERE u.k <= t.k ORDER BY ALL LIMIT 3)) FROM t",
+        "SELECT k, ARRAY(SELECT v FROM u WHERE u.k = t.k ORDER BY COLUMNS('^v') DESC, 1) FROM t",
+        "SELECT g, len(ARRAY(SELECT v FROM u WHERE u.v > max(t.k) ORDER BY ALL)) FROM t GROUP BY g",
+        "SELECT k, (SELECT max(COLUMNS('^v')) FROM u WHERE u.k = t.k) FROM t",
         "SELECT ARRAY(SELECT {'k': k, 'v': v} FROM t ORDER BY k, v)",
         "SELECT k FROM t WHERE list_contains(ARRAY(SELECT u.k FROM u WHERE u.v > t.v), t.k)",
         "SELECT k, list_sort(ARRAY(SELECT v FROM u WHERE u.k = t.k)) FROM t",
