@@ -1,7 +1,8 @@
 """GROUP BY, aggregates and HAVING: expressions over rows become expressions over groups.
 
 Law: after grouping, an expression consists of grouped expressions, aggregate calls, GROUPING(…) and
-constants; whatever else it holds DuckDB would have refused.
+constants; whatever else it holds DuckDB would have refused. A constant that a grouping set may
+leave out is a grouped expression wherever it is written.
 """
 
 from __future__ import annotations
@@ -14,12 +15,20 @@ from sqlglot import exp
 from ivm.sql.bind_attach import attached_lists
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_functions import Functions, call_name
-from ivm.sql.columns import column, structure, used
+from ivm.sql.columns import column, structure, text, used
 from ivm.sql.group_plan import GroupingCall, group_plan
+from ivm.sql.placeholders import holds_stand_in
 from ivm.sql.plan import NotIncremental, Plan
 
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 _GROUPING = ("grouping", "grouping_id")
+_ALIKE = (  # what is the same tree in DuckDB, operands and all
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.DPipe, exp.And, exp.Or, exp.Not, exp.EQ,
+    exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between,
+    exp.Paren, exp.Cast, exp.DataType, exp.Coalesce, exp.Case, exp.If, exp.Anonymous, exp.Upper,
+    exp.Lower, exp.Abs, exp.Round, exp.Window, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Order,
+    exp.Ordered, exp.Literal, exp.Null, exp.Boolean, exp.Identifier,
+)  # fmt: skip
 
 
 def is_window_function(node: exp.Expression) -> bool:
@@ -45,8 +54,11 @@ class Grouping:
 
     def __post_init__(self) -> None:
         # A constant stands for itself: NULL in `x IS NULL` is not the NULL that is grouped by.
-        places = [(i, e) for i, e in enumerate(self.groups) if used(e)]
-        self._known = {structure(e): i for i, e in reversed(places)}
+        self._known = self._places([bool(used(e)) for e in self.groups])
+        self._constants = self._places([not used(e) and self.sets is not None for e in self.groups])
+
+    def _places(self, chosen: Sequence[bool]) -> dict[Hashable, int]:
+        return {structure(e): i for i, e in reversed(list(enumerate(self.groups))) if chosen[i]}
 
     def covers(self, expr: exp.Expression) -> bool:
         """Whether the expression is one of the grouped ones."""
@@ -57,6 +69,7 @@ class Grouping:
 
         def swap(node: exp.Expression) -> exp.Expression:
             group = self._known.get(structure(node))
+            group = self._constant(node) if group is None else group
             if group is not None:
                 return column(group)
             if self.functions.is_aggregate(node) and not is_window_function(node):
@@ -65,9 +78,23 @@ class Grouping:
                 return column(len(self.groups) + self._enter(structure(node), self._bits(node)))
             if isinstance(node, exp.Column):
                 raise NotIncremental("a column outside of GROUP BY")
+            self._check_alike(node)
             return node
 
         return expr.copy().transform(swap, copy=False)
+
+    def _constant(self, node: exp.Expression) -> int | None:
+        """The group that a constant is."""
+        is_null_test = isinstance(node, exp.Null) and isinstance(node.parent, exp.Is)
+        return None if is_null_test else self._constants.get(structure(node))
+
+    def _check_alike(self, node: exp.Expression) -> None:
+        """DuckDB finds a constant group in its own tree of an expression: ours must be the same."""
+        known = isinstance(node, _ALIKE) or self.functions.is_aggregate(node)
+        if isinstance(node, exp.Is):
+            known = isinstance(node.expression, exp.Null)
+        if self._constants and (not known or holds_stand_in(node)):
+            raise NotIncremental(f"{text(node)} beside constants in GROUPING SETS, ROLLUP or CUBE")
 
     def _register(self, node: exp.Expression) -> int:
         return self._enter(structure(node), node.copy())
@@ -80,9 +107,10 @@ class Grouping:
     def _bits(self, node: exp.Expression) -> GroupingCall:
         """The groups that a GROUPING(…) asks about; none named means all."""
         named = [structure(e) for e in node.expressions]
-        if not set(named) <= set(self._known):
+        known = {**self._known, **self._constants}
+        if not set(named) <= set(known):
             raise NotIncremental("GROUPING() of something that is not grouped by")
-        places = [self._known[key] for key in named]
+        places = [known[key] for key in named]
         return GroupingCall(tuple(places or range(len(self.groups))))
 
     def apply(self, plan: Plan, context: Context) -> Plan:

@@ -60,7 +60,9 @@ def _names(
     """A name for each column that the item gives."""
     if item is None:
         return []
-    count = width(_carrying(query, [item])) - 1 if is_wide(item) else 1
+    carrying = _carrying(query, [item])
+    assert isinstance(carrying, exp.Expression)
+    count = width(carrying) - 1 if is_wide(item) else 1
     return [f"k{first + i}" for i in range(count)]
 
 

@@ -12,6 +12,7 @@ from itertools import combinations, product
 from sqlglot import exp
 
 from ivm.sql.columns import structure, used
+from ivm.sql.placeholders import holds_stand_in
 from ivm.sql.plan import NotIncremental
 
 _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)
@@ -37,8 +38,8 @@ def grouping_sets(
         return [bind(item) for item in items], None
     reader = _Reader(bind)
     sets = _multiplied([reader.sets(item) for item in items])
-    if any(not used(group) for group in reader.groups):
-        raise NotIncremental("a constant in GROUPING SETS, ROLLUP or CUBE")
+    if any(not used(group) and holds_stand_in(group) for group in reader.groups):
+        raise NotIncremental("a value of another query in GROUPING SETS, ROLLUP or CUBE")
     return reader.groups, sets
 
 

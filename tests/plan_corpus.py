@@ -324,6 +324,12 @@ QUERIES: dict[str, list[str]] = {
         "SELECT g, k, b, count(*) FROM t GROUP BY ROLLUP ((g, k), b)",
         "SELECT k + 1, GROUPING(k + 1), count(*) FROM t GROUP BY ROLLUP (k + 1)",
         "SELECT k AS z, GROUPING(z), k + 1, count(*) FROM t GROUP BY ROLLUP (z)",
+        # A constant that is grouped by is NULL where a set leaves it out, wherever it is written.
+        "SELECT 'x' AS z, z || 'y', k, count(*) FROM t GROUP BY ROLLUP (z, k) HAVING z IS NULL",
+        "SELECT k, 1 + 1 AS z, GROUPING(k, z), coalesce(k, 1 + 1) FROM t GROUP BY CUBE (z, k)",
+        "SELECT g, count(*) FROM t WHERE k > 90 GROUP BY GROUPING SETS ((g, 'x'), ('y'), ())",
+        "SELECT 1 AS z, max(v + 1), k + 1, k IN (1, 2) FROM t GROUP BY CUBE (k, z)",
+        "SELECT NULL AS z, k IS NULL, count(*) FROM t GROUP BY CUBE (k, z) ORDER BY k, z LIMIT 4",
         "SELECT g, k, count(*) FROM t GROUP BY ROLLUP (1, 2)",
         "SELECT g, GROUPING() FROM t GROUP BY CUBE (g, k)",
         "SELECT g, GROUPING(g) FROM t GROUP BY g",
@@ -383,7 +389,9 @@ REFUSED: dict[str, str] = {
     "SELECT sum(v) OVER w FROM t WINDOW w AS (ORDER BY (SELECT max(v) FROM u))": "subquery",
     "WITH RECURSIVE r(n) USING KEY (n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 3)"
     " SELECT * FROM r": "USING KEY",
-    "SELECT 'x' AS z, count(*) FROM t GROUP BY ROLLUP (z)": "a constant in GROUPING SETS",
+    "SELECT 1 AS z, l[1] FROM t GROUP BY ROLLUP (l, z)": "beside constants in GROUPING SETS",
+    "SELECT b IS TRUE, TRUE AS z FROM t GROUP BY CUBE (b, z)": "beside constants in GROUPING SETS",
+    "SELECT (SELECT max(v) FROM u) AS z FROM t GROUP BY CUBE (z)": "a value of another query",
     "SELECT l FROM t LIMIT 10%": "LIMIT by what is no constant over nested values",
     "SELECT 1 FROM t GROUP BY ALL HAVING k > 1": "GROUP BY ALL",
     "SELECT rowid FROM t": "rowid",

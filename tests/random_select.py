@@ -210,7 +210,7 @@ class Select(Choices):
         listed = ", ".join(keys)
         group = self._pick(
             listed, listed, "ALL", f"ROLLUP ({listed})", f"CUBE ({listed})",
-            f"GROUPING SETS (({listed}), ({keys[0]}), ())",
+            f"ROLLUP ('x', {listed})", f"GROUPING SETS (({listed}), ({keys[0]}), ())",
         )  # fmt: skip
         return keys + calls, f" GROUP BY {group}{tail}"
 

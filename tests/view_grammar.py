@@ -129,6 +129,7 @@ def _other() -> st.SearchStrategy[str]:
             "SELECT k FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.g = a.g)",
             "SELECT g, count(*) AS n FROM a GROUP BY ROLLUP (g)",
             "SELECT g, s, sum(k) AS n, GROUPING(g, s) AS p FROM a GROUP BY CUBE (g, s)",
+            "SELECT g, 'all' AS s, sum(k) AS n, 1 AS p FROM a GROUP BY CUBE (g, s, p)",
             "SELECT (SELECT max(n) FROM b) AS m, k FROM c",
             "SELECT o, sum(n) AS n FROM (SELECT g AS o, n FROM b UNION ALL SELECT k, 1 FROM c)"
             " GROUP BY o",
