@@ -208,7 +208,8 @@ def _tied(
     if name == "fill" and not _has_order(inner):
         return _filled(whole, order, unique)
     if ties == "open":
-        return _split(whole, name, types(plan)) or replace(whole, ties=ties)
+        aggregate = context.functions.is_aggregate(call) and not whole.ignore_nulls
+        return _split(whole, name, aggregate, types(plan)) or replace(whole, ties=ties)
     if _has_order(inner) and name not in ORDERLESS | _SUMS:
         if name in _BY_POSITION | _PEERS_ALIKE:
             raise NotIncremental(f"{name}() OVER with an order of its own")
@@ -228,13 +229,15 @@ def _filled(whole: WindowCall, order: Sequence[OrderKey], unique: bool) -> Windo
     return replace(whole, function=with_order(whole.function, order), frame=None, ties="window")
 
 
-def _split(whole: WindowCall, name: str, given: Sequence[ColumnType]) -> WindowCall | None:
+def _split(
+    whole: WindowCall, name: str, aggregate: bool, given: Sequence[ColumnType]
+) -> WindowCall | None:
     """The call put together from frames between which the row's peers stand, if it can be."""
     call = whole.function.copy()
     inner = call.this if isinstance(call, exp.Filter) else call
     if whole.frame is None or _has_order(inner):
         return None
-    if not splittable(name, inner.expressions, whole.frame, given):
+    if not splittable(name, aggregate, inner.expressions, whole.frame, given):
         return None
     inner.set("this", name)
     return replace(whole, function=call, ties="split")

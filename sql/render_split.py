@@ -3,7 +3,8 @@
 Law: let a row stand at place p of its partition, in the window's order completed by all columns,
 and its peers in the window's own order at the places low … high - 1. What a frame has before low
 and from high on is the frame less the row's group, and with the row itself the frame less its ties.
-The functions below are put together from their answers for these parts.
+The functions below are put together from their answers for these parts; any other aggregate over a
+short frame, and NTH_VALUE, from the list of its values.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from ivm.sql.columns import position
+from ivm.sql.columns import position, text, used
 from ivm.sql.plan import WindowCall
 from ivm.sql.window_frames import rows_edge
 from ivm.storage.types import ColumnType
@@ -22,13 +23,15 @@ _COUNTS = frozenset(["count", "count_star"])
 _ALIKE = frozenset(["sum", "min", "max", "bool_and", "bool_or"])  # of the parts' answers: the same
 _FIRST = frozenset(["first_value", "first", "any_value"])
 _LAST = frozenset(["last_value", "last"])
+_SHORT = 1000  # rows on either side up to which a frame may be listed
 
-Over = Callable[[exp.Expression, str], str]
-"""The text of a call over an order with a frame."""
+Over = Callable[[exp.Expression, str, bool], str]
+"""The text of a call over an order with a frame, with IGNORE NULLS or without."""
 
 
 def splittable(
     name: str,
+    aggregate: bool,
     arguments: Sequence[exp.Expression],
     frame: exp.Expression,
     given: Sequence[ColumnType],
@@ -37,16 +40,21 @@ def splittable(
 
     Args:
         name: DuckDB's chief name of the function.
+        aggregate: it is one.
         arguments: of the call, without an order or DISTINCT.
         frame: its frame clause.
         given: the types of the columns.
     """
-    if len(arguments) > 1 or not _parts(frame):
+    if not _parts(frame):
+        return False
+    if name in _COUNTS | _ALIKE | _FIRST | _LAST:
+        return len(arguments) <= 1
+    place = position(arguments[0]) if arguments else None
+    if place is None or any(used(further) for further in arguments[1:]):
         return False
     if name == "avg":
-        place = position(arguments[0])
-        return place is not None and _is_number(given[place])
-    return name in _COUNTS | _ALIKE | _FIRST | _LAST
+        return _is_number(given[place])
+    return (aggregate or name == "nth_value") and _is_short(frame)
 
 
 def placed(source: str, partition: str, order: str, completed: str) -> str:
@@ -70,32 +78,50 @@ def split_text(call: WindowCall, over: Over) -> str:
     """A `splittable` call over a FROM item of `placed`.
 
     Args:
-        over: the text of a call over an order and a frame.
+        over: writes a call with its window.
     """
     assert call.frame is not None
     function, parts = call.function, _parts(call.frame)
     name = _call(function).name.lower()
+    if name in _FIRST | _LAST:
+        return _chosen(call, parts if name in _FIRST else parts[::-1], over)
     if name == "avg":
         total, count = [_listed(_renamed(function, n), parts, over) for n in ("sum", "count")]
         return f"list_sum({total}) / list_sum({count})"
-    if name in _FIRST | _LAST:
-        nulls = call.ignore_nulls or name == "any_value"
-        return _chosen(function, parts if name in _FIRST else parts[::-1], nulls, over)
+    if name not in _COUNTS | _ALIKE:
+        return _of_values(function, call.ignore_nulls, parts, over)
     listed = _listed(function, parts, over)
     return f"list_sum({listed})::BIGINT" if name in _COUNTS else f"list_{name}({listed})"
 
 
+def _of_values(call: exp.Expression, ignore_nulls: bool, parts: list[str], over: Over) -> str:
+    """An aggregate, or NTH_VALUE, of the list of the parts' values."""
+    name, (value, *further) = _call(call).name, _call(call).expressions
+    values = _renamed(call, "list")
+    _call(values).set("expressions", [value.copy()])
+    if ignore_nulls:
+        given = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+        values = exp.Filter(this=values, expression=exp.Where(this=given))
+    listed = f"list_concat({', '.join([over(values, part, False) for part in parts])})"
+    if name == "nth_value":
+        return f"{listed}[{text(further[0])}]"
+    parameters = ", ".join([listed, f"'{name}'", *map(text, further)])
+    return f"list_aggregate({parameters})"
+
+
 def _listed(call: exp.Expression, parts: list[str], over: Over) -> str:
-    return f"[{', '.join([over(call, part) for part in parts])}]"
+    return f"[{', '.join([over(call, part, False) for part in parts])}]"
 
 
-def _chosen(call: exp.Expression, parts: list[str], nulls: bool, over: Over) -> str:
+def _chosen(call: WindowCall, parts: list[str], over: Over) -> str:
     """The value of the first part that has one; in a struct a NULL is one."""
-    whole = call.copy()
+    whole = call.function.copy()
+    inner = _call(whole)
+    nulls = call.ignore_nulls or inner.name.lower() == "any_value"
     if not nulls:
-        pair = exp.PropertyEQ(this=exp.to_identifier("v"), expression=_call(whole).expressions[0])
-        _call(whole).set("expressions", [exp.Struct(expressions=[pair])])
-    found = f"coalesce({', '.join([over(whole, part) for part in parts])})"
+        pair = exp.PropertyEQ(this=exp.to_identifier("v"), expression=inner.expressions[0])
+        inner.set("expressions", [exp.Struct(expressions=[pair])])
+    found = f"coalesce({', '.join([over(whole, part, call.ignore_nulls) for part in parts])})"
     return found if nulls else f"{found}.v"
 
 
@@ -110,6 +136,16 @@ def _call(function: exp.Expression) -> exp.Expression:
     return function.this if isinstance(function, exp.Filter) else function
 
 
+def _edges(frame: exp.Expression) -> list[tuple[int | None] | None]:
+    return [rows_edge(frame.args.get(e), frame.args.get(f"{e}_side")) for e in ("start", "end")]
+
+
+def _is_short(frame: exp.Expression) -> bool:
+    """Whether a frame that has `_parts` ends within some rows on both sides."""
+    edges = [edge[0] for edge in _edges(frame) if edge is not None]
+    return all(edge is not None and abs(edge) <= _SHORT for edge in edges)
+
+
 def _is_number(type: ColumnType) -> bool:
     return type.is_integer or type.is_decimal or type.is_float
 
@@ -119,7 +155,7 @@ def _parts(frame: exp.Expression) -> list[str]:
 
     The order is by place: equal rows may have their places in any order, but this one.
     """
-    edges = [rows_edge(frame.args.get(e), frame.args.get(f"{e}_side")) for e in ("start", "end")]
+    edges = _edges(frame)
     if None in edges:
         return []
     (start,), (end,) = [edge for edge in edges if edge is not None]

@@ -48,8 +48,8 @@ def window_text(plan: Window, call: WindowCall, partition: Sequence[str]) -> str
     function = call.function
     order = list(plan.order)
     if call.ties == "split":
-        window, nulls = _within(partition), call.ignore_nulls
-        return split_text(call, lambda f, order: f"{_call_text(f, nulls)} OVER ({window}{order})")
+        window = _within(partition)
+        return split_text(call, lambda f, order, n: f"{_call_text(f, n)} OVER ({window}{order})")
     if call.ties == "window":
         order = completed(plan)
     elif call.ties == "argument":

@@ -30,7 +30,8 @@ PLACED = [
 FRAMED = [
     "sum({x})", "count({x})", "avg({x})", "min({x})", "max({x})", "count(*)",
     "sum({x}) FILTER (WHERE {p})", "count(DISTINCT {x})", "list({x})", "sum(DISTINCT {x})",
-    "count(DISTINCT {x}) FILTER (WHERE {p})", "any_value({x})", "mode({x})",
+    "count(DISTINCT {x}) FILTER (WHERE {p})", "any_value({x})", "mode({x})", "median({x})",
+    "avg(DISTINCT {x})", "string_agg(({x})::VARCHAR, '-')",
 ]  # fmt: skip
 FRAMES = [
     "", "", "", "ROWS 2 PRECEDING", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",

@@ -121,6 +121,8 @@ OPEN: list[str] = [
     "SELECT g, k, v, first_value(v) OVER w, last_value(v) OVER w, first_value(v IGNORE NULLS) OVER"
     " w, any_value(v) OVER w, last(v) OVER w FROM t"
     " WINDOW w AS (ORDER BY g ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING EXCLUDE GROUP)",
+    "SELECT g, k, v, nth_value(v, 2) OVER w, nth_value(v, 2 IGNORE NULLS) OVER w, var_pop(v) OVER w"
+    " FROM t WINDOW w AS (ORDER BY k ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING EXCLUDE TIES)",
     "SELECT g, k, v, count(*) OVER w, first_value(v) OVER w, max(v) OVER w FROM t"
     " WINDOW w AS (ORDER BY k ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING EXCLUDE TIES)",
     "SELECT g, k, v, sum(v) OVER w, last_value(v) OVER w FROM t"
@@ -149,6 +151,11 @@ RECOMPUTED: list[str] = [
     " PRECEDING) FROM t",
     "SELECT k, v, list(v) OVER (PARTITION BY g ORDER BY k, v ROWS 2 PRECEDING EXCLUDE GROUP)"
     " FROM t",
+    "SELECT k, v, string_agg(v::VARCHAR, '-') OVER w, list(v) FILTER (WHERE v > 1) OVER w,"
+    " median(v) OVER w FROM (SELECT DISTINCT k, v FROM t)"
+    " WINDOW w AS (ORDER BY k, v ROWS BETWEEN 2 PRECEDING AND 3 FOLLOWING EXCLUDE TIES)",
+    "SELECT k, v, list(v) OVER (PARTITION BY g ORDER BY k, v ROWS UNBOUNDED PRECEDING EXCLUDE"
+    " GROUP) FROM (SELECT DISTINCT k, v, g FROM t)",
     "SELECT v, fill(d) OVER (ORDER BY v), fill(f) OVER (ORDER BY v DESC NULLS FIRST), fill(k) OVER"
     " (ORDER BY v) FROM (SELECT v, min(d) AS d, min(f) AS f, min(k) AS k FROM t GROUP BY v)",
     "SELECT day, b, fill(v) OVER (PARTITION BY b ORDER BY day), fill(f) OVER (PARTITION BY b ORDER"
