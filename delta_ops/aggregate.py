@@ -16,6 +16,7 @@ import numpy as np
 from ivm.delta_ops.aggregate_call import AggregateCall, Argument, ArgumentRows
 from ivm.delta_ops.aggregate_outputs import Finish, TermTable, finisher, is_linear, rounds
 from ivm.delta_ops.before_after import changes, differs
+from ivm.delta_ops.counted_rows import make_rows
 from ivm.delta_ops.distinct_values import DistinctValues, changes_of_set
 from ivm.delta_ops.extremes import Extremes, has_extremes, make_extremes
 from ivm.delta_ops.group_rows import GroupRows, Reading, RowsSpec
@@ -24,8 +25,9 @@ from ivm.delta_ops.key_forms import KeyForms, has_forms
 from ivm.delta_ops.linear_terms import Contribution, Term, added
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.quantiles import Ranked
+from ivm.delta_ops.reduce import Counted
 from ivm.delta_ops.row_calls import Finish as RowsFinish
-from ivm.delta_ops.row_calls import plan_rows, reads_whole_groups
+from ivm.delta_ops.row_calls import plan_rows, reads_every_row, reads_whole_groups
 from ivm.storage.column import Column, Indexes, Mask, concat
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, empty
@@ -98,7 +100,7 @@ class Aggregate(Operator):
         found = None if is_linear(call) else plan_rows(call)
         if found is not None:
             spec, finish = found
-            return _OfRows(self._rows.setdefault(spec, GroupRows(spec)), finish)
+            return _OfRows(self._rows.setdefault(spec, make_rows(spec)), finish)
         if call.function not in ("min", "max"):
             return finisher(call, terms)
         assert call.argument_type is not None
@@ -283,7 +285,8 @@ class GatheringAggregate(Aggregate):
     @property
     def whole(self) -> bool:
         """Every change reads all rows: there is one group."""
-        return not self._keys
+        calls = [call for call in self._calls if not is_linear(call)]
+        return not self._keys and any(reads_every_row(call) for call in calls)
 
 
 def aggregate(
@@ -316,7 +319,7 @@ class _OfRows(NamedTuple):
     finish: RowsFinish
 
     def column(self, reading: Reading) -> Column:
-        if isinstance(self.finish, Ranked):
+        if isinstance(self.finish, Ranked | Counted):
             return self.finish.column(reading)
         return self.finish(reading.grouped)
 

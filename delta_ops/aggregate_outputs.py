@@ -18,6 +18,7 @@ from ivm.delta_ops.float_sum import Floats, round_ratio
 from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.linear_terms import (
     AddLane,
+    BitsTerm,
     CountTerm,
     FloatTerm,
     IntegerTerm,
@@ -39,6 +40,7 @@ Finish: TypeAlias = Callable[[Indexes], Column]
 """int64[n, lanes] → the output column."""
 
 _VARIANCES = ("var_pop", "var_samp", "stddev_pop", "stddev_samp", "sem")
+_BITS = ("bit_and", "bit_or", "bit_xor")
 _KAHAN = ("favg", "kahan_sum")
 _EXACT = frozenset(
     [
@@ -59,12 +61,13 @@ class TermTable:
         self._floats: dict[Argument, FloatTerm] = {}
         self._squares: dict[Argument, FloatTerm] = {}
         self._products: dict[Argument, FloatTerm] = {}
+        self._bits: dict[Argument, BitsTerm] = {}
 
     def items(self) -> list[tuple[Argument, list[Term]]]:
         """The terms of each argument."""
         found: dict[Argument, list[Term]] = {}
         kinds = (self._counts, self._trues, self._integers, self._floats, self._squares)
-        for kind in (*kinds, self._products):
+        for kind in (*kinds, self._products, self._bits):
             for argument, term in kind.items():
                 found.setdefault(argument, []).append(term)
         return list(found.items())
@@ -83,6 +86,11 @@ class TermTable:
         if argument not in self._integers:
             self._integers[argument] = IntegerTerm(type, self._add_lane)
         return self._integers[argument]
+
+    def bits(self, argument: Argument, type: ColumnType) -> BitsTerm:
+        if argument not in self._bits:
+            self._bits[argument] = BitsTerm(type, self._add_lane)
+        return self._bits[argument]
 
     def float(self, argument: Argument) -> FloatTerm:
         if argument not in self._floats:
@@ -118,6 +126,8 @@ def is_linear(call: AggregateCall) -> bool:
         return _summable(type) or type.is_float or type.sql == "BOOLEAN"
     if function == "avg":
         return _summable(type) or type.is_float
+    if function in _BITS:
+        return type == call.output and type.is_integer and type.is_word
     return function in (*_VARIANCES, *_KAHAN) and (
         type.is_float or (type.is_integer and type.dtype != WIDE)
     )
@@ -141,6 +151,8 @@ def finisher(call: AggregateCall, terms: TermTable) -> Finish:
         return _boolean(function, terms.count(argument).lane, terms.true(argument).lane)
     if function in _VARIANCES:
         return _variance(function, argument, terms)
+    if function in _BITS:
+        return _bits(function, argument, call.argument_type, terms)
     if call.argument_type.is_float or function in _KAHAN:
         return _float_sum(function, argument, terms)
     return _integer_sum(function, argument, call.argument_type, terms)
@@ -168,6 +180,21 @@ def _boolean(function: str, count: int, true: int) -> Finish:
         counts, trues = lanes[:, count], lanes[:, true]
         values = trues == counts if function == "bool_and" else trues > 0
         return _nullable(values, counts > 0)
+
+    return finish
+
+
+def _bits(function: str, argument: Argument, type: ColumnType, terms: TermTable) -> Finish:
+    """Bit by bit: whether all values have it, any, or an odd number of them."""
+    count, term = terms.count(argument).lane, terms.bits(argument, type)
+
+    def finish(lanes: Indexes) -> Column:
+        counts, having = lanes[:, [count]], lanes[:, term.lanes]
+        if function == "bit_and":
+            bits = having == counts
+        else:
+            bits = having > 0 if function == "bit_or" else having & 1 == 1
+        return _nullable(term.packed(bits), counts[:, 0] > 0)
 
     return finish
 

@@ -15,6 +15,8 @@ from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import Weights
 
+_NUMBER = (1 << 32) - 1
+
 
 class DistinctValues:
     """Weights per (group slot, value) of one argument."""
@@ -38,19 +40,36 @@ class DistinctValues:
         Returns:
             Rows whose value enters or leaves its group's set, and ±1 for each.
         """
+        rows, old, new = self.count(column, slots, weights)
+        change = (new > 0).astype(np.int64) - (old > 0)
+        moved = change.nonzero()[0]
+        return rows[moved], change[moved]
+
+    def count(
+        self, column: Column, slots: Indexes, weights: Weights
+    ) -> tuple[Indexes, Weights, Weights]:
+        """Stage a change.
+
+        Returns:
+            A row of each (group, value) touched, and how often it was there and is there now.
+        """
         count = len(slots)
         values, inverse = self._values.locate([column], count)
         _stage_sum(self._values, values, inverse, weights)
         pairs = FixedColumn((slots << 32) | values[inverse])
         touched, inverse = self._pairs.locate([pairs], count)
         old, new = _stage_sum(self._pairs, touched, inverse, weights)
-        change = (new > 0).astype(np.int64) - (old > 0)
-        moved = change.nonzero()[0]
-        if count == 1:
-            return moved, change[moved]
         rows = np.empty(len(touched), np.int64)
-        rows[inverse] = np.arange(len(inverse))
-        return rows[moved], change[moved]
+        rows[inverse] = np.arange(count)
+        return rows, old, new
+
+    def contents(self) -> tuple[Indexes, Column, Weights]:
+        """Group, value and count of every pair, as committed."""
+        live = self._pairs.live()
+        (pairs,) = self._pairs.keys(live)
+        assert isinstance(pairs, FixedColumn)
+        (values,) = self._values.keys(pairs.values & _NUMBER)
+        return pairs.values >> 32, values, self._pairs.read(live)[:, 0]
 
     def commit(self) -> None:
         self._values.commit()

@@ -44,6 +44,7 @@ class RowsSpec:
         filter: the FILTER clause over all input columns.
         distinct: equal rows count once.
         limit: rows read of a group.
+        counted: equal rows are one row, with their number as a further column.
     """
 
     columns: tuple[int, ...]
@@ -53,6 +54,7 @@ class RowsSpec:
     filter: Predicate | None
     distinct: bool
     limit: int
+    counted: bool = False
 
 
 class Grouped(NamedTuple):
@@ -66,6 +68,37 @@ class Grouped(NamedTuple):
     def owners(self) -> Indexes:
         """The group of each row."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
+
+
+class Weighed(NamedTuple):
+    """Distinct rows of some groups, in order, and how often each is there; as in `Grouped`."""
+
+    columns: tuple[Column, ...]
+    starts: Indexes
+    counts: Indexes
+    weights: Indexes
+
+    @property
+    def owners(self) -> Indexes:
+        """The group of each distinct row."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    @property
+    def totals(self) -> Indexes:
+        """How many rows each group has."""
+        ends = _running(self.weights)
+        totals: Indexes = ends[self.starts + self.counts] - ends[self.starts]
+        return totals
+
+    @property
+    def every(self) -> Grouped:
+        """Each row as often as it is there."""
+        if not len(self.weights) or (self.weights == 1).all():
+            return Grouped(self.columns, self.starts, self.counts)
+        again = np.repeat(np.arange(len(self.weights)), self.weights)
+        counts = self.totals
+        columns = tuple([c.take(again) for c in self.columns])
+        return Grouped(columns, np.cumsum(counts) - counts, counts)
 
 
 class Reading:
@@ -82,12 +115,20 @@ class Reading:
     @functools.cached_property
     def grouped(self) -> Grouped:
         """The groups' rows."""
-        found = [_grouped(self._spec, state, slots) for state, slots in self._parts]
+        return self.weighed.every
+
+    @functools.cached_property
+    def weighed(self) -> Weighed:
+        """The groups' distinct rows."""
+        found = [_weighed(self._spec, state, slots) for state, slots in self._parts]
         if len(found) == 1:
             return found[0]
-        columns = tuple([concat(some) for some in zip(*[g.columns for g in found], strict=True)])
-        counts = np.concatenate([g.counts for g in found])
-        return Grouped(columns, np.cumsum(counts) - counts, counts)
+        columns = tuple([concat(some) for some in zip(*[w.columns for w in found], strict=True)])
+        counts, weights = [
+            np.concatenate(some)
+            for some in zip(*[(w.counts, w.weights) for w in found], strict=True)
+        ]
+        return Weighed(columns, np.cumsum(counts) - counts, counts, weights)
 
     def ranked(self, places: Callable[[Indexes], list[Indexes]]) -> tuple[list[Column], Indexes]:
         """The first column's values at some places of each group, and the groups' row counts.
@@ -98,11 +139,17 @@ class Reading:
         slots = sum(len(slots) for _, slots in self._parts)
         sizes = [state.size([FixedColumn(slots)]) for state, slots in self._parts]
         if not selects(self._spec) or sum(sizes) < _MANY * slots:
-            rows = self.grouped
-            there = rows.counts > 0
-            wanted = [rows.starts + place for place in places(rows.counts)]
-            return [picked(rows.columns[0], at, there) for at in wanted], rows.counts
+            return self._counted_off(places)
         return self._selected(places)
+
+    def _counted_off(
+        self, places: Callable[[Indexes], list[Indexes]]
+    ) -> tuple[list[Column], Indexes]:
+        rows = self.weighed
+        ends, totals = _running(rows.weights), rows.totals
+        before = ends[rows.starts]
+        wanted = [np.searchsorted(ends[1:], before + at, side="right") for at in places(totals)]
+        return [picked(rows.columns[0], at, totals > 0) for at in wanted], totals
 
     def _selected(self, places: Callable[[Indexes], list[Indexes]]) -> tuple[list[Column], Indexes]:
         def few(count: int) -> list[int]:
@@ -128,9 +175,9 @@ class GroupRows(Versions[Arrangement]):
     def __init__(self, spec: RowsSpec) -> None:
         self.spec = spec
         order = [OrderKey(k.column + 1, k.descending, k.nulls_first) for k in spec.order]
-        types = (_BIGINT, *spec.types)
-        self._layout = Layout(types, (0,), tuple(order) or (OrderKey(1, False, False),))
-        super().__init__(Arrangement.empty(self._layout))
+        types = (_BIGINT, *spec.types, *([_BIGINT] if spec.counted else []))
+        self.layout = Layout(types, (0,), tuple(order) or (OrderKey(1, False, False),))
+        super().__init__(Arrangement.empty(self.layout))
         self._read: Reading | None = None
 
     def entries(self, delta: ZSet, slots: Indexes) -> ZSet:
@@ -148,7 +195,12 @@ class GroupRows(Versions[Arrangement]):
         return rows if weights.all() else rows.filter(weights != 0)
 
     def stage(self, delta: ZSet, slots: Indexes) -> None:
-        self.append(self.entries(delta, slots))
+        """Take in a delta's rows, which belong to the groups in these slots."""
+        self.stage_entries(self.entries(delta, slots))
+
+    def stage_entries(self, entries: ZSet) -> None:
+        """Take in rows of the state."""
+        self.append(entries)
         self._read = None
 
     def both(self, slots: Indexes) -> Reading:
@@ -163,7 +215,7 @@ class GroupRows(Versions[Arrangement]):
 
     def hydrate(self, batches: Iterable[ZSet]) -> None:
         """Build the state of entries."""
-        self.reset(Arrangement.build(self._layout, batches))
+        self.reset(Arrangement.build(self.layout, batches))
 
     def commit(self) -> None:
         super().commit()
@@ -174,23 +226,28 @@ class GroupRows(Versions[Arrangement]):
         self._read = None
 
 
+def _running(weights: Indexes) -> Indexes:
+    """The sums of the first 0, 1, … weights."""
+    sums = np.zeros(len(weights) + 1, np.int64)
+    np.cumsum(weights, out=sums[1:])
+    return sums
+
+
 def selects(spec: RowsSpec) -> bool:
     """Whether the n-th row can be found by its first column alone."""
     ascends = spec.order[:1] == (OrderKey(0, False, False),)
     return ascends and spec.types[0].is_ordered_word and not spec.distinct
 
 
-def _grouped(spec: RowsSpec, state: Arrangement, slots: Indexes) -> Grouped:
+def _weighed(spec: RowsSpec, state: Arrangement, slots: Indexes) -> Weighed:
     probe, rows = state.first([FixedColumn(slots)], spec.limit)
     columns, weights = rows.columns[1:], rows.weights
     if spec.distinct:
         fresh = _fresh(probe, columns, spec.types)
         columns, probe = tuple([c.take(fresh) for c in columns]), probe[fresh]
-    elif len(weights) and not (weights == 1).all():
-        again = np.repeat(np.arange(len(weights)), weights)
-        columns, probe = tuple([c.take(again) for c in columns]), probe[again]
+        weights = np.ones(len(fresh), np.int64)
     counts = np.bincount(probe, minlength=len(slots)).astype(np.int64)
-    return Grouped(columns, np.cumsum(counts) - counts, counts)
+    return Weighed(columns, np.cumsum(counts) - counts, counts, weights)
 
 
 def _fresh(probe: Indexes, columns: Sequence[Column], types: Sequence[ColumnType]) -> Indexes:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ivm.delta_ops import float_sum
 from ivm.delta_ops.aggregate_call import ArgumentRows
@@ -216,6 +217,27 @@ class TrueTerm(Term):
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         assert isinstance(rows.values, FixedColumn)
         return [Contribution(self.lane, rows.groups, rows.values.values * rows.weights)]
+
+
+class BitsTerm(Term):
+    """Σ weight of the values that have a bit, for each bit of an integer type."""
+
+    def __init__(self, type: ColumnType, add_lane: AddLane) -> None:
+        assert type.dtype is not None
+        self._dtype = np.dtype(type.dtype)
+        self.lanes = np.array([add_lane() for _ in range(8 * self._dtype.itemsize)])
+
+    def contributions(self, rows: ArgumentRows) -> list[Contribution]:
+        assert isinstance(rows.values, FixedColumn)
+        values = np.ascontiguousarray(rows.values.values)
+        octets = values.view(np.uint8).reshape(len(values), self._dtype.itemsize)
+        which, places = np.nonzero(np.unpackbits(octets, axis=1, bitorder="little"))
+        return [Contribution(self.lanes[places], rows.groups[which], rows.weights[which])]
+
+    def packed(self, bits: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+        """The integers that have these bits, bool[n, lanes]."""
+        octets = np.packbits(bits, axis=1, bitorder="little")
+        return np.ascontiguousarray(octets).view(self._dtype)[:, 0]
 
 
 def added(old: Indexes, contributions: list[Contribution]) -> Indexes:

@@ -1,4 +1,4 @@
-"""Results that reduce a group's values: mode, histogram, entropy, product, bitwise functions.
+"""Results that reduce a group's values: mode, histogram, entropy, product.
 
 Law: values are told apart by SQL's grouping equality; a tie for the mode goes to the value that
 stands first in the group's order.
@@ -7,13 +7,14 @@ stands first in the group's order.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from ivm.delta_ops.gather import elements, offsets
-from ivm.delta_ops.group_rows import Grouped
+from ivm.delta_ops.group_rows import Grouped, Reading, Weighed
 from ivm.delta_ops.picked import picked
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes
 from ivm.storage.ordering import value_codes
@@ -28,10 +29,20 @@ class _Values(NamedTuple):
     counts: Indexes
 
 
-def _distinct(grouped: Grouped, type: ColumnType) -> _Values:
+@dataclass(frozen=True)
+class Counted:
+    """A result that is made of a group's distinct rows and how often each is there."""
+
+    finish: Callable[[Weighed], Column]
+
+    def column(self, reading: Reading) -> Column:
+        return self.finish(reading.weighed)
+
+
+def _distinct(rows: Weighed, type: ColumnType) -> _Values:
     """By group, and in it ascending."""
-    column = grouped.columns[0]
-    owners = grouped.owners
+    column = rows.columns[0]
+    owners = rows.owners
     if not len(owners):
         return _Values(owners, owners, owners)
     codes = value_codes(column, type)
@@ -40,26 +51,26 @@ def _distinct(grouped: Grouped, type: ColumnType) -> _Values:
     begins = np.ones(len(order), np.bool_)
     begins[1:] = (codes[1:] != codes[:-1]) | (groups[1:] != groups[:-1])
     places = np.flatnonzero(begins)
-    counts = np.diff(np.append(places, len(order)))
+    counts = np.add.reduceat(rows.weights[order], places)
     return _Values(groups[places], order[places], counts)
 
 
-def mode(type: ColumnType) -> Callable[[Grouped], Column]:
+def mode(type: ColumnType) -> Counted:
     """The most frequent value."""
 
-    def make(grouped: Grouped) -> Column:
-        values = _distinct(grouped, type)
+    def make(weighed: Weighed) -> Column:
+        values = _distinct(weighed, type)
         order = np.lexsort((values.first, -values.counts, values.owners))
         owners = values.owners[order]
         best = order[np.flatnonzero(np.diff(owners, prepend=-1))]
-        rows = np.zeros(len(grouped.counts), np.int64)
+        rows = np.zeros(len(weighed.counts), np.int64)
         rows[values.owners[best]] = values.first[best]
-        return picked(grouped.columns[0], rows, grouped.counts > 0)
+        return picked(weighed.columns[0], rows, weighed.counts > 0)
 
-    return make
+    return Counted(make)
 
 
-def histogram(element: ColumnType, output: ColumnType) -> Callable[[Grouped], Column] | None:
+def histogram(element: ColumnType, output: ColumnType) -> Counted | None:
     """MAP from each value to its count; None if its Arrow form is not that of such a map."""
     if output.sql != f"MAP({element.sql}, UBIGINT)" or not pa.types.is_map(output.memory):
         return None
@@ -67,10 +78,10 @@ def histogram(element: ColumnType, output: ColumnType) -> Callable[[Grouped], Co
         return None
     wanted = output.memory.key_type
 
-    def make(grouped: Grouped) -> Column:
-        values = _distinct(grouped, element)
-        sizes = np.bincount(values.owners, minlength=len(grouped.counts)).astype(np.int64)
-        keys = elements(grouped.columns[0].take(values.first), element, wanted)
+    def make(rows: Weighed) -> Column:
+        values = _distinct(rows, element)
+        sizes = np.bincount(values.owners, minlength=len(rows.counts)).astype(np.int64)
+        keys = elements(rows.columns[0].take(values.first), element, wanted)
         none = sizes == 0
         array = pa.MapArray.from_arrays(
             offsets(sizes),
@@ -81,46 +92,31 @@ def histogram(element: ColumnType, output: ColumnType) -> Callable[[Grouped], Co
         )
         return ArrowColumn(array)
 
-    return make
+    return Counted(make)
 
 
-def entropy(type: ColumnType) -> Callable[[Grouped], Column]:
+def entropy(type: ColumnType) -> Counted:
     """Σ p · log₂(1 / p) over the values' shares p; 0 without values."""
 
-    def make(grouped: Grouped) -> Column:
-        values = _distinct(grouped, type)
-        totals = grouped.counts[values.owners].astype(np.float64)
+    def make(rows: Weighed) -> Column:
+        values = _distinct(rows, type)
+        totals = rows.totals[values.owners].astype(np.float64)
         shares = values.counts / totals
-        sums = np.zeros(len(grouped.counts))
+        sums = np.zeros(len(rows.counts))
         np.add.at(sums, values.owners, shares * np.log2(totals / values.counts))
         return FixedColumn(sums)
 
-    return make
+    return Counted(make)
 
 
 def product(grouped: Grouped) -> Column:
     """The product of the first column, multiplied in order."""
     column = grouped.columns[0]
     assert isinstance(column, FixedColumn)
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return _reduced(np.multiply, FixedColumn(column.values.astype(np.float64)), grouped)
-
-
-def bits(function: str) -> Callable[[Grouped], Column]:
-    """BIT_AND, BIT_OR or BIT_XOR of the first column."""
-    operator = {"bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor}
-
-    def make(grouped: Grouped) -> Column:
-        column = grouped.columns[0]
-        assert isinstance(column, FixedColumn)
-        return _reduced(operator[function], column, grouped)
-
-    return make
-
-
-def _reduced(operator: np.ufunc, column: FixedColumn, grouped: Grouped) -> FixedColumn:
     there = grouped.counts > 0
-    values = np.zeros(len(there), column.values.dtype)
+    values = np.zeros(len(there))
     if there.any():
-        values[there] = operator.reduceat(column.values, grouped.starts[there])
+        doubles = column.values.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            values[there] = np.multiply.reduceat(doubles, grouped.starts[there])
     return FixedColumn(values, None if there.all() else there)

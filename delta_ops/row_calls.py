@@ -1,37 +1,46 @@
 """Aggregates computed of a group's rows in order: which rows they need, and what they make of them.
 
 Law: every function here is a function of the group's rows in the call's complete order, so its
-result depends on the live rows alone. FIRST, ARG_MIN and their like read the first rows only; the
-others read the whole group.
+result depends on the live rows alone. FIRST, ARG_MIN, MODE and their like read the first rows only;
+HISTOGRAM and its like the distinct values of the group; the others read the whole group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from ivm.delta_ops.aggregate_call import AggregateCall
 from ivm.delta_ops.gather import first_value, joined, listed
 from ivm.delta_ops.group_rows import ALL, Grouped, RowsSpec, selects
+from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.quantiles import Ranked, continuous, discrete
-from ivm.delta_ops.reduce import bits, entropy, histogram, mode, product
+from ivm.delta_ops.reduce import Counted, entropy, histogram, mode, product
 from ivm.delta_ops.structs import first_struct, listed_structs
 from ivm.storage.column import Column
 from ivm.storage.ordering import OrderKey, orderable
 from ivm.storage.types import ColumnType
 
 GroupedFinish: TypeAlias = Callable[[Grouped], Column]
-Finish: TypeAlias = GroupedFinish | Ranked
+Finish: TypeAlias = GroupedFinish | Ranked | Counted
 Plan: TypeAlias = tuple[RowsSpec, Finish]
 
 _ARGS = [
     f"arg_{least}{nulls}" for least in ("min", "max") for nulls in ("", "_null", "_nulls_last")
 ]
-_BITS = ("bit_and", "bit_or", "bit_xor")
+
+
+def reads_every_row(call: AggregateCall) -> bool:
+    """Whether the call is one of those here that look at each row of a touched group."""
+    found = plan_rows(call)
+    return (
+        found is not None and found[0].limit == ALL and not isinstance(found[1], Ranked | Counted)
+    )
 
 
 def reads_whole_groups(call: AggregateCall) -> bool:
-    """Whether the call is one of those here that look at all rows of a touched group."""
+    """Whether the call looks at each distinct value, at least, of a touched group."""
     found = plan_rows(call)
     if found is None:
         return False
@@ -215,20 +224,20 @@ def _continuous(call: AggregateCall, fractions: float | list[float] | None) -> P
 
 
 def _mode(call: AggregateCall) -> Plan | None:
-    same = call.output == call.argument_type and not call.parameters
-    return (_spec(call, required=[0]), mode(call.output)) if same else None
+    if call.output != call.argument_type or call.parameters:
+        return None
+    columns = _Columns(call)
+    if call.distinct or len(columns.positions) > 1 or has_forms([call.output]):
+        return _spec(call, required=[0], columns=columns), mode(call.output)
+    order = [OrderKey(1, True, False), *columns.order]
+    spec = _spec(call, order, [0], 1, columns)
+    return replace(spec, counted=True), first_value(call.output)
 
 
 def _histogram(call: AggregateCall) -> Plan | None:
     assert call.argument_type is not None
     make = None if call.parameters else histogram(call.argument_type, call.output)
     return None if make is None else (_values(call), make)
-
-
-def _bits(call: AggregateCall) -> Plan | None:
-    type = call.argument_type
-    known = type == call.output and call.output.is_integer and call.output.is_word
-    return (_spec(call, required=[0]), bits(call.function)) if known else None
 
 
 def _product(call: AggregateCall) -> Plan | None:
@@ -258,5 +267,4 @@ _FUNCTIONS: dict[str, Callable[[AggregateCall], Plan | None]] = {
     "histogram": _histogram,
     "product": _product,
     "entropy": _entropy,
-    **dict.fromkeys(_BITS, _bits),
 }

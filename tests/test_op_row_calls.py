@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.delta_ops import group_rows
+from ivm.delta_ops.group_rows import Weighed
 from ivm.storage.column import FixedColumn
 from ivm.storage.zset import ZSet
 from tests.function_bench import FunctionBench
@@ -85,7 +88,7 @@ def test_a_median_of_many_rows_reads_few() -> None:
         bench.step([ZSet((FixedColumn(part),), np.ones(len(part), np.int64))])
         bench.check()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_rows, "_grouped", None)  # whoever reads the group fails
+        patch.setattr(group_rows, "_weighed", None)  # whoever reads the group fails
         for i in range(0, 20_000, 2000):
             gone = values[i : i + 2000]
             bench.step([ZSet((FixedColumn(gone),), np.full(len(gone), -1))])
@@ -133,6 +136,46 @@ def test_joined_strings(data: st.DataObject) -> None:
         FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs),
         data.draw(streams(inputs)),
     )
+
+
+@pytest.mark.parametrize("name", ANY)
+@FEW
+@given(data=st.data())
+def test_modes_and_histograms_of_all_rows(name: str, data: st.DataObject) -> None:
+    """Of one group; and of rows that repeat each other."""
+    inputs = types_of("VARCHAR", name)
+    calls = (
+        "mode(c1), mode(c1 ORDER BY c1 DESC), mode(c1) FILTER (c0 > 'a'), mode(DISTINCT c1),"
+        " histogram(c1), entropy(c1), quantile_disc(c1, 0.5), mode(c0)"
+    )
+    drive(FunctionBench(f"SELECT {calls} FROM i0", inputs), data.draw(streams(inputs, rows=12)))
+
+
+@pytest.mark.parametrize("calls", ["mode(c1)", "bit_or(c1), bit_and(c1), bit_xor(c1)"])
+def test_a_mode_of_many_values_reads_few(calls: str) -> None:
+    """Only the histogram is as long as the group has distinct values."""
+    inputs = types_of("INTEGER", "INTEGER")
+    bench = FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs)
+    random = np.random.default_rng(1)
+    values = random.integers(0, 5000, 20_000).astype(np.int32)
+    groups = FixedColumn(np.zeros(len(values), np.int32))
+    bench.step([ZSet((groups, FixedColumn(values)), np.ones(len(values), np.int64))])
+    bench.check()
+    read: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        weighed = group_rows._weighed
+
+        def counted(*args: Any) -> Weighed:
+            found = weighed(*args)
+            read.append(len(found.weights))
+            return found
+
+        patch.setattr(group_rows, "_weighed", counted)
+        for i in range(0, 200, 20):
+            gone = (groups.slice(i, i + 20), FixedColumn(values[i : i + 20]))
+            bench.step([ZSet(gone, np.full(20, -1))])
+            bench.check()
+    assert max(read, default=0) <= 1
 
 
 @pytest.mark.parametrize("name", ["INTEGER", "BIGINT", "UBIGINT"])
