@@ -351,7 +351,7 @@ class Engine:
             self.maintenance.commit()
             if len(delta):
                 deltas[view.name] = delta
-            self.pending.add(self.epoch, (), deltas)
+            self.pending.add(self.epoch, (), deltas, logged=False)
             self.maintenance.stale.discard(view.name)
             self.flush([view.name])
             self.feeds.tell(self.epoch, deltas)

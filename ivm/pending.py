@@ -2,7 +2,8 @@
 
 Law: tables and views here stand at the engine's epoch, DuckDB's at an earlier one; `take` hands out
 either all of it (base tables flush together, with every view) or some views alone, which may run
-ahead of the tables but never behind.
+ahead of the tables but never behind. What no log record holds (the difference of a recomputed view
+and what follows from it) is handed out whole: a crash must not leave the one without the other.
 
 A DuckDB transaction costs as much as what a few views bring to it. So a view that is flushed takes
 along others that will likely be read soon: those read since they were last taken along, as long
@@ -42,13 +43,22 @@ class Pending:
         self._tables: Tables = {}
         self._views: Views = {}
         self._read: set[str] = set()
+        self._whole = False
         self._epoch = 0
         self.rows = 0
 
-    def add(self, epoch: int, changes: Sequence[TableChange], deltas: Mapping[str, ZSet]) -> None:
-        """Collect one epoch."""
+    def add(
+        self,
+        epoch: int,
+        changes: Sequence[TableChange],
+        deltas: Mapping[str, ZSet],
+        *,
+        logged: bool = True,
+    ) -> None:
+        """Collect one epoch; whether a log record tells of its changes."""
         with self._lock:
             self._epoch = epoch
+            self._whole |= not logged
             for change in changes:
                 part = self._tables.get(change.table)
                 if part is None:
@@ -72,14 +82,16 @@ class Pending:
 
         Args:
             only: relations to be read, None for all. If they are views without exception, or have
-                nothing pending, just those views are taken, and what they take along.
+                nothing pending, just those views are taken, and what they take along; all is
+                taken if part of it is in no log.
 
         Returns:
             (tables, views, the epoch they bring DuckDB to).
         """
         with self._lock:
             wanted = None if only is None else set(only)
-            if wanted is None or not wanted.isdisjoint(self._tables):
+            if wanted is None or self._whole or not wanted.isdisjoint(self._tables):
+                self._whole = False
                 tables, self._tables = self._tables, {}
                 views, self._views = self._views, {}
             else:
@@ -101,6 +113,7 @@ class Pending:
     def put_back(self, tables: Tables, views: Views) -> None:
         """A flush failed: what it took comes before what has been collected since."""
         with self._lock:
+            self._whole = True  # part of it may be in no log
             self.rows += _rows(tables, views)
             for name, part in tables.items():
                 if name in self._tables:
