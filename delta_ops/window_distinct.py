@@ -110,10 +110,7 @@ def _twice(pairs: _Neighbours, sums: Indexes, begin: Indexes, end: Indexes) -> I
 
 
 def in_order(frame: Frame, key: RangeKey | None) -> bool:
-    """Whether a later row's frame begins and ends nowhere before an earlier row's.
-
-    Months later, times of the 30th and the 31st may stand the other way round.
-    """
-    return not (
-        frame.kind == "range" and key is not None and key.months and key.type.base != "DATE"
-    )
+    """Whether a later row's frame begins and ends nowhere before an earlier row's."""
+    if frame.kind != "range" or key is None:
+        return True
+    return key.keeps_order(frame.start) and key.keeps_order(frame.end)

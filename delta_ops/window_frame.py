@@ -2,7 +2,8 @@
 
 Law: a frame is the rows from `start` to `end`, less what EXCLUDE names. A distance is signed in the
 direction of the order (negative: preceding); None is unbounded; 0 is the current row in ROWS and
-its peers in RANGE and GROUPS.
+its peers in RANGE and GROUPS. A distance in time is one number of microseconds with months far
+above them (`span`), so that all distances are compared, negated and kept alike.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from ivm.storage.types import ColumnType
 Codes = npt.NDArray[np.int64]
 
 MICROS_PER_DAY = 86_400_000_000
+_MONTH = 1 << 62  # a month in a distance; microseconds are fewer
 _LAST_DAY = 106_751_991  # of a timestamp
-_LAST: dict[Any, int] = {np.dtype(name): int(np.iinfo(name).max) for name in ("i4", "i8")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,18 @@ UP_TO_HERE = Frame("rows", None, 0)
 UP_TO_PEERS = Frame("range", None, 0)
 
 
+def span(months: int, micros: int) -> int:
+    """A distance in time: some months and microseconds ahead, neither negative."""
+    return months * _MONTH + micros
+
+
+def _months_and_micros(distance: int) -> tuple[int, int]:
+    """The parts of a distance in time, with its sign."""
+    sign = -1 if distance < 0 else 1
+    months, micros = divmod(abs(distance), _MONTH)
+    return sign * months, sign * micros
+
+
 @dataclass(frozen=True, slots=True)
 class RangeKey:
     """The one order key that distances of RANGE frames are added to.
@@ -64,16 +77,20 @@ class RangeKey:
         column: its position.
         type: numeric (at most 64 bits), DATE or a timestamp.
         descending: the order's direction.
-        unit: distances in one unit of the column's values (86 400 000 000 for a DATE and
-            microseconds, else 1).
-        months: distances are months of the calendar.
     """
 
     column: int
     type: ColumnType
     descending: bool
-    unit: int = 1
-    months: bool = False
+
+    def keeps_order(self, distance: int | float | None) -> bool:
+        """Whether of two keys the lesser is the lesser also at a distance, or they meet there.
+
+        Months later, times of the 30th and the 31st may stand the other way round.
+        """
+        if not self._is_time or self.type.base == "DATE" or distance is None:
+            return True
+        return _months_and_micros(int(distance))[0] == 0
 
     def targets(self, keys: FixedColumn, distance: int | float, right: bool) -> Codes:
         """Codes of the values at a distance from the keys (none of them NULL).
@@ -90,41 +107,68 @@ class RangeKey:
         if self.type.is_float:
             dtype = keys.values.dtype.type
             return word_codes(keys.values + dtype(shift), self.type)
-        values = word_codes(keys.values, self.type)
-        if self.months:
-            return self._months_away(values, int(shift))
         if self.type.is_integer:
             self._check(keys.values, int(shift))
-            return values + int(shift)
-        return self._shifted(values, int(shift), right)
+        values = word_codes(keys.values, self.type)
+        return self._shifted(values, int(shift), right) if self._is_time else values + int(shift)
 
     def concerned(self, keys: FixedColumn, distance: int | float, right: bool) -> Codes:
         """As `targets`; values beyond 64 bits are the last ones there."""
         if self.type.is_float:
             return self.targets(keys, distance, right)
         values = word_codes(keys.values, self.type)
-        if self.months:  # there and back again may end up to three days and a time of day off
-            slack = 4 * self._day if right != self.descending else -4 * self._day
-            return _added(
-                self._months_away(values, int(-distance if self.descending else distance)), slack
-            )
-        shift = self._whole(int(-distance if self.descending else distance), right)
-        return _added(values, shift)
+        shift = int(-distance if self.descending else distance)
+        if not self._is_time:
+            return _added(values, shift)
+        months, micros = _months_and_micros(shift)
+        moved = _added(values, self._whole(micros, right))
+        if months:  # there and back again may end up to three days and a time of day off
+            slack = 5 if right != self.descending else -5
+            days, time = self._months_away(moved, months)
+            moved = clipped(days + slack, 1 - _LAST_DAY, _LAST_DAY - 1) * self._day + time
+        return np.where(self._finite(values), moved, values)
+
+    @property
+    def _is_time(self) -> bool:
+        return self.type.base == "DATE" or self.type.base.startswith("TIMESTAMP")
 
     @property
     def _day(self) -> int:
         """A day in the column's values."""
         return 1 if self.type.base == "DATE" else MICROS_PER_DAY
 
-    def _months_away(self, values: Codes, months: int) -> Codes:
-        """The same time in another month; infinite ones stay where they are."""
+    def _finite(self, values: Codes) -> Mask:
         assert self.type.dtype is not None
-        finite = np.abs(values) < np.iinfo(self.type.dtype).max
-        days, time = np.divmod(np.where(finite, values, 0), self._day)
-        days = shift_months(days, months)
-        if (np.abs(days) >= _LAST_DAY).any():
-            raise EvaluationError("Conversion Error: Date and time not in timestamp range")
-        return np.where(finite, days * self._day + time, values)
+        finite: Mask = np.abs(values) != np.iinfo(self.type.dtype).max
+        return finite
+
+    def _shifted(self, values: Codes, shift: int, right: bool) -> Codes:
+        """Days or microseconds, months first; infinite ones stay where they are."""
+        months, micros = _months_and_micros(shift)
+        whole = self._whole(micros, right)
+        moved = values + whole
+        if not months and (not len(values) or self._is_near(values, whole)):
+            return moved
+        finite = self._finite(values)
+        if months:
+            days, time = self._months_away(np.where(finite, values, 0), months)
+            if (np.abs(days) >= _LAST_DAY).any():
+                raise _beyond()
+            values = np.where(finite, days * self._day + time, values)
+            moved = values + whole
+        if (((moved < values) != (whole < 0)) & (moved != values) & finite).any():
+            raise _beyond()
+        return np.where(finite, moved, values)
+
+    def _is_near(self, values: Codes, whole: int) -> bool:
+        """Whether nothing is infinite, nor can be, a distance away."""
+        assert self.type.dtype is not None
+        return int(np.abs(values).max()) + abs(whole) < np.iinfo(self.type.dtype).max
+
+    def _months_away(self, values: Codes, months: int) -> tuple[Codes, Codes]:
+        """The day and the time of day in another month."""
+        days, time = np.divmod(values, self._day)
+        return shift_months(days, months), time
 
     def places(
         self, rows: SortedRows, around: Columns, codes: Codes, partition: int, right: bool | Mask
@@ -160,24 +204,11 @@ class RangeKey:
         inside = clipped(codes, low, high)
         return inside.astype(dtype), inside
 
-    def _whole(self, shift: int, right: bool) -> int:
-        """A distance in the column's own values: the next one above or below."""
+    def _whole(self, micros: int, right: bool) -> int:
+        """Microseconds in the column's own values: the next one above or below."""
+        unit = MICROS_PER_DAY // self._day
         up = right == self.descending
-        return -(-shift // self.unit) if up else shift // self.unit
-
-    def _shifted(self, values: Codes, shift: int, right: bool) -> Codes:
-        """Days, microseconds or decimals; infinite ones stay where they are."""
-        whole = self._whole(shift, right)
-        moved = values + whole
-        if self.type.is_decimal or not len(values):
-            return moved
-        last = _LAST[self.type.dtype]
-        if int(np.abs(values).max()) + abs(whole) < last:
-            return moved
-        infinite = np.abs(values) == last
-        if (((moved < values) != (whole < 0)) & (moved != values) & ~infinite).any():
-            raise EvaluationError("Conversion Error: Date and time not in timestamp range")
-        return np.where(infinite, values, moved)
+        return -(-micros // unit) if up else micros // unit
 
     def _check(self, values: npt.NDArray[Any], shift: int) -> None:
         limits = np.iinfo(values.dtype)
@@ -190,6 +221,10 @@ class RangeKey:
                 f"Out of Range Error: Overflow in {sign} of {self.type.sql} in a RANGE frame: "
                 f"a key {abs(shift)} away from another does not fit"
             )
+
+
+def _beyond() -> EvaluationError:
+    return EvaluationError("Conversion Error: Date and time not in timestamp range")
 
 
 def _added(values: Codes, shift: int) -> Codes:

@@ -7,18 +7,21 @@ the order's key here as DuckDB adds it; any other frame is `None`, and DuckDB's 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from sqlglot import exp
 
 from ivm.delta_ops.operator import CursorFactory
-from ivm.delta_ops.window_frame import MICROS_PER_DAY, UP_TO_PEERS, Frame, RangeKey
+from ivm.delta_ops.window_frame import MICROS_PER_DAY, UP_TO_PEERS, Frame, RangeKey, span
 from ivm.sql.columns import text, used
 from ivm.sql.plan import Window, types
 from ivm.storage import duck
 from ivm.storage.types import ColumnType
 
 _FAR = 1 << 40
+_ZONED = "TIMESTAMP WITH TIME ZONE"
+_UTC = ("UTC", "Etc/UTC")
+_Number = int | float
 _EXCLUDES: dict[str, Literal["", "row", "group", "ties"]] = {
     "": "",
     "NO OTHERS": "",
@@ -26,14 +29,6 @@ _EXCLUDES: dict[str, Literal["", "row", "group", "ties"]] = {
     "GROUP": "group",
     "TIES": "ties",
 }
-
-
-class _Distance(NamedTuple):
-    """A distance in the key's own values, parts of one (microseconds of a DATE) or months."""
-
-    value: int | float
-    unit: int
-    months: bool = False
 
 
 def rows_edge(value: Any, side: Any) -> tuple[int | None] | None:
@@ -104,48 +99,44 @@ class FrameReader:
             return None
         return (-distance if _is_back(side) else distance,)
 
-    def _shift(self, value: exp.Expression) -> int | float | None:
+    def _shift(self, value: exp.Expression) -> _Number | None:
         if len(self._plan.order) != 1 or not self._ordered:
             return None
         key = self._plan.order[0]
         type = types(self._plan.input)[key.column]
-        found = self._evaluated(value)
-        distance = None if found is None else _distance(type, value, found)
+        found, zone = self._evaluated(value)
+        distance = None if found is None else _distance(type, value, found, zone)
         if distance is None:
             return None
-        known = self.range_key
-        found = RangeKey(key.column, type, key.descending, distance.unit, distance.months)
-        if known is not None and known != found:
-            return None
-        self.range_key = found
-        return distance.value
+        self.range_key = RangeKey(key.column, type, key.descending)
+        return distance
 
-    def _evaluated(self, value: exp.Expression) -> Any:
-        """The constant as a Python value, an interval with its months, days and nanoseconds."""
+    def _evaluated(self, value: exp.Expression) -> tuple[Any, str]:
+        """The constant as a Python value, an interval with its parts, and the time zone."""
         cursor = self._cursors()
         try:
-            found = duck.table(cursor, f"SELECT {text(value)}").column(0)
+            found = duck.table(cursor, f"SELECT {text(value)}, current_setting('TimeZone')")
         finally:
             cursor.close()
-        return found[0].as_py()
+        return found.column(0)[0].as_py(), found.column(1)[0].as_py()
 
 
-def _distance(type: ColumnType, value: exp.Expression, found: Any) -> _Distance | None:
+def _distance(type: ColumnType, value: exp.Expression, found: Any, zone: str) -> _Number | None:
     literal = isinstance(value.unnest(), exp.Literal)
-    if type.base in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
-        return _time_distance(type, literal, found)
+    if type.base in ("DATE", "TIMESTAMP", _ZONED):
+        return _time_distance(type, literal, found, zone)
     if isinstance(found, bool) or not isinstance(found, int | float | Decimal) or found < 0:
         return None
     if not literal:
         return None
     if type.sql == "DOUBLE":
-        return _Distance(float(found), 1)
+        return float(found)
     if type.is_decimal and type.is_word and isinstance(found, int | Decimal):
         scaled = Decimal(found).scaleb(type.scale)
         whole = int(scaled)
-        return _Distance(whole, 1) if whole == scaled and whole < 10**17 else None
+        return whole if whole == scaled and whole < 10**17 else None
     if type.is_integer and type.is_word and type.sql != "UBIGINT" and isinstance(found, int):
-        return _Distance(found, 1) if found < 1 << (8 * _bytes(type) - 1) else None
+        return found if found < 1 << (8 * _bytes(type) - 1) else None
     return None
 
 
@@ -154,16 +145,16 @@ def _bytes(type: ColumnType) -> int:
     return type.dtype.itemsize
 
 
-def _time_distance(type: ColumnType, literal: bool, found: Any) -> _Distance | None:
+def _time_distance(type: ColumnType, literal: bool, found: Any, zone: str) -> int | None:
     if type.sql == "DATE" and literal and isinstance(found, int):
-        return _Distance(found * MICROS_PER_DAY, MICROS_PER_DAY) if 0 <= found < 1 << 24 else None
+        return span(0, found * MICROS_PER_DAY) if 0 <= found < 1 << 24 else None
     if not hasattr(found, "months"):
         return None
     months, days, nanoseconds = found.months, found.days, found.nanoseconds
-    zoned = type.sql == "TIMESTAMP WITH TIME ZONE"
-    if months > 0 and days == nanoseconds == 0 and not zoned:
-        return _Distance(months, 1, True)
-    whole = days * MICROS_PER_DAY + nanoseconds // 1000
-    if months or days < 0 or nanoseconds < 0 or whole >= 1 << 61 or (zoned and days):
+    micros = days * MICROS_PER_DAY + nanoseconds // 1000
+    if min(months, days, nanoseconds) < 0 or micros >= 1 << 61:
         return None
-    return _Distance(whole, MICROS_PER_DAY if type.sql == "DATE" else 1)
+    # Elsewhere days have 23 to 25 hours; with months, zoned times lose the hours first.
+    if type.sql == _ZONED and (((months or days) and zone not in _UTC) or (months and nanoseconds)):
+        return None
+    return span(months, micros)

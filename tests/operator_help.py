@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from ivm.delta_ops.circuit import Circuit
@@ -127,7 +128,8 @@ def expand(z: ZSet) -> ZSet:
 def net(z: ZSet, types: Sequence[ColumnType]) -> ZSet:
     """Consolidated by Python, for an opinion of its own; NaN equals NaN."""
     names = tuple((f"c{i}", t) for i, t in enumerate(types))
-    keys = [repr(r) for r in zip(*[a.to_pylist() for a in z.to_arrow(names).columns], strict=True)]
+    values = [_python_values(a) for a in z.to_arrow(names).columns]
+    keys = [repr(r) for r in zip(*values, strict=True)]
     keys = keys or ["()"] * len(z)
     first: dict[str, int] = {}
     totals: Counter[str] = Counter()
@@ -137,6 +139,17 @@ def net(z: ZSet, types: Sequence[ColumnType]) -> ZSet:
     kept = [k for k in first if totals[k]]
     out = z.take(np.array([first[k] for k in kept], np.int64))
     return ZSet(out.columns, np.array([totals[k] for k in kept], np.int64))
+
+
+def _python_values(column: pa.ChunkedArray) -> list[object]:
+    """Dates and times as numbers: Python's own are never infinite."""
+    type = column.type
+    if pa.types.is_date(type):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(type):
+        column = column.cast(pa.int64())
+    values: list[object] = column.to_pylist()
+    return values
 
 
 def assert_same(actual: ZSet, expected: ZSet, types: Sequence[ColumnType]) -> None:

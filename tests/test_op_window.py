@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ivm.delta_ops.aggregate_call import AggregateCall
 from ivm.delta_ops.ranked_top import RankedTop
 from ivm.delta_ops.window import Window
-from ivm.delta_ops.window_distinct import DistinctSum
+from ivm.delta_ops.window_distinct import DistinctSum, in_order
 from ivm.delta_ops.window_extremes import Extreme
-from ivm.delta_ops.window_frame import Frame, RangeKey
+from ivm.delta_ops.window_frame import Frame, RangeKey, span
 from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.window_present import PresentNeighbour, PresentNth
 from ivm.delta_ops.window_recompute import DELTA, Recomputed
@@ -248,16 +248,17 @@ def _interval(distance: float) -> str:
     return f"INTERVAL {distance:.0f} MICROSECONDS"
 
 
-RANGES: dict[str, tuple[list[float], int, Callable[[float], str]]] = {
-    "TINYINT": ([1, 2], 1, str),
-    "DECIMAL(9,2)": ([110, 225], 1, lambda d: f"{d / 100:.2f}"),
-    "DOUBLE": ([0.5, 2.25], 1, str),
-    "DATE": ([86_400_000_000, 3_600_000_000], 86_400_000_000, _interval),
-    "TIMESTAMP": ([86_400_000_000, 3_600_000_000], 1, _interval),
+RANGES: dict[str, tuple[list[float], Callable[[float], str]]] = {
+    "TINYINT": ([1, 2], str),
+    "DECIMAL(9,2)": ([110, 225], lambda d: f"{d / 100:.2f}"),
+    "DOUBLE": ([0.5, 2.25], str),
+    "DATE": ([86_400_000_000, 3_600_000_000], _interval),
+    "TIMESTAMP": ([86_400_000_000, 3_600_000_000], _interval),
 }
 SOME_TINY = ["1", "2", "-3", "4", "NULL"]
-SOME_DAYS = [f"DATE '2024-02-{d}'" for d in (27, 28, 29)] + ["NULL"]
-SOME_TIMES = [f"TIMESTAMP '2024-02-28 {h:02}:00:00'" for h in (0, 1, 2, 23)] + ["NULL"]
+SOME_DAYS = [f"DATE '2024-02-{d}'" for d in (27, 28, 29)] + ["NULL", "DATE 'infinity'"]
+SOME_TIMES = [f"TIMESTAMP '2024-02-28 {h:02}:00:00'" for h in (0, 1, 2, 23)] + [
+    "NULL", "TIMESTAMP 'infinity'", "TIMESTAMP '-infinity'"]  # fmt: skip
 SOME_NUMBERS = ["0.5", "1.0", "-0.0", "2.75", "'nan'", "'inf'", "NULL"]
 
 
@@ -267,7 +268,7 @@ SOME_NUMBERS = ["0.5", "1.0", "-0.0", "2.75", "'nan'", "'inf'", "NULL"]
 def test_distances(kind: str, data: st.DataObject) -> None:
     """RANGE frames with distances, over keys of several types, NULLs and ties."""
     types = types_of("INTEGER", kind, "BIGINT")
-    distances, unit, show = RANGES[kind]
+    distances, show = RANGES[kind]
     signed = [*distances, *[-d for d in distances], 0, None]
     start, end = data.draw(st.sampled_from(signed)), data.draw(st.sampled_from(signed))
     if start is not None and end is not None and np.sign(start) > np.sign(end):
@@ -275,7 +276,7 @@ def test_distances(kind: str, data: st.DataObject) -> None:
     exclude: Exclude = data.draw(st.sampled_from(["", "", "row", "group", "ties"]))
     frame = Frame("range", start, end, exclude)
     key = OrderKey(1, data.draw(st.booleans()), data.draw(st.booleans()))
-    range_key = RangeKey(1, types[1], key.descending, unit)
+    range_key = RangeKey(1, types[1], key.descending)
     text = frame_text(frame, show)
     calls: list[tuple[WindowFunction, str, bool, str]] = [
         (_count(frame), "count(*)", False, text),
@@ -383,30 +384,54 @@ def test_first_ranks(name: str, partition: list[int], data: st.DataObject) -> No
 
 MONTH_ENDS = [f"TIMESTAMP '2024-{d}'" for d in (
     "01-30 12:00:00", "01-31 01:00:00", "02-28 23:00:00", "02-29 00:00:00", "02-29 02:00:00",
-    "03-29 01:00:00", "03-30 23:00:00", "03-31 00:00:00", "04-30 02:00:00")] + ["NULL"]  # fmt: skip
+    "03-01 01:00:00", "03-29 01:00:00", "03-30 23:00:00", "03-31 00:00:00", "04-01 02:00:00",
+    "04-30 02:00:00")] + ["NULL", "TIMESTAMP 'infinity'"]  # fmt: skip
+DAY = 86_400_000_000
+SPANS: dict[int, str] = {
+    span(months, days * DAY + hours * DAY // 24): f"INTERVAL '{months} months {days} days {hours}h'"
+    for months, days, hours in [
+        (1, 0, 0), (2, 0, 0), (12, 0, 0), (1, 1, 0), (1, 3, 5), (2, 0, 23), (0, 3, 0), (0, 1, 2)
+    ]
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP"])
-@settings(deadline=None, max_examples=30)
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"])
+@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 def test_months_away(kind: str, data: st.DataObject) -> None:
     """Months end on different days: a time of the 31st may come before one of the 30th."""
     types = types_of("INTEGER", kind, "BIGINT")
-    ends = st.sampled_from([1, 2, 12, -1, -2, -12, 0, None])
+    zoned = kind == "TIMESTAMP WITH TIME ZONE"  # in UTC; months and hours are not read there
+    some = [d for d, text in SPANS.items() if not zoned or " 0h" in text or "'0 months" in text]
+    ends = st.sampled_from([*some, *[-d for d in some], 0, None])
     start, end = data.draw(ends), data.draw(ends)
     if start is not None and end is not None and np.sign(start) > np.sign(end):
         start, end = end, start  # DuckDB refuses these
-    frame = Frame("range", start, end)
+    frame = Frame("range", start, end, data.draw(st.sampled_from(["", "row"])))
     key = OrderKey(1, data.draw(st.booleans()), data.draw(st.booleans()))
-    text = frame_text(frame, lambda d: f"INTERVAL {d:.0f} MONTHS")
+    range_key = RangeKey(1, types[1], key.descending)
+    text = frame_text(frame, lambda d: SPANS[int(d)])
     calls: list[tuple[WindowFunction, str, bool, str]] = [(_count(frame), "count(*)", False, text)]
-    rows = st.tuples(st.sampled_from(["1", "NULL"]), st.sampled_from(MONTH_ENDS), st.just("1"))
-    range_key = RangeKey(1, types[1], key.descending, 1, True)
+    if start is not None and end is not None and in_order(frame, range_key):
+        distinct = AggregateCall("count", BIGINT, 2, types[2])
+        calls.append((DistinctSum(distinct, frame), "count(DISTINCT c2)", False, text))
+    rows = st.tuples(st.sampled_from(["1", "NULL"]), st.sampled_from(MONTH_ENDS),
+                     st.sampled_from(["1", "2"]))  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.operator_help.literal_rows", lambda _: rows)
         _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
         under_test = bench(calls, data.draw(st.sampled_from([[], [0]])), [key], types, range_key)
         drive(under_test, data.draw(streams(types)))
+
+
+def test_infinite_keys_are_peers_at_any_distance() -> None:
+    types = types_of("TIMESTAMP", "BIGINT")
+    frame, key = Frame("range", DAY, 2 * DAY), OrderKey(0, False, False)
+    text = frame_text(frame, _interval)
+    call = (_count(frame), "count(*)", False, text)
+    under_test = bench([call], [], [key], types, RangeKey(0, types[0], False))
+    infinite = "TIMESTAMP 'infinity'"
+    drive(under_test, [([((infinite, "5"), 1)],), ([((infinite, "3"), 1)],)])
 
 
 def _steps(function: WindowFunction, rows: int) -> Bench:

@@ -85,6 +85,11 @@ INDEXED: list[str] = [
     " FROM t",
     "SELECT ts, count(*) OVER (ORDER BY ts DESC RANGE BETWEEN INTERVAL 1 YEAR PRECEDING AND"
     " INTERVAL 1 MONTH FOLLOWING) FROM u",
+    "SELECT day, count(*) OVER (PARTITION BY g ORDER BY day RANGE INTERVAL '1 month 1 day'"
+    " PRECEDING) FROM t",
+    "SELECT ts, count(*) OVER w, min(k) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 2 DAY PRECEDING"
+    " AND CURRENT ROW) FROM u WINDOW w AS (ORDER BY ts RANGE BETWEEN INTERVAL '1 month 2 days 3"
+    " hours' PRECEDING AND INTERVAL 36 HOURS FOLLOWING)",
     "SELECT g, k, rank() OVER (PARTITION BY g ORDER BY k) AS r FROM t QUALIFY r <= 2",
     "SELECT g, k FROM t QUALIFY dense_rank() OVER (PARTITION BY g ORDER BY k DESC) <= 2",
     "SELECT * FROM (SELECT k, v, dense_rank() OVER (ORDER BY k) AS r FROM t) WHERE r = 2",
@@ -147,8 +152,6 @@ RECOMPUTED: list[str] = [
     "SELECT k, v, lag(v, k) OVER (PARTITION BY g ORDER BY k, v) FROM t WHERE k >= 0",
     "SELECT k, v, sum(v) OVER (PARTITION BY g ORDER BY k, v ROWS BETWEEN abs(k) PRECEDING AND"
     " CURRENT ROW) FROM t WHERE k IS NOT NULL",
-    "SELECT day, count(*) OVER (PARTITION BY g ORDER BY day RANGE INTERVAL '1 month 1 day'"
-    " PRECEDING) FROM t",
     "SELECT k, v, list(v) OVER (PARTITION BY g ORDER BY k, v ROWS 2 PRECEDING EXCLUDE GROUP)"
     " FROM t",
     "SELECT k, v, string_agg(v::VARCHAR, '-') OVER w, list(v) FILTER (WHERE v > 1) OVER w,"
