@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import duckdb
 
+from ivm.sql.bind_collated_groups import shown_without_collations
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_functions import Functions
 from ivm.sql.bind_parse import parse_query
@@ -53,11 +54,12 @@ def bind(query: str, catalog: Catalog, cursor: Cursor) -> Plan:
 
 
 def _bound(query: str, catalog: Catalog, cursor: Cursor, wanted: Schema) -> Plan:
-    tree = parse_query(query, cursor)
+    names = [name for name, _ in wanted]
+    tree = shown_without_collations(parse_query(query, cursor), names)
     bound = bind_query(tree, Context(catalog, cursor, Functions(cursor)))
     refuse_stray(bound.plan)
     check_complete(bound.plan)
-    _check_names(bound.names, [name for name, _ in wanted])
+    _check_names(bound.names, names)
     exprs = tuple(column(i) for i in range(width(bound.plan)))
     pairs = zip(wanted, bound.plan.schema, strict=True)
     return Project(bound.plan, exprs, tuple((name, t) for (name, _), (_, t) in pairs))

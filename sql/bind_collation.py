@@ -1,12 +1,14 @@
-"""Comparisons and orders by a collation, as those of what the collation makes of a text.
+"""Comparisons, orders and groups by a collation, as those of what the collation makes of a text.
 
-Law: DuckDB compares x COLLATE c with y as f(x) with f(y), where f drops what c does not tell apart;
-so does ORDER BY x COLLATE c. Between x COLLATE c and what may be no text it may compare otherwise:
-only literals and terms with a collation are read. Anywhere else COLLATE stays as it is.
+Law: DuckDB compares x COLLATE c with y as f(x) with f(y), where f drops what c does not tell apart,
+or is the sort key of a language; so do ORDER BY x COLLATE c, PARTITION BY, DISTINCT ON and
+count(DISTINCT …). Between x COLLATE c and what may be no text it may compare otherwise: only
+literals and terms with a collation are read. Anywhere else COLLATE stays as it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -20,6 +22,7 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {  # from the inside out
     "c": (),
     "posix": (),
 }
+_LANGUAGE = re.compile(r"[a-z]{2,3}(_[a-z]{2})?")
 _COMPARISONS = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ,
 )  # fmt: skip
@@ -32,12 +35,42 @@ def without_collations(tree: exp.Expression) -> exp.Expression:
         collated = [operand for operand in operands if isinstance(operand, exp.Collate)]
         names = {_name(operand) for operand in collated}
         plain = all(operand in collated or operand.is_string for operand in operands)
-        functions = _FUNCTIONS.get(names.pop()) if len(names) == 1 and plain else None
-        if functions is None or any(c.this.unnest().is_number for c in collated):
+        known = [c for c in collated if told_by(c) is not None]
+        if not plain or len(names) != 1 or len(known) < len(collated):
             continue
         for operand in operands:
-            operand.replace(_applied(operand, functions))
+            operand.replace(_applied(operand, collated[0]))
+    for node in list(tree.find_all(exp.Collate)):
+        term = told_by(node) if _tells_apart(node) else None
+        if term is not None:
+            node.replace(term)
     return tree
+
+
+def told_by(node: exp.Collate) -> exp.Expr | None:
+    """What is equal, and in order, where the text is by its collation; None if that is unknown."""
+    inner = node.this.unnest()
+    if inner.is_number or inner.find(exp.Collate):
+        return None
+    name = _name(node)
+    known = name in _FUNCTIONS or (_LANGUAGE.fullmatch(name) and name != "as")
+    return _applied(node, node) if known else None
+
+
+def _tells_apart(node: exp.Collate) -> bool:
+    """Whether it stands where texts are told apart and none is shown."""
+    above = node.parent
+    if isinstance(above, exp.Window):
+        return node.arg_key == "partition_by"
+    if isinstance(above, exp.Tuple) and above.arg_key == "on":
+        above = above.parent
+    if not isinstance(above, exp.Distinct):
+        return False
+    return node.arg_key == "on" or isinstance(node.parent, exp.Tuple) or _is_count(above)
+
+
+def _is_count(distinct: exp.Distinct) -> bool:
+    return isinstance(distinct.parent, exp.Count) and len(distinct.expressions) == 1
 
 
 def _operands(node: exp.Expr) -> Sequence[exp.Expr]:
@@ -69,8 +102,13 @@ def _parts(node: exp.Expr) -> Sequence[exp.Expr]:
     return node.parts if isinstance(node, exp.Column) else [node]
 
 
-def _applied(operand: exp.Expr, functions: Sequence[str]) -> exp.Expr:
+def _applied(operand: exp.Expr, collation: exp.Collate) -> exp.Expr:
+    """What the collation makes of a text, which may have it itself."""
     found = operand.this if isinstance(operand, exp.Collate) else operand
-    for name in functions:
-        found = exp.Anonymous(this=name, expressions=[found.copy()])
+    name = _name(collation)
+    if name not in _FUNCTIONS:
+        key = [found.copy(), exp.Literal.string(name)]
+        return exp.Anonymous(this="icu_sort_key", expressions=key)
+    for function in _FUNCTIONS[name]:
+        found = exp.Anonymous(this=function, expressions=[found.copy()])
     return found
