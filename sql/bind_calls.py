@@ -74,6 +74,8 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
     condition = None
     if isinstance(node, exp.Filter):
         node, condition = node.this, node.expression.this
+    if isinstance(node, exp.WithinGroup):
+        node = _ordered_set(node)
     if isinstance(node, exp.IgnoreNulls):  # sqlglot's reading of ANY_VALUE
         node = node.this
     if isinstance(node, _WRAPPERS):
@@ -102,6 +104,15 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
     order = () if name in _ORDERLESS else _order(keys, given)
     texts = tuple([text(p) for p in parameters])
     return Call(name, tuple(given), distinct, condition, order, texts, fields)
+
+
+def _ordered_set(node: exp.WithinGroup) -> exp.Expression:
+    """`f(q) WITHIN GROUP (ORDER BY x)` as the plain call f(x, q ORDER BY x) that it means."""
+    plain = verbatim(node)
+    if isinstance(plain, exp.WithinGroup) and call_name(plain.this) == "mode":
+        order = exp.Order(expressions=[key.copy() for key in plain.expression.expressions])
+        return exp.Anonymous(this="mode", expressions=[order])
+    return plain
 
 
 def _is_odd(

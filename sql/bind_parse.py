@@ -35,7 +35,9 @@ _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
 
 class _Parser(DuckDBParser):
-    """Reads names for the values in a PIVOT's IN, and expressions in its USING."""
+    """Reads names for the values in a PIVOT's IN, expressions in its USING, and what ends it."""
+
+    FUNC_TOKENS = {*DuckDBParser.FUNC_TOKENS, TokenType.APPLY}  # noqa: RUF012  # as sqlglot does
 
     def _parse_simplified_pivot(self, is_unpivot: bool | None = None) -> exp.Pivot:
         this = self._parse_table()
@@ -44,7 +46,11 @@ class _Parser(DuckDBParser):
         using = self._match(TokenType.USING) and self._parse_csv(self._parse_call)
         group = self._parse_group()
         given = {"this": this, "expressions": chosen, "into": into, "using": using, "group": group}
-        return self.expression(exp.Pivot(**given, unpivot=is_unpivot))
+        pivot = self.expression(exp.Pivot(**given, unpivot=is_unpivot))
+        pivot.set("order", self._parse_order())
+        pivot.set("limit", self._parse_limit())
+        pivot.set("offset", self._parse_offset())
+        return pivot
 
     def _parse_choice(self) -> exp.Expr | None:
         this = self._parse_bitwise()
@@ -99,6 +105,11 @@ class _Writer(DuckDBGenerator):
         if not any(value for part, value in expression.args.items() if part != "this"):
             return f", {self.sql(expression, 'this')}"
         return str(super().join_sql(expression, join_op))
+
+    def pivot_sql(self, expression: exp.Pivot) -> str:
+        """The ORDER BY and LIMIT of a PIVOT statement stay there."""
+        parts = [self.sql(expression, part) for part in ("order", "limit", "offset")]
+        return super().pivot_sql(expression) + "".join(parts)
 
     def limitoptions_sql(self, expression: exp.LimitOptions) -> str:
         """DuckDB takes the word PERCENT behind a number only."""

@@ -28,7 +28,7 @@ BindQuery = Callable[[exp.Expression, Context], Bound]
 
 _NAMED = (exp.Alias, exp.PivotAlias)
 _SOURCE = "_pivot_source"
-_STATEMENT = "with_ this expressions using group unpivot into"
+_STATEMENT = "with_ this expressions using group unpivot into order limit offset"
 _CLAUSE = (
     "expressions fields unpivot include_nulls group alias columns identify_pivot_strings"
     " prefixed_pivot_columns pivot_column_naming default_on_null value_columns_first"

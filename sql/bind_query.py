@@ -44,7 +44,7 @@ def bind_query(node: exp.Expression, context: Context) -> Bound:
         demand_only(node, f"expressions {_TAIL}", "VALUES")
         return _ordered(bind_values(node, context, bind_query), node, context)
     if isinstance(node, exp.Pivot):
-        return bind_pivot(node, context, bind_query)
+        return _ordered(bind_pivot(node, context, bind_query), node, context)
     raise NotIncremental(f"a {type(node).__name__.upper()} query")
 
 

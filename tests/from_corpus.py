@@ -225,6 +225,10 @@ QUERIES: dict[str, list[str]] = {
         "FROM (SELECT k, v, g FROM t) UNPIVOT INCLUDE NULLS (x FOR n IN (k AS 'kk', v AS vv))",
         "SELECT n, sum(x) FROM (SELECT k, v, g FROM t) UNPIVOT (x FOR n IN (k, v)) AS q GROUP BY n",
         "FROM (SELECT g, k, v FROM t) UNPIVOT (x FOR n IN (k, v)) AS q(a, b, c)",
+        "PIVOT t ON g IN ('a', 'b') USING sum(v) AS s GROUP BY k"
+        " ORDER BY a_s DESC, k LIMIT 2 OFFSET 1",
+        "SELECT max(a) FROM (PIVOT t ON g IN ('a') USING sum(v) GROUP BY k ORDER BY k LIMIT 3)",
+        "UNPIVOT (SELECT k, v FROM t) ON k, v INTO NAME n VALUE x ORDER BY ALL LIMIT 5",
         "SELECT q.c, count(*) FROM (SELECT g, k, v FROM t) UNPIVOT (x FOR n IN (k, v))"
         " AS q(a, b, c) JOIN u ON u.k = q.c WHERE q.b <> 'a' GROUP BY q.c",
     ],

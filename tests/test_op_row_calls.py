@@ -32,7 +32,9 @@ LISTS = (
 )
 QUANTILES = (
     "median(c1), quantile_cont(c1, 0.3), quantile_disc(c1, 0.3), quantile_cont(c1, [0.1, 1]),"
-    " quantile_disc(c1, [0.75, 0.25, 0.0]), quantile_cont(DISTINCT c1, 0.7)"
+    " quantile_disc(c1, [0.75, 0.25, 0.0]), quantile_cont(DISTINCT c1, 0.7),"
+    " percentile_cont(0.9) WITHIN GROUP (ORDER BY c1 NULLS FIRST),"
+    " percentile_disc([0.2, 0.6]) WITHIN GROUP (ORDER BY c1)"
 )
 STRUCTS = (
     "list(i0 ORDER BY c2 DESC), first({'a': c1, 'it''s': c1, 'b': c2}), last(i0 ORDER BY c2),"
@@ -146,7 +148,8 @@ def test_modes_and_histograms_of_all_rows(name: str, data: st.DataObject) -> Non
     inputs = types_of("VARCHAR", name)
     calls = (
         "mode(c1), mode(c1 ORDER BY c1 DESC), mode(c1) FILTER (c0 > 'a'), mode(DISTINCT c1),"
-        " histogram(c1), entropy(c1), quantile_disc(c1, 0.5), mode(c0)"
+        " histogram(c1), entropy(c1), quantile_disc(c1, 0.5), mode(c0),"
+        " mode() WITHIN GROUP (ORDER BY c1 DESC)"
     )
     drive(FunctionBench(f"SELECT {calls} FROM i0", inputs), data.draw(streams(inputs, rows=12)))
 
