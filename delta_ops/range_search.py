@@ -177,7 +177,7 @@ class RangeSearch:
             return
         if self._peak is None and len(hits) == 1:
             rows = run.slice(int(starts[0]), int(stops[0]))
-            found.append(np.full(len(rows), hits[0]))
+            found.append(hits.repeat(len(rows)))
             pieces.append(ZSet(rows.columns, rows.weights * weights[0]))
             return
         which, places = self._members(run, starts, stops, probe, hits)
@@ -194,7 +194,8 @@ class RangeSearch:
             hits, starts, stops = run.find_ranges(codes)
         else:
             hits = np.arange(len(codes))
-            starts, stops = np.zeros(len(hits), np.int64), np.full(len(hits), len(run))
+            starts = np.zeros(len(hits), np.int64)
+            stops = starts + len(run)
         if len(hits) == 0:
             return hits, starts, stops
         column, type = run.columns[self._order], self._types[self._order]

@@ -28,6 +28,7 @@ Codes = npt.NDArray[np.int64]
 MICROS_PER_DAY = 86_400_000_000
 _MONTH = 1 << 62  # a month in a distance; microseconds are fewer
 _LAST_DAY = 106_751_991  # of a timestamp
+_LAST: dict[Any, int] = {np.dtype(name): int(np.iinfo(name).max) for name in ("i4", "i8")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class RangeKey:
 
         Months later, times of the 30th and the 31st may stand the other way round.
         """
-        if not self._is_time or self.type.base == "DATE" or distance is None:
+        if not self.type.is_date_or_timestamp or self.type.sql == "DATE" or distance is None:
             return True
         return _months_and_micros(int(distance))[0] == 0
 
@@ -110,7 +111,9 @@ class RangeKey:
         if self.type.is_integer:
             self._check(keys.values, int(shift))
         values = word_codes(keys.values, self.type)
-        return self._shifted(values, int(shift), right) if self._is_time else values + int(shift)
+        if self.type.is_date_or_timestamp:
+            return self._shifted(values, int(shift), right)
+        return values + int(shift)
 
     def concerned(self, keys: FixedColumn, distance: int | float, right: bool) -> Codes:
         """As `targets`; values beyond 64 bits are the last ones there."""
@@ -118,7 +121,7 @@ class RangeKey:
             return self.targets(keys, distance, right)
         values = word_codes(keys.values, self.type)
         shift = int(-distance if self.descending else distance)
-        if not self._is_time:
+        if not self.type.is_date_or_timestamp:
             return _added(values, shift)
         months, micros = _months_and_micros(shift)
         moved = _added(values, self._whole(micros, right))
@@ -129,17 +132,12 @@ class RangeKey:
         return np.where(self._finite(values), moved, values)
 
     @property
-    def _is_time(self) -> bool:
-        return self.type.base == "DATE" or self.type.base.startswith("TIMESTAMP")
-
-    @property
     def _day(self) -> int:
         """A day in the column's values."""
-        return 1 if self.type.base == "DATE" else MICROS_PER_DAY
+        return 1 if self.type.sql == "DATE" else MICROS_PER_DAY
 
     def _finite(self, values: Codes) -> Mask:
-        assert self.type.dtype is not None
-        finite: Mask = np.abs(values) != np.iinfo(self.type.dtype).max
+        finite: Mask = np.abs(values) != _LAST[self.type.dtype]
         return finite
 
     def _shifted(self, values: Codes, shift: int, right: bool) -> Codes:
@@ -162,8 +160,7 @@ class RangeKey:
 
     def _is_near(self, values: Codes, whole: int) -> bool:
         """Whether nothing is infinite, nor can be, a distance away."""
-        assert self.type.dtype is not None
-        return int(np.abs(values).max()) + abs(whole) < np.iinfo(self.type.dtype).max
+        return int(np.abs(values).max()) + abs(whole) < _LAST[self.type.dtype]
 
     def _months_away(self, values: Codes, months: int) -> tuple[Codes, Codes]:
         """The day and the time of day in another month."""

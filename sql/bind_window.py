@@ -207,11 +207,12 @@ def _tied(
     ties = _ties(name, inner, frame)
     if name == "fill" and not _has_order(inner):
         return _filled(whole, order, unique)
-    if ties == "open":
+    placed = name in _BY_POSITION | _PEERS_ALIKE
+    if _excludes_peers(frame) and not placed and not unique:
         aggregate = context.functions.is_aggregate(call) and not whole.ignore_nulls
-        return _split(whole, name, aggregate, types(plan)) or replace(whole, ties=ties)
+        return _split(whole, name, aggregate, types(plan))
     if _has_order(inner) and name not in ORDERLESS | _SUMS:
-        if name in _BY_POSITION | _PEERS_ALIKE:
+        if placed or name == "fill":
             raise NotIncremental(f"{name}() OVER with an order of its own")
         call = complete_aggregate(call, width(plan), context)
         ties = "none" if ties == "argument" else ties
@@ -231,14 +232,13 @@ def _filled(whole: WindowCall, order: Sequence[OrderKey], unique: bool) -> Windo
 
 def _split(
     whole: WindowCall, name: str, aggregate: bool, given: Sequence[ColumnType]
-) -> WindowCall | None:
-    """The call put together from frames between which the row's peers stand, if it can be."""
+) -> WindowCall:
+    """The call put together from frames between which the row's peers stand."""
     call = whole.function.copy()
     inner = call.this if isinstance(call, exp.Filter) else call
-    if whole.frame is None or _has_order(inner):
-        return None
-    if not splittable(name, aggregate, inner.expressions, whole.frame, given):
-        return None
+    assert whole.frame is not None
+    if _has_order(inner) or not splittable(name, aggregate, inner.expressions, whole.frame, given):
+        raise NotIncremental(f"{name}() OVER a ROWS frame that excludes peers")
     inner.set("this", name)
     return replace(whole, function=call, ties="split")
 
@@ -249,10 +249,8 @@ def _ties(name: str, call: exp.Expression, frame: exp.Expression | None) -> Ties
         return "none"
     if name in _BY_POSITION:
         return "window"
-    if name == "fill":
-        return "open"
     if by_rows:
-        return "open" if _excludes_peers(frame) else "window"
+        return "window"
     return "none" if name in ORDERLESS | _SUMS or not call.expressions else "argument"
 
 
@@ -263,7 +261,10 @@ def _has_order(call: exp.Expression) -> bool:
 
 
 def _excludes_peers(frame: exp.Expression | None) -> bool:
-    exclude = None if frame is None else frame.args.get("exclude")
+    """Whether a frame counts rows, and peers are left out of it."""
+    if frame is None or frame.args.get("kind") != "ROWS":
+        return False
+    exclude = frame.args.get("exclude")
     return exclude is not None and exclude.name.upper() in ("GROUP", "TIES")
 
 

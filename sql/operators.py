@@ -119,8 +119,6 @@ class Operators:
 
     def maintains(self, plan: Aggregate | TopK | Window) -> bool:
         """Whether there is an operator for it; group recompute serves the rest."""
-        if isinstance(plan, Window) and any(call.ties == "open" for call in plan.calls):
-            return False
         if isinstance(plan, TopK | Window):
             return all(orderable(t) for t in types(plan.input))
         return all(supported(call) for call in self._calls(plan))

@@ -297,7 +297,7 @@ class RecursiveScan:
     schema: Schema
 
 
-Ties: TypeAlias = Literal["none", "window", "argument", "split", "open"]
+Ties: TypeAlias = Literal["none", "window", "argument", "split"]
 
 
 @dataclass(frozen=True)
@@ -311,8 +311,7 @@ class WindowCall:
         ties: how rows that the window's order leaves open are told apart: not at all (``none``), by
             all columns in the window's own order (``window``) or, where that would change the
             frames, in an order of the arguments (``argument``); by all columns though the frame
-            excludes peers in the window's order (``split``, see `render_split`); ``open`` where
-            none of this can be, and DuckDB decides within the partition.
+            excludes peers in the window's order (``split``, see `render_split`).
     """
 
     function: Expr

@@ -130,7 +130,7 @@ class _Maker:
         if call.ties != "none":
             reads |= {key.column for key in completed(self._plan)}
         sql = window_text(self._plan, call, [PART])
-        if parts.name == "fill" and call.ties != "open":
+        if parts.name == "fill":
             argument = position(parts.arguments[0])
             if argument is not None:
                 return Fill(sql, sorted(reads), argument, type, self._cursors)

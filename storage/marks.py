@@ -192,6 +192,6 @@ def finite(column: Column, type: ColumnType) -> Mask:
     values = column.values
     if type.is_float:
         mask = mask & np.isfinite(values)
-    elif type.base == "DATE" or type.base.startswith("TIMESTAMP"):
+    elif type.is_date_or_timestamp:
         mask = mask & (np.abs(values) != np.iinfo(values.dtype).max)
     return mask

@@ -155,6 +155,6 @@ def net_stretches(
     groups, places = np.concatenate((group, group)), np.concatenate((starts, stops))
     order = np.lexsort((places, groups))
     groups, places = groups[order], places[order]
-    total = np.cumsum(np.concatenate((weights, -weights))[order])[:-1]  # 0 where a group ends
+    total = np.concatenate((weights, -weights))[order].cumsum()[:-1]  # 0 where a group ends
     kept = ((total != 0) & (places[1:] > places[:-1])).nonzero()[0]
     return groups[kept], places[kept], places[kept + 1], total[kept]

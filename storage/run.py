@@ -216,7 +216,7 @@ def pack_run(
         weights: their weights in that order; None for all ones.
     """
     if weights is not None and not weights.all():
-        live = np.flatnonzero(weights)
+        live = weights.nonzero()[0]
         order, weights = live if order is None else order[live], weights[live]
     if weights is not None and (weights == 1).all():
         weights = None

@@ -69,7 +69,7 @@ class SortedRows:
         self.blocks = blocks
         self.starts = np.zeros(len(blocks) + 1, np.int64)
         given = [block.size for block in blocks] if sizes is None else sizes
-        np.cumsum(given, out=self.starts[1:])
+        np.asarray(given, np.int64).cumsum(out=self.starts[1:])
         self._near = 0  # the block in which a row was looked for last
         self._known: dict[Summary, tuple[Any, int, Indexes | None]] = {}
 

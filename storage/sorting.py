@@ -42,16 +42,16 @@ def sort_rows(
     for term in terms:
         tied = ~begins
         tied[:-1] |= tied[1:]
-        places = np.flatnonzero(tied)
+        places = tied.nonzero()[0]
         if len(places) == 0:
             break
         rows = order[places]
         ranks = term_codes(columns[term.column].take(rows), term)
-        stretch = np.cumsum(begins[places])
+        stretch = begins[places].cumsum()
         again = order_of(stretch, ranks)
         order[places] = rows[again]
         begins[places] |= steps(ranks[again])
-    return order, np.flatnonzero(begins)
+    return order, begins.nonzero()[0]
 
 
 def _few_sorted(

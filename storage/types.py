@@ -84,6 +84,7 @@ class ColumnType:
             WITH TIME ZONE do not.
         is_interval: INTERVAL.
         is_enum: an ENUM, held as its labels.
+        is_date_or_timestamp: one of those, with a zone or without; they may be infinite.
     """
 
     sql: str
@@ -96,6 +97,7 @@ class ColumnType:
     is_ordered_word: bool = field(init=False, compare=False)
     is_interval: bool = field(init=False, compare=False)
     is_enum: bool = field(init=False, compare=False)
+    is_date_or_timestamp: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         memory = pa.large_binary() if self.sql in _BYTES else _without_dictionaries(self.arrow)
@@ -108,6 +110,8 @@ class ColumnType:
         object.__setattr__(self, "is_ordered_word", ordered)
         object.__setattr__(self, "is_interval", self.sql == "INTERVAL")
         object.__setattr__(self, "is_enum", self.base == "ENUM")
+        is_time = self.base == "DATE" or self.base.startswith("TIMESTAMP")
+        object.__setattr__(self, "is_date_or_timestamp", is_time)
 
     @property
     def base(self) -> str:

@@ -63,7 +63,7 @@ class ZSet:
 
     def filter(self, mask: Mask) -> ZSet:
         """The rows where `mask` is true."""
-        return self.take(np.flatnonzero(mask))
+        return self.take(mask.nonzero()[0])
 
     def slice(self, start: int, stop: int) -> ZSet:
         return ZSet(tuple([c.slice(start, stop) for c in self.columns]), self.weights[start:stop])
