@@ -25,6 +25,7 @@ from ivm.maintenance import Maintenance
 from ivm.pending import Pending
 from ivm.relations import Relations
 from ivm.rows import RowReader
+from ivm.snapshot import Snapshot
 from ivm.storage.catalog_store import BASE, StoredView, save_view
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
@@ -59,7 +60,9 @@ class Engine:
         self.feeds = Feeds()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self._flushing = False
-        self.indexes = KeyIndexes(catalog, self.maintenance.columns_read, self.flush, self.scan)
+        self.indexes = KeyIndexes(
+            catalog, self.maintenance.columns_read, self.flush, self.scan, self.snapshot
+        )
         self._doors: dict[str, Door | None] = {}
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
@@ -192,6 +195,7 @@ class Engine:
         Raises:
             UnavailableError: the file cannot be written; the log still holds what it lacks.
         """
+        self.indexes.forget()
         for name in self.feeds.views:
             self.feeds.close(name)
         if self.log.fault is None:
@@ -225,6 +229,15 @@ class Engine:
         names = ", ".join(quote(column) for column, _ in chosen)
         sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
         return chunks(cursor or self.warehouse.cursor(), sql, chosen)
+
+    def snapshot(self, table: str) -> Snapshot:
+        """A base table as of the last commit."""
+        cursors = self.warehouse.cursor(), self.warehouse.cursor()
+        with self.warehouse.write_lock:
+            self.flush()
+            for cursor in cursors:
+                self.warehouse.pin(cursor)
+        return Snapshot(self.catalog.tables[table], cursors)
 
     def reload_tables(self, cursor: Cursor) -> None:
         """The catalog has changed, as the cursor sees it."""

@@ -57,6 +57,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     if statement.target == "trigger":
         refuse_hidden(session, statement.text)
     with session.writing() as transaction:
+        session.engine.indexes.let_go()
         transaction.go_native()
         if statement.action == "drop" and statement.cascade:
             _drop_readers(session, transaction, statement)

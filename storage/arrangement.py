@@ -147,11 +147,14 @@ class Arrangement:
             As `lookup`, with cancelled rows left out and positive weights; rows are merged
             only where some weight was not positive, so equal rows may stand side by side.
         """
-        found = self.lookup(keys, codes)
+        return self.live(self.lookup(keys, codes), len(keys[0]))
+
+    def live(self, found: Matches, count: int) -> Matches:
+        """The rows found for `count` keys whose net weight is positive, as `lookup_live` does."""
         probe, rows = found
         if all_ones(rows.weights):
             return found
-        doubt = np.zeros(len(keys[0]), np.bool_)
+        doubt = np.zeros(count, np.bool_)
         doubt[probe[rows.weights <= 0]] = True
         sure = ~doubt[probe]
         live = ZSet((FixedColumn(probe), *rows.columns), rows.weights)
