@@ -25,10 +25,11 @@ SMALL = 256
 """Rows up to which Python values are cheaper than an Arrow batch."""
 
 _FEW, _TIMES = 32, 4
-"""So few rows that are found by a key of one column are given to DuckDB so many times over, which
+"""So few rows to be updated by a key of one column are given to DuckDB so many times over, which
 changes nothing: it hashes the smaller side of the join, and where this is not the table it may make
 a filter of the range of the keys for the table's scan. To fill that took 7 to 15 million
-instructions, the whole statement without it 2 to 3 (views of 5 to 80 rows)."""
+instructions, the whole statement without it 2 to 3 (views of 5 to 80 rows). Deletions are given
+once: DuckDB fails where a row of the running transaction is deleted from an index twice."""
 
 # Python's datetime ends with the year 9999, and DuckDB's infinities lie beyond.
 _FIRST_DAY, _LAST_DAY = -719162, 2932896
@@ -62,7 +63,8 @@ class Appenders:
             appender = self._cursor.appender(table, action=action, key=list(key) or None)
             self._made[table, action, key] = appender
         try:
-            appender.append_rows(_repeated(rows) if len(key) == 1 else rows)
+            repeat = action == "update" and len(key) == 1
+            appender.append_rows(_repeated(rows) if repeat else rows)
             appender.flush()
         finally:
             appender.clear()  # rows left by a failure would come along with the next ones

@@ -110,6 +110,26 @@ def test_keyed_table(shared: Duck, small: int, start: dict[int, Row], history: A
         assert content(duck) == expected((k, *v) for k, v in model.items())
 
 
+@pytest.mark.parametrize("columns", ["a INTEGER PRIMARY KEY, b", "a INTEGER, b"])
+def test_rows_of_the_running_transaction(duck: Duck, columns: str) -> None:
+    """A row may be updated and deleted in the transaction that has brought it."""
+    run(duck, f"CREATE TABLE t ({columns} VARCHAR, x DOUBLE, d DATE)")
+    states: list[list[Row]] = [
+        [(i, "x", 1.5, None) for i in range(6)],
+        [(i, "y", 2.5, None) for i in range(4)],
+        [(i, "z", float(i + 3), None) for i in range(1, 3)],
+    ]
+    run(duck, "BEGIN")
+    fill(duck, states[0])
+    for before, after in itertools.pairwise(states):
+        pending = PendingTable(SCHEMA, (0,))
+        pending.add(batch(before), (0, 1, 2, 3), batch(after))
+        apply_changes(duck, [("t", Target("t", SCHEMA), pending.net())], Appenders(duck))
+        assert content(duck) == expected(after)
+    run(duck, "COMMIT")
+    assert content(duck) == expected(states[-1])
+
+
 def nothing(schema: Schema = SCHEMA) -> tuple[ZSet, tuple[int, ...], bool]:
     return empty([schema[0][1]]), (0,), True
 
