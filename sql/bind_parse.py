@@ -35,8 +35,12 @@ _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
 
 class _Parser(DuckDBParser):
-    """Reads names for the values in a PIVOT's IN, expressions in its USING, and what ends it."""
+    """Reads names for the values in a PIVOT's IN, expressions in its USING, and what ends it; and
+    an arrow between the arguments of a function as JSON's, as lambdas have the word."""
 
+    LAMBDAS: ClassVar[dict[TokenType, Any]] = {
+        token: parser for token, parser in DuckDBParser.LAMBDAS.items() if token != TokenType.ARROW
+    }
     FUNC_TOKENS = {*DuckDBParser.FUNC_TOKENS, TokenType.APPLY}  # noqa: RUF012  # as sqlglot does
 
     def _parse_simplified_pivot(self, is_unpivot: bool | None = None) -> exp.Pivot:

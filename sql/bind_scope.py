@@ -123,8 +123,9 @@ class Scope:
 
 
 def _fields(expr: exp.Expression, names: list[str]) -> exp.Expression:
+    """What `expr.name` gives: of a struct, a union, a map, JSON or a VARIANT."""
     for name in names:
-        expr = exp.Anonymous(this="struct_extract", expressions=[expr, exp.Literal.string(name)])
+        expr = exp.Dot(this=exp.Paren(this=expr), expression=exp.to_identifier(name, quoted=True))
     return expr
 
 

@@ -232,6 +232,11 @@ QUERIES: dict[str, list[str]] = {
         "SELECT q.c, count(*) FROM (SELECT g, k, v FROM t) UNPIVOT (x FOR n IN (k, v))"
         " AS q(a, b, c) JOIN u ON u.k = q.c WHERE q.b <> 'a' GROUP BY q.c",
     ],
+    "fields and JSON": [  # an arrow between arguments is no lambda
+        "SELECT id, json_array_length(js->'a') AS n, upper(js->>'b'), json_type(js->'a'->0) FROM j",
+        "SELECT js.b, j.js.a, count(*) FROM j GROUP BY ALL",
+        "SELECT m.x, ls[1].b, list_transform(ll, lambda x: x[1]) FROM j",
+    ],
     "macros": [
         "SELECT plus_one(k), plus(k), plus(k, 2), plus(b := k, a := v) FROM t",
         "SELECT plus(plus_one(k), plus_one(v)) * 2 FROM t WHERE plus_one(k) > 2",
