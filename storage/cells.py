@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ivm.storage import labels
 from ivm.storage.codes import word_codes
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, LabelColumn
+from ivm.storage.nested_order import has_nested_order, nested_cell
 from ivm.storage.ordering import Term, wide_codes
 from ivm.storage.types import ColumnType
 
@@ -27,6 +28,9 @@ def cells(column: Column, term: Term) -> Cell:
     """How to read a column's values under a term of an order."""
     if isinstance(column, FixedColumn) and column.valid is None and column.values.dtype.kind == "i":
         return column.values.item
+    if isinstance(column, ArrowColumn) and has_nested_order(term.type):
+        array, bits = column.array, term.bits
+        return lambda row: nested_cell(array[row], bits)
     if isinstance(column, ArrowColumn):
         return _text_cells(column, term.type)
     get = _fixed_cells(column, term)

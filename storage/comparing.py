@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.storage.codes import word_codes
 from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes, Mask
+from ivm.storage.nested_order import has_nested_order, nested_ranks
 from ivm.storage.ordering import Columns, Term, label_codes, wide_codes
 from ivm.storage.types import ColumnType
 
@@ -172,6 +174,8 @@ def _compare_values(a: Column, b: Column, type: ColumnType) -> Signs:
         assert isinstance(b, ArrowColumn)
         if type.is_enum:
             return _sign(label_codes(a.array, type), label_codes(b.array, type))
+        if has_nested_order(type):
+            return _compare_nested(a, b, bits=False)
         return _compare_bytes(a.array, b.array)
     assert not isinstance(b, ArrowColumn)
     if type.is_word:
@@ -182,6 +186,11 @@ def _compare_values(a: Column, b: Column, type: ColumnType) -> Signs:
     return np.where(high != 0, high, _sign(a_low, b_low))
 
 
+def _compare_nested(a: ArrowColumn, b: ArrowColumn, *, bits: bool) -> Signs:
+    ranks = nested_ranks(pa.concat_arrays([a.array, b.array]), bits=bits)
+    return _sign(ranks[: len(a)], ranks[len(a) :])
+
+
 def _compare_bytes(a: Any, b: Any) -> Signs:
     greater = pc.greater(a, b).fill_null(False).to_numpy(zero_copy_only=False)
     less = pc.less(a, b).fill_null(False).to_numpy(zero_copy_only=False)
@@ -189,6 +198,8 @@ def _compare_bytes(a: Any, b: Any) -> Signs:
 
 
 def _compare_bits(a: Column, b: Column, type: ColumnType) -> Signs:
+    if isinstance(a, ArrowColumn) and isinstance(b, ArrowColumn):
+        return _compare_nested(a, b, bits=True)
     assert not isinstance(a, ArrowColumn)
     assert not isinstance(b, ArrowColumn)
     if type.is_float:

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from ivm.storage.canonical import canonical_intervals
 from ivm.storage.codes import word_codes
-from ivm.storage.column import ArrowColumn, Column, FixedColumn, Indexes
+from ivm.storage.column import ArrowColumn, Column, Indexes
+from ivm.storage.nested_order import has_floats, has_nested_order, nested_ranks
 from ivm.storage.radix import order_of
 from ivm.storage.types import ColumnType
 
@@ -56,7 +57,8 @@ class Term:
 
 def orderable(type: ColumnType) -> bool:
     """Whether values of the type can be sorted here as DuckDB sorts them."""
-    return type.dtype is not None or type.is_enum or type.sql in _BYTES_IN_ORDER
+    plain = type.dtype is not None or type.is_enum or type.sql in _BYTES_IN_ORDER
+    return plain or has_nested_order(type)
 
 
 def order_terms(types: Sequence[ColumnType], order: Sequence[OrderKey]) -> tuple[Term, ...]:
@@ -64,7 +66,7 @@ def order_terms(types: Sequence[ColumnType], order: Sequence[OrderKey]) -> tuple
     terms = [Term(k.column, types[k.column], k.descending, k.nulls_first) for k in order]
     named = {key.column for key in order}
     terms += [Term(i, type) for i, type in enumerate(types) if i not in named]
-    several = [i for i, type in enumerate(types) if type.is_float or type.is_interval]
+    several = [i for i, t in enumerate(types) if t.is_float or t.is_interval or has_floats(t)]
     return (*terms, *[Term(i, types[i], bits=True) for i in several])
 
 
@@ -97,8 +99,9 @@ def term_codes(column: Column, term: Term) -> Codes:
     """Ranks of a column's values under one term."""
     if not term.bits:
         return order_codes(column, term.type, term.descending, term.nulls_first)
-    assert isinstance(column, FixedColumn)
-    if term.type.is_float:
+    if isinstance(column, ArrowColumn):
+        codes = nested_ranks(column.array, bits=True)
+    elif term.type.is_float:
         codes = column.values.view(f"i{column.values.dtype.itemsize}").astype(np.int64)
     else:
         codes = _wide_ranks(column.values["hi"], column.values["lo"])
@@ -114,6 +117,8 @@ def _has_room(column: Column) -> bool:
 def value_codes(column: Column, type: ColumnType) -> Codes:
     """Ranks of the values ascending; what stands under NULL has some code."""
     if isinstance(column, ArrowColumn):
+        if pa.types.is_nested(column.array.type):
+            return nested_ranks(column.array)
         return label_codes(column.array, type) if type.is_enum else _text_ranks(column.array)
     if type.is_word:
         return word_codes(column.values, type)
