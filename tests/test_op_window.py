@@ -288,7 +288,9 @@ def test_distances(kind: str, data: st.DataObject) -> None:
     partition = data.draw(st.sampled_from([[], [0]]))
     some = {"DATE": SOME_DAYS, "TIMESTAMP": SOME_TIMES, "TINYINT": SOME_TINY,
             "DOUBLE": SOME_NUMBERS, "DECIMAL(9,2)": ["1.10", "-2.25", "0.01", "NULL"]}  # fmt: skip
-    rows = st.tuples(st.sampled_from(["1", "NULL"]), st.sampled_from(some[kind]),
+    # DuckDB's MIN from an end of the partition to a distance varies from run to run over NaN.
+    keys = [k for k in some[kind] if k != "'nan'" or (start is None) == (end is None)]
+    rows = st.tuples(st.sampled_from(["1", "NULL"]), st.sampled_from(keys),
                      st.sampled_from(["1", "2", "NULL"]))  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.operator_help.literal_rows", lambda _: rows)
