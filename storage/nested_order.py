@@ -153,7 +153,8 @@ def nested_cell(value: pa.Scalar, bits: bool) -> Any:
         return value.value.as_py()
     if pa.types.is_floating(kind):
         return int(_float_codes(pa.array([value.as_py()], kind), bits)[0].as_py())
-    return value.value if pa.types.is_timestamp(kind) else value.as_py()
+    # Infinite dates and times are no Python values.
+    return value.value if pa.types.is_temporal(kind) else value.as_py()
 
 
 def _inner(value: pa.Scalar, bits: bool) -> tuple[Any, ...]:
