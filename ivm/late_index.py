@@ -3,14 +3,17 @@
 Law: `find` returns what a `KeyIndex` of the table would. All rows of a snapshot are read in a
 thread; until they stand in an arrangement, DuckDB is asked for the snapshot's rows under just the
 keys that are looked for. Held is what was recorded since: the rows under a key are those of the
-snapshot plus the recorded ones, as Z-sets.
+snapshot plus the recorded ones, as Z-sets. The snapshot is let go as soon as it has been read: as
+long as it is held, DuckDB keeps every version of every row, and its own log.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+import duckdb
 import numpy as np
 
 from ivm.key_index import KeyIndex
@@ -24,7 +27,7 @@ class LateIndex(KeyIndex):
     """An index of the rows recorded since a snapshot, and a thread that reads the snapshot.
 
     Args:
-        snapshot: of a table with a primary key, as it is now; released by `stop`.
+        snapshot: of a table with a primary key, as it is now; it is let go here.
         columns: positions of the columns to hold, those of the key among them, ascending.
     """
 
@@ -34,24 +37,29 @@ class LateIndex(KeyIndex):
         self._snapshot = snapshot
         self._stored: Arrangement | None = None
         self._failed = self._stopped = False
+        self._using = threading.Lock()  # the snapshot, to ask it or to let it go
         self._reading = threading.Thread(target=self._read, name="ivm-index", daemon=True)
         self._reading.start()
 
     def _read(self) -> None:
         try:
-            self._stored = Arrangement.build(self.after.layout, self._until_stopped())
-        except BaseException:  # whoever needs the index next makes it anew, and meets the error
-            self._failed = True
-
-    def _until_stopped(self) -> Iterator[ZSet]:
-        for batch in self._snapshot.scan(self.columns):
+            read = self._snapshot.scan(self.columns)
+            batches = list(itertools.takewhile(lambda _: not self._stopped, read))
             if self._stopped:
-                raise InterruptedError
-            yield batch
+                return
+            stored = Arrangement.build(self.after.layout, batches)
+        except (duckdb.Error, MemoryError):
+            return  # there is no whole: whoever needs the index next makes it anew
+        with self._using:
+            self._stored = stored
+            self._snapshot.release()
 
     def find(self, keys: Sequence[Column]) -> Matches:
         """See `KeyIndex`."""
-        stored = Arrangement.build(self.after.layout, [self._asked(keys)])
+        with self._using:
+            stored = self._stored
+            if stored is None:
+                stored = Arrangement.build(self.after.layout, [self._asked(keys)])
         found = stored.lookup(keys), self.after.lookup(keys)
         probe = np.concatenate([part.probe for part in found])
         return self.after.live(Matches(probe, add([part.rows for part in found])), len(keys[0]))
@@ -59,13 +67,13 @@ class LateIndex(KeyIndex):
     def _asked(self, keys: Sequence[Column]) -> ZSet:
         try:
             return self._snapshot.find(self.columns, keys).labelled()
-        except BaseException:  # DuckDB has ended the transaction that held the snapshot
+        except duckdb.Error:  # which has ended the transaction that held the snapshot
             self._failed = True
             raise
 
     @property
     def over(self) -> bool:
-        """Whether another index may take its place: the reading has ended, nothing is staged."""
+        """Whether another index must take its place, or may: nothing is read nor staged."""
         return self._failed or (not self._reading.is_alive() and self.before is self.after)
 
     def whole(self) -> KeyIndex | None:
