@@ -25,7 +25,7 @@ from ivm.storage.codes import same_key, same_row
 from ivm.storage.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.marks import PeerGroups
 from ivm.storage.ordering import OrderKey
-from ivm.storage.places import begins_of
+from ivm.storage.places import begins_of, total
 from ivm.storage.sorted_rows import SortedRows, demand_present, sorted_sum
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, empty
@@ -86,9 +86,7 @@ class Window(Operator):
             return empty(self.types)
         changed = self._changed(rows, weights)
         self._after = before.changed(rows, changed.at, changed.end, weights)
-        old, new = self._segments(changed)
-        old, new = self._shown(before, old), self._shown(self._after, new)
-        return self._difference(changed, old, new)
+        return self._difference(changed, *self._segments(changed))
 
     def _shown(self, rows: SortedRows, segments: Segments) -> Segments:
         """The part of each stretch that is put out, from its beginning."""
@@ -190,9 +188,14 @@ class Window(Operator):
         return Stretch(rows, self._order, segments, self._range_key)
 
     def _difference(self, changed: Changed, old: Segments, new: Segments) -> ZSet:
+        at, end, come = changed.at, changed.end, changed.come
+        taken, given = total(end - at), total(come)
+        alone = taken == total(old.stop - old.start) and given == total(new.stop - new.start)
+        old, new = self._shown(self._before, old), self._shown(self._after, new)
         was, now = self._stretch(self._before, old), self._stretch(self._after, new)
         before, after = self._values(was), self._values(now)
-        at, end, come = changed.at, changed.end, changed.come
+        if alone and len(was) == taken and len(now) == given:
+            return self._emitted_alone(changed, before, after)
         fresh_at = at + changed.moved[:-1]
         gone = _held(was.places, at, end)
         fresh = _held(now.places, fresh_at, fresh_at + come)
@@ -213,6 +216,17 @@ class Window(Operator):
         None for all.
         """
         return None
+
+    def _emitted_alone(self, changed: Changed, before: list[Column], after: list[Column]) -> ZSet:
+        """All changed rows: their change concerns no other."""
+        rows = np.arange(len(changed.at))
+        gone = rows.repeat(changed.end - changed.at)
+        order = np.concatenate([gone, rows.repeat(changed.come)])
+        columns = [column.take(order) for column in changed.rows]
+        columns += [concat(pair) for pair in zip(before, after, strict=True)]
+        weights = np.ones(len(order), np.int64)
+        weights[: len(gone)] = -1
+        return ZSet(tuple(columns), weights)
 
     def _emitted(
         self,

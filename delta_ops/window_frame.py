@@ -28,6 +28,8 @@ Codes = npt.NDArray[np.int64]
 MICROS_PER_DAY = 86_400_000_000
 _MONTH = 1 << 62  # a month in a distance; microseconds are fewer
 _LAST_DAY = 106_751_991  # of a timestamp
+_MOST = (1 << 63) - 1
+_GREATEST = float(np.finfo(np.float64).max)
 _LAST: dict[Any, int] = {np.dtype(name): int(np.iinfo(name).max) for name in ("i4", "i8")}
 
 
@@ -106,8 +108,8 @@ class RangeKey:
         if shift == 0:
             return word_codes(keys.values, self.type)
         if self.type.is_float:
-            dtype = keys.values.dtype.type
-            return word_codes(keys.values + dtype(shift), self.type)
+            with np.errstate(over="ignore"):  # as DuckDB
+                return word_codes(keys.values + float(shift), self.type)
         if self.type.is_integer:
             self._check(keys.values, int(shift))
         values = word_codes(keys.values, self.type)
@@ -116,9 +118,9 @@ class RangeKey:
         return values + int(shift)
 
     def concerned(self, keys: FixedColumn, distance: int | float, right: bool) -> Codes:
-        """As `targets`; values beyond 64 bits are the last ones there."""
+        """As `targets`, or further away; values beyond 64 bits are the last ones there."""
         if self.type.is_float:
-            return self.targets(keys, distance, right)
+            return self._doubles_away(keys.values, float(distance), right)
         values = word_codes(keys.values, self.type)
         shift = int(-distance if self.descending else distance)
         if not self.type.is_date_or_timestamp:
@@ -130,6 +132,18 @@ class RangeKey:
             days, time = self._months_away(moved, months)
             moved = clipped(days + slack, 1 - _LAST_DAY, _LAST_DAY - 1) * self._day + time
         return np.where(self._finite(values), moved, values)
+
+    def _doubles_away(self, values: npt.NDArray[Any], distance: float, right: bool) -> Codes:
+        """Past all keys whose sums with the distance may be rounded to the values."""
+        if distance == 0:
+            return word_codes(values, self.type)
+        # Sums beyond the greatest number are infinite.
+        finite = np.minimum(np.maximum(values, -_GREATEST), _GREATEST)
+        slack = 8 * np.spacing(np.maximum(np.abs(finite), abs(distance)) / 2)
+        shift = -distance if self.descending else distance
+        with np.errstate(over="ignore"):
+            moved = finite + shift + (slack if right != self.descending else -slack)
+        return word_codes(moved, self.type)
 
     @property
     def _day(self) -> int:
@@ -226,10 +240,9 @@ def _beyond() -> EvaluationError:
 
 def _added(values: Codes, shift: int) -> Codes:
     """Values with a distance added; those beyond 64 bits are the last ones there."""
-    limits = np.iinfo(np.int64)
     if shift < 0:
-        return np.maximum(values, limits.min - shift) + shift
-    return np.minimum(values, limits.max - shift) + shift
+        return np.maximum(values, -_MOST - 1 - shift) + shift
+    return np.minimum(values, _MOST - shift) + shift
 
 
 class _Replaced:

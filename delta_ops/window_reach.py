@@ -7,12 +7,14 @@ changed is found from the changed row nearest to it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ivm.delta_ops.window_frame import Frame, RangeKey
+from ivm.delta_ops.window_near import keys_near
 from ivm.delta_ops.window_stretch import Pair, WindowOrder
 from ivm.storage.column import Column, FixedColumn, Indexes
 from ivm.storage.marks import PeerGroups
@@ -66,6 +68,9 @@ def _reached(
         high = last if frame.start is None else end + max(-int(frame.start), 0)
         return np.maximum(low, first), np.minimum(high, last)
     finder = _Finder(changed, before, order, key)
+    near = None if frame.kind == "groups" else finder.near(frame)
+    if near is not None:
+        return near
     low = first if frame.end is None else finder.edge(frame.kind, frame.end, False)
     high = last if frame.start is None else finder.edge(frame.kind, frame.start, True)
     return np.minimum(low, at), np.maximum(high, end)
@@ -76,6 +81,29 @@ class _Finder:
         self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
     ) -> None:
         self._changed, self._before, self._order, self._key = changed, before, order, key
+
+    def near(self, frame: Frame) -> Pair | None:
+        """The places of a RANGE frame's `edge`s, if they are among the rows around."""
+        changed, key = self._changed, self._key
+        keys = None if key is None else changed.rows[key.column]
+        if key is None or keys is None or keys.valid is not None:
+            return None
+        assert isinstance(keys, FixedColumn)
+        first, last, at, end = changed.first, changed.last, changed.at, changed.end
+        edges, wanted = [first, last], {}
+        for stop, distance in enumerate((frame.end, frame.start)):
+            if distance is not None and not _same((at, end)[stop], edges[stop]):
+                codes = key.concerned(keys, -distance, bool(stop))
+                wanted[stop] = ~codes if key.descending else codes
+        if wanted:
+            least, most = [functools.reduce(f, wanted.values()) for f in (np.minimum, np.maximum)]
+            found = keys_near(self._before, key, (first, last, at, end), least, most)
+            if found is None:
+                return None
+            every = np.arange(len(at))
+            for stop, codes in wanted.items():
+                edges[stop] = found.find(codes, every, bool(stop))
+        return np.minimum(edges[0], at), np.maximum(edges[1], end)
 
     def edge(self, kind: str, distance: int | float, stop: bool) -> Indexes:
         """The places of rows that stand `distance` before the changed rows: first, or past them."""
@@ -106,3 +134,7 @@ class _Finder:
         number = groups.of(inside) + (steps if stop else 1 - steps)
         found = groups.starts(np.maximum(number, 0))
         return clipped(found, self._changed.first, self._changed.last)
+
+
+def _same(places: Indexes, others: Indexes) -> bool:
+    return bool(places.tolist() == others.tolist())

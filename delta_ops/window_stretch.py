@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.delta_ops.window_frame import Frame, RangeKey
+from ivm.delta_ops.window_near import keys_near, keys_of
 from ivm.storage.at_places import AtPlaces
-from ivm.storage.codes import same_key, word_codes
+from ivm.storage.codes import same_key
 from ivm.storage.column import Column, FixedColumn, Indexes
-from ivm.storage.comparing import bounded_search
 from ivm.storage.marks import PeerGroups
 from ivm.storage.ordering import Columns, OrderKey, Term, order_terms
 from ivm.storage.places import begins_of, clipped, expand, offsets
@@ -269,30 +269,21 @@ class Stretch:
         flip, keys = -1 if key.descending else 0, FixedColumn(keys.values)
         distances = {stop: d for stop, d in enumerate((frame.start, frame.end)) if d is not None}
         targets = [key.targets(keys, d, bool(stop)) ^ flip for stop, d in distances.items()]
-        low = np.minimum.reduceat(np.minimum(targets[0], targets[-1]), begins)
-        high = np.maximum.reduceat(np.maximum(targets[0], targets[-1]), begins)
-        right = np.arange(2 * len(low)) >= len(low)
-        around = _Taken(self.own, rows[np.concatenate([begins, begins])])
-        outer = np.concatenate([low, high]) ^ flip
-        found = key.places(self.rows, around, outer, self.order.partition, right)
-        starts, stops = found[: len(low)], found[len(low) :]
-        between = AtPlaces.ranges(self.rows, starts, stops)[key.column]
-        assert isinstance(between, FixedColumn)
-        codes = word_codes(between.values, key.type) ^ flip
+        least = np.minimum.reduceat(np.minimum(targets[0], targets[-1]), begins)
+        most = np.maximum.reduceat(np.maximum(targets[0], targets[-1]), begins)
+        ranges = self.segments
+        if len(begins) < len(ranges.first):
+            own = self.segment[rows[begins]]
+            ranges = Segments(*[part[own] for part in ranges])
+        near = keys_near(self.rows, key, ranges, least, most)
+        if near is None:
+            around = _Taken(self.own, rows[np.concatenate([begins, begins])])
+            right = np.arange(2 * len(begins)) >= len(begins)
+            outer = np.concatenate([least, most]) ^ flip
+            found = key.places(self.rows, around, outer, self.order.partition, right)
+            near = keys_of(self.rows, key, found[: len(begins)], found[len(begins) :])
+            assert near is not None
         edges = [self.first[rows], self.last[rows]]
         for (stop, _), wanted in zip(distances.items(), targets, strict=True):
-            edges[stop] = _among(codes, starts, stops, wanted, begins, bool(stop))
+            edges[stop] = near.find(wanted, begins, bool(stop))
         return edges[0], edges[1]
-
-
-def _among(
-    codes: Indexes, starts: Indexes, stops: Indexes, wanted: Indexes, begins: Indexes, right: bool
-) -> Indexes:
-    """Places of codes among those of the rows in ranges of places, one range a stretch of them."""
-    if len(begins) == 1:
-        return codes.searchsorted(wanted, "right" if right else "left") + starts
-    part = np.arange(len(begins)).repeat(np.append(begins[1:], len(wanted)) - begins)
-    low = offsets(stops - starts)[part]
-    high = low + (stops - starts)[part]
-    edges: Indexes = bounded_search(codes, wanted, low, high, right) - low + starts[part]
-    return edges

@@ -230,10 +230,14 @@ def concat_ranges(ranges: Sequence[tuple[Column, int, int]]) -> Column:
     first, begin, end = ranges[0]
     if len(ranges) == 1:
         return first.slice(begin, end)
-    if isinstance(first, FixedColumn) and all(c.valid is None for c, _, _ in ranges):
-        values = [c.values[a:b] for c, a, b in ranges]  # type: ignore[union-attr]
-        return FixedColumn(join_arrays(values))
-    return concat([column.slice(a, b) for column, a, b in ranges])
+    if isinstance(first, ArrowColumn):
+        return concat([column.slice(a, b) for column, a, b in ranges])
+    parts = []
+    for column, a, b in ranges:
+        if column.valid is not None:
+            return concat([column.slice(a, b) for column, a, b in ranges])
+        parts.append(column.values[a:b])  # type: ignore[union-attr]
+    return FixedColumn(join_arrays(parts))
 
 
 def _mask(column: Column) -> Mask:

@@ -80,6 +80,11 @@ def offsets(counts: Indexes) -> Indexes:
     return counts.cumsum() - counts if len(counts) > 1 else np.zeros(len(counts), np.int64)
 
 
+def total(counts: Indexes) -> int:
+    """Their sum."""
+    return counts.item() if len(counts) == 1 else int(counts.sum())
+
+
 def begins_of(numbers: Indexes) -> Indexes:
     """Where each stretch of equal numbers begins."""
     begins = np.ones(len(numbers), np.bool_)

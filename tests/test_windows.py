@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
+import ivm
 from ivm.sql.bind import bind
 from ivm.sql.catalog import DuckCatalog
 from ivm.sql.plan import TopK, Window, inputs
@@ -152,3 +153,23 @@ def test_excluded_peers_are_those_of_the_windows_own_order(
     wanted = f"""SELECT k, v, n, b, {answers} FROM (SELECT *, coalesce(list(n) OVER
         (PARTITION BY b ORDER BY k, v, n {frame}), []) AS frame FROM numbered) AS x"""
     assert multiset(numbered, rendered) == multiset(numbered, wanted)
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize(
+    ("held", "near", "new"),
+    [("3.4999999999999996", "0.8", "4.3"), ("1.7e308", "1e308", "'inf'::DOUBLE")],
+)
+def test_sums_of_doubles_are_rounded(sign: str, held: str, near: str, new: str) -> None:
+    """Bug: key + distance was rounded up to the new key, but new key − distance not down."""
+    direction = "DESC" if sign else "ASC"
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k DOUBLE)")
+        db.execute(f"INSERT INTO t SELECT {sign}({held})")
+        db.execute(
+            "CREATE MATERIALIZED VIEW v AS SELECT k, count(*) OVER (ORDER BY k"
+            f" {direction} RANGE BETWEEN CURRENT ROW AND {near} FOLLOWING) AS n FROM t"
+        )
+        db.execute(f"INSERT INTO t SELECT {sign}({new})")
+        assert db.execute("SELECT n FROM v ORDER BY n").fetchall() == [(1,), (2,)]
+        assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall()[0][4]
