@@ -6,13 +6,14 @@ looking at the others: ROWS by counting, RANGE and GROUPS by binary search.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ivm.delta_ops.window_frame import Frame, RangeKey
-from ivm.delta_ops.window_near import keys_near, keys_of
+from ivm.delta_ops.window_near import Keys, keys_near, keys_of
 from ivm.storage.at_places import AtPlaces
 from ivm.storage.codes import same_key
 from ivm.storage.column import Column, FixedColumn, Indexes
@@ -264,26 +265,41 @@ class Stretch:
         The outermost edges in a segment are found among all rows, the others between them. (Months
         later, times of the 30th and the 31st may stand the other way round.)
         """
-        key, begins = self._range_key, begins_of(self.segment[rows])
+        key, ranges, begins = self._range_key, self.segments, np.zeros(1, np.int64)
         assert key is not None
-        flip, keys = -1 if key.descending else 0, FixedColumn(keys.values)
-        distances = {stop: d for stop, d in enumerate((frame.start, frame.end)) if d is not None}
-        targets = [key.targets(keys, d, bool(stop)) ^ flip for stop, d in distances.items()]
-        least = np.minimum.reduceat(np.minimum(targets[0], targets[-1]), begins)
-        most = np.maximum.reduceat(np.maximum(targets[0], targets[-1]), begins)
-        ranges = self.segments
-        if len(begins) < len(ranges.first):
+        targets = self._targets(FixedColumn(keys.values), frame, key)
+        if len(ranges.first) > 1:
+            begins = begins_of(self.segment[rows])
             own = self.segment[rows[begins]]
             ranges = Segments(*[part[own] for part in ranges])
-        near = keys_near(self.rows, key, ranges, least, most)
-        if near is None:
-            around = _Taken(self.own, rows[np.concatenate([begins, begins])])
-            right = np.arange(2 * len(begins)) >= len(begins)
-            outer = np.concatenate([least, most]) ^ flip
-            found = key.places(self.rows, around, outer, self.order.partition, right)
-            near = keys_of(self.rows, key, found[: len(begins)], found[len(begins) :])
-            assert near is not None
+        least, most = [
+            f.reduceat(functools.reduce(f, targets.values()), begins)
+            for f in (np.minimum, np.maximum)
+        ]
+        found = keys_near(self.rows, key, ranges, least, most)
+        if found is None:
+            found = self._keys_between(least, most, rows[begins], key)
         edges = [self.first[rows], self.last[rows]]
-        for (stop, _), wanted in zip(distances.items(), targets, strict=True):
-            edges[stop] = near.find(wanted, begins, bool(stop))
+        for stop, wanted in targets.items():
+            edges[stop] = found.find(wanted, begins, bool(stop))
         return edges[0], edges[1]
+
+    def _targets(self, keys: FixedColumn, frame: Frame, key: RangeKey) -> dict[int, Indexes]:
+        """The codes, ascending, that frames begin with (0) and end with (1), where bounded."""
+        targets = {}
+        for stop, distance in enumerate((frame.start, frame.end)):
+            if distance is not None:
+                codes = key.targets(keys, distance, bool(stop))
+                targets[stop] = ~codes if key.descending else codes
+        return targets
+
+    def _keys_between(self, least: Indexes, most: Indexes, around: Indexes, key: RangeKey) -> Keys:
+        """The keys from one code to another in the partition of each of some rows."""
+        codes, count = np.concatenate([least, most]), len(least)
+        beside = _Taken(self.own, np.concatenate([around, around]))
+        right = np.arange(2 * count) >= count
+        codes = ~codes if key.descending else codes
+        places = key.places(self.rows, beside, codes, self.order.partition, right)
+        found = keys_of(self.rows, key, places[:count], places[count:])
+        assert found is not None  # those between two keys are none of them NULL
+        return found
