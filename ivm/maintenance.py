@@ -22,6 +22,7 @@ from ivm.difference import difference
 from ivm.sql.bind import bind
 from ivm.sql.compile import Compiler
 from ivm.sql.explain import explain
+from ivm.sql.function_list import FunctionList
 from ivm.sql.plan import NotIncremental
 from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
@@ -60,10 +61,10 @@ class Maintenance:
 
     # -- views come and go ----------------------------------------------------------------------
 
-    def bind(self, view: View, cursor: Cursor) -> None:
-        """Find the view's plan, or the reason why it is recomputed."""
+    def bind(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> None:
+        """Find the view's plan, or the reason why it is recomputed; see `ivm.sql.bind`."""
         try:
-            plan = rewrite(bind(view.query, self.names, cursor))
+            plan = rewrite(bind(view.query, self.names, cursor, functions))
             trial = Circuit()  # the plan may yet have a part without an operator
             node = Compiler(trial, self._warehouse.cursor).add_view(view.name, plan)
             _refuse_whole_groups(trial, view.name)

@@ -15,6 +15,7 @@ import duckdb
 from ivm.catalog import Catalog, View
 from ivm.engine import RECOMPUTED, UNSETTLED, Engine
 from ivm.functions import Function
+from ivm.sql.function_list import FunctionList, list_functions
 from ivm.storage.catalog_store import StoredView, load_views, save_view
 from ivm.storage.duck import Cursor, run
 from ivm.storage.errors import CorruptionError, IvmError, UnavailableError
@@ -67,8 +68,9 @@ def _load(engine: Engine) -> bool:
     stored, taken_up, given_up = load_views(cursor), False, []
     engine.catalog.expect_views(view.name for view in stored)
     engine.reload_tables(cursor)
+    functions = list_functions(cursor)
     for each in stored:
-        view = _define(engine, cursor, each)
+        view = _define(engine, cursor, each, functions)
         engine.catalog.add_view(view)
         engine.maintenance.attach(view)
         if not view.incremental:
@@ -86,9 +88,9 @@ def _load(engine: Engine) -> bool:
     return taken_up
 
 
-def _define(engine: Engine, cursor: Cursor, stored: StoredView) -> View:
+def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
     try:
-        return define(engine, cursor, stored.name, stored.query, stored.columns)
+        return define(engine, cursor, stored.name, stored.query, stored.columns, functions)
     except (duckdb.Error, IvmError) as error:
         missing = _MISSING.search(str(error))
         if missing is not None:

@@ -19,6 +19,7 @@ from ivm.meaning import refuse_meaning
 from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.sql.determinism import check_deterministic
+from ivm.sql.function_list import FunctionList, list_functions
 from ivm.storage.duck import describe
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.table_info import TableInfo
@@ -123,12 +124,13 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     affected = _affected(session, statement, before)
     ours = engine.catalog.tables != before  # else a macro, or a table of another database
     transaction.change_catalog((lambda: None) if ours else None, undo)
+    functions = list_functions(session.cursor) if affected else None
     for view in affected:
-        _demand_standing(session, statement, view)
+        _demand_standing(session, statement, view, functions)
         if statement.target in _DEFINITIONS:
             _learn_reads(session, view)
     for view in affected:
-        engine.maintenance.bind(view, session.cursor)
+        engine.maintenance.bind(view, session.cursor, functions)
         engine.refill(session.cursor, view)
         transaction.change_catalog(lambda view=view: engine.reattach(view), undo)  # type: ignore[misc]
 
@@ -142,7 +144,9 @@ def _affected(session: Session, statement: st.Ddl, before: Mapping[str, TableInf
     return catalog.readers(changed)
 
 
-def _demand_standing(session: Session, statement: st.Ddl, view: View) -> None:
+def _demand_standing(
+    session: Session, statement: st.Ddl, view: View, functions: FunctionList | None
+) -> None:
     """The view's query still means something, and has the same columns, up to the names' case.
 
     Raises:
@@ -151,7 +155,7 @@ def _demand_standing(session: Session, statement: st.Ddl, view: View) -> None:
     why = ""
     try:
         found = describe(session.cursor, view.query)
-        check_deterministic(view.query, session.cursor)
+        check_deterministic(view.query, session.cursor, functions)
         if _folded(found) == _folded(view.described):
             view.described = found  # the view's own columns keep their names
             return

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ivm import views
 from ivm.result import Result
 from ivm.sql import statements as st
+from ivm.sql.function_list import list_functions
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.translate import translated
 from ivm.verify import verify_view
@@ -37,7 +38,8 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
         reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
         place = statement.offset + statement.query_offset
         try:
-            view = views.define(engine, reader, name, statement.query, statement.columns)
+            functions = list_functions(reader)
+            view = views.define(engine, reader, name, statement.query, statement.columns, functions)
             if present is not None:
                 views.drop(engine, transaction, cursor, engine.catalog.views[present])
             views.create(engine, transaction, cursor, view)

@@ -13,6 +13,7 @@ import duckdb
 from ivm.catalog import View
 from ivm.engine import Engine
 from ivm.sql.determinism import check_deterministic
+from ivm.sql.function_list import FunctionList
 from ivm.storage.catalog_store import delete_view, save_view
 from ivm.storage.duck import Cursor, describe, quote, rows, run
 from ivm.storage.errors import SqlError, UnsupportedError
@@ -27,7 +28,14 @@ _STAND_INS = (
 )
 
 
-def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple[str, ...]) -> View:
+def define(
+    engine: Engine,
+    cursor: Cursor,
+    name: str,
+    query: str,
+    columns: tuple[str, ...],
+    functions: FunctionList,
+) -> View:
     """A view that is not in the catalog yet, bound.
 
     Args:
@@ -35,12 +43,13 @@ def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple
         name: canonical.
         query: the SELECT, verbatim.
         columns: names to give its first columns; the others keep the query's.
+        functions: those the cursor sees.
 
     Raises:
         SqlError: the query does not bind, or gives fewer columns than are named.
         UnsupportedError: it has no meaning as a view.
     """
-    check_deterministic(query, cursor)
+    check_deterministic(query, cursor, functions)
     described = _described(cursor, query)
     if len(columns) > len(described):
         raise SqlError(
@@ -51,7 +60,7 @@ def define(engine: Engine, cursor: Cursor, name: str, query: str, columns: tuple
     renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
     schema = renamed + described[len(columns) :]
     view = View(name, query, _unique_names(schema), reads, described=described)
-    engine.maintenance.bind(view, cursor)
+    engine.maintenance.bind(view, cursor, functions)
     return view
 
 

@@ -18,6 +18,7 @@ from ivm.sql.bind_query import bind_query
 from ivm.sql.bind_scope import MadeUp
 from ivm.sql.catalog import Catalog
 from ivm.sql.columns import column
+from ivm.sql.function_list import FunctionList, list_functions
 from ivm.sql.placeholders import check_complete
 from ivm.sql.plan import NotIncremental, Plan, Project, width
 from ivm.sql.render import render
@@ -26,13 +27,16 @@ from ivm.storage.duck import Cursor, describe
 from ivm.storage.types import Schema
 
 
-def bind(query: str, catalog: Catalog, cursor: Cursor) -> Plan:
+def bind(
+    query: str, catalog: Catalog, cursor: Cursor, functions: FunctionList | None = None
+) -> Plan:
     """The logical plan of a query, as written (not yet rewritten).
 
     Args:
         query: one SELECT (or VALUES, FROM, set operation) that DuckDB accepts.
         catalog: the relations it may read.
         cursor: sees the same relations; used for types and names, never for data.
+        functions: those it sees, if they are known.
 
     Returns:
         A plan whose schema has the query's own column names.
@@ -43,7 +47,8 @@ def bind(query: str, catalog: Catalog, cursor: Cursor) -> Plan:
     """
     wanted = describe(cursor, query)
     try:
-        plan = _bound(query, catalog, cursor, wanted)
+        known = list_functions(cursor) if functions is None else functions
+        plan = _bound(query, Context(catalog, cursor, Functions(cursor, known)), wanted)
         found = describe(cursor, render(plan))
     except duckdb.Error as error:
         # The user's query is fine, so our reading of it was not.
@@ -53,10 +58,10 @@ def bind(query: str, catalog: Catalog, cursor: Cursor) -> Plan:
     return plan
 
 
-def _bound(query: str, catalog: Catalog, cursor: Cursor, wanted: Schema) -> Plan:
+def _bound(query: str, context: Context, wanted: Schema) -> Plan:
     names = [name for name, _ in wanted]
-    tree = shown_without_collations(parse_query(query, cursor), names)
-    bound = bind_query(tree, Context(catalog, cursor, Functions(cursor)))
+    tree = shown_without_collations(parse_query(query, context.cursor), names)
+    bound = bind_query(tree, context)
     refuse_stray(bound.plan)
     check_complete(bound.plan)
     _check_names(bound.names, names)

@@ -14,6 +14,7 @@ from sqlglot import exp
 from ivm.sql.bind_macros import Macros
 from ivm.sql.bind_parse import verbatim
 from ivm.sql.columns import text
+from ivm.sql.function_list import FunctionList
 from ivm.sql.plan import NotIncremental
 from ivm.storage.duck import Cursor, rows
 
@@ -40,11 +41,12 @@ class Functions:
 
     Args:
         cursor: sees the user's macros.
+        functions: those it sees.
     """
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
         self._aggregates, self._tables = _builtin(cursor)
-        self.macros = Macros(cursor, self._tables)
+        self.macros = Macros(cursor, functions, self._tables)
 
     def is_aggregate(self, node: exp.Expression) -> bool:
         """Whether the node is an aggregate call (its FILTER or WITHIN GROUP included)."""

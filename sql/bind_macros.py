@@ -8,51 +8,31 @@ DuckDB evaluates; anything else that leaves one open has no plan.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from ivm.sql.bind_parse import parse_query
 from ivm.sql.columns import closed
+from ivm.sql.function_list import FunctionList, Macro
 from ivm.sql.plan import NotIncremental
-from ivm.storage.duck import Cursor, rows
-
-_LIST = """
-SELECT lower(function_name), function_type = 'table_macro', [lower(p) FOR p IN parameters],
-    macro_definition, len(list_filter(parameter_types, lambda t: t IS NOT NULL)) > 0
-FROM duckdb_functions()
-WHERE function_type IN ('macro', 'table_macro') AND macro_definition IS NOT NULL
-    AND (NOT internal OR list_contains(?, lower(function_name)))
-    AND (internal OR schema_name IN (current_schema(), 'main'))
-ORDER BY len(parameters)
-"""
-
-
-@dataclass(frozen=True)
-class _Macro:
-    """One macro, or one of several with the same name and other parameters."""
-
-    name: str
-    table: bool
-    parameters: tuple[str, ...]
-    definition: str
-    typed: bool
+from ivm.storage.duck import Cursor
 
 
 class Macros:
     """The macros a query may call.
 
     Args:
-        cursor: sees them.
+        cursor: parses them.
+        functions: those there are.
         internal: built-in macros to expand too.
     """
 
-    def __init__(self, cursor: Cursor, internal: frozenset[str]) -> None:
+    def __init__(self, cursor: Cursor, functions: FunctionList, internal: frozenset[str]) -> None:
         self._cursor = cursor
-        self._known: dict[str, list[_Macro]] = {}
-        for name, table, parameters, definition, typed in rows(cursor, _LIST, [sorted(internal)]):
-            macro = _Macro(name, table, tuple(parameters), definition, typed)
-            self._known.setdefault(name, []).append(macro)
+        self._known: dict[str, list[Macro]] = {}
+        for macro in functions.macros:
+            if macro.near and (not macro.internal or macro.name in internal):
+                self._known.setdefault(macro.name, []).append(macro)
 
     def has_scalar(self, name: str) -> bool:
         """Whether a macro for expressions has that name."""
@@ -106,7 +86,7 @@ def _bare_lambdas(definition: str) -> str:
     return text
 
 
-def _chosen(known: list[_Macro], count: int) -> _Macro:
+def _chosen(known: list[Macro], count: int) -> Macro:
     """The overload for so many arguments: the first with enough parameters."""
     fitting = [m for m in known if len(m.parameters) >= count]
     if not fitting or len({len(m.parameters) for m in known}) < len(known):
@@ -118,7 +98,7 @@ def _chosen(known: list[_Macro], count: int) -> _Macro:
     return fitting[0]
 
 
-def _assigned(macro: _Macro, arguments: list[exp.Expression]) -> dict[str, exp.Expression]:
+def _assigned(macro: Macro, arguments: list[exp.Expression]) -> dict[str, exp.Expression]:
     """Parameter → argument."""
     given: dict[str, exp.Expression] = {}
     for place, argument in enumerate(arguments):

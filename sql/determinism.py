@@ -7,12 +7,14 @@ and a way out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from ivm.sql.function_list import FunctionList, list_functions
 from ivm.sql.serialized import nodes, syntax_tree
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.errors import UnsupportedError
@@ -43,12 +45,13 @@ _TABLE_FUNCTIONS = frozenset(
 _HARMLESS = frozenset(["error", "assert_true"])
 
 
-def check_deterministic(query: str, cursor: Cursor) -> None:
+def check_deterministic(query: str, cursor: Cursor, functions: FunctionList | None = None) -> None:
     """Refuse a query whose answer depends on more than its tables.
 
     Args:
         query: one SELECT that DuckDB accepts.
         cursor: sees the same views and macros.
+        functions: those it sees, if they are known.
 
     Raises:
         UnsupportedError: names the construct, why, where, and the way out.
@@ -57,18 +60,8 @@ def check_deterministic(query: str, cursor: Cursor) -> None:
     if tree is None:
         _refuse_open_pivot(query)
         return
-    checker = _Checker(cursor)
+    checker = _Checker(cursor, list_functions(cursor) if functions is None else functions)
     checker.check(tree, None, ())
-
-
-def _unstable(cursor: Cursor) -> frozenset[str]:
-    """What may differ from call to call, the user's own Python functions included."""
-    found = rows(
-        cursor,
-        "SELECT DISTINCT lower(function_name) FROM duckdb_functions()"
-        " WHERE internal AND stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')",
-    )
-    return frozenset(name for (name,) in found) - _HARMLESS
 
 
 _Path = tuple[str, ...]
@@ -76,17 +69,12 @@ _Path = tuple[str, ...]
 
 
 class _Checker:
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
         self._cursor = cursor
-        self._unstable = _unstable(cursor)
-        self._views = _bodies(
-            cursor, "SELECT lower(view_name), sql FROM duckdb_views() WHERE NOT internal"
-        )
-        self._macros = _bodies(
-            cursor,
-            "SELECT lower(function_name), macro_definition FROM duckdb_functions()"
-            " WHERE macro_definition IS NOT NULL AND NOT internal",
-        )
+        self._unstable = functions.unstable - _HARMLESS
+        views = rows(cursor, "SELECT lower(view_name), sql FROM duckdb_views() WHERE NOT internal")
+        self._views = _bodies(views)
+        self._macros = _bodies([(m.name, m.definition) for m in functions.macros if not m.internal])
 
     def check(self, tree: Any, place: int | None, through: _Path) -> None:
         for node in nodes(tree):
@@ -149,10 +137,10 @@ class _Checker:
                 self.check(tree, -1 if place is None else place, (*through, name))
 
 
-def _bodies(cursor: Cursor, query: str) -> dict[str, list[str]]:
+def _bodies(definitions: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Definitions by name; a macro may have several."""
     found: dict[str, list[str]] = {}
-    for name, definition in rows(cursor, query):
+    for name, definition in definitions:
         found.setdefault(name, []).append(definition)
     return found
 

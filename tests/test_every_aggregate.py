@@ -10,6 +10,7 @@ import pytest
 
 import ivm
 from ivm.sql.bind_functions import Functions
+from ivm.sql.function_list import list_functions
 
 TABLE = """CREATE TABLE m (
     g INTEGER, i INTEGER, j BIGINT, x DOUBLE, y DOUBLE, d DECIMAL(9, 2), s VARCHAR, b BOOLEAN,
@@ -74,7 +75,7 @@ def aggregates() -> list[str]:
             "SELECT DISTINCT lower(function_name) FROM duckdb_functions()"
             " WHERE function_type = 'aggregate' AND internal ORDER BY 1"
         ).fetchall()
-        assert Functions(cursor)
+        assert Functions(cursor, list_functions(cursor))
     return [name for (name,) in found]
 
 

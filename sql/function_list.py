@@ -1,0 +1,66 @@
+"""The macros and unstable functions that a cursor sees, as DuckDB lists them.
+
+Law: a list holds until a function or a macro is created, replaced or dropped. DuckDB takes some ten
+milliseconds to make it, so it is asked for once for all that is bound meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ivm.storage.duck import Cursor, rows
+
+_LIST = """
+SELECT lower(function_name), function_type = 'table_macro', [lower(p) FOR p IN parameters],
+    macro_definition, len(list_filter(parameter_types, lambda t: t IS NOT NULL)) > 0, internal,
+    internal OR schema_name IN (current_schema(), 'main')
+FROM duckdb_functions()
+WHERE function_type IN ('macro', 'table_macro') AND macro_definition IS NOT NULL
+    OR internal AND stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')
+ORDER BY len(parameters)
+"""
+
+
+@dataclass(frozen=True)
+class Macro:
+    """One macro, or one of several with the same name and other parameters.
+
+    Attributes:
+        table: it is called in FROM.
+        typed: its parameters have types.
+        internal: DuckDB's own.
+        near: a name without a schema may mean it.
+    """
+
+    name: str
+    table: bool
+    parameters: tuple[str, ...]
+    definition: str
+    typed: bool
+    internal: bool
+    near: bool
+
+
+@dataclass(frozen=True)
+class FunctionList:
+    """What there is.
+
+    Attributes:
+        unstable: what may differ from call to call, the user's own Python functions included.
+        macros: those with fewer parameters first.
+    """
+
+    unstable: frozenset[str]
+    macros: tuple[Macro, ...]
+
+
+def list_functions(cursor: Cursor) -> FunctionList:
+    """The functions that a cursor sees."""
+    found = rows(cursor, _LIST)
+    macros = [
+        Macro(name, table, tuple(parameters), *rest)
+        for name, table, parameters, *rest in found
+        if rest[0] is not None
+    ]
+    unstable = frozenset([name for name, _, _, definition, *_ in found if definition is None])
+    return FunctionList(unstable, tuple(macros))
