@@ -20,7 +20,12 @@ from ivm.storage.zset import ZSet
 
 ROW = "row__"
 BIGINT = type_of("BIGINT")
-_REFUSALS = (duckdb.DataError, duckdb.InvalidInputException, duckdb.NotSupportedError)
+_REFUSALS = (
+    duckdb.DataError,
+    duckdb.InvalidInputException,
+    duckdb.NotSupportedError,
+    duckdb.BinderException,  # json_each() says so of a path in a row
+)
 
 
 def column_names(types: Sequence[ColumnType], start: int = 0) -> Schema:

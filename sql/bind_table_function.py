@@ -1,13 +1,14 @@
-"""Table functions in FROM: unnest, range and generate_series over constants or columns to the left.
+"""Table functions in FROM, over constants or columns to the left.
 
-Law: `f(args)` in FROM gives, for each row of what stands to its left, the elements of a list that
-is a scalar expression of that row; so it is an `Unnest` of that list. A few other functions are
-taken with constant arguments; what reads files or other state has no plan.
+Law: `f(args)` in FROM gives, for each row of what stands to its left, rows that depend on scalar
+expressions of that row alone, so it is an `Unnest`: unnest, range and generate_series of a list,
+json_each and json_tree of their own call. Those that take no columns are taken with constant
+arguments; what reads files or other state has no plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -18,6 +19,7 @@ from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_nested import Nesting
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
+from ivm.sql.bind_types import typed_nulls
 from ivm.sql.bind_unnest import element_types
 from ivm.sql.columns import column, text
 from ivm.sql.matched_pairs import with_rest
@@ -25,6 +27,7 @@ from ivm.sql.plan import (
     Filter,
     NotIncremental,
     Plan,
+    RowCall,
     TableFunction,
     Unnest,
     Values,
@@ -32,13 +35,16 @@ from ivm.sql.plan import (
     width,
 )
 from ivm.storage.duck import describe
-from ivm.storage.types import type_of
+from ivm.storage.types import ColumnType, Schema, type_of
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
 
 _SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
 _LISTS = ("range", "generate_series")
-_CONSTANT = ("repeat", "repeat_row", "json_each", "json_tree")
+_JSON = ("json_each", "json_tree")
+_CONSTANT = ("repeat", "repeat_row", *_JSON)
+_UNLISTED = ("json", "root", "rowid")
+"""Columns of json_each and json_tree that no star shows."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def table_function(node: exp.Expression, context: Context, bind: BindQuery) -> t
         bind: binds a nested query.
     """
     call = _read(node)
-    if call.name in _CONSTANT:
+    if call.name in _CONSTANT and not any(a.find(exp.Column, exp.Query) for a in call.arguments):
         return _constant(call, context)
     plan, scope = _unnest(_SINGLE, Scope(), call, context, bind, outer=False)
     return context.narrow(plan, list(range(1, width(plan)))), _moved(scope, -1)
@@ -100,8 +106,6 @@ def lateral_function(
         bind: binds a nested query.
     """
     call = _read(node)
-    if call.name in _CONSTANT:
-        raise NotIncremental(f"{call.name}() of columns in FROM")
     always = on is None or (isinstance(on, exp.Boolean) and on.this)
     outer = kind == "left"
     plan, both = _unnest(left, scope, call, context, bind, outer=outer and always)
@@ -114,19 +118,58 @@ def lateral_function(
 def _unnest(
     left: Plan, scope: Scope, call: _Call, context: Context, bind: BindQuery, *, outer: bool
 ) -> tuple[Plan, Scope]:
-    """Every row to the left with the elements of the call's list for it."""
+    """Every row to the left with the rows of the call for it."""
     count = width(left)
     nesting = Nesting(context, left, bind)
-    expr = bind_scalar(_list(call), scope, context.functions, nesting=nesting)
-    whole, (expr,) = attached(left, [expr], context)
-    below = context.project(whole, [*[column(i) for i in range(count)], expr])
+    written = call.arguments if call.name in _JSON else [_list(call)]
+    bound = [bind_scalar(a, scope, context.functions, nesting=nesting) for a in written]
+    whole, exprs = attached(left, bound, context)
+    below = context.project(whole, [*[column(i) for i in range(count)], *exprs])
+    if call.name in _JSON:
+        plan, relation = _json_rows(below, count, call, context, outer=outer)
+    else:
+        plan, relation = _elements(below, count, call, context, outer=outer)
+    return plan, replace(scope, relations=[*scope.relations, relation])
+
+
+def _elements(
+    below: Plan, count: int, call: _Call, context: Context, *, outer: bool
+) -> tuple[Plan, Relation]:
+    """The first columns beside the elements of the list behind them."""
     elements = element_types([count], below.schema, context)
     places = [type_of("BIGINT")] if call.ordinality else []
-    found = [*types(left), *elements, *places]
-    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
+    schema = _numbered([*types(below)[:count], *elements, *places])
     plan = Unnest(below, tuple(range(count)), (count,), outer, call.ordinality, schema)
     names = _names(call, [call.name, *(["ordinality"] if call.ordinality else [])])
-    return plan, replace(scope, relations=[*scope.relations, _relation(call, names, count)])
+    return plan, _relation(call, names, count)
+
+
+def _json_rows(
+    below: Plan, count: int, call: _Call, context: Context, *, outer: bool
+) -> tuple[Plan, Relation]:
+    """The first columns beside what the call gives for the arguments behind them."""
+    if call.ordinality:
+        raise NotIncremental(f"{call.name}() WITH ORDINALITY")
+    given = types(below)
+    arguments = ", ".join(f"t.c{i}" for i in range(count, len(given)))
+    unlisted = ", ".join(f"x.{name}" for name in _UNLISTED)
+    found = describe(
+        context.cursor,
+        f"SELECT x.*, {unlisted} FROM ({typed_nulls(given)}) AS t, {call.name}({arguments}) AS x",
+    )
+    own = [name for name, _ in found]
+    schema = _numbered([*given[:count], *[t for _, t in found]])
+    lists = tuple(range(count, len(given)))
+    rows = RowCall(call.name, tuple(own))
+    plan = Unnest(below, tuple(range(count)), lists, outer, False, schema, rows)
+    listed = own[: -len(_UNLISTED)]
+    relation = _relation(call, _names(call, listed), count)
+    hidden = tuple((name, count + own.index(name)) for name in _UNLISTED)
+    return plan, replace(relation, hidden=hidden)
+
+
+def _numbered(types: Sequence[ColumnType]) -> Schema:
+    return tuple((f"c{i}", t) for i, t in enumerate(types))
 
 
 def _list(call: _Call) -> exp.Expression:
@@ -171,6 +214,7 @@ def _moved(scope: Scope, by: int) -> Scope:
 
 def _read(node: exp.Expression) -> _Call:
     alias = node.args.get("alias")
+    ordinality = bool(node.args.get("ordinality"))
     if isinstance(node, exp.Lateral):
         demand_only(node, "this alias ordinality", "LATERAL")
         node = node.this
@@ -185,9 +229,10 @@ def _read(node: exp.Expression) -> _Call:
         if isinstance(place, exp.Identifier):
             columns = (*columns, place.name)
         return _Call("unnest", node.expressions, bool(place), name, columns)
-    demand_only(node, "this alias ordinality joins", "a table function")
-    call = node.this if isinstance(node, exp.Table) else node
-    ordinality = bool(node.args.get("ordinality"))
+    call = node
+    if isinstance(node, exp.Table):
+        demand_only(node, "this alias ordinality joins", "a table function")
+        call = node.this
     return _Call(_call_name(call), _call_arguments(call), ordinality, name, columns)
 
 

@@ -15,7 +15,7 @@ from ivm.delta_ops.operator import CursorFactory, Operator
 from ivm.sql.columns import column, position, text
 from ivm.sql.expand_joins import expand_join
 from ivm.sql.lift_recursion import lift_step
-from ivm.sql.operators import Operators, recompute_sql, unnest_operator
+from ivm.sql.operators import Operators, recompute_sql
 from ivm.sql.plan import (
     Aggregate,
     Distinct,
@@ -126,8 +126,8 @@ class Compiler:
                 return self._set_operation(plan)
             case Unnest():
                 below = self._node(plan.input)
-                key = ("unnest", plan.kept, plan.lists, plan.outer, plan.ordinality)
-                return self._add(plan, key, lambda _: unnest_operator(plan), [below])
+                key = ("unnest", plan.kept, plan.lists, plan.outer, plan.ordinality, plan.call)
+                return self._add(plan, key, lambda _: self._operators.unnest(plan), [below])
             case Recursive():
                 return self._recursive(plan)
             case RecursiveScan():

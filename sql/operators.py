@@ -17,6 +17,7 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.duck_eval import duck_predicate
 from ivm.delta_ops.duck_filter import DuckFilter
 from ivm.delta_ops.duck_map import DuckMap
+from ivm.delta_ops.duck_unnest import DuckUnnest
 from ivm.delta_ops.filter import Filter as FilterOperator
 from ivm.delta_ops.group_recompute import GroupRecompute as GroupRecomputeOperator
 from ivm.delta_ops.join import Join as JoinOperator
@@ -52,6 +53,7 @@ from ivm.sql.plan import (
     types,
 )
 from ivm.sql.render import render_body
+from ivm.sql.render_unnest import call_columns, call_source
 from ivm.sql.scalar import compile_predicate, compile_scalar
 from ivm.sql.split_ranges import RangeJoined
 from ivm.sql.window_operators import window_operator
@@ -170,6 +172,18 @@ class Operators:
     ) -> Operator:
         return GroupRecomputeOperator(types(plan.input), partition, sql, types(plan), self._cursors)
 
+    def unnest(self, plan: Unnest) -> Operator:
+        kept = [(types(plan.input)[i], i) for i in plan.kept]
+        elements = types(plan)[len(kept) :]
+        if plan.call is not None:
+            arguments = [(types(plan.input)[i], i) for i in plan.lists]
+            columns, source = call_columns(plan.call), call_source(plan, plan.call, "delta")
+            return DuckUnnest(kept, arguments, elements, columns, source, self._cursors)
+        elements = elements[: len(plan.lists)]
+        return UnnestOperator(
+            kept, plan.lists, elements, outer=plan.outer, ordinality=plan.ordinality
+        )
+
     def set_operation(self, plan: Union | Distinct | SetOp) -> Operator:
         if isinstance(plan, Union):
             return UnionAll(types(plan), [i in plan.negated for i in range(len(plan.inputs))])
@@ -201,10 +215,3 @@ def _constants(texts: Sequence[str]) -> tuple[object, ...]:
 def recompute_sql(plan: Aggregate | GroupRecompute | TopK | Window) -> str:
     """The node's SQL over the rows of some groups, lent as the table `delta`."""
     return render_body(plan, ["delta"])
-
-
-def unnest_operator(plan: Unnest) -> Operator:
-    """Needs no cursor: there is a kernel for lists of any type."""
-    kept = [(types(plan.input)[i], i) for i in plan.kept]
-    elements = types(plan)[len(kept) : len(kept) + len(plan.lists)]
-    return UnnestOperator(kept, plan.lists, elements, outer=plan.outer, ordinality=plan.ordinality)

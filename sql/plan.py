@@ -242,6 +242,18 @@ class OpenLimit:
         return self.input.schema
 
 
+@dataclass(frozen=True)
+class RowCall:
+    """A table function whose rows for one row's values depend on these alone.
+
+    Attributes:
+        columns: names of those of its columns that are read.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Unnest:
     """Each row once for every place in its lists, which run side by side, padded with NULL.
@@ -251,6 +263,7 @@ class Unnest:
         lists: LIST input columns; their elements come next.
         outer: rows without any element stay, once, with NULLs.
         ordinality: adds the place (BIGINT, from 1) as last column.
+        call: gives the elements: its columns for `lists`, which are then its arguments.
     """
 
     input: Plan
@@ -259,6 +272,7 @@ class Unnest:
     outer: bool
     ordinality: bool
     schema: Schema
+    call: RowCall | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -206,16 +206,21 @@ def _top_k(plan: TopK, needed: Needed) -> Plan:
 
 def _unnest(plan: Unnest, needed: Needed) -> Plan:
     """All lists stay, since they tell how many rows there are; other columns only if read."""
-    count = len(plan.kept)
+    count, call = len(plan.kept), plan.call
     kept = [plan.kept[i] for i in needed if i < count]
     below, places = _below(plan.input, {*kept, *plan.lists})
     columns = [*(i for i in needed if i < count), *range(count, width(plan))]
+    if call is not None:
+        columns = needed
+        read = tuple(call.columns[i - count] for i in needed if i >= count)
+        call = replace(call, columns=read)
     narrow = replace(
         plan,
         input=below,
         kept=tuple(places[i] for i in kept),
         lists=tuple(places[i] for i in plan.lists),
         schema=_schema(plan, columns),
+        call=call,
     )
     return _narrow(narrow, [columns.index(i) for i in needed])
 

@@ -79,6 +79,27 @@ QUERIES: dict[str, list[str]] = {
         "SELECT x, t.k FROM repeat('a', 3) AS q(x) JOIN t ON t.g = x",
         'SELECT key, value FROM json_each(\'{"a": 1, "b": [2]}\')',
     ],
+    "LATERAL before a call": [
+        "SELECT k, x FROM t, LATERAL UNNEST(l) AS q(x)",
+        "SELECT k, i, o FROM t, LATERAL range(1, t.k) WITH ORDINALITY AS q(i, o)",
+        "SELECT k, i FROM t LEFT JOIN LATERAL generate_series(2, k) AS q(i) ON i > 2",
+    ],
+    "json_each and json_tree in FROM": [
+        "SELECT j.id, x.* FROM j, json_each(js) AS x",
+        "SELECT j.id, x.* FROM j, LATERAL json_tree(js, '$.a') AS x",
+        "SELECT j.id, x.key, n FROM j LEFT JOIN json_each(js, '$.a') AS x ON true",
+        "SELECT j.id, x.key FROM j LEFT JOIN LATERAL json_each(js) AS x ON x.type = 'ARRAY'",
+        "SELECT x, json_each.key FROM json_tree('[1, [2]]') AS x, j, json_each(j.ll)",
+        "SELECT k, x.json, x.root, x.rowid AS r FROM j, json_tree(ls) AS x(k) WHERE r < 3",
+        "SELECT fullkey, count(*) FROM j, json_tree(js) GROUP BY fullkey",
+        "SELECT t.k, x.key, y.value FROM t JOIN j ON t.k = j.id, json_each(js) AS x,"
+        " json_each(x.value) AS y",
+        "SELECT key FROM json_each((SELECT max(js) FROM j))",
+        "SELECT id, (SELECT count(*) FROM json_tree(js) WHERE atom IS NOT NULL) FROM j",
+        "SELECT id FROM j WHERE 'a' IN (SELECT key FROM json_each(js))",
+        "SELECT id, a FROM j, LATERAL (SELECT max(key) AS a FROM json_each(js)) AS x",
+        "SELECT COLUMNS('key$') FROM j, json_each(js)",
+    ],
     "stars and COLUMNS": [
         "SELECT * EXCLUDE (t.k, l) FROM t JOIN u ON t.k = u.k",
         "SELECT t.* EXCLUDE (k), u.* FROM t JOIN u USING (k)",

@@ -108,6 +108,9 @@ class TypedSelect(TypedCalls):
         return f"{text} {kind} {item} ON {on}", kept
 
     def _unnested(self, text: str, columns: Columns) -> tuple[str, Columns]:
+        documents = [c for c, k in columns.items() if k == "JSON"]
+        if documents and self._chance(0.5):
+            return self._json_rows(text, columns, self._random.choice(documents))
         alias = self._fresh("n")
         lists = [(c, k) for c, k in columns.items() if k.endswith("[]")]
         if lists and self._chance(0.7):
@@ -118,6 +121,15 @@ class TypedSelect(TypedCalls):
             call = f"generate_series(1, least({x}, 4)::BIGINT)"
         join = self._pick(f", {call} AS {alias}(n)", f" LEFT JOIN {call} AS {alias}(n) ON true")
         return text + join, columns | {f"{alias}.n": kind}
+
+    def _json_rows(self, text: str, columns: Columns, x: str) -> tuple[str, Columns]:
+        alias = self._fresh("n")
+        path = self._pick("", "", ", '$.a'", ", '$[0]'")
+        call = f"{self._pick('json_each', 'json_tree')}({x}{path}) AS {alias}"
+        join = self._pick(f", {call}", f" LEFT JOIN {call} ON true",
+                          f" LEFT JOIN LATERAL {call} ON {alias}.key = 'a'")  # fmt: skip
+        own = {"key": "VARCHAR", "value": "JSON", "type": "VARCHAR", "id": "UBIGINT"}
+        return text + join, columns | self._under(alias, own)
 
     def _lateral(self, text: str, columns: Columns, depth: int) -> tuple[str, Columns]:
         source, own = self._inner(columns, depth)
