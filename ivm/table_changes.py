@@ -187,6 +187,11 @@ def _delete(info: TableInfo, given: Given) -> Said:
     if not wanted <= set(given) or (info.primary_key and len(given) > len(wanted)):
         listed = ", ".join(info.schema[i][0] for i in sorted(wanted))
         raise InputError(f"delete from {info.name!r} takes exactly the columns {listed}")
+    if info.position("rowid") is not None:
+        raise InputError(
+            f"delete from {info.name!r} cannot tell its rows apart, since its column rowid hides"
+            " DuckDB's own; write a DELETE in SQL"
+        )
     names = [quote(info.schema[i][0]) for i in given]
     same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
     each = ", ".join(f"g.{name}" for name in names)

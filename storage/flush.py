@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivm.storage.column import FixedColumn, Mask
-from ivm.storage.duck import Cursor, lent, quote, run
+from ivm.storage.duck import Cursor, evaluate, lent, quote, run
 from ivm.storage.small_flush import SMALL, Appenders, python_rows
 from ivm.storage.types import ColumnType, Schema, type_of
 from ivm.storage.zset import ZSet
@@ -23,6 +23,8 @@ from ivm.storage.zset import ZSet
 _DELTA = "_ivm_delta"
 _COUNT = "_ivm_count"
 _COUNT_TYPE = type_of("BIGINT")
+_NUMBER = "row_number() OVER (PARTITION BY d._ivm_id)"
+"""SQL: the place of a row among those identical to it."""
 _UPDATE_FROM = 50_000
 """Rows from which updating in place beats deletion and insertion in a table with a key
 (measured on 10⁷ rows: at 10⁴ 90 against 75 ms, at 10⁵ alike, at 10⁶ 1.0 against 1.75 s)."""
@@ -234,7 +236,10 @@ def _is(columns: Schema) -> str:
 def _delete(cursor: Cursor, target: Target, change: NetChange, appenders: Appenders) -> None:
     columns = tuple([target.schema[i] for i in change.delete_columns])
     if not change.by_key:
-        _delete_identical(cursor, target.table, columns, change.delete)
+        if any(name.lower() == "rowid" for name, _ in target.schema):
+            _delete_and_restore(cursor, target, columns, change.delete, appenders)
+        else:
+            _delete_identical(cursor, target.table, columns, change.delete)
         return
     if not columns:
         run(cursor, f"DELETE FROM {target.table}")
@@ -273,20 +278,41 @@ def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) 
         if rows is not None:
             _delete_one_identical(cursor, table, columns, rows[0])
             return
+    with lent(cursor, {_DELTA: _counted(columns, batch)}):
+        chosen = f"SELECT t.rowid {_met(table, columns, batch)} QUALIFY {_NUMBER} <= d.{_COUNT}"
+        run(cursor, f"DELETE FROM {table} WHERE rowid IN ({chosen})")
+
+
+def _delete_and_restore(
+    cursor: Cursor, target: Target, columns: Schema, batch: ZSet, appenders: Appenders
+) -> None:
+    """`_delete_identical` where a column hides DuckDB's rowid: all go, those too many come back."""
+    given = {_DELTA: _counted(columns, batch)}
+    listed = ", ".join([f"t.{quote(name)}" for name, _ in target.schema])
+    more = f"SELECT {listed} {_met(target.table, columns, batch)} QUALIFY {_NUMBER} > d.{_COUNT}"
+    rest = evaluate(cursor, more, given, target.schema)
+    with lent(cursor, given):
+        same = _identical(columns, batch)
+        run(cursor, f"DELETE FROM {target.table} AS t USING {_DELTA} AS d WHERE {same}")
+    if len(rest):
+        _insert(cursor, target, rest, appenders)
+
+
+def _counted(columns: Schema, batch: ZSet) -> tuple[ZSet, Schema]:
+    """The batch with its weights as one more column."""
     counted = ZSet((*batch.columns, FixedColumn(batch.weights)), batch.weights)
-    schema = (*columns, (_COUNT, _COUNT_TYPE))
+    return counted, (*columns, (_COUNT, _COUNT_TYPE))
+
+
+def _met(table: str, columns: Schema, batch: ZSet) -> str:
+    """SQL: FROM the table's rows `t` that are identical to a row `d` of the delta."""
+    delta = f"(SELECT *, row_number() OVER () AS _ivm_id FROM {_DELTA})"
+    return f"FROM {table} AS t JOIN {delta} AS d ON {_identical(columns, batch)}"
+
+
+def _identical(columns: Schema, batch: ZSet) -> str:
     same = _same([name for name, _ in columns], batch)
-    same += "".join([_told_apart(quote(name), type) for name, type in columns])
-    with lent(cursor, {_DELTA: (counted, schema)}):
-        run(
-            cursor,
-            f"""DELETE FROM {table} WHERE rowid IN (SELECT row_id FROM (
-                SELECT t.rowid AS row_id, d.{_COUNT} AS wanted,
-                       row_number() OVER (PARTITION BY d._ivm_id) AS number
-                FROM {table} AS t
-                JOIN (SELECT *, row_number() OVER () AS _ivm_id FROM {_DELTA}) AS d ON {same})
-                WHERE number <= wanted)""",
-        )
+    return same + "".join([_told_apart(quote(name), type) for name, type in columns])
 
 
 def _delete_one_identical(

@@ -73,8 +73,8 @@ def written_by(duck: Duck, small: int) -> Iterator[Duck]:
         yield duck
 
 
-def fill(duck: Duck, values: list[Row]) -> None:
-    apply_change(duck, "t", SCHEMA, NetChange(*nothing(), batch(values)))
+def fill(duck: Duck, values: list[Row], schema: Schema = SCHEMA) -> None:
+    apply_change(duck, "t", schema, NetChange(*nothing(), batch(values)))
 
 
 # -- keyed tables ----------------------------------------------------------------------------------
@@ -160,10 +160,12 @@ some_rows = st.tuples(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("first", ["a", "rowid"])  # such a column hides DuckDB's own
 @pytest.mark.parametrize("small", [0, 256])
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
-def test_keyless_table(shared: Duck, small: int, data: st.DataObject) -> None:
+def test_keyless_table(shared: Duck, small: int, first: str, data: st.DataObject) -> None:
+    schema = ((first, SCHEMA[0][1]), *SCHEMA[1:])
     start = data.draw(st.lists(some_rows, max_size=12))
     model = Counter(map(repr, start))
     live = list(start)
@@ -178,9 +180,9 @@ def test_keyless_table(shared: Duck, small: int, data: st.DataObject) -> None:
         deltas.add(add([batch(new), batch(out, sign=-1)]))
     for net in (pending.net(), deltas.net()):
         with written_by(shared, small) as duck:
-            run(duck, "CREATE OR REPLACE TABLE t (a INTEGER, b VARCHAR, x DOUBLE, d DATE)")
-            fill(duck, start)
-            apply_change(duck, "t", SCHEMA, net)
+            run(duck, f"CREATE OR REPLACE TABLE t ({first} INTEGER, b VARCHAR, x DOUBLE, d DATE)")
+            fill(duck, start, schema)
+            apply_change(duck, "t", schema, net)
             assert content(duck) == model
 
 
@@ -218,24 +220,24 @@ def test_view_with_unique_columns(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("small", [0, 256])
+@pytest.mark.parametrize(("small", "column"), [(0, "v"), (256, "v"), (256, "RowID")])
 def test_every_value_of_a_type_is_deleted_alone(
-    duck: Duck, name: str, small: int, monkeypatch: pytest.MonkeyPatch
+    duck: Duck, name: str, small: int, column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two copies of each value; one copy of one value is deleted; the rest stays as it is."""
     monkeypatch.setattr(small_flush, "SMALL", small)
     values = ("NULL", *VALUES[name])
-    schema: Schema = (("v", type_of(name)),)
-    run(duck, f"CREATE TABLE t (v {name})")
+    schema: Schema = ((column, type_of(name)),)
+    run(duck, f"CREATE TABLE t ({column} {name})")
     everything = load(duck, name, values)
     apply_change(duck, "t", schema, NetChange(*nothing(schema), add([everything, everything])))
-    text = "coalesce(v::VARCHAR, 'nothing')"
+    text = f"coalesce({column}::VARCHAR, 'nothing')"
     want = Counter(v for (v,) in rows(duck, f"SELECT {text} FROM t"))
     assert len(values) * 2 == want.total()
     for i, value in enumerate(values):
         one = everything.slice(i, i + 1)
         apply_change(duck, "t", schema, NetChange(one, (0,), False, one.slice(0, 0)))
-        [(gone,)] = rows(duck, f"SELECT {text} FROM (SELECT CAST({value} AS {name}) AS v)")
+        [(gone,)] = rows(duck, f"SELECT {text} FROM (SELECT CAST({value} AS {name}) AS {column})")
         want[gone] -= 1
         assert Counter(v for (v,) in rows(duck, f"SELECT {text} FROM t")) == +want
 

@@ -199,6 +199,15 @@ def test_what_duckdb_refuses_has_its_message() -> None:
                 db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
 
 
+def test_a_view_with_a_column_named_rowid() -> None:
+    with documents() as db:
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT x.rowid FROM d, json_each(text) AS x")
+        db.execute("INSERT INTO d SELECT * FROM d")
+        assert sorted(db.execute("FROM v").fetchall()) == [(0,), (0,), (1,), (1,)]
+        db.execute("UPDATE d SET text = '[9]'")
+        assert db.execute("FROM v").fetchall() == [(0,), (0,)]
+
+
 def test_a_macro_of_that_name_comes_first() -> None:
     with documents() as db:
         db.execute("CREATE MACRO json_tree(a) AS TABLE SELECT 1 AS key")

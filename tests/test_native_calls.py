@@ -75,3 +75,14 @@ def test_the_same_rows_and_refusals(
     for db in pair:
         ((*_, right),) = db.execute("VERIFY MATERIALIZED VIEW v").fetchall()
         assert right
+
+
+def test_rows_that_only_rowid_tells_apart_are_deleted_by_sql() -> None:
+    """A column of that name hides DuckDB's own; all rows with its value would go."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (rowid INTEGER, a INTEGER, b INTEGER AS (a + 1))")
+        db.execute("INSERT INTO t (rowid, a) VALUES (1, 1), (1, 2)")
+        with pytest.raises(InputError, match="write a DELETE in SQL"):
+            db.delete("t", {"rowid": [1], "a": [1]})
+        db.execute("DELETE FROM t WHERE rowid = 1 AND a = 1")
+        assert db.execute("FROM t").fetchall() == [(1, 2, 3)]
