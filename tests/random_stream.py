@@ -232,7 +232,9 @@ class Stream:
     def failing(self) -> str:
         for name in self.views:
             try:
-                self.twin.execute(f"FROM {name}").fetchall()
+                self.twin.execute(f"FROM {name}")
+                while self.twin.fetchmany(MANY):  # there may be millions of rows in all
+                    pass
             except duckdb.Error as error:
                 return f"{name}: {error}"
         return ""
