@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.columns import cast, column, compared, conjunction, conjuncts, structure
-from ivm.sql.decorrelate import Dependent, joined, with_row
+from ivm.sql.decorrelate import Dependent, dependent, joined, with_row
 from ivm.sql.nested_values import (
     checked_row,
     extremes,
@@ -84,7 +84,7 @@ def _chosen(plan: Plan, term: Expr, context: Context) -> Plan:
         return Filter(plan, whole)
     plan, arguments = attached(plan, call.arguments, context)
     operands, own = arguments[: nested.operands], arguments[nested.operands :]
-    right = Dependent(call.number, nested.plan, own)
+    right = dependent(call.number, nested.plan, own, context)
     if nested.comparison is None:
         return _with_partner(plan, right, negated, context)
     pairs: list[Expr] = [
@@ -129,7 +129,7 @@ def _valued(plan: Plan, call: Call, context: Context) -> tuple[Plan, Expr]:
     """The plan with further columns, and the call's value over it."""
     nested = context.nested[call.number]
     operands, own = call.arguments[: nested.operands], call.arguments[nested.operands :]
-    right = Dependent(call.number, nested.plan, own)
+    right = dependent(call.number, nested.plan, own, context)
     if nested.scalar:
         return _scalar(plan, right, context), column(width(plan))
     if nested.comparison is None:

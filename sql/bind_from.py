@@ -32,7 +32,7 @@ from ivm.sql.bind_table_function import (
 )
 from ivm.sql.collated_columns import collated_names
 from ivm.sql.columns import conjuncts, used
-from ivm.sql.decorrelate import Dependent
+from ivm.sql.decorrelate import dependent
 from ivm.sql.join_columns import asof_terms, combined, equal, shared_names, visible
 from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
 from ivm.storage.duck import describe, quote, rows
@@ -128,8 +128,8 @@ class _FromBinder:
         right, other = inner.items(joins[0].this, joins[1:])
         if not any(used(argument) for argument in outer.arguments):
             return *self.items(joins[0].this, joins[1:]), [*done, (plan, scope)]
-        dependent = Dependent(outer.number, right, outer.arguments)
-        made = lateral_join(whole, dependent, "inner", [], self._context)
+        nested = dependent(outer.number, right, outer.arguments, self._context)
+        made = lateral_join(whole, nested, "inner", [], self._context)
         return made, combined(whole, names, other), []
 
     def _derived(
@@ -298,8 +298,8 @@ class _FromBinder:
             terms = asof_terms(terms, shared)
             plan = asof_joined(left, right, kind, terms, self._context, self._bind)
         elif item.arguments:
-            dependent = Dependent(item.number, right, item.arguments)
-            plan = lateral_join(left, dependent, kind, terms, self._context)
+            nested = dependent(item.number, right, item.arguments, self._context)
+            plan = lateral_join(left, nested, kind, terms, self._context)
         else:
             plan = joined_on(left, right, kind, terms, self._context)
         if kind in ("semi", "anti"):
@@ -350,9 +350,10 @@ def _shares(node: exp.Join) -> bool:
 
 
 def is_derived(node: exp.Expression) -> bool:
-    """Whether a FROM item is a query (LATERAL or not)."""
+    """Whether a FROM item is a query or VALUES (LATERAL or not)."""
     bare = node.this if isinstance(node, exp.Lateral) else node
-    return isinstance(bare, exp.Subquery) and not isinstance(bare.this, exp.Table)
+    nested = isinstance(bare, exp.Subquery) and not isinstance(bare.this, exp.Table)
+    return nested or isinstance(bare, exp.Values)
 
 
 def _crossed(done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope) -> tuple[Plan, Scope]:

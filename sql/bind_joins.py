@@ -17,9 +17,11 @@ from ivm.sql.bind_context import Context
 from ivm.sql.columns import column, conjunction, conjuncts, index_of, remap, structure, used
 from ivm.sql.decorrelate import Dependent, joined, with_row
 from ivm.sql.matched_pairs import from_pairs
-from ivm.sql.nested_values import is_one_row
+from ivm.sql.nested_values import one_row_each
 from ivm.sql.placeholders import call_of, calls
-from ivm.sql.plan import Expr, Join, NotIncremental, Plan, width
+from ivm.sql.plan import Expr, Join, NotIncremental, Plan, Union, width
+
+_FEW = 16  # listed rows up to which each is put to all rows on the left
 
 
 def lateral_join(
@@ -35,8 +37,11 @@ def lateral_join(
     if any(calls(term) for term in terms) and kind == "left":
         raise NotIncremental("a subquery in the condition of a lateral left join")
     plain = [t for t in terms if not calls(t)]
-    if is_one_row(right.plan) and (kind == "inner" or not _conditions(terms)):
-        plan, rest = with_row(left, right, context), list(terms)
+    listed = one_row_each(right.plan)
+    if 0 < len(listed) <= _FEW and (kind == "inner" or not _conditions(terms)):
+        plans = [with_row(left, right.over(row), context) for row in listed]
+        plan = plans[0] if len(plans) == 1 else Union(tuple(plans), plans[0].schema)
+        rest = list(terms)
     else:
         plan, rest = joined(left, right, kind, plain, context), [t for t in terms if calls(t)]
     predicate = conjunction(rest) if kind == "inner" else None

@@ -16,7 +16,7 @@ from sqlglot import exp
 from ivm.sql.bind_context import Context
 from ivm.sql.columns import cast, column, conjunction, index_of, remap, used
 from ivm.sql.columns import replace as substitute
-from ivm.sql.empty_groups import empty_values, filled, without_groups
+from ivm.sql.empty_groups import empty_values, filled, refuse_lost_rows, without_groups
 from ivm.sql.lift_terms import Lifted, TermLift
 from ivm.sql.placeholders import is_free, parameter, parameters, substituted
 from ivm.sql.plan import (
@@ -55,6 +55,16 @@ class Dependent:
     def over(self, plan: Plan) -> Dependent:
         """The same with another plan of the same parameters."""
         return replace(self, plan=plan)
+
+
+def dependent(query: int, plan: Plan, arguments: Sequence[Expr], context: Context) -> Dependent:
+    """A nested query as it was bound.
+
+    Raises:
+        NotIncremental: DuckDB's answer is not what the plan gives.
+    """
+    refuse_lost_rows(plan, query, context.cursor)
+    return Dependent(query, plan, arguments)
 
 
 def joined(left: Plan, right: Dependent, kind: str, on: Sequence[Expr], context: Context) -> Plan:

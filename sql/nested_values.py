@@ -7,6 +7,7 @@ and no come through a DISTINCT, which stops changes that leave the answer as it 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -24,6 +25,7 @@ from ivm.sql.plan import (
     Plan,
     Project,
     TopK,
+    Union,
     Values,
     Window,
     types,
@@ -99,6 +101,22 @@ def is_one_row(plan: Plan) -> bool:
     while isinstance(plan, Project):
         plan = plan.input
     return without_groups(plan) or (isinstance(plan, Values) and len(plan.rows) == 1)
+
+
+def one_row_each(plan: Plan) -> list[Plan]:
+    """Plans of exactly one row, whatever the tables hold, whose rows are the plan's; or none."""
+    if is_one_row(plan):
+        return [plan]
+    match plan:
+        case Project():
+            return [replace(plan, input=row) for row in one_row_each(plan.input)]
+        case Values():
+            return [replace(plan, rows=(row,)) for row in plan.rows]
+        case Union() if not plan.negated:
+            parts = [one_row_each(part) for part in plan.inputs]
+            return [row for part in parts for row in part] if all(parts) else []
+        case _:
+            return []
 
 
 def is_at_most_one(query: int, plan: Plan, context: Context) -> bool:

@@ -291,6 +291,22 @@ QUERIES: dict[str, list[str]] = {
         "SELECT t.g, count(u.ts), max(u.ts) FROM t ASOF LEFT JOIN u ON t.k = u.k AND t.day >= u.ts"
         " GROUP BY t.g",
     ],
+    "listed rows": [
+        "SELECT k, x FROM t, (VALUES (t.k), (t.v), (NULL)) AS q(x)",
+        "SELECT k, n, x FROM t CROSS JOIN LATERAL (VALUES ('k', k), ('v', v)) AS q(n, x)"
+        " WHERE x > 1",
+        "SELECT k, x FROM t LEFT JOIN LATERAL (VALUES (k), (v)) AS q(x) ON TRUE",
+        "SELECT k, x FROM t LEFT JOIN LATERAL (VALUES (k), (v)) AS q(x) ON x > 2",
+        "SELECT t.k, x FROM t JOIN u ON t.k = u.k, (VALUES (t.v), (u.v), (1)) AS q(x)",
+        "SELECT k, x FROM t, LATERAL (SELECT k * 2 UNION ALL (SELECT v UNION ALL SELECT 7)) q(x)",
+        "SELECT k, m FROM t, LATERAL (SELECT k AS m UNION ALL SELECT count(v) FROM u"
+        " WHERE u.k = t.k)",
+        "SELECT k, x FROM t, (SELECT x + 1 FROM (VALUES (k), (v)) AS q(x)) AS r(x)",
+        "SELECT k, x, y FROM t, (VALUES (k), (v)) AS q(x), (VALUES (x), (t.v)) AS r(y)",
+        "SELECT k, (SELECT count(*) FROM (VALUES (k), (v)) AS q(x), (VALUES (x), (t.k)) AS r(y)"
+        " WHERE y > 1) FROM t",
+        "SELECT x, count(*) FROM t, (VALUES (k), (v)) AS q(x) GROUP BY x",
+    ],
     "correlated unnest": [
         "SELECT k, x FROM t, (SELECT unnest(t.l) AS x)",
         "SELECT k, (SELECT sum(x) FROM UNNEST(t.l) AS q(x)) FROM t",
