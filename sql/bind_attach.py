@@ -84,7 +84,7 @@ def _chosen(plan: Plan, term: Expr, context: Context) -> Plan:
         return Filter(plan, whole)
     plan, arguments = attached(plan, call.arguments, context)
     operands, own = arguments[: nested.operands], arguments[nested.operands :]
-    right = dependent(call.number, nested.plan, own, context)
+    right = dependent(call.number, nested.plan, own, context, kept=True)
     if nested.comparison is None:
         return _with_partner(plan, right, negated, context)
     pairs: list[Expr] = [
@@ -129,7 +129,7 @@ def _valued(plan: Plan, call: Call, context: Context) -> tuple[Plan, Expr]:
     """The plan with further columns, and the call's value over it."""
     nested = context.nested[call.number]
     operands, own = call.arguments[: nested.operands], call.arguments[nested.operands :]
-    right = dependent(call.number, nested.plan, own, context)
+    right = dependent(call.number, nested.plan, own, context, kept=not nested.scalar)
     if nested.scalar:
         return _scalar(plan, right, context), column(width(plan))
     if nested.comparison is None:

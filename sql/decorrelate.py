@@ -57,13 +57,15 @@ class Dependent:
         return replace(self, plan=plan)
 
 
-def dependent(query: int, plan: Plan, arguments: Sequence[Expr], context: Context) -> Dependent:
-    """A nested query as it was bound.
+def dependent(
+    query: int, plan: Plan, arguments: Sequence[Expr], context: Context, *, kept: bool
+) -> Dependent:
+    """A nested query as it was bound; for `kept` see `refuse_lost_rows`.
 
     Raises:
         NotIncremental: DuckDB's answer is not what the plan gives.
     """
-    refuse_lost_rows(plan, query, context.cursor)
+    refuse_lost_rows(plan, query, context.cursor, kept=kept)
     return Dependent(query, plan, arguments)
 
 

@@ -5,21 +5,22 @@ Law: DuckDB itself is asked, over an empty relation of the same types: COUNT is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlglot import exp
 
 from ivm.sql.bind_types import typed_nulls
-from ivm.sql.columns import cast, column, text
+from ivm.sql.columns import cast, column, text, used
 from ivm.sql.placeholders import is_free
 from ivm.sql.plan import (
     Aggregate,
     Distinct,
     Expr,
+    Filter,
     GroupRecompute,
     NotIncremental,
     Plan,
+    Project,
     SetOp,
+    TopK,
     Union,
     inputs,
     types,
@@ -49,39 +50,75 @@ def empty_values(plan: Aggregate | GroupRecompute, cursor: Cursor) -> list[Expr]
     return [_constant(value, type) for value, type in zip(found[0], types(plan), strict=True)]
 
 
-def refuse_lost_rows(plan: Plan, query: int, cursor: Cursor) -> None:
+def refuse_lost_rows(plan: Plan, query: int, cursor: Cursor, *, kept: bool) -> None:
     """Refuse a nested query of which DuckDB loses rows, so that the view gives what DuckDB does.
 
-    A correlated aggregate without groups, NULL over no rows, has no row there if it stands below a
-    DISTINCT or a set operation (DuckDB 2.0; with COUNT it has one, as SQL wants it).
+    A correlated aggregate without groups that is NULL over no rows has a row there, as SQL wants
+    it, only where that is asked for (DuckDB 2.0): not below a DISTINCT or a set operation, and else
+    if the rows are counted or `kept`. That is no matter to what sees no NULLs, directly above it.
 
     Args:
         query: its number.
+        kept: the rows are joined by an inner join, or asked for as by EXISTS; else the query is a
+            value, or the right side of a left join.
 
     Raises:
-        NotIncremental: it may be one.
+        NotIncremental: rows may be lost.
     """
-    for node in _below(plan):
-        if isinstance(node, Distinct | Union | SetOp):
-            for part in _below(node):
-                if _is_null_for_none(part, query, cursor):
-                    raise NotIncremental(
-                        "a correlated aggregate below DISTINCT or a set operation, which has no"
-                        " row for no rows in DuckDB"
-                    )
+    _LostRows(query, cursor).check(plan, _KEPT if kept else _UNSEEN)
 
 
-def _below(plan: Plan) -> Iterator[Plan]:
-    """The plan and all below it."""
-    yield plan
-    for part in inputs(plan):
-        yield from _below(part)
+_KEPT, _UNSEEN, _LOST = range(3)
+"""Whether a row of NULLs is there; or is not, but tells nothing; or is not."""
 
 
-def _is_null_for_none(plan: Plan, query: int, cursor: Cursor) -> bool:
-    if not isinstance(plan, Aggregate | GroupRecompute) or not without_groups(plan):
+class _LostRows:
+    def __init__(self, query: int, cursor: Cursor) -> None:
+        self._query, self._cursor = query, cursor
+
+    def check(self, plan: Plan, state: int, *, read: bool = True) -> None:
+        """Refuse the plan if a row that it lacks in a state tells something.
+
+        Args:
+            read: its columns are, so a count in it asks for its row.
+        """
+        match plan:
+            case Aggregate() | GroupRecompute() if without_groups(plan):
+                state = self._below_aggregate(plan, state, read)
+            case Distinct() | Union() | SetOp() | GroupRecompute():
+                state = _LOST
+            case TopK() if plan.partition:
+                state = _LOST
+            case Project() | Filter() | TopK():
+                pass
+            case _:
+                state = _KEPT if state == _KEPT else _LOST
+        read = not isinstance(plan, Project) or any(used(e) for e in plan.exprs)
+        for part in inputs(plan):
+            self.check(part, state, read=read)
+
+    def _below_aggregate(self, plan: Aggregate | GroupRecompute, state: int, read: bool) -> int:
+        if not is_free(plan, self._query):
+            return state
+        values = empty_values(plan, self._cursor)
+        if read and not all(_is_null(value) for value in values):
+            return _KEPT
+        if state == _LOST:
+            raise NotIncremental(
+                "a correlated aggregate over no rows, which has no row there in DuckDB"
+            )
+        return _UNSEEN if _sees_no_nulls(plan) else _LOST
+
+
+def _sees_no_nulls(plan: Aggregate | GroupRecompute) -> bool:
+    """Whether a row of NULLs tells the aggregate nothing."""
+    if isinstance(plan, GroupRecompute):
         return False
-    return is_free(plan, query) and all(_is_null(v) for v in empty_values(plan, cursor))
+    read = [i for call in plan.aggregates for i in call.arguments]
+    below = plan.input
+    if isinstance(below, Project) and not all(used(below.exprs[i]) for i in read):
+        return False
+    return all(call.function != "list" for call in plan.aggregates)
 
 
 def _is_null(value: Expr) -> bool:

@@ -393,8 +393,11 @@ REFUSED: dict[str, str] = {
     "SELECT b IS TRUE, TRUE AS z FROM t GROUP BY CUBE (b, z)": "beside constants in GROUPING SETS",
     "SELECT (SELECT max(v) FROM u) AS z FROM t GROUP BY CUBE (z)": "a value of another query",
     "SELECT k, m FROM t, LATERAL (SELECT 1 AS m UNION ALL SELECT max(v) FROM u WHERE u.k = t.k)"
-    " WHERE k > 0": "no row for no rows in DuckDB",
-    "SELECT k, (SELECT DISTINCT max(v) FROM u WHERE u.k = t.k) FROM t": "no row for no rows",
+    " WHERE k > 0": "no row there in DuckDB",
+    "SELECT k, (SELECT DISTINCT max(v) FROM u WHERE u.k = t.k) FROM t": "no row there",
+    "SELECT k, ARRAY(SELECT max(v) FROM u WHERE u.k = t.k) FROM t": "no row there",
+    "SELECT k, (SELECT max(u.v) FROM (SELECT max(v) FROM u WHERE u.k = t.k), u) FROM t": "no row",
+    "SELECT x FROM t, LATERAL (SELECT v FROM u WHERE u.k = t.k GROUP BY CUBE (v)) q(x)": "no row",
     "SELECT k FROM t WHERE 3 IN (SELECT max(v) FROM u WHERE u.k = t.k EXCEPT SELECT 3)": "no row",
     "SELECT [INTERVAL 1 DAY] AS x FROM t LIMIT 10%": "LIMIT by what is no constant",
     "SELECT 1 FROM t GROUP BY ALL HAVING k > 1": "GROUP BY ALL",

@@ -314,7 +314,7 @@ QUERIES: dict[str, list[str]] = {
         "SELECT k, (SELECT count(*) FROM u WHERE u.k = t.k AND u.v = (SELECT max(small) FROM w"
         " WHERE w.k2 = t.k)) FROM t",
         "SELECT k, (SELECT (SELECT max(w.small) FROM w WHERE w.k2 = x.k AND w.g = t.g)"
-        " FROM (SELECT max(u.k) AS k FROM u WHERE u.v = t.v) x) FROM t",
+        " FROM (SELECT count(u.k) AS k FROM u WHERE u.v = t.v) x) FROM t",
         "SELECT k FROM t WHERE v > (SELECT avg(u.v) FROM u WHERE u.k = t.k AND u.name IN"
         " (SELECT g FROM w WHERE w.k2 = u.k))",
         "SELECT k FROM t WHERE k IN (SELECT k FROM u WHERE NOT EXISTS (SELECT 1 FROM w"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import duckdb
@@ -157,6 +156,9 @@ def test_a_primary_key_makes_a_subquery_single(db: ivm.Database) -> None:
         "SELECT k, m FROM t, LATERAL (SELECT DISTINCT max(v) AS m FROM u WHERE u.k = t.k)",
         "SELECT k, (SELECT count(*) FROM (SELECT sum(v) FROM u WHERE u.k = t.k"
         " EXCEPT SELECT 3)) AS n FROM t",
+        "SELECT k, ARRAY(SELECT max(v) FROM u WHERE u.k = t.k) AS m FROM t",
+        "SELECT k, m FROM t LEFT JOIN LATERAL (SELECT a.k AS m FROM t AS a,"
+        " (SELECT max(v) FROM u WHERE u.k = t.k)) ON TRUE",
     ],
 )
 def test_rows_that_duckdb_loses_are_no_rows_of_the_view(query: str) -> None:
@@ -167,4 +169,5 @@ def test_rows_that_duckdb_loses_are_no_rows_of_the_view(query: str) -> None:
         db.execute(f"CREATE MATERIALIZED VIEW w AS {query}")
         for change in ("INSERT INTO t VALUES (3)", "INSERT INTO u VALUES (2, 5)", "DELETE FROM u"):
             db.execute(change)
-            assert Counter(db.execute("FROM w").fetchall()) == Counter(db.execute(query).fetchall())
+            found, wanted = [db.execute(q).fetchall() for q in ("FROM w", query)]
+            assert sorted(map(repr, found)) == sorted(map(repr, wanted))
