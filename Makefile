@@ -2,18 +2,18 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-PYTEST_ARGS ?= -q -n 2
+PYTEST_ARGS ?= -q -n 2 --dist loadscope
 SCALE ?= 0.1
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 300
 SUITES ?= $(IVM_SUITES)
 CONFORMANCE_ARGS ?=
 
-.PHONY: help setup test lint format demo bench fuzz conformance clean
+.PHONY: help setup test test-all lint format demo bench fuzz conformance clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make .venv with everything in it
 
@@ -25,8 +25,11 @@ $(READY): pyproject.toml .ci/venv
 		$(PY) -m pip install --quiet --disable-pip-version-check --group dev -e .
 	@touch $@
 
-test: $(READY)  ## run the tests
-	$(PY) -m pytest $(PYTEST_ARGS)
+test: $(READY)  ## run the quick tests, in minutes
+	IVM_TESTS=quick $(PY) -m pytest $(PYTEST_ARGS)
+
+test-all: $(READY)  ## run all tests (as CI does, against the wheel)
+	IVM_TESTS=full $(PY) -m pytest $(PYTEST_ARGS)
 
 lint: $(READY)  ## ruff (rules and format) and mypy --strict
 	$(VENV)/bin/ruff check .
@@ -50,7 +53,7 @@ fuzz: $(READY)  ## the property tests with new seeds until FUZZ_SECONDS are over
 	while [ $$(date +%s) -lt $$end ]; do \
 		seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); \
 		echo "seed $$seed"; \
-		IVM_FUZZ=1 $(PY) -m pytest -q -n 2 -m hypothesis --hypothesis-seed=$$seed || exit 1; \
+		IVM_TESTS=fuzz $(PY) -m pytest -q -n 2 -m hypothesis --hypothesis-seed=$$seed || exit 1; \
 	done
 
 conformance: $(READY)  ## peers' public suites (SUITES=/path/to/suites)

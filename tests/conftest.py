@@ -1,18 +1,31 @@
-"""Property tests draw the same cases in every run; with IVM_FUZZ set (`make fuzz`) new ones."""
+"""The tier of the run (see `tiers`); property tests draw the same cases in every run but a fuzz."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 from hypothesis import settings
 
+from tests.tiers import TIER, WHOLE
+
 settings.register_profile("steady", derandomize=True)
-settings.load_profile("default" if "IVM_FUZZ" in os.environ else "steady")
+settings.load_profile("default" if TIER == "fuzz" else "steady")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A quick run leaves out the modules that drive whole databases for long."""
+    if TIER != "quick":
+        return
+    left = [item for item in items if item.path.stem in WHOLE]
+    items[:] = [item for item in items if item.path.stem not in WHOLE]
+    config.hook.pytest_deselected(items=left)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Peers' suites must not look passed where they were not run."""
+    """What was not run must not look passed."""
+    if TIER == "quick":
+        terminalreporter.write_line(
+            f"quick run: {len(WHOLE)} modules and most random cases are left to `make test-all`"
+        )
     for report in terminalreporter.stats.get("skipped", []):
         if report.nodeid.endswith("test_the_suites_pass"):
             terminalreporter.write_line("conformance suites NOT RUN: set IVM_SUITES", red=True)

@@ -33,6 +33,7 @@ from ivm.storage.errors import InternalError, UnsupportedError
 from ivm.storage.keys import groupable, key_codes, orderable
 from ivm.storage.types import type_of
 from ivm.storage.zset import ZSet, add, from_arrow
+from tests.tiers import examples
 from tests.type_values import NAMES, select_values
 
 TYPES = (type_of("BIGINT"), type_of("VARCHAR"), type_of("DOUBLE"))
@@ -148,7 +149,7 @@ def check_lookups(store: Arrangement, model: Model, probes: Sequence[Row]) -> No
 
 
 @given(HISTORIES, KEYS, st.lists(ROWS, min_size=1, max_size=30), st.sampled_from([1, 2, 2**64]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_lookup_after_any_history(
     history: list[list[tuple[Row, int]]], key: tuple[int, ...], probes: list[Row], hashes: int
 ) -> None:
@@ -175,7 +176,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.sampled_from([(2,), (1, 2)]), st.integers(1, 6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_latest_row_of_unique_keys(
     steps: list[list[tuple[float, bool, str | None]]], key: tuple[int, ...], probes: int
 ) -> None:
@@ -289,7 +290,7 @@ def first_by_model(
     st.sampled_from([1, 2, 5]),
     st.sampled_from([1, 2**64]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_first_after_any_history(
     duck: duckdb.DuckDBPyConnection,
     history: list[list[tuple[Row, int]]],
@@ -405,7 +406,7 @@ def pairs_of(matches: Matches) -> list[tuple[int, int, int]]:
 
 
 @given(HISTORIES, KEYS, st.lists(ROWS, min_size=1, max_size=5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_old_versions_stay_readable(
     history: list[list[tuple[Row, int]]], key: tuple[int, ...], probes: list[Row]
 ) -> None:

@@ -28,6 +28,7 @@ from tests.operator_help import Bench, Duck, Row, drive, net, streams, types_of,
 
 from hypothesis import given, settings  # isort: skip
 from hypothesis import strategies as st  # isort: skip
+from tests.tiers import examples
 
 PAIR = types_of("INTEGER", "VARCHAR")
 SALES = types_of("VARCHAR", "DOUBLE")
@@ -180,7 +181,7 @@ def test_state_above_rounded_sums_is_hydrated_from_our_sums() -> None:
     assert values(out, ("VARCHAR", "DOUBLE")) == [(("a", 0.0), 1), (("a", 0.1), -1)]
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_linear_operators_evaluated_by_duckdb(data: st.DataObject) -> None:
     out = types_of("BIGINT", "VARCHAR")
@@ -194,7 +195,7 @@ def test_linear_operators_evaluated_by_duckdb(data: st.DataObject) -> None:
     drive(Bench(make, [PAIR], sql), data.draw(streams(PAIR)))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_unnest_by_duckdb(data: st.DataObject) -> None:
     lists = types_of("INTEGER", "BIGINT[]")
@@ -209,7 +210,7 @@ def test_unnest_by_duckdb(data: st.DataObject) -> None:
     drive(bench, data.draw(streams(lists)))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_a_whole_query_over_shared_nodes(data: st.DataObject) -> None:
     """A filter, two joins over one arrangement, an aggregate and a union of them."""

@@ -24,6 +24,7 @@ from ivm.storage.pending import PendingTable, PendingView
 from ivm.storage.small_flush import Appenders
 from ivm.storage.types import Schema, type_of
 from ivm.storage.zset import ZSet, add, empty, from_arrow
+from tests.tiers import examples
 from tests.type_values import NAMES, VALUES
 
 SCHEMA: Schema = tuple(
@@ -90,7 +91,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("small", [0, 256])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(start=st.dictionaries(keys, others, max_size=8), history=steps)
 def test_keyed_table(shared: Duck, small: int, start: dict[int, Row], history: Any) -> None:
     model = dict(start)
@@ -162,7 +163,7 @@ some_rows = st.tuples(
 
 @pytest.mark.parametrize("first", ["a", "rowid"])  # such a column hides DuckDB's own
 @pytest.mark.parametrize("small", [0, 256])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(data=st.data())
 def test_keyless_table(shared: Duck, small: int, first: str, data: st.DataObject) -> None:
     schema = ((first, SCHEMA[0][1]), *SCHEMA[1:])
@@ -196,7 +197,7 @@ def takes(live: list[Row], row: Row) -> bool:
 
 @pytest.mark.parametrize("key", [(), (0,), (0, 1), (1, 2)])
 @pytest.mark.parametrize("small", [0, 256])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_view_with_unique_columns(
     shared: Duck, small: int, key: tuple[int, ...], data: st.DataObject
@@ -253,7 +254,7 @@ WIDE = {
 
 
 @pytest.mark.parametrize("name", WIDE)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data())
 def test_wide_numbers_are_inserted_and_updated_exactly(shared: Duck, name: str, data: Any) -> None:
     schema: Schema = (("a", type_of("INTEGER")), ("v", type_of(name)))

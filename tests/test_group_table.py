@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ivm.delta_ops.group_table import GroupTable
 from ivm.storage.column import FixedColumn
 from ivm.storage.types import type_of
+from tests.tiers import examples
 
 
 class Counts:
@@ -43,7 +44,7 @@ def test_dead_groups_of_a_batch_come_back_while_their_slots_are_reused() -> None
     assert counts.read() == dict.fromkeys([*range(15), *range(20, 32), *range(100, 110)], 1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=60), max_size=8))
 def test_any_batches_are_counted(batches: list[list[int]]) -> None:
     counts, model = Counts(), Counter[int]()

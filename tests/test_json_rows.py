@@ -19,6 +19,7 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.duck_unnest import DuckUnnest
 from ivm.storage.errors import EvaluationError, SqlError
 from tests.operator_help import Bench, Duck, Row, drive, streams, types_of
+from tests.tiers import examples
 
 STEPS = 18
 FUNCTIONS = ("json_each", "json_tree")
@@ -50,7 +51,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(st.data(), st.booleans())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_operator(function: str, data: st.DataObject, outer: bool) -> None:
     types = types_of("INTEGER", "JSON", "VARCHAR")
     elements = types_of("VARCHAR", "JSON", "UBIGINT")

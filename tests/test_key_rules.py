@@ -18,6 +18,7 @@ from ivm.sql.rewrite import rewrite
 from ivm.sql.unique_key import unique_keys
 from ivm.storage.duck import Cursor, describe, rows, run
 from tests.test_bind import multiset
+from tests.tiers import examples
 
 TABLES = """
 CREATE TABLE nation (n INTEGER PRIMARY KEY, name VARCHAR);
@@ -138,7 +139,7 @@ def plans(cursor: Cursor) -> dict[str, Plan]:
     return found
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=contents)
 def test_the_rules_keep_the_content(
     cursor: Cursor, plans: dict[str, Plan], data: dict[str, object]
@@ -148,7 +149,7 @@ def test_the_rules_keep_the_content(
         assert multiset(cursor, render(plan)) == multiset(cursor, query), query
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(data=contents)
 def test_keys_are_unique(cursor: Cursor, plans: dict[str, Plan], data: dict[str, object]) -> None:
     fill(cursor, data)
@@ -205,7 +206,7 @@ def test_a_semi_join_by_other_columns_stays(cursor: Cursor) -> None:
     assert any(isinstance(n, Join) for n in nodes(semi.left))
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(history=st.lists(contents, min_size=2, max_size=3))
 def test_views_follow_their_tables(history: list[dict[str, object]]) -> None:
     with ivm.connect() as db:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm import dml, errors, key_indexes
+from tests.tiers import examples
 
 TABLES = """
 CREATE TABLE t (id BIGINT PRIMARY KEY, n TINYINT, s VARCHAR DEFAULT 'd', x DOUBLE CHECK (x < 1000),
@@ -169,7 +170,7 @@ def test_the_first_changes_of_a_large_table_do_not_read_it() -> None:
 steps = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size=8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(history=st.lists(st.tuples(st.booleans(), steps), max_size=4))
 def test_any_history_leaves_what_duckdb_has(history: list[tuple[bool, Any]]) -> None:
     """Statements alone and in transactions, of which some are rolled back."""

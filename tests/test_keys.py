@@ -32,6 +32,7 @@ from ivm.storage.keys import (
 )
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet, from_arrow
+from tests.tiers import examples
 from tests.type_values import NAMES, select_values
 
 GROUPABLE = [name for name in NAMES if groupable(type_of(name))]
@@ -262,13 +263,13 @@ def check_cancel(entries: Sequence[tuple[Row, int]]) -> None:
 
 
 @given(ENTRIES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_cancel_is_the_same_function(entries: list[tuple[Row, int]]) -> None:
     check_cancel(entries)
 
 
 @given(ENTRIES)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_consolidate_survives_collisions(entries: list[tuple[Row, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         whole = hashing.hash_rows
@@ -278,7 +279,7 @@ def test_consolidate_survives_collisions(entries: list[tuple[Row, int]]) -> None
 
 
 @given(ENTRIES)
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_labels_are_their_strings(entries: list[tuple[Row, int]]) -> None:
     """Strings held as label numbers hash, group, consolidate and compare as the strings do."""
     plain = zset(entries)

@@ -18,6 +18,7 @@ from ivm.errors import ConstraintError, InputError, UnavailableError
 from ivm.late_index import LateIndex
 from ivm.snapshot import Snapshot
 from ivm.storage.zset import ZSet
+from tests.tiers import examples
 
 Model = dict[tuple[int, str], float | None]
 
@@ -122,7 +123,7 @@ def call(fits: bool, run: Callable[[], object]) -> None:
             run()
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(25), deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(history=st.lists(st.tuples(st.booleans(), st.lists(changes, max_size=5)), max_size=5))
 def test_any_history_leaves_what_was_said(
     history: list[tuple[bool, list[tuple[str, Any]]]],

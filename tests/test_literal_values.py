@@ -22,6 +22,7 @@ from ivm.storage.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.duck import Cursor, run, table
 from ivm.storage.types import type_of
 from ivm.storage.zset import from_arrow
+from tests.tiers import examples
 
 CONNECTION = duckdb.connect(":memory:")
 CONNECTION.execute("SET arrow_lossless_conversion = true")
@@ -215,7 +216,7 @@ LITERALS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(TYPES), st.lists(LITERALS, min_size=1, max_size=4))
 def test_literals_mean_what_duckdb_means(type: str, cells: list[str]) -> None:
     column(type, *cells)
@@ -240,7 +241,7 @@ PYTHON = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(TYPES), st.lists(PYTHON, min_size=1, max_size=3))
 def test_parameters_mean_what_duckdb_means(type: str, values: list[Any]) -> None:
     check([type], "INSERT INTO t VALUES " + ", ".join(["(?)"] * len(values)), values)

@@ -21,6 +21,7 @@ from ivm.storage.errors import EvaluationError
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet
 from tests.operator_help import VALUES, Bench, Duck, drive, streams, types_of, zset
+from tests.tiers import examples
 
 GROUP = type_of("VARCHAR")
 
@@ -67,7 +68,7 @@ def exact_functions(type: ColumnType) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(VALUES.keys() - {"BIGINT[]"}))
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=examples(6))
 @given(data=st.data())
 def test_each_type_follows_duckdb(name: str, data: st.DataObject) -> None:
     inputs = (GROUP, type_of(name))
@@ -77,7 +78,7 @@ def test_each_type_follows_duckdb(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", ["INTEGER", "DECIMAL(18,2)", "VARCHAR", "DOUBLE"])
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=examples(6))
 @given(data=st.data())
 def test_distinct_arguments(name: str, data: st.DataObject) -> None:
     inputs = (GROUP, type_of(name))
@@ -86,7 +87,7 @@ def test_distinct_arguments(name: str, data: st.DataObject) -> None:
     drive(bench(inputs, [0], calls), data.draw(streams(inputs)))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_a_scalar_aggregate_always_has_its_row(data: st.DataObject) -> None:
     inputs = types_of("INTEGER", "VARCHAR")
@@ -95,7 +96,7 @@ def test_a_scalar_aggregate_always_has_its_row(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("names", [("DATE",), ("BOOLEAN", "UUID"), ("BIGINT[]",), ("HUGEINT",)])
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=examples(6))
 @given(data=st.data())
 def test_group_keys_of_any_type(names: tuple[str, ...], data: st.DataObject) -> None:
     inputs = types_of(*names, "INTEGER")
@@ -104,7 +105,7 @@ def test_group_keys_of_any_type(names: tuple[str, ...], data: st.DataObject) -> 
     drive(bench(inputs, places, calls), data.draw(streams(inputs)))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_filter_and_kernel_arguments(data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", "INTEGER")
@@ -132,7 +133,7 @@ def test_filter_and_kernel_arguments(data: st.DataObject) -> None:
     drive(under_test, data.draw(streams(inputs)))
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_colliding_codes_do_not_mix_groups(data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", "INTEGER")
@@ -150,7 +151,7 @@ def test_colliding_codes_do_not_mix_groups(data: st.DataObject) -> None:
 DOUBLES = ["0.1", "1e40", "1e20", "-1e40", "-1e20", "5e-324", "1e308", "-0.1", "NULL"]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.tuples(st.sampled_from(DOUBLES), st.integers(1, 3)), max_size=12))
 def test_double_sums_are_exact_after_any_history(rows: list[tuple[str, int]]) -> None:
     inputs = types_of("DOUBLE")
@@ -175,7 +176,7 @@ def _nearest(value: Fraction) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(data=st.data())
 def test_infinities_and_nan_can_be_taken_back(data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", "DOUBLE")
@@ -192,7 +193,7 @@ def test_infinities_and_nan_can_be_taken_back(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", ["INTEGER", "DOUBLE"])
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_variances_are_exact_ratios(name: str, data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", name)

@@ -10,6 +10,7 @@ from ivm.delta_ops.group_recompute import GroupRecompute
 from ivm.storage import duck
 from ivm.storage.errors import EvaluationError
 from tests.operator_help import Bench, Duck, drive, streams, types_of, zset
+from tests.tiers import examples
 
 TYPES = types_of("VARCHAR", "INTEGER")
 
@@ -38,7 +39,7 @@ def bench(partition: list[int], query: str) -> Bench:
 
 
 @pytest.mark.parametrize(("partition", "query"), QUERIES)
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=examples(6))
 @given(data=st.data())
 def test_follows_duckdb(partition: list[int], query: str, data: st.DataObject) -> None:
     drive(bench(partition, query), data.draw(streams(TYPES)))

@@ -19,6 +19,7 @@ from ivm.storage.column import Column, FixedColumn, Mask
 from ivm.storage.errors import EvaluationError
 from ivm.storage.types import ColumnType
 from tests.operator_help import VALUES, Bench, Duck, drive, streams, types_of, zset
+from tests.tiers import examples
 
 LEFT = types_of("INTEGER", "VARCHAR")
 RIGHT = types_of("INTEGER", "DECIMAL(9,2)")
@@ -35,7 +36,7 @@ def sides(operators: tuple[Operator, ...]) -> tuple[Arrange, Arrange]:
     return left, right
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(data=st.data())
 def test_inner_join(data: st.DataObject) -> None:
     def make(circuit: Circuit, sources: list[int]) -> int:
@@ -47,7 +48,7 @@ def test_inner_join(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(VALUES))
-@settings(deadline=None, max_examples=4)
+@settings(deadline=None, max_examples=examples(4))
 @given(data=st.data())
 def test_join_keys_of_any_type(name: str, data: st.DataObject) -> None:
     types = types_of(name, "INTEGER")
@@ -60,7 +61,7 @@ def test_join_keys_of_any_type(name: str, data: st.DataObject) -> None:
     drive(Bench(make, [types, types], sql), data.draw(streams(types, types, steps=3)))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_self_join_on_two_keys_one_null_safe(data: st.DataObject) -> None:
     def make(circuit: Circuit, sources: list[int]) -> int:
@@ -74,7 +75,7 @@ def test_self_join_on_two_keys_one_null_safe(data: st.DataObject) -> None:
     drive(Bench(make, [LEFT], f"SELECT l.*, r.* {sql}"), data.draw(streams(LEFT)))
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_residual_condition(data: st.DataObject) -> None:
     residual = duck_predicate("c3 > 0 AND c1 <> 'a'", [*LEFT, *RIGHT], Duck.cursor)
@@ -101,7 +102,7 @@ CONDITIONS = [("true", None), ("l.c0 < r.c0", less), ("l.c0 < r.c0", "c0 < c2")]
 
 
 @pytest.mark.parametrize(("where", "condition"), CONDITIONS)
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_cross_and_non_equi_join(where: str, condition: object, data: st.DataObject) -> None:
     def make(circuit: Circuit, sources: list[int]) -> int:

@@ -12,6 +12,7 @@ from ivm.delta_ops.open_limit import OpenLimit
 from ivm.storage.ordering import OrderKey
 from ivm.storage.zset import empty
 from tests.operator_help import Bench, Row, streams, types_of, zset
+from tests.tiers import examples
 
 TYPES = types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)")
 PLACES = types_of("BIGINT", "BIGINT")
@@ -40,7 +41,7 @@ def moved(old: Row | None, new: Row) -> list[tuple[Row, int]]:
         ([], ""),
     ],
 )
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(data=st.data())
 def test_follows_duckdb(order: list[OrderKey], terms: str, data: st.DataObject) -> None:
     under_test = bench(order, terms)

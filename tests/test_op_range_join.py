@@ -17,6 +17,7 @@ from ivm.delta_ops.range_search import Comparison
 from ivm.storage.ordering import orderable
 from ivm.storage.types import ColumnType
 from tests.operator_help import VALUES, Bench, Duck, drive, streams, types_of, zset
+from tests.tiers import examples
 
 ORDERED = sorted(name for name in VALUES if all(orderable(t) for t in types_of(name)))
 POINT = types_of("INTEGER", "INTEGER", "VARCHAR")  # key, x, payload
@@ -70,7 +71,7 @@ def joined(
 
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])
 @pytest.mark.parametrize("output", [[0, 1, 2], [2, 3, 4, 5]])
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_one_comparison(operator: str, output: list[int], data: st.DataObject) -> None:
     make = joined(POINT, POINT, ((), ()), output, [Comparison(1, operator, 1)])
@@ -81,7 +82,7 @@ def test_one_comparison(operator: str, output: list[int], data: st.DataObject) -
 
 
 @pytest.mark.parametrize("name", ORDERED)
-@settings(deadline=None, max_examples=4)
+@settings(deadline=None, max_examples=examples(4))
 @given(data=st.data())
 def test_compared_values_of_any_type(name: str, data: st.DataObject) -> None:
     types = types_of(name, "INTEGER")
@@ -92,7 +93,7 @@ def test_compared_values_of_any_type(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("operators", [(">=", "<="), (">", "<"), (">=", "<")])
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_between_two_columns(keyed: bool, operators: tuple[str, str], data: st.DataObject) -> None:
     lower, upper = operators
@@ -107,7 +108,7 @@ def test_between_two_columns(keyed: bool, operators: tuple[str, str], data: st.D
 @pytest.mark.parametrize("ordered", [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("operators", [(">=", "<"), ("<", ">=")])
 @pytest.mark.parametrize("name", ["INTEGER", "VARCHAR"])
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=examples(5))
 @given(data=st.data())
 def test_null_as_no_bound(
     ordered: tuple[bool, bool], operators: tuple[str, str], name: str, data: st.DataObject
@@ -122,7 +123,7 @@ def test_null_as_no_bound(
 
 
 @pytest.mark.parametrize("name", ["DOUBLE", "DECIMAL(38,4)", "VARCHAR"])
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_overlapping_spans_and_a_third_comparison(name: str, data: st.DataObject) -> None:
     types = types_of(name, name, "INTEGER")
@@ -134,7 +135,7 @@ def test_overlapping_spans_and_a_third_comparison(name: str, data: st.DataObject
 
 @pytest.mark.parametrize("key", [(0,), (0, 2)])
 @pytest.mark.parametrize("ordered", [(True, True), (True, False), (False, True)])
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_keys_and_a_residual_condition(
     key: tuple[int, ...], ordered: tuple[bool, bool], data: st.DataObject

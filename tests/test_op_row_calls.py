@@ -15,8 +15,9 @@ from ivm.storage.column import FixedColumn
 from ivm.storage.zset import ZSet
 from tests.function_bench import FunctionBench
 from tests.operator_help import VALUES, drive, streams, types_of, zset
+from tests.tiers import examples
 
-FEW = settings(deadline=None, max_examples=3)
+FEW = settings(deadline=None, max_examples=examples(3))
 ANY = sorted(VALUES)
 NUMBERS = ["INTEGER", "BIGINT", "UBIGINT", "DECIMAL(9,2)", "DOUBLE", "FLOAT"]
 FIRSTS = (
@@ -60,7 +61,7 @@ def test_rows_of_any_type(name: str, calls: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=examples(6))
 @given(data=st.data())
 def test_quantiles(name: str, data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", name)
@@ -69,7 +70,7 @@ def test_quantiles(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=examples(5))
 @given(data=st.data())
 def test_quantiles_by_rank(name: str, data: st.DataObject) -> None:
     """As of groups so large that their rows are not read."""
@@ -126,7 +127,7 @@ def test_structs_of_columns(name: str, data: st.DataObject) -> None:
     drive(bench, data.draw(streams(inputs)))
 
 
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=examples(5))
 @given(data=st.data())
 def test_joined_strings(data: st.DataObject) -> None:
     inputs = types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)")
@@ -206,7 +207,7 @@ def test_products_and_sums_of_doubles(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("names", [("FLOAT", "FLOAT"), ("FLOAT", "DECIMAL(9,2)")])
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_functions_of_two_arguments(names: tuple[str, str], data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", *names)
@@ -217,7 +218,7 @@ def test_functions_of_two_arguments(names: tuple[str, str], data: st.DataObject)
     )
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_what_is_not_finite_enters_pairs_as_in_duckdb(data: st.DataObject) -> None:
     """All but covariances, which DuckDB answers with NaN or an infinity by the rows' order."""

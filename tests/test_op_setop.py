@@ -12,6 +12,7 @@ from ivm.storage.column import FixedColumn
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet
 from tests.operator_help import Bench, drive, streams, types_of, zset
+from tests.tiers import examples
 
 PAIR = types_of("INTEGER", "VARCHAR")
 LIST = types_of("BIGINT[]")
@@ -35,7 +36,7 @@ def bench(types: tuple[ColumnType, ...], kind: SetKind, all: bool, sql: str) -> 
 
 @pytest.mark.parametrize(("kind", "all", "sql"), KINDS)
 @pytest.mark.parametrize("types", [PAIR, LIST])
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(data=st.data())
 def test_follows_duckdb(
     types: tuple[ColumnType, ...], kind: SetKind, all: bool, sql: str, data: st.DataObject
@@ -57,7 +58,7 @@ DOUBLES = st.sampled_from(["0.0", "'-0.0'", "'NaN'", "1.5"])
 INTERVALS = st.sampled_from(["INTERVAL 1 MONTH", "INTERVAL 30 DAYS", "INTERVAL 720 HOURS", "NULL"])
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.lists(st.tuples(DOUBLES, INTERVALS), min_size=1, max_size=6), st.data())
 def test_the_form_shown_is_one_that_lives_after_any_history(
     rows: list[tuple[str, str]], data: st.DataObject

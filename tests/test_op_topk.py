@@ -11,6 +11,7 @@ from ivm.delta_ops.topk import TopK
 from ivm.storage.arrangement import Arrangement
 from ivm.storage.ordering import OrderKey
 from tests.operator_help import Bench, drive, streams, types_of, zset
+from tests.tiers import examples
 
 TYPES = types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)")
 ALL = "c0 ASC NULLS LAST, c1 ASC NULLS LAST, c2 ASC NULLS LAST"
@@ -49,7 +50,7 @@ ORDERS = [
 @pytest.mark.parametrize("few", [0, 4])
 @pytest.mark.parametrize("partition", [[], [0], [1, 0]])
 @pytest.mark.parametrize("order", ORDERS)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_follows_duckdb(
     partition: list[int], order: list[OrderKey], few: int, data: st.DataObject

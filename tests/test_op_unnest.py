@@ -13,6 +13,7 @@ from ivm.delta_ops.unnest import Unnest
 from ivm.storage import duck
 from ivm.storage.zset import add
 from tests.operator_help import Bench, Duck, Row, assert_same, drive, streams, types_of, zset
+from tests.tiers import examples
 from tests.type_values import VALUES
 
 LISTS = ("INTEGER[]", "VARCHAR[]")
@@ -40,7 +41,7 @@ def bench(*, outer: bool, ordinality: bool) -> Bench:
 
 
 @given(st.data(), st.booleans(), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_lists_side_by_side(data: st.DataObject, outer: bool, ordinality: bool) -> None:
     stream = data.draw(streams(types_of("INTEGER", "INTEGER", "INTEGER")))
     pools = [LITERALS[name] for name in LISTS]

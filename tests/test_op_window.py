@@ -27,6 +27,7 @@ from ivm.storage.column import Column, FixedColumn, Mask
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, type_of
 from tests.operator_help import Bench, Duck, drive, streams, types_of, zset
+from tests.tiers import examples
 
 TYPES = types_of("INTEGER", "DECIMAL(9,2)", "VARCHAR", "DOUBLE", "BOOLEAN")
 ALL = [f"c{i} ASC NULLS LAST" for i in range(len(TYPES))]
@@ -112,7 +113,7 @@ def _ranks() -> list[tuple[WindowFunction, str, bool, str]]:
 @pytest.mark.parametrize("block", [4, 1024])
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("order", ORDERS)
-@settings(deadline=None, max_examples=3)
+@settings(deadline=None, max_examples=examples(3))
 @given(data=st.data())
 def test_ranks(
     block: int, partition: list[int], order: list[OrderKey], data: st.DataObject
@@ -142,7 +143,7 @@ def _small_blocks(patch: pytest.MonkeyPatch, rows: int) -> None:
 
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("order", ORDERS)
-@settings(deadline=None, max_examples=4)
+@settings(deadline=None, max_examples=examples(4))
 @given(data=st.data())
 def test_lag_and_lead(partition: list[int], order: list[OrderKey], data: st.DataObject) -> None:
     number = data.draw(st.sampled_from([0, 1, 2, -1, 5]))
@@ -211,7 +212,7 @@ def _aggregates(frame: Frame) -> list[tuple[WindowFunction, str, bool, str]]:
 
 
 @pytest.mark.parametrize("frame", FRAMES, ids=frame_text)
-@settings(deadline=None, max_examples=3)
+@settings(deadline=None, max_examples=examples(3))
 @given(data=st.data())
 def test_frames(frame: Frame, data: st.DataObject) -> None:
     partition, order = data.draw(st.sampled_from(PARTITIONS)), data.draw(st.sampled_from(ORDERS))
@@ -228,7 +229,7 @@ BOUNDED = [Frame(kind, start, end, exclude) for kind in ("rows", "groups", "rang
 
 
 @pytest.mark.parametrize("frame", BOUNDED, ids=frame_text)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_distinct_values_of_frames(frame: Frame, data: st.DataObject) -> None:
     partition, order = data.draw(st.sampled_from(PARTITIONS)), data.draw(st.sampled_from(ORDERS))
@@ -265,7 +266,7 @@ SOME_NUMBERS = ["0.5", "1.0", "-0.0", "4.3", "3.4999999999999996", "'nan'", "'in
 
 
 @pytest.mark.parametrize("kind", RANGES)
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(data=st.data())
 def test_distances(kind: str, data: st.DataObject) -> None:
     """RANGE frames with distances, over keys of several types, NULLs and ties."""
@@ -311,7 +312,7 @@ def _distinct(frame: Frame) -> WindowFunction:
 
 @pytest.mark.parametrize("partition", [[], [0]])
 @pytest.mark.parametrize("frame", [*FRAMES[:12], None], ids=str)
-@settings(deadline=None, max_examples=2)
+@settings(deadline=None, max_examples=examples(2))
 @given(data=st.data())
 def test_functions_left_to_duckdb(
     partition: list[int], frame: Frame | None, data: st.DataObject
@@ -328,7 +329,7 @@ def test_functions_left_to_duckdb(
 
 
 @pytest.mark.parametrize("partition", [[], [0]])
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 @given(data=st.data())
 def test_neighbours_with_a_value(partition: list[int], data: st.DataObject) -> None:
     order = data.draw(st.sampled_from(ORDERS))
@@ -351,7 +352,7 @@ ROWS_FRAMES = [f for f in FRAMES if f.kind == "rows"]
 
 
 @pytest.mark.parametrize("frame", ROWS_FRAMES, ids=frame_text)
-@settings(deadline=None, max_examples=4)
+@settings(deadline=None, max_examples=examples(4))
 @given(data=st.data())
 def test_frames_with_a_value(frame: Frame, data: st.DataObject) -> None:
     partition, order = data.draw(st.sampled_from(PARTITIONS)), data.draw(st.sampled_from(ORDERS))
@@ -371,7 +372,7 @@ def test_frames_with_a_value(frame: Frame, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("name", ["rank", "dense_rank"])
 @pytest.mark.parametrize("partition", PARTITIONS)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_first_ranks(name: str, partition: list[int], data: st.DataObject) -> None:
     """Rows up to a rank, with those that tie; the state is emptied and filled again."""
@@ -400,7 +401,7 @@ SPANS: dict[int, str] = {
 
 
 @pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"])
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(data=st.data())
 def test_months_away(kind: str, data: st.DataObject) -> None:
     """Months end on different days: a time of the 31st may come before one of the 30th."""

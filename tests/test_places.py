@@ -17,6 +17,7 @@ from ivm.storage.places import first_places, net_stretches, present
 from ivm.storage.sorting import sort_rows
 from ivm.storage.types import ColumnType, type_of
 from tests.operator_help import VALUES, types_of, zset
+from tests.tiers import examples
 
 ORDERED = sorted(name for name in VALUES if orderable(type_of(name)))
 
@@ -36,7 +37,7 @@ def counted(column: Column, type: ColumnType, start: int, stop: int, wanted: Col
 
 @pytest.mark.parametrize("count", [1, 7, 80])  # one, few and many ranges
 @pytest.mark.parametrize("name", ORDERED)
-@settings(deadline=None, max_examples=4)
+@settings(deadline=None, max_examples=examples(4))
 @given(data=st.data())
 def test_places_of_values(name: str, count: int, data: st.DataObject) -> None:
     type, random = type_of(name), np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
@@ -88,7 +89,7 @@ def test_net_stretches(ranges: list[tuple[int, int, int, int]]) -> None:
 @pytest.mark.parametrize("greatest", [True, False])
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("open", [True, False])
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=examples(5))
 @given(size=st.integers(1, 3000), seed=st.integers(0, 1 << 30))
 def test_peaks(name: str, greatest: bool, strict: bool, open: bool, size: int, seed: int) -> None:
     type, random = type_of(name), np.random.default_rng(seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -23,9 +22,9 @@ from ivm.storage.duck import Cursor, rows
 from tests.plan_corpus import build
 from tests.random_queries import Query
 from tests.random_select import Select
+from tests.tiers import examples
 from tests.view_world import World, change, rounded
 
-EXAMPLES = 3000 if "IVM_FUZZ" in os.environ else 120
 FOUND = Path(__file__).parent / "golden" / "found_queries.sql"
 SEEDS = st.integers(0, 10**9)
 SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -123,7 +122,7 @@ def assert_views_follow(cursor: Cursor, spare: Cursor, random: Random, queries: 
 
 
 @given(SEEDS)
-@settings(SLOW, max_examples=EXAMPLES)
+@settings(SLOW, max_examples=examples(120))
 def test_plan_of_a_random_query_is_the_query(databases: Databases, seed: int) -> None:
     (cursor, _), query = databases.cursors(), text_of(seed)
     plan = planned(cursor, query)
@@ -133,7 +132,7 @@ def test_plan_of_a_random_query_is_the_query(databases: Databases, seed: int) ->
 
 
 @given(SEEDS)
-@settings(SLOW, max_examples=EXAMPLES // 10)
+@settings(SLOW, max_examples=examples(12))
 def test_random_views_follow_their_tables(databases: Databases, seed: int) -> None:
     cursor, spare = databases.cursors()
     random = Random(seed)

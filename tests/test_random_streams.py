@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import pytest
@@ -10,12 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.random_stream import run_stream
-
-EXAMPLES = 100 if "IVM_FUZZ" in os.environ else 3
+from tests.tiers import examples
 
 
 @given(st.integers(0, 10**9))
-@settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(3), suppress_health_check=list(HealthCheck))
 def test_views_follow_random_streams(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     folder = tmp_path_factory.mktemp("stream")
     run_stream(seed, folder)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scalar_oracle import check, check_pairs, column_lists, settled
+from tests.tiers import examples
 
 INTEGERS = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"]
 INTEGERS += ["UBIGINT", "HUGEINT"]
@@ -75,7 +76,7 @@ def test_expressions_of_tpch(text: str, types: list[str]) -> None:
     settled(text, types, *list(zip(*rows, strict=True))[: len(types)])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_random_operands(data: st.DataObject) -> None:
     types = data.draw(st.sampled_from([(t, t) for t in NUMBERS] + MIXED))

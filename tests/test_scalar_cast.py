@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import ivm
 from tests.scalar_oracle import check, check_pairs, column_lists, extremes
+from tests.tiers import examples
 
 INTEGERS = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "UINTEGER", "UBIGINT"]
 BIG = ["DECIMAL(18,0)", "DECIMAL(18,1)", "DECIMAL(38,0)", "DECIMAL(20,1)", "DECIMAL(38,37)"]
@@ -28,7 +29,7 @@ def test_cast(source: str, target: str) -> None:
     check(f"c0::{target}", [source], extremes(source))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_random_casts(data: st.DataObject) -> None:
     source, target = data.draw(st.sampled_from(CASTS))

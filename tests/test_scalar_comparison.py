@@ -15,6 +15,7 @@ from tests.scalar_oracle import (
     extreme_pairs,
     extremes,
 )
+from tests.tiers import examples
 
 SAME = ["TINYINT", "INTEGER", "BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(4,1)", "DECIMAL(38,4)"]
 SAME += ["DOUBLE", "FLOAT", "BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR"]
@@ -106,14 +107,14 @@ def test_predicate_skips_a_failing_side() -> None:
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_random_predicates(data: st.DataObject) -> None:
     columns = data.draw(st.composite(column_lists)(["INTEGER", "VARCHAR"]))
     text = "(c0 > 5 OR c1 IN ('a', 'A')) AND NOT (c0 BETWEEN 8 AND 10 AND c1 < 'b')"
     check_predicate(text, ["INTEGER", "VARCHAR"], *columns)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_random_comparisons(data: st.DataObject) -> None:
     types = data.draw(st.sampled_from(PAIRS))

@@ -15,6 +15,7 @@ from ivm.sql.scalar import compile_predicate, compile_scalar, explain_missing
 from ivm.storage.errors import EvaluationError
 from ivm.storage.types import ColumnType, type_of
 from tests.scalar_oracle import check, column_lists, compiled, make_column, same_bits, settled
+from tests.tiers import examples
 
 MONEY = "DECIMAL(15,2)"
 # Expressions of TPC-H, over the inputs of the operators that they stand in.
@@ -180,7 +181,7 @@ def _expression(draw: st.DrawFn, type: str, depth: int) -> str:
     return template.format(*(_expression(draw, o, depth - 1) for o in operands))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_random_nested_expressions(data: st.DataObject) -> None:
     text = data.draw(st.composite(_expression)(data.draw(st.sampled_from(INPUTS)), 3))

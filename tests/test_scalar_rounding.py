@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scalar_oracle import check, check_pairs, column_lists, extremes
+from tests.tiers import examples
 
 ROUNDINGS = [
     (text, type)
@@ -26,14 +27,14 @@ def test_rounding(text: str, type: str) -> None:
     check(text, [type], extremes(type))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_random_rounding(data: st.DataObject) -> None:
     text, type = data.draw(st.sampled_from(ROUNDINGS))
     check(text, [type], *data.draw(st.composite(column_lists)([type])))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=30), st.integers(0, 4))
 def test_round_near_halves(halves: list[int], digits: int) -> None:
     check(f"round(c0, {digits})", ["DOUBLE"], [h / 2 / 10**digits for h in halves])

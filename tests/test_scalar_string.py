@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scalar_oracle import check, check_all, check_pairs, extremes, settled
+from tests.tiers import examples
 
 TEXTS = [
     "upper(c0)",
@@ -116,13 +117,13 @@ def test_trim_of_every_character() -> None:
 ANY_TEXT = st.text(max_size=6) | st.text("aAbB%_éß \n", max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(ANY_TEXT | st.none(), min_size=1, max_size=8), st.sampled_from(TEXTS + SLICES))
 def test_random_text(values: list[str | None], text: str) -> None:
     check(text, ["VARCHAR"], values)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(ANY_TEXT, min_size=1, max_size=8), st.text("aAbBé%_.\\", max_size=5))
 def test_random_patterns(values: list[str], pattern: str) -> None:
     check(f"c0 LIKE '{pattern}'", ["VARCHAR"], values)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scalar_oracle import check, check_all, check_pairs, extremes, settled
+from tests.tiers import examples
 
 PARTS = ["year", "month", "day", "quarter", "dow", "isodow", "doy", "week", "isoyear", "hour"]
 PARTS += ["minute", "second", "millisecond", "microsecond", "epoch"]
@@ -68,7 +69,7 @@ def test_text(kind: str) -> None:
 DAYS = st.lists(st.none() | st.integers(-800_000, 3_000_000), min_size=1, max_size=20)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(DAYS, st.sampled_from(PARTS), st.sampled_from(UNITS[:5]), st.sampled_from(INTERVALS))
 def test_random_days(days: list[int | None], part: str, unit: str, interval: str) -> None:
     settled(f"extract({part} FROM c0)", ["DATE"], days)
@@ -79,7 +80,7 @@ def test_random_days(days: list[int | None], part: str, unit: str, interval: str
 MICROS = st.lists(st.none() | st.integers(-(10**17), 10**17), min_size=1, max_size=20)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(MICROS, st.sampled_from(PARTS), st.sampled_from(UNITS), st.sampled_from(INTERVALS))
 def test_random_times(times: list[int | None], part: str, unit: str, interval: str) -> None:
     settled(f"extract({part} FROM c0)", ["TIMESTAMP"], times)

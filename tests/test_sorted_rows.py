@@ -15,13 +15,14 @@ from ivm.storage.ordering import OrderKey, order_terms, orderable
 from ivm.storage.sorted_rows import SortedRows
 from ivm.storage.types import type_of
 from tests.operator_help import VALUES, types_of, zset
+from tests.tiers import examples
 
 ORDERED = sorted(name for name in VALUES if orderable(type_of(name)))
 
 
 @pytest.mark.parametrize("few", [(0, 0), (0, 100), (100, 100)])
 @pytest.mark.parametrize("name", ORDERED)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_places_of_rows(name: str, few: tuple[int, int], data: st.DataObject) -> None:
     types, literals = types_of(name, "INTEGER"), VALUES[name]
@@ -51,7 +52,7 @@ def test_places_of_rows(name: str, few: tuple[int, int], data: st.DataObject) ->
 
 
 @pytest.mark.parametrize("name", ORDERED)
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(data=st.data())
 def test_few_rows_are_sorted_as_many(name: str, data: st.DataObject) -> None:
     types, literals = types_of(name, "DOUBLE"), VALUES[name]

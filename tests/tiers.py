@@ -1,0 +1,38 @@
+"""How much a test run does: `quick` some in minutes, `full` all, `fuzz` far more, with new seeds.
+
+`IVM_TESTS` names the tier (`make test`, `make test-all`, `make fuzz`); plain pytest is `full`. A
+quick run leaves out the modules in `WHOLE`, which drive whole databases for long, and draws fewer
+examples everywhere else; nothing is in quick that is not in full.
+"""
+
+from __future__ import annotations
+
+import os
+
+TIERS = ("quick", "full", "fuzz")
+TIER = os.environ.get("IVM_TESTS", "full")
+if TIER not in TIERS:
+    raise ValueError(f"IVM_TESTS is {TIER!r}: use one of {', '.join(TIERS)}")
+
+WHOLE = frozenset(
+    {
+        "test_benchmarks",
+        "test_concurrency",
+        "test_crash",
+        "test_every_aggregate",
+        "test_examples",
+        "test_exceptions",
+        "test_nexmark",
+        "test_random_queries",
+        "test_random_streams",
+        "test_suites",
+        "test_tpch",
+        "test_tpch_subqueries",
+    }
+)
+"""Modules of the full tier alone."""
+
+
+def examples(few: int) -> int:
+    """How many examples a property test draws that draws `few` in a full run."""
+    return {"quick": max(2, few // 4), "full": few, "fuzz": 10 * few}[TIER]
