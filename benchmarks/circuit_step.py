@@ -28,9 +28,9 @@ def measure(cell: Cell, file: Path, transactions: Sequence[stream.Transaction]) 
         circuit = db._engine.maintenance.circuit
         step = circuit.step
 
-        def clocked(changes: Mapping[str, ZSet]) -> dict[str, ZSet]:
+        def clocked(changes: Mapping[str, ZSet], only: Any = None) -> dict[str, ZSet]:
             start = time.perf_counter()
-            deltas = step(changes)
+            deltas = step(changes, only)
             times.append(time.perf_counter() - start)
             return deltas
 

@@ -124,9 +124,9 @@ def _clocked(db: ivm.Database) -> list[float]:
     circuit = db._engine.maintenance.circuit
     step = circuit.step
 
-    def clocked(changes: Mapping[str, ZSet]) -> dict[str, ZSet]:
+    def clocked(changes: Mapping[str, ZSet], only: Any = None) -> dict[str, ZSet]:
         start = time.perf_counter()
-        deltas = step(changes)
+        deltas = step(changes, only)
         times.append((time.perf_counter() - start) * 1e3)
         return deltas
 

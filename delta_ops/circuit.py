@@ -8,7 +8,7 @@ forgotten and the circuit stands as before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import TypeAlias
@@ -18,6 +18,8 @@ from ivm.storage.errors import EvaluationError, InternalError
 from ivm.storage.keys import consolidate
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, empty
+
+_MOST_SCHEDULES = 256  # sets of tables changed together: there are 2^tables of them
 
 Factory: TypeAlias = Callable[[tuple[Operator, ...]], Operator]
 """Makes an operator, given the operators of its input nodes (joins read their state)."""
@@ -154,6 +156,15 @@ class Circuit:
         """The node of that number (for EXPLAIN)."""
         return self._nodes[number]
 
+    def sources_of(self, views: Collection[str]) -> frozenset[str]:
+        """The sources that some of the views need."""
+        needed = self._needed(views)
+        return frozenset(source for source, n in self._sources.items() if n in needed)
+
+    def _needed(self, views: Collection[str]) -> set[int]:
+        outputs = [n for view, n in self._views.items() if view in views]
+        return self._above_or_below(outputs, lambda n: self._nodes[n].inputs)
+
     def dependents(self, node: int) -> frozenset[str]:
         """The views that read the node, directly or through other nodes."""
         above = self._descendants([node])
@@ -183,12 +194,16 @@ class Circuit:
 
     # Stepping
 
-    def step(self, changes: Mapping[str, ZSet]) -> dict[str, ZSet]:
+    def step(
+        self, changes: Mapping[str, ZSet], only: Collection[str] | None = None
+    ) -> dict[str, ZSet]:
         """Feed the sources' deltas through; the new state is staged.
 
         Args:
             changes: a delta per relation, columns as given to `source`; relations that no view
                 reads may be among them.
+            only: the views that are to follow, default all. What none of them needs stays behind:
+                the step is for a look, or the others are removed after it.
 
         Returns:
             The delta of every view that changed, without rows that cancel each other.
@@ -197,8 +212,10 @@ class Circuit:
             EvaluationError: an expression failed; `views` names the views above it. Nothing is
                 staged.
         """
+        self.rollback()  # of a step that nobody has ended
         known = self._sources
-        schedule = self._schedule(frozenset(changes))
+        names = frozenset(changes)
+        schedule = self._schedule(names) if only is None else self._plan(names, only)
         deltas = {known[s]: d for s, d in changes.items() if s in known and len(d.weights)}
         try:
             self._run(schedule, deltas)
@@ -272,16 +289,18 @@ class Circuit:
     def _schedule(self, sources: frozenset[str]) -> _Schedule:
         schedule = self._schedules.get(sources)
         if schedule is None:
-            schedule = self._schedules[sources] = self._plan(sources)
+            if len(self._schedules) >= _MOST_SCHEDULES:
+                del self._schedules[next(iter(self._schedules))]  # the oldest
+            schedule = self._schedules[sources] = self._plan(sources, self._views)
         return schedule
 
-    def _plan(self, sources: frozenset[str]) -> _Schedule:
+    def _plan(self, sources: frozenset[str], views: Collection[str]) -> _Schedule:
         reached = self._descendants([self._sources[s] for s in sources if s in self._sources])
-        useful = self._above_or_below(self._views.values(), lambda n: self._nodes[n].inputs)
+        useful = self._needed(views)
         order = sorted(n for n in reached & useful if self._nodes[n].inputs)
         return _Schedule(
             [(n, self._nodes[n], self._nodes[n].inputs) for n in order],
-            [(view, n) for view, n in self._views.items() if n in reached],
+            [(view, n) for view, n in self._views.items() if n in reached and view in views],
         )
 
     def commit(self) -> None:

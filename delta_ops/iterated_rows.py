@@ -8,7 +8,7 @@ least is shown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -42,8 +42,11 @@ class IteratedRows(Staged, Protocol):
             pending: gets the rows that must be looked at again later.
         """
 
+    def restart(self) -> PendingIterations:
+        """Let changes be those from an empty W; gives all rows of D, to be looked at anew."""
+
     def contents(self) -> ZSet:
-        """All of W, with iterations."""
+        """All of W before the step, with iterations."""
 
     @property
     def row_count(self) -> int:
@@ -64,6 +67,9 @@ class AllIterations(Versions[Bag]):
     def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
         return consolidate(rows, self._types)
 
+    def restart(self) -> PendingIterations:
+        return _waiting(self.after.batches, self._types)
+
     def contents(self) -> ZSet:
         return add([empty(self._types), *self.before.batches])
 
@@ -80,6 +86,7 @@ class FirstIterations(Versions[Arrangement]):
         self._forms = has_forms(types)
         self._layout = Layout((*types, _BIGINT), tuple(range(len(types))))
         super().__init__(Arrangement.empty(self._layout))
+        self._from_nothing = False
 
     def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
         keys = rows.columns[:-1]
@@ -87,12 +94,25 @@ class FirstIterations(Versions[Arrangement]):
             distinct = group(keys, self._types).first
             keys = tuple([c.take(distinct) for c in keys])
         parts = []
-        for held, sign in ((self.before, -1), (self.after, 1)):
+        versions = ((self.before, -1), (self.after, 1))
+        for held, sign in versions[1:] if self._from_nothing else versions:
             found = self._first(held, keys)
             now = iterations(found)
             parts.append(_signed(found.filter(now == iteration), sign))
             pending.add(found.filter(now > iteration))
         return consolidate(add(parts), self._layout.types)
+
+    def restart(self) -> PendingIterations:
+        self._from_nothing = True
+        return _waiting(self.after.batches(), self._layout.types)
+
+    def commit(self) -> None:
+        super().commit()
+        self._from_nothing = False
+
+    def rollback(self) -> None:
+        super().rollback()
+        self._from_nothing = False
 
     def _first(self, held: Arrangement, keys: Sequence[Column]) -> ZSet:
         if not held.row_count:
@@ -121,6 +141,12 @@ class FirstIterations(Versions[Arrangement]):
             return rows
         numbers = group(rows.columns[:-1], self._types).inverse
         return _signed(rows.take(self._least(numbers, rows)), 1)
+
+
+def _waiting(batches: Iterable[ZSet], types: Sequence[ColumnType]) -> PendingIterations:
+    pending = PendingIterations()
+    pending.add(consolidate(add([empty(types), *batches]), types))
+    return pending
 
 
 def _signed(rows: ZSet, sign: int) -> ZSet:

@@ -9,6 +9,9 @@ where rows derive each other.
 
 A step takes as many steps of the term as iterations change. They are undone by their negations,
 the last one first, since the state of a circuit depends on the sum of its inputs alone.
+
+The delta of a table meets the W of before at all iterations, also rows that the same change takes
+away: where an expression fails on one of those, W is taken out first and derived anew.
 """
 
 from __future__ import annotations
@@ -111,15 +114,26 @@ class Recursion(Operator):
             for name, (position, columns) in self.term.inputs.items()
             if len(inputs[position].weights)
         }
-        if changes:
-            self._feed(changes, pending)
         parts = [empty(self.types)]
+        if changes:
+            try:
+                self._feed(changes, pending)
+            except EvaluationError:
+                parts.append(self._take_out())
+                self._feed(changes, pending)
+                pending = self._held.restart()
         most = max(MOST_ROWS, 4 * self._held.row_count)
         for change in self._settle(pending):
             parts.append(self._bare(change))
             most -= len(change)
             self._demand_end(most)
         return consolidate(add(parts), self.types)
+
+    def _take_out(self) -> ZSet:
+        """Take all of W out of the term, and what the step made of it; gives W's negation."""
+        gone = self._held.contents().negate()
+        self._feed({n: gone.project(columns) for n, columns in self.term.rows.items()})
+        return self._bare(gone)
 
     def _settle(self, pending: PendingIterations) -> Iterator[ZSet]:
         """The changes of W, iteration by iteration, until nothing is pending."""
@@ -132,16 +146,17 @@ class Recursion(Operator):
                 rows_of = self.term.rows.items()
                 self._feed({name: change.project(columns) for name, columns in rows_of}, pending)
 
-    def _feed(self, changes: Mapping[str, ZSet], pending: PendingIterations) -> None:
+    def _feed(self, changes: Mapping[str, ZSet], pending: PendingIterations | None = None) -> None:
         out = self.term.feed(changes)
         self._fed.append(changes)
         if out is not None:
             self._derive(one_later(out), pending)
 
-    def _derive(self, rows: ZSet, pending: PendingIterations) -> None:
+    def _derive(self, rows: ZSet, pending: PendingIterations | None) -> None:
         if len(rows.weights):
             self._held.append(rows)
-            pending.add(rows)
+            if pending is not None:
+                pending.add(rows)
 
     def _demand_end(self, rows_left: int) -> None:
         endless = self._depth_after > max(MOST_ITERATIONS, 2 * self._depth)

@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ivm.storage.cells import cells, narrowed, ordered, words_of
 from ivm.storage.column import Column, Indexes
 from ivm.storage.ordering import Term
@@ -13,6 +15,7 @@ from ivm.storage.ordering import Term
 BLOCK = 1024  # rows of a block when it is made
 MOST = 2 * BLOCK
 LEAST = BLOCK // 8
+_SHARING = 8  # blocks made at once, up to which they share their memory
 
 
 class Block:
@@ -60,9 +63,20 @@ class Block:
 
 
 def cut(columns: tuple[Column, ...], size: int) -> list[Block]:
-    """Blocks of sorted rows, which share their memory."""
+    """Blocks of sorted rows; many have memory of their own, few share it.
+
+    A block that stays would else hold on to the rows of all that were made with it.
+    """
     count = max(size // BLOCK, 1) if size else 0
     edges = [size * i // count for i in range(count + 1)] if count else []
-    return [
-        Block(tuple([c.slice(a, b) for c in columns]), b - a) for a, b in itertools.pairwise(edges)
-    ]
+    part = _copied if count > _SHARING else _sliced
+    return [Block(part(columns, a, b), b - a) for a, b in itertools.pairwise(edges)]
+
+
+def _sliced(columns: tuple[Column, ...], start: int, stop: int) -> tuple[Column, ...]:
+    return tuple([c.slice(start, stop) for c in columns])
+
+
+def _copied(columns: tuple[Column, ...], start: int, stop: int) -> tuple[Column, ...]:
+    rows = np.arange(start, stop)
+    return tuple([c.take(rows) for c in columns])

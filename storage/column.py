@@ -8,7 +8,7 @@ nothing of names and types; positions and a `ColumnType` beside them do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,9 @@ class ArrowColumn:
 
     def __init__(self, array: pa.Array) -> None:
         self.array = array
-        self.labelled: ArrowColumn | None = None  # what `labelled` has made of it
+        # What `labelled` has made of it; None before, False where labels do not pay. Never the
+        # column itself: a circle is freed by the garbage collector only, long after its rows.
+        self.labelled: LabelColumn | Literal[False] | None = None
 
     def __len__(self) -> int:
         return len(self.array)
@@ -165,8 +167,8 @@ def labelled(column: Column) -> Column:
         return column
     if column.labelled is None:
         codes = labels.encode(column.array)
-        column.labelled = column if codes is None else LabelColumn(codes, column.array)
-    return column.labelled
+        column.labelled = False if codes is None else LabelColumn(codes, column.array)
+    return column.labelled or column
 
 
 def _concat_labels(columns: Sequence[Column]) -> LabelColumn | None:
