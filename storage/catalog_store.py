@@ -18,6 +18,8 @@ from ivm.storage.home_zone import zone_of
 FORMAT = "1"
 BASE = ""
 """The relation under which the common epoch of all base tables is recorded."""
+FLUSHES = "_ivm.flushes"
+"""The relation under which flushes are numbered: whether one stands can be read afterwards."""
 
 _SCHEMA = """
 CREATE SCHEMA _ivm;
@@ -86,6 +88,22 @@ def home_zone(cursor: Cursor) -> str:
     return zone
 
 
+def read_mark(cursor: Cursor) -> str | None:
+    """The mark of an opening that has not been closed, else None: see `mark_open`."""
+    found = rows(cursor, "SELECT value FROM _ivm.meta WHERE key = 'open'")
+    return str(found[0][0]) if found else None
+
+
+def mark_open(cursor: Cursor, mark: str) -> None:
+    """From here on commits may be in the log alone, whose side folder carries the same mark."""
+    run(cursor, "INSERT INTO _ivm.meta VALUES ('open', $1)", [mark])
+
+
+def mark_closed(cursor: Cursor) -> None:
+    """Every commit is in the file: it needs no side folder."""
+    run(cursor, "DELETE FROM _ivm.meta WHERE key = 'open'")
+
+
 def load_views(cursor: Cursor) -> list[StoredView]:
     """All views in the order of their creation."""
     found = rows(cursor, "SELECT name, query, columns, broken FROM _ivm.views ORDER BY number")
@@ -117,6 +135,11 @@ def write_epochs(cursor: Cursor, epochs: Mapping[str, int]) -> None:
     """Record that relations have reached epochs."""
     values = ", ".join([f"({literal(name)}, {epoch})" for name, epoch in epochs.items()])
     run(cursor, f"INSERT INTO _ivm.epochs VALUES {values}")
+
+
+def forget_view_epochs(cursor: Cursor) -> None:
+    """The views stand where the base tables stand."""
+    run(cursor, "DELETE FROM _ivm.epochs WHERE relation NOT IN ($1, $2)", [BASE, FLUSHES])
 
 
 def compact_epochs(cursor: Cursor) -> None:

@@ -30,12 +30,16 @@ class Checkpointer:
     Args:
         file: the open file, or memory (then nothing is ever done).
         database_id: for the note.
+        mark: for the note.
         write_lock: held while passed epochs are dropped, not during the checkpoint itself.
     """
 
-    def __init__(self, file: DatabaseFile, database_id: str, write_lock: threading.RLock) -> None:
+    def __init__(
+        self, file: DatabaseFile, database_id: str, mark: str, write_lock: threading.RLock
+    ) -> None:
         self._file = file
         self._database_id = database_id
+        self._mark = mark
         self._write_lock = write_lock
         self._one_at_a_time = threading.Lock()
         self._wanted = threading.Event()
@@ -64,9 +68,9 @@ class Checkpointer:
         if self._file.file is None:
             return True
         with self._one_at_a_time:
-            self._note(moving=True)
+            self.note(moving=True)
             done = self._drop_passed_epochs() and self._checkpoint()
-            self._note(moving=False, closed=final and done)
+            self.note(moving=False, closed=final and done)
         return done
 
     def stop(self) -> None:
@@ -98,7 +102,8 @@ class Checkpointer:
                 return False
         return True
 
-    def _note(self, *, moving: bool, closed: bool = False) -> None:
+    def note(self, *, moving: bool, closed: bool = False) -> None:
+        """Write down where the file stands."""
         assert self._file.file is not None
-        note = Note(self._database_id, self._file.iteration(), moving, closed)
+        note = Note(self._database_id, self._file.iteration(), moving, closed, self._mark)
         write_note(side_folder(self._file.file), note)

@@ -49,7 +49,7 @@ class DatabaseFile:
 
     def __init__(self, file: Path | None, memory_limit: int | None, threads: int | None) -> None:
         self.file = None if file is None else file.resolve()
-        self.opened_with_wal = self.wal_bytes() > 0
+        self.wal_found = self.wal_bytes()
         self._fd = -1
         if self.file is not None:
             _claim(self.file)

@@ -112,7 +112,7 @@ def _take_back(cursor: Cursor, name: str, schema: Schema) -> None:
     if not _loses_type(schema):
         cursor.unregister(name)
         return
-    run(cursor, f"DROP VIEW IF EXISTS temp.{quote(name)}")
+    run(cursor, f"DROP VIEW IF EXISTS temp.main.{quote(name)}")
     cursor.unregister(f"{name}__plain")
 
 

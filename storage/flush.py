@@ -16,6 +16,8 @@ import numpy as np
 
 from ivm.storage.column import FixedColumn, Mask
 from ivm.storage.duck import Cursor, evaluate, lent, quote, run
+from ivm.storage.duck import rows as read
+from ivm.storage.row_ids import same_row
 from ivm.storage.small_flush import SMALL, Appenders, python_rows
 from ivm.storage.types import ColumnType, Schema, type_of
 from ivm.storage.zset import ZSet
@@ -119,6 +121,17 @@ def apply_changes(
     for target, _, _, insert in [parts[name] for name in order]:
         if len(insert):
             _insert(cursor, target, insert, appenders)
+
+
+def lacking(cursor: Cursor, target: Target, change: NetChange) -> int:
+    """How many of the rows that a change takes out the table does not have."""
+    batch, columns = change.delete, tuple([target.schema[i] for i in change.delete_columns])
+    if not len(batch) or not columns:
+        return 0
+    with lent(cursor, {_DELTA: _counted(columns, batch)}):
+        met = _met(target.table, columns, batch)
+        found = f"SELECT count(*) FROM (SELECT 1 {met} QUALIFY {_NUMBER} <= d.{_COUNT})"
+        return int(batch.weights.sum()) - int(read(cursor, found)[0][0])
 
 
 def _split(target: Target, change: NetChange) -> tuple[NetChange, NetChange, ZSet]:
@@ -280,7 +293,8 @@ def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) 
             return
     with lent(cursor, {_DELTA: _counted(columns, batch)}):
         chosen = f"SELECT t.rowid {_met(table, columns, batch)} QUALIFY {_NUMBER} <= d.{_COUNT}"
-        run(cursor, f"DELETE FROM {table} WHERE rowid IN ({chosen})")
+        same = f"t.rowid {same_row(cursor, table)} d.id"
+        run(cursor, f"DELETE FROM {table} AS t USING ({chosen}) AS d(id) WHERE {same}")
 
 
 def _delete_and_restore(

@@ -2,7 +2,8 @@
 
 Laws. What `sync(epoch)` has returned for is replayed after any crash, in order, once. What `append`
 or `sync` has reported as failed is never replayed. Damage below the synced mark stops the opening
-and changes nothing; damage above it is a torn tail and is cut.
+and changes nothing; damage above it is a torn tail and is cut. An exception of any kind, at any
+point, leaves the log as before or read-only, and nobody waiting.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ class ChangeLog:
         self._codes = TableCodes({})
         self._fd = -1
         self._end = 0  # offset behind the last appended record
+        self._before = (0, chain, last_epoch)  # end, chain and epoch before the last record
         self._synced_end = 0
         self._failed: str | None = None
         self._syncing = False
@@ -138,18 +140,19 @@ class ChangeLog:
             after_epoch: the last epoch, if it was committed by DuckDB alone (DDL).
 
         Raises:
-            UnavailableError: the disk refuses; the log is as before.
+            UnavailableError: the disk refuses; the log is as before, or read-only until reopened.
         """
         with self._writer:
+            self._demand_open()
             if self._fd >= 0:
                 self.sync(self.last_epoch)
+            self._check()
             epoch = max(self.last_epoch, after_epoch or 0)
             header = SegmentHeader(self.database_id, epoch, self._chain, dict(tables))
             try:
-                fd, end = _create(self.folder, header)
+                self._adopt(*self._create(header), header)
             except OSError as error:
                 raise UnavailableError(_write_failed(self.folder, error)) from error
-            self._adopt(fd, end, header)
         self._start_ticker()
 
     def append(self, record: Record) -> None:
@@ -163,6 +166,7 @@ class ChangeLog:
                 before and the epoch is free again.
         """
         with self._writer:
+            self._demand_open()
             if record.epoch <= self.last_epoch:
                 raise InternalError(f"Epoch {record.epoch} was appended after {self.last_epoch}.")
             if self._fd < 0:
@@ -179,19 +183,44 @@ class ChangeLog:
             UnavailableError: fdatasync failed; without `interval` the unsynced records are taken
                 back. The log is read-only until reopened.
         """
-        state = self._state
-        with state:
-            epoch = min(epoch, self.last_epoch)
-            while self.synced_epoch < epoch:
-                self._check()
-                if not self._syncing:
-                    break
-                state.wait()
-            else:
-                return
-            self._syncing = True
-            target, end, fd = self.last_epoch, self._end, self._fd
-        self._lead_sync(fd, target, end)
+        state, leading = self._state, False
+        try:
+            with state:
+                epoch = min(epoch, self.last_epoch)
+                while self.synced_epoch < epoch:
+                    self._check()
+                    if not self._syncing:
+                        break
+                    state.wait()
+                else:
+                    return
+                leading = self._syncing = True
+                target, end, fd = self.last_epoch, self._end, self._fd
+            self._lead_sync(fd, target, end)
+        finally:
+            if leading:
+                with state:
+                    self._syncing = False
+                    state.notify_all()
+
+    def retract(self, epoch: int) -> None:
+        """Take back the last record, synced or not: what it was to stand for has not happened.
+
+        Raises:
+            UnavailableError: it may be in the file still; the log is read-only until reopened.
+        """
+        with self._writer, self._state:
+            while self._syncing:
+                self._state.wait()
+            if self.last_epoch != epoch or self._before[2] == epoch:
+                raise InternalError(f"Epoch {epoch} is not the last record of the log.")
+            if self._failed is None or self._interval is not None:  # else it has been cut off
+                end, chain, last = self._before
+                self._take_back(end, marked=True)
+                self._end, self._chain, self.last_epoch = end, chain, last
+                self.synced_epoch = min(self.synced_epoch, last)
+                self._synced_end = min(self._synced_end, end)
+            self._check()
 
     def truncate(self, through_epoch: int) -> None:
         """Remove the segments whose records all have an epoch up to `through_epoch`.
@@ -215,17 +244,21 @@ class ChangeLog:
 
     def close(self) -> None:
         """Sync and close; closing twice does nothing."""
-        if self._fd < 0:
-            return
         self._closing.set()
         if self._ticker is not None:
             self._ticker.join()
-        try:
-            if self._failed is None:
-                self.sync(self.last_epoch)
-        finally:
-            os.close(self._fd)
-            self._fd = -1
+        with self._writer:
+            if self._fd < 0:
+                return
+            try:
+                if self._failed is None:
+                    self.sync(self.last_epoch)
+            finally:
+                with self._state:
+                    while self._syncing:  # or its descriptor might be another file's by then
+                        self._state.wait()
+                    fd, self._fd = self._fd, -1
+                    os.close(fd)
 
     @property
     def nbytes(self) -> int:
@@ -234,14 +267,37 @@ class ChangeLog:
 
     # -- segments --------------------------------------------------------------------------
 
+    def _create(self, header: SegmentHeader) -> tuple[int, int]:
+        """A new durable segment: its descriptor and the offset of its first record.
+
+        Once it may stand in the folder, it is the log's last segment or there is no log any more.
+        """
+        path = segment_path(self.folder, header.after_epoch)
+        draft = path.with_suffix(".new")
+        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            body = header_bytes(header)
+            write_all(fd, [body])
+            os.fsync(fd)
+            self._failed = "a new segment could not be put in its place"
+            os.replace(draft, path)
+            sync_folder(self.folder)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd, len(body)
+
     def _adopt(self, fd: int, end: int, header: SegmentHeader) -> None:
         """Go on in the new, empty and durable segment."""
         with self._state:
-            if self._fd >= 0:
-                os.close(self._fd)
-            self._fd, self._end, self._synced_end = fd, end, end
+            former, self._fd = self._fd, fd
+            self._end = self._synced_end = end
             self._tables, self._codes = header.tables, TableCodes(header.tables)
             self.last_epoch = self.synced_epoch = header.after_epoch
+            self._before = (end, header.chain, header.after_epoch)
+            self._failed = None
+            if former >= 0:
+                os.close(former)
 
     def _start_ticker(self) -> None:
         if self._interval is None or self._ticker is not None:
@@ -252,7 +308,7 @@ class ChangeLog:
     def _tick(self) -> None:
         """Sync now and then; a failure leaves the log read-only, which the next append says."""
         while not self._closing.wait(self._interval):
-            with contextlib.suppress(UnavailableError):
+            with contextlib.suppress(UnavailableError, MemoryError):
                 self.sync(self.last_epoch)
 
     # -- writing ---------------------------------------------------------------------------
@@ -263,22 +319,41 @@ class ChangeLog:
         with self._state:
             self._check()
             start = self._end
+            before, after = (start, self._chain, self.last_epoch), start + size + FRAME_BYTES
             try:
                 write_all(self._fd, framed)
-            except OSError as error:
+            except BaseException as error:
                 self._take_back(start)
-                raise UnavailableError(_write_failed(self.folder, error)) from error
-            self._chain = chain
-            self._end = start + size + FRAME_BYTES
-            self.last_epoch = epoch
+                if isinstance(error, OSError):
+                    raise UnavailableError(_write_failed(self.folder, error)) from error
+                raise
+            self._before = before
+            self._end, self._chain, self.last_epoch = after, chain, epoch
 
-    def _take_back(self, end: int) -> None:
-        """Cut a half-written record off; if that fails too, refuse all further writes."""
+    def _take_back(self, end: int, *, marked: bool = False) -> None:
+        """Cut off, durably, what must not be replayed; if that fails, refuse all further writes.
+
+        Args:
+            end: of what stays.
+            marked: the synced mark may promise more, and is lowered first.
+        """
+        failed = self._failed
+        self._failed = failed or "a record that failed could not be removed"
         try:
+            if marked:
+                os.pwrite(self._fd, mark_bytes(end), MARK_AT)
+                sync_data(self._fd)
             os.ftruncate(self._fd, end)
             os.lseek(self._fd, end, os.SEEK_SET)
+            sync_data(self._fd)  # else it might be there again after a crash of the machine
         except OSError as error:
-            self._failed = f"a half-written record could not be removed ({error.strerror})"
+            self._failed = failed or f"{self._failed} ({error.strerror})"
+        else:
+            self._failed = failed
+
+    def _demand_open(self) -> None:
+        if self._closing.is_set():
+            raise UnavailableError("the database is closed: open it again with ivm.connect()")
 
     def _check(self) -> None:
         if self._failed is not None:
@@ -291,46 +366,24 @@ class ChangeLog:
 
     def _lead_sync(self, fd: int, target: int, end: int) -> None:
         """Sync for everyone who waits."""
-        failure: OSError | None = None
         try:
             sync_data(fd)
         except OSError as error:
-            failure = error
-        else:  # lost marks are harmless: they only tell corruption from a torn tail
-            with contextlib.suppress(OSError):
-                os.pwrite(fd, mark_bytes(end), MARK_AT)
-        with self._state:
-            self._syncing = False
-            self.syncs += 1
-            if failure is None:
-                self.synced_epoch, self._synced_end = target, end
-            else:
-                self._sync_failed(failure)
-            self._state.notify_all()
-            if failure is not None:
+            with self._state:
+                self._sync_failed(error)
                 self._check()
+        try:
+            with contextlib.suppress(OSError):  # lost marks only tell corruption from a torn tail
+                os.pwrite(fd, mark_bytes(end), MARK_AT)
+        finally:
+            with self._state:
+                self.syncs += 1
+                self.synced_epoch, self._synced_end = target, end
 
     def _sync_failed(self, error: OSError) -> None:
         self._failed = f"its fdatasync failed ({error.strerror})"
         if self._interval is None:  # nobody was told that these records are committed
             self._take_back(self._synced_end)
-
-
-def _create(folder: Path, header: SegmentHeader) -> tuple[int, int]:
-    """A new durable segment file: its descriptor and the offset of its first record."""
-    path = segment_path(folder, header.after_epoch)
-    draft = path.with_suffix(".new")
-    fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        body = header_bytes(header)
-        write_all(fd, [body])
-        os.fsync(fd)
-        os.replace(draft, path)
-        sync_folder(folder)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd, len(body)
 
 
 def _write_failed(folder: Path, error: OSError) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from ivm.storage.errors import CorruptionError
@@ -18,6 +19,7 @@ from ivm.storage.log_segment import (
     mark_bytes,
     segment_paths,
 )
+from ivm.storage.types import Schema
 
 
 def scan_chain(
@@ -44,7 +46,26 @@ def scan_chain(
         _check_last(*scans[-1])
     for (path, scan), (following, after) in itertools.pairwise(scans):
         _check_link(path, scan, following, after)
+        if after.header.after_epoch > scan.last_epoch:  # what DuckDB committed alone: DDL
+            _check_start(following, after, base_epoch)
     return scans
+
+
+def check_tables(folder: Path, base_epoch: int, tables: Mapping[str, Schema]) -> None:
+    """Whether the records behind an epoch are of these tables: another program may alter them.
+
+    Raises:
+        CorruptionError: naming the table that is gone or has other columns.
+    """
+    for path in segment_paths(folder):
+        segment = SegmentFile(path)
+        for record in segment.records(base_epoch):
+            for name in {change.table for change in record.changes}:
+                if segment.header.tables[name] != tables.get(name):
+                    raise CorruptionError(
+                        f"The log holds commits to the table {name}, which is gone or has other"
+                        f" columns than they were made for. Nothing was changed."
+                    )
 
 
 def settle(path: Path, scan: SegmentScan) -> None:
@@ -70,9 +91,10 @@ def _check_owner(path: Path, scan: SegmentScan, database_id: str) -> None:
 def _check_start(path: Path, scan: SegmentScan, base_epoch: int) -> None:
     if scan.header.after_epoch > base_epoch:
         raise CorruptionError(
-            f"The log begins behind epoch {scan.header.after_epoch} ({path}), but the tables in"
-            f" the database file stand at epoch {base_epoch}: the file is older than its side"
-            " folder. Nothing was changed; restore both from one backup."
+            f"The log goes on behind epoch {scan.header.after_epoch} ({path}), but the tables in"
+            f" the database file stand at epoch {base_epoch}, and what came between was committed"
+            " in the file alone: the file is older than its side folder, or its .wal file is not"
+            " beside it. Nothing was changed; restore both from one backup."
         )
 
 

@@ -7,6 +7,7 @@ stands elsewhere was moved by another program.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import struct
@@ -16,7 +17,7 @@ from pathlib import Path
 from ivm.storage.errors import CorruptionError
 from ivm.storage.log import sync_folder
 
-_HEADERS_AT = (4096, 8192)
+HEADERS_AT = (4096, 8192)
 _ITERATION = struct.Struct("<8xQ")  # behind the header's checksum
 
 
@@ -29,12 +30,15 @@ class Note:
         iteration: its header's checkpoint counter.
         moving: a checkpoint of ours was under way, so the counter may be one higher.
         closed: the database was closed after a checkpoint; there is no write-ahead log.
+        mark: of the opening; the file carries the same one until it is closed, and so knows
+            whether a folder is the one beside which it was left.
     """
 
     database_id: str
     iteration: int
     moving: bool
     closed: bool
+    mark: str = ""
 
 
 def side_folder(file: Path) -> Path:
@@ -42,10 +46,26 @@ def side_folder(file: Path) -> Path:
     return file.with_name(file.name + ".ivm")
 
 
+def set_aside(folder: Path) -> Path | None:
+    """Give a folder another name, under which nothing looks for it; gives the new one."""
+    if not folder.exists():
+        return None
+    names = (folder.with_name(f"{folder.name}.given-up-{n}") for n in itertools.count(1))
+    place = next(name for name in names if not name.exists())
+    folder.rename(place)
+    sync_folder(folder.parent)
+    return place
+
+
 def read_iteration(fd: int) -> int:
     """The checkpoint counter of an open DuckDB file: the larger of its two headers'."""
-    headers = [os.pread(fd, _ITERATION.size, at) for at in _HEADERS_AT]
-    return max(int(_ITERATION.unpack(header)[0]) for header in headers)
+    return max(headers(fd))
+
+
+def headers(fd: int) -> list[int]:
+    """The checkpoint counter in each of the file's headers."""
+    found = [os.pread(fd, _ITERATION.size, at) for at in HEADERS_AT]
+    return [int(_ITERATION.unpack(header)[0]) for header in found]
 
 
 def read_note(folder: Path) -> Note | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ivm.storage.duck import Cursor, quote, rows
 from ivm.storage.flush import Target
+from ivm.storage.identifiers import Path, canonical_name, fold
 from ivm.storage.types import Schema, type_of
 
 
@@ -36,8 +37,8 @@ class TableInfo:
     """One table of the user's database file. Columns are meant by position.
 
     Attributes:
-        name: canonical name: `table` in schema main, else `schema.table`.
-        qualified: quoted `catalog.schema.table` for SQL.
+        name: canonical name, see `identifiers`.
+        qualified: the whole path in quotes, for SQL.
         schema: names and types of all columns, generated ones included.
         primary_key: in the order of the constraint; empty if there is none.
         uniques: UNIQUE constraints and unique indexes over plain columns.
@@ -50,6 +51,7 @@ class TableInfo:
         indexes: CREATE INDEX statements.
         unique_expressions: unique indexes over expressions, as SQL.
         collated: the table has columns with a collation.
+        oid: DuckDB's number of the table; another table of the same name has another one.
     """
 
     name: str
@@ -66,6 +68,7 @@ class TableInfo:
     indexes: tuple[str, ...] = ()
     unique_expressions: tuple[str, ...] = ()
     collated: bool = False
+    oid: int = 0
 
     @property
     def keyed(self) -> bool:
@@ -97,39 +100,35 @@ class TableInfo:
         )
 
     def position(self, column: str) -> int | None:
-        """A column's position by its name (case does not matter), or None."""
-        wanted = column.lower()
-        names = (i for i, (name, _) in enumerate(self.schema) if name.lower() == wanted)
+        """A column's position by its name (the case of A to Z does not matter), or None."""
+        wanted = fold(column)
+        names = (i for i, (name, _) in enumerate(self.schema) if fold(name) == wanted)
         return next(names, None)
 
 
-def canonical_name(schema: str, table: str) -> str:
-    """The name a relation is known by: `table` in schema main, else `schema.table`."""
-    return table if schema == "main" else f"{schema}.{table}"
-
-
+_SCHEMAS = """
+SELECT oid, parent_schema_oid, schema_name FROM duckdb_schemas() WHERE database_name = $1
+"""
 _TABLES = """
-SELECT schema_name, table_name, sql FROM duckdb_tables()
-WHERE database_name = $1 AND NOT internal AND NOT temporary AND schema_name <> '_ivm'
+SELECT table_oid, schema_oid, table_name, sql FROM duckdb_tables()
+WHERE database_name = $1 AND NOT internal AND NOT temporary
 """
 _COLUMNS = """
-SELECT schema_name, table_name, column_name, data_type, column_default, is_nullable,
+SELECT table_oid, column_name, data_type, column_default, is_nullable,
        is_generated, generation_expression
-FROM duckdb_columns() WHERE database_name = $1 AND NOT internal AND schema_name <> '_ivm'
-ORDER BY schema_name, table_name, column_index
+FROM duckdb_columns() WHERE database_name = $1 AND NOT internal ORDER BY column_index
 """
 _CONSTRAINTS = """
-SELECT schema_name, table_name, constraint_type, expression, constraint_column_indexes,
+SELECT table_oid, constraint_type, expression, constraint_column_indexes,
        referenced_table, referenced_column_names
-FROM duckdb_constraints() WHERE database_name = $1 AND schema_name <> '_ivm'
-ORDER BY constraint_index
+FROM duckdb_constraints() WHERE database_name = $1 ORDER BY constraint_index
 """
 _INDEXES = """
-SELECT schema_name, table_name, is_unique, expressions, sql
-FROM duckdb_indexes() WHERE database_name = $1 AND schema_name <> '_ivm' ORDER BY index_oid
+SELECT table_oid, is_unique, expressions, sql
+FROM duckdb_indexes() WHERE database_name = $1 ORDER BY index_oid
 """
 
-_Facts = dict[tuple[str, str], list[tuple[Any, ...]]]
+_Facts = dict[int, list[tuple[Any, ...]]]
 
 
 def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
@@ -142,13 +141,28 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
     columns, constraints, indexes = (
         _by_table(cursor, sql, catalog) for sql in (_COLUMNS, _CONSTRAINTS, _INDEXES)
     )
+    schemas = read_schemas(cursor, catalog)
     found = {}
-    for schema, table, sql in rows(cursor, _TABLES, [catalog]):
-        at = (schema, table)
-        info = _with_columns(catalog, schema, table, columns[at])
-        info = _with_indexes(_with_constraints(info, schema, constraints[at]), indexes[at])
-        found[info.name] = replace(info, collated=bool(_COLLATE.search(_unquoted(sql))))
+    for oid, schema_oid, table, sql in rows(cursor, _TABLES, [catalog]):
+        schema = schemas[schema_oid]
+        if schema == ("_ivm",):
+            continue
+        info = _with_columns(catalog, (*schema, table), columns[oid])
+        info = _with_indexes(_with_constraints(info, schema, constraints[oid]), indexes[oid])
+        collated = bool(_COLLATE.search(_unquoted(sql)))
+        found[info.name] = replace(info, collated=collated, oid=oid)
     return _with_references(found)
+
+
+def read_schemas(cursor: Cursor, catalog: str) -> dict[int, Path]:
+    """The path of each schema of a database (they may be nested), by its number."""
+    known = {oid: (parent, name) for oid, parent, name in rows(cursor, _SCHEMAS, [catalog])}
+
+    def path(oid: int) -> Path:
+        parent, name = known[oid]
+        return (name,) if parent is None else (*path(parent), name)
+
+    return {oid: path(oid) for oid in known}
 
 
 _COLLATE = re.compile(r"\bCOLLATE\b", re.IGNORECASE)
@@ -161,16 +175,16 @@ def _unquoted(sql: str) -> str:
 
 def _by_table(cursor: Cursor, sql: str, catalog: str) -> _Facts:
     facts: _Facts = defaultdict(list)
-    for schema, table, *rest in rows(cursor, sql, [catalog]):
-        facts[schema, table].append(tuple(rest))
+    for oid, *rest in rows(cursor, sql, [catalog]):
+        facts[oid].append(tuple(rest))
     return facts
 
 
-def _with_columns(catalog: str, schema: str, table: str, facts: list[tuple[Any, ...]]) -> TableInfo:
+def _with_columns(catalog: str, path: Path, facts: list[tuple[Any, ...]]) -> TableInfo:
     enumerated = list(enumerate(facts))
     return TableInfo(
-        name=canonical_name(schema, table),
-        qualified=".".join([quote(catalog), quote(schema), quote(table)]),
+        name=canonical_name(path),
+        qualified=".".join([quote(part) for part in (catalog, *path)]),
         schema=tuple([(fact[0], type_of(fact[1])) for fact in facts]),
         not_null=tuple([i for i, fact in enumerated if not fact[3]]),
         defaults={i: fact[2] for i, fact in enumerated if fact[2] is not None and not fact[4]},
@@ -178,7 +192,7 @@ def _with_columns(catalog: str, schema: str, table: str, facts: list[tuple[Any, 
     )
 
 
-def _with_constraints(info: TableInfo, schema: str, facts: list[tuple[Any, ...]]) -> TableInfo:
+def _with_constraints(info: TableInfo, schema: Path, facts: list[tuple[Any, ...]]) -> TableInfo:
     def of(kind: str) -> list[tuple[int, ...]]:
         return [tuple(fact[2]) for fact in facts if fact[0] == kind]
 
@@ -189,7 +203,7 @@ def _with_constraints(info: TableInfo, schema: str, facts: list[tuple[Any, ...]]
         checks=tuple([fact[1] for fact in facts if fact[0] == "CHECK"]),
         foreign_keys=tuple(
             [
-                ForeignKey(tuple(fact[2]), canonical_name(schema, fact[3]), tuple(fact[4]))
+                ForeignKey(tuple(fact[2]), canonical_name((*schema, fact[3])), tuple(fact[4]))
                 for fact in facts
                 if fact[0] == "FOREIGN KEY"
             ]

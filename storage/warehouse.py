@@ -2,7 +2,8 @@
 
 Laws. One DuckDB write transaction at a time (`write_lock`). A flush is one transaction that also
 records the epochs reached, and the log is synced up to that epoch before it. The base tables
-share one epoch; a view's epoch is never below it. Nothing is changed by an opening that fails.
+share one epoch; a view's epoch is never below it. Whether a transaction stands whose COMMIT raised
+is read in the file. Nothing is changed by an opening that fails.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from typing import Any
 import duckdb
 
 from ivm.storage import catalog_store
-from ivm.storage.catalog_store import BASE
+from ivm.storage.catalog_store import BASE, FLUSHES
 from ivm.storage.checkpointer import Checkpointer
 from ivm.storage.database_file import DatabaseFile, explained
 from ivm.storage.duck import Cursor, literal, rows, run
-from ivm.storage.errors import UnavailableError
-from ivm.storage.flush import NetChange, Target, apply_changes
+from ivm.storage.errors import CorruptionError, UnavailableError
+from ivm.storage.flush import NetChange, Target, apply_changes, lacking
 from ivm.storage.home_zone import HomeZone
+from ivm.storage.identifiers import Path as SchemaPath
 from ivm.storage.log import ChangeLog
 from ivm.storage.small_flush import Appenders
-from ivm.storage.table_info import TableInfo, read_tables
-from ivm.storage.warehouse_opening import Opening, open_log
+from ivm.storage.table_info import TableInfo, read_schemas, read_tables
+from ivm.storage.types import Schema
+from ivm.storage.wal_witness import WalWitness
+from ivm.storage.warehouse_opening import Choice, Opening, open_log
 
 
 class Warehouse:
@@ -39,6 +43,7 @@ class Warehouse:
             refreshed.
         zone: the time zone of its views.
         write_lock: held by whoever runs a write transaction in DuckDB (reentrant).
+        flushes: number of the last flush that stands.
     """
 
     def __init__(self, file: DatabaseFile, opening: Opening) -> None:
@@ -52,9 +57,13 @@ class Warehouse:
         run(file.connection, f"SET GLOBAL TimeZone = {literal(self.zone.name)}")
         self._flusher = file.connection.cursor()
         self._epochs = catalog_store.load_epochs(self._flusher)
+        self.flushes = self._epochs.pop(FLUSHES, 0)
         self._appenders = Appenders(self._flusher)
         self._targets: dict[str, Target] = {}
-        self._checkpointer = Checkpointer(file, self.database_id, self.write_lock)
+        self._mark = opening.mark
+        self._checkpointer = Checkpointer(file, self.database_id, self._mark, self.write_lock)
+        self._witness = WalWitness(file.file) if file.file is not None else None
+        self._ours = False
         self._closed = False
 
     @staticmethod
@@ -64,6 +73,7 @@ class Warehouse:
         memory_limit: int | None = None,
         threads: int | None = None,
         sync_interval: float | None = None,
+        choice: Choice = "refuse",
     ) -> Warehouse:
         """Open or create a database; an existing DuckDB file is adopted as it is.
 
@@ -72,6 +82,7 @@ class Warehouse:
             memory_limit: bytes of DuckDB's buffers; default 1 GiB, at most half of the memory.
             threads: of DuckDB; default its own.
             sync_interval: seconds between the log's background syncs, or None to sync at commit.
+            choice: what to do where file and log do not fit each other.
 
         Raises:
             UnavailableError: locked by another process or connection, or not to be written.
@@ -81,12 +92,37 @@ class Warehouse:
         location = None if str(path) == ":memory:" else Path(path)
         file = DatabaseFile(location, memory_limit, threads)
         try:
-            return Warehouse(file, open_log(file, sync_interval))
+            return Warehouse(file, open_log(file, sync_interval, choice))
         except BaseException as error:
             file.close()
             if isinstance(error, duckdb.Error | OSError):
                 raise explained(file.file, error) from error
             raise
+
+    def take(self, tables: Mapping[str, Schema]) -> None:
+        """The log has been replayed: let commits come.
+
+        In this order: the log has a segment for them; the note says where the file stands; the
+        file itself, without its write-ahead log, says that commits may be in the log alone.
+
+        Args:
+            tables: all base tables by name.
+
+        Raises:
+            UnavailableError: the disk refuses; nothing was committed meanwhile.
+        """
+        if self.log is None:
+            return
+        try:
+            self.log.rotate(tables)
+            self._checkpointer.note(moving=False)
+            if catalog_store.read_mark(self._flusher) is None:
+                catalog_store.mark_open(self._flusher, self._mark)
+                self.checkpoint()
+            self._saw_wal()
+        except (duckdb.Error, OSError) as error:
+            raise explained(self.file.file, error) from error
+        self._ours = True
 
     def cursor(self) -> Cursor:
         """A new cursor of the instance; transactions and temp tables are its own."""
@@ -103,6 +139,14 @@ class Warehouse:
         self._targets = {name: info.target() for name, info in found.items()}
         self._appenders.forget()
         return found
+
+    def schemas(self, cursor: Cursor) -> list[SchemaPath]:
+        """The paths of the schemas of the user's file, nested ones too, as the cursor sees them."""
+        return list(read_schemas(cursor, self.database).values())
+
+    def databases(self, cursor: Cursor) -> list[str]:
+        """Names of all attached databases, as the cursor sees them."""
+        return [name for (name,) in rows(cursor, "SELECT database_name FROM duckdb_databases()")]
 
     # -- epochs ----------------------------------------------------------------------------
 
@@ -123,13 +167,47 @@ class Warehouse:
         catalog_store.write_epochs(cursor, epochs)
         catalog_store.write_offsets(cursor, offsets)
 
+    def stands(self, relation: str, number: int) -> bool:
+        """Whether the file says that a relation has reached an epoch.
+
+        Raises:
+            duckdb.Error: it can no longer be read.
+        """
+        with contextlib.closing(self.cursor()) as cursor:
+            return catalog_store.load_epochs(cursor).get(relation, 0) >= number
+
     def recorded(self, epochs: Mapping[str, int]) -> None:
         """The caller's transaction that recorded these epochs has committed."""
         self._epochs.update(epochs)
-        if self.log is not None and BASE in epochs:
-            with contextlib.suppress(UnavailableError, OSError):  # a long log only takes room
+        if not self._ours:
+            return
+        with contextlib.suppress(UnavailableError, OSError):  # a long log only takes room
+            self._saw_wal()
+            if self.log is not None and BASE in epochs:
                 self.log.truncate(self.base_epoch)
         self._checkpointer.consider()
+
+    def _saw_wal(self) -> None:
+        if self._witness is not None:
+            self._witness.saw(self.base_epoch, self.flushes)
+
+    def refilled(self) -> None:
+        """Every view was filled from the base tables, in a transaction that has committed."""
+        self._epochs = {BASE: self.base_epoch}
+
+    def demand_stored(self, changes: Mapping[str, NetChange]) -> None:
+        """Every row that these changes of tables take out is there.
+
+        Raises:
+            CorruptionError: naming a table where one is not.
+        """
+        for name, change in changes.items():
+            missing = lacking(self._flusher, self._targets[name], change)
+            if missing:
+                raise CorruptionError(
+                    f"The log's commits change or delete {missing} rows of the table {name} that"
+                    " are not there any more, or not as they were. Nothing was changed."
+                )
 
     # -- flushing and reading --------------------------------------------------------------
 
@@ -151,7 +229,9 @@ class Warehouse:
             offsets: of sources, recorded with the base tables.
 
         Raises:
-            UnavailableError: the disk is full or the file is gone; nothing was changed.
+            UnavailableError: the disk is full or the file is gone. After this or any other
+                exception, `flushes` tells whether the flush stands.
+            UndecidedError: that cannot be read.
         """
         if self.log is not None:
             self.log.sync(epoch)
@@ -161,7 +241,13 @@ class Warehouse:
         if not epochs:
             return
         with self.write_lock:
-            self._write({**(tables or {}), **views}, epochs, offsets or {})
+            try:
+                self._write({**(tables or {}), **views}, epochs, offsets or {})
+            except duckdb.Error as error:
+                self._demand_written(epochs, error)
+            except BaseException as error:
+                self._demand_written(epochs, error)
+                raise
             self.recorded(epochs)
 
     def _write(
@@ -170,30 +256,44 @@ class Warehouse:
         epochs: Mapping[str, int],
         offsets: Mapping[str, Any],
     ) -> None:
-        cursor = self._flusher
+        cursor, number = self._flusher, self.flushes + 1
         run(cursor, "BEGIN")
-        try:
-            targets = self._targets
-            named = [(n, targets[n], change) for n, change in changes.items()]
-            apply_changes(cursor, named, self._appenders)
-            self._appenders.write("_ivm.epochs", list(epochs.items()))
-            catalog_store.write_offsets(cursor, offsets)
-            run(cursor, "COMMIT")
-        except BaseException as error:
-            _roll_back(cursor)
-            if isinstance(error, (duckdb.IOException, duckdb.OutOfMemoryException)):
-                raise UnavailableError(
-                    f"The tables in {self.file.file} could not be brought up to date: {error}. The"
-                    " commits are safe in the log; free some space or memory and try again."
-                ) from error
-            raise
+        targets = self._targets
+        named = [(n, targets[n], change) for n, change in changes.items()]
+        apply_changes(cursor, named, self._appenders)
+        self._appenders.write("_ivm.epochs", [*epochs.items(), (FLUSHES, number)])
+        catalog_store.write_offsets(cursor, offsets)
+        run(cursor, "COMMIT")
+        self.flushes = number
 
-    def pin(self, cursor: Cursor) -> None:
-        """Begin a read-only transaction whose snapshot is the file as it is now.
+    def _demand_written(self, epochs: Mapping[str, int], error: BaseException) -> None:
+        """A flush has raised: know whether it stands, and return if it does."""
+        number = self.flushes + 1
+        try:
+            roll_back(self._flusher)
+            if self.stands(FLUSHES, number):
+                self.flushes = number
+                self._epochs.update(epochs)
+                return
+        except duckdb.Error as unknown:
+            raise UndecidedError(f"Whether a flush stands cannot be read ({unknown})") from error
+        if isinstance(error, (duckdb.IOException, duckdb.OutOfMemoryException)):
+            raise UnavailableError(
+                f"The tables in {self.file.file} could not be brought up to date: {error}. The"
+                " commits are safe in the log; free some space or memory and try again."
+            ) from error
+        raise error
+
+    def pin(self, cursor: Cursor, *, writing: bool = False) -> None:
+        """Begin a transaction whose snapshot is the file as it is now.
 
         Hold `write_lock` around the flush and this call, so that no other flush comes between.
+
+        Args:
+            cursor: of the query.
+            writing: the query may count sequences on; else it is held to reading.
         """
-        run(cursor, "BEGIN TRANSACTION READ ONLY")
+        run(cursor, "BEGIN TRANSACTION" if writing else "BEGIN TRANSACTION READ ONLY")
         rows(cursor, "SELECT 1 FROM _ivm.meta LIMIT 0")
 
     # -- checkpoint and close --------------------------------------------------------------
@@ -203,7 +303,10 @@ class Warehouse:
         return self._checkpointer.run()
 
     def close(self) -> None:
-        """Checkpoint and close (flush first); closing twice does nothing."""
+        """Checkpoint and close (flush first); closing twice does nothing.
+
+        What was not taken is left as it is: the next opening finds what this one found.
+        """
         if self._closed:
             return
         self._closed = True
@@ -211,13 +314,29 @@ class Warehouse:
         try:
             if self.log is not None:
                 self.log.close()
-            self._checkpointer.run(final=True)
+            if self._ours:
+                self._close_in_good_order()
         finally:
+            if self._witness is not None:
+                self._witness.close(forget=False)
             self._appenders.forget()
             self._flusher.close()
             self.file.close()
 
+    def _close_in_good_order(self) -> None:
+        if self.log is None or self.base_epoch >= self.log.last_epoch:
+            catalog_store.mark_closed(self._flusher)
+        done = self._checkpointer.run(final=True)
+        if self._witness is not None:
+            self._witness.close(forget=done)
 
-def _roll_back(cursor: Cursor) -> None:
-    with contextlib.suppress(duckdb.Error):  # the failure may have ended the transaction already
+
+class UndecidedError(UnavailableError):
+    """A transaction's fate cannot be read: DuckDB answers no more."""
+
+
+def roll_back(cursor: Cursor) -> None:
+    """End the cursor's transaction, if a failure has not ended it already."""
+    with contextlib.suppress(duckdb.Error):
+        cursor.abort()
         run(cursor, "ROLLBACK")

@@ -1,0 +1,61 @@
+"""Names as DuckDB reads, compares and writes them.
+
+Law: names are equal if they differ only in the case of A to Z ("Ä" and "ä" are two names). A
+relation's canonical name is its path in the database, schema main left out, its parts joined by
+dots; a part with a dot or a quote in it stands in quotes, so that two relations never share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+"""Schemas, then a name."""
+
+_SMALL = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def fold(name: str) -> str:
+    """What DuckDB compares instead of a name."""
+    return name.lower() if name.isascii() else name.translate(_SMALL)
+
+
+def is_text(text: str) -> bool:
+    """Whether DuckDB can take it: half of a surrogate pair is no character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def canonical_name(path: Sequence[str]) -> str:
+    """The name of the relation at a path of schemas and a name."""
+    shown = path[1:] if len(path) == 2 and path[0] == "main" else path
+    return ".".join([_quoted(part) if "." in part or '"' in part else part for part in shown])
+
+
+def path_of(name: str) -> Path:
+    """The schemas and the name behind a canonical name."""
+    parts = split_name(name)
+    return ("main", *parts) if len(parts) == 1 else parts
+
+
+def split_name(text: str) -> tuple[str, ...]:
+    """The parts between the dots of a written name; dots and doubled quotes may stand in quotes."""
+    parts, part, quoted = [], "", False
+    for i, character in enumerate(text):
+        if character == '"':
+            quoted = not quoted
+            part += '"' if quoted and text[i - 1 : i] == '"' else ""
+        elif character == "." and not quoted:
+            parts.append(part)
+            part = ""
+        else:
+            part += character
+    return (*parts, part)
+
+
+def _quoted(part: str) -> str:
+    return '"' + part.replace('"', '""') + '"'
