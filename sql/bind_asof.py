@@ -27,7 +27,9 @@ from ivm.sql.plan import (
     NotIncremental,
     Plan,
     Union,
+    Window,
     width,
+    with_inputs,
 )
 from ivm.sql.split_keys import JoinSide, casts_text, common_type
 
@@ -185,7 +187,14 @@ def _nearest(keyed: _Keyed, context: Context, bind: BindQuery) -> Plan:
     query = sqlglot.parse_one(nearest, dialect="duckdb")
     assert isinstance(query, exp.Select)
     inner = replace(context, ctes={**context.ctes, "_asof": Bound(keyed.right, tuple(names))})
-    return bind(query, inner).plan
+    return _ordered_by_one(bind(query, inner).plan)
+
+
+def _ordered_by_one(plan: Plan) -> Plan:
+    """The plan with a window whose first key alone is the user's."""
+    if isinstance(plan, Window):
+        return replace(plan, given=1)
+    return with_inputs(plan, _ordered_by_one)
 
 
 def _sides(term: exp.Expression, split: int) -> tuple[type[exp.Expression], Pair]:

@@ -58,6 +58,7 @@ class Call:
         order: (expression, descending, NULLs first) per key, complete.
         parameters: constants after the arguments, as SQL.
         fields: names under which the first arguments are packed into one struct, if any.
+        given: how many keys of the order the user wrote; they come first.
     """
 
     function: str
@@ -67,6 +68,7 @@ class Call:
     order: tuple[tuple[exp.Expression, bool, bool], ...]
     parameters: tuple[str, ...]
     fields: tuple[str, ...] = ()
+    given: int = 0
 
 
 def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None:
@@ -103,7 +105,7 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
         keys = [_moved(key, arguments, given) for key in keys]
     order = () if name in _ORDERLESS else _order(keys, given)
     texts = tuple([text(p) for p in parameters])
-    return Call(name, tuple(given), distinct, condition, order, texts, fields)
+    return Call(name, tuple(given), distinct, condition, order, texts, fields, len(keys))
 
 
 def _ordered_set(node: exp.WithinGroup) -> exp.Expression:

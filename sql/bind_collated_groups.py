@@ -141,6 +141,5 @@ def _is_own(item: exp.Expr, alias: exp.Alias) -> bool:
 
 
 def _first(text: exp.Expr) -> exp.Expr:
-    """The first of the texts, in the order of bytes."""
-    key = exp.Ordered(this=text.copy(), desc=False, nulls_first=False)
-    return exp.First(this=exp.Order(this=text.copy(), expressions=[key]))
+    """The first of the texts, in the order that completes those which are left open: of bytes."""
+    return exp.First(this=text.copy())

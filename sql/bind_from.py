@@ -34,8 +34,9 @@ from ivm.sql.collated_columns import collated_names
 from ivm.sql.columns import conjuncts, used
 from ivm.sql.decorrelate import dependent
 from ivm.sql.join_columns import asof_terms, combined, equal, shared_names, visible
+from ivm.sql.plain_views import find_view, in_its_schema
 from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
-from ivm.storage.duck import describe, quote, rows
+from ivm.storage.duck import describe, rows
 from ivm.storage.types import Schema, type_of
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
@@ -205,6 +206,11 @@ class _FromBinder:
             demand_only(node, "this alias joins", "a derived table")
             bound = self._bind(node.this, self._context)
             return distinct_names(renamed(bound, node)), (node.alias or "unnamed_subquery",)
+        if isinstance(node, exp.Subquery):  # (a JOIN b) AS x
+            inner = exp.Subquery(
+                this=exp.select("*").from_(node.this.copy()), alias=node.args["alias"]
+            )
+            return self._relation(inner)
         if isinstance(node, exp.Values):
             demand_only(node, "expressions alias joins", "VALUES in FROM")
             return renamed(bind_values(node, self._context, self._bind), node), (
@@ -256,21 +262,14 @@ class _FromBinder:
         return frozenset(name for (text,) in found for name in collated_names(text))
 
     def _plain_view(self, parts: tuple[str, ...]) -> Bound:
-        name = ".".join(quote(p) for p in parts)
-        condition = " AND lower(schema_name) = lower(?)" if len(parts) > 1 else ""
-        found = rows(
-            self._context.cursor,
-            "SELECT sql FROM duckdb_views() WHERE NOT internal AND lower(view_name) = lower(?)"
-            f"{condition} ORDER BY schema_name = current_schema() DESC",
-            list(reversed(parts[-2:])),
-        )
-        if not found or name.lower() in self._context.views:
+        context, path = self._context, self._context.catalog.place(parts)
+        view = None if path is None else find_view(context.cursor, path)
+        if view is None or view.qualified in context.views:
             raise NotIncremental(f"the relation {'.'.join(parts)}")
-        inner = replace(
-            self._context, ctes={}, cte_texts={}, views=(*self._context.views, name.lower())
-        )
-        bound = self._bind(_view_query(found[0][0], self._context), inner)
-        names = tuple(n for n, _ in describe(self._context.cursor, f"FROM {name}"))
+        inner = replace(context, ctes={}, cte_texts={}, views=(*context.views, view.qualified))
+        query = in_its_schema(_view_query(view.sql, context), view, context.cursor)
+        bound = self._bind(query, inner)
+        names = tuple(n for n, _ in describe(context.cursor, f"FROM {view.qualified}"))
         return Bound(bound.plan, names)
 
     def join(self, left: Plan, scope: Scope, node: exp.Join) -> tuple[Plan, Scope]:

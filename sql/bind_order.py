@@ -11,7 +11,7 @@ from sqlglot import exp
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_parse import synonyms, verbatim
-from ivm.sql.columns import column, structure
+from ivm.sql.columns import column, structure, used
 
 # Functions of the multiset of their arguments: no order can change them.
 ORDERLESS = frozenset(
@@ -38,9 +38,11 @@ def complete_aggregate(node: exp.Expression, count: int, context: Context) -> ex
     distinct, arguments, keys = parts_of(call)
     if not arguments:
         return call
-    candidates = arguments[:1] if distinct else [column(i) for i in range(count)]
+    everything = [*[a for a in arguments if used(a)], *[column(i) for i in range(count)]]
+    candidates = arguments[:1] if distinct else everything
     listed = {structure(k.this) for k in keys}
-    keys += [ordered(c) for c in candidates if structure(c) not in listed]
+    missing = {structure(c): c for c in candidates if structure(c) not in listed}
+    keys += [ordered(c) for c in missing.values()]
     first = exp.Distinct(expressions=arguments[:1]) if distinct else arguments[0]
     *others, last = [first, *arguments[1:]]
     call.set("expressions", [*others, exp.Order(this=last, expressions=keys)])

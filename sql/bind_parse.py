@@ -20,6 +20,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenType
 
 from ivm.sql.bind_collation import without_collations
+from ivm.sql.bind_methods import without_methods
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import syntax_tree
 from ivm.storage.duck import Cursor, rows
@@ -31,6 +32,11 @@ _TURNED = {
     "COMPARE_NOT_DISTINCT_FROM": "COMPARE_DISTINCT_FROM",
 }
 _UNITS = {"dayofweek": "dow", "dayofyear": "doy"}
+_PASSING: dict[object, type[exp.Expression]] = {
+    exp.First: exp.FirstValue, "first": exp.FirstValue, "first_value": exp.FirstValue,
+    exp.Last: exp.LastValue, "last": exp.LastValue, "last_value": exp.LastValue,
+    "nth_value": exp.NthValue, "lag": exp.Lag, "lead": exp.Lead,
+}  # fmt: skip
 _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
 
@@ -56,6 +62,18 @@ class _Parser(DuckDBParser):
         pivot.set("offset", self._parse_offset())
         return pivot
 
+    def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
+        """A list behind IN is one value, not the values in it: NULL in it is not asked."""
+        if self._curr is not None and self._curr.token_type == TokenType.L_BRACKET:
+            return self.expression(exp.In(this=this, field=self._parse_column()))
+        return super()._parse_in(this, alias)
+
+    def _parse_escape(self, this: exp.Expr | None) -> exp.Expr | None:
+        """Any expression may be the character."""
+        if not self._match(TokenType.ESCAPE):
+            return this
+        return self.expression(exp.Escape(this=this, expression=self._parse_bitwise()))
+
     def _parse_choice(self) -> exp.Expr | None:
         this = self._parse_bitwise()
         if self._match(TokenType.IN):
@@ -66,10 +84,17 @@ class _Parser(DuckDBParser):
         return self._parse_alias(self._parse_assignment())
 
 
+class _Tokenizer(DuckDB.Tokenizer):
+    """Knows x'AA'."""
+
+    HEX_STRINGS: ClassVar[list[Any]] = [("x'", "'"), ("X'", "'")]
+
+
 class Read(DuckDB):
     """DuckDB's dialect, with what sqlglot does not read of it."""
 
     Parser = _Parser
+    Tokenizer = _Tokenizer
 
 
 class _VerbatimParser(_Parser):
@@ -101,6 +126,7 @@ class Verbatim(DuckDB):
     """DuckDB's dialect with function names left alone."""
 
     Parser = _VerbatimParser
+    Tokenizer = _Tokenizer
 
 
 class _Writer(DuckDBGenerator):
@@ -118,6 +144,12 @@ class _Writer(DuckDBGenerator):
     def limitoptions_sql(self, expression: exp.LimitOptions) -> str:
         """DuckDB takes the word PERCENT behind a number only."""
         return " %" if expression.args.get("percent") else ""
+
+    def hexstring_sql(
+        self, expression: exp.HexString, binary_function_repr: str | None = None
+    ) -> str:
+        """Bytes stay a literal."""
+        return f"x'{expression.name}'"
 
 
 class Written(DuckDB):
@@ -139,13 +171,35 @@ def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
     wanted = _syntax(sql, cursor)
     for dialect in (Read, Verbatim):
         try:
-            tree = sqlglot.parse_one(sql, dialect=dialect)
+            tree = _passing_nulls(sqlglot.parse_one(sql, dialect=dialect))
             written = tree.sql(dialect=Written, unsupported_level=ErrorLevel.IGNORE)
-        except SqlglotError:
+        except (SqlglotError, ValueError):  # of a path that sqlglot reads, but cannot write
             continue
         if isinstance(tree, exp.Expression) and _syntax(written, cursor) == wanted:
-            return without_collations(tree)
+            return without_collations(without_methods(tree))
     raise NotIncremental("a construct that the planner cannot read back exactly")
+
+
+def _passing_nulls(tree: exp.Expr) -> exp.Expr:
+    """The tree in which IGNORE NULLS stands where sqlglot writes it back, around window functions.
+
+    FIRST and LAST over a window are FIRST_VALUE and LAST_VALUE to DuckDB.
+    """
+    for word in list(tree.find_all(exp.IgnoreNulls)):
+        inside = isinstance(word.parent, (exp.First, exp.Last, exp.Anonymous))
+        call, whole = (word.parent, word.parent) if inside else (word.this, word)
+        if not isinstance(call, exp.Expression) or not isinstance(whole, exp.Expression):
+            continue
+        around = whole.parent.parent if isinstance(whole.parent, exp.Filter) else whole.parent
+        kind = _PASSING.get(type(call)) or _PASSING.get(call.name.lower())
+        if kind is None or not isinstance(around, exp.Window):
+            continue
+        if inside:
+            word.replace(word.this)
+        given = call.expressions if isinstance(call, exp.Anonymous) else [call.this]
+        parts = dict(zip(kind.arg_types, given, strict=False))
+        whole.replace(exp.IgnoreNulls(this=kind(**parts)))
+    return tree
 
 
 def verbatim(expr: exp.Expression) -> exp.Expression:
@@ -212,9 +266,13 @@ def _canonical(node: Any, names: dict[str, str]) -> Any:
     if "function_name" in plain:
         return _canonical_call(plain, names)
     if "type_name" in plain:
-        name = plain["type_name"].lower()
-        plain["type_name"] = names.get(f"type {name}", name)
-        del plain["qualified_name"]
+        return _canonical_type(plain, names)
+    if plain.get("type") == "ARRAY_CONSTRUCTOR":
+        return _list_of(plain)
+    if plain.get("class") == "LAMBDA":
+        return _canonical_arrow(plain, node["expr"])
+    if plain.get("alias") == "_values":
+        return _bare_values(plain)
     if plain.get("type") == "OPERATOR_CAST":
         return _canonical_cast(plain)
     if "null_order" in plain:
@@ -224,6 +282,64 @@ def _canonical(node: Any, names: dict[str, str]) -> Any:
     if plain.get("class") == "CONSTANT" and "literal" in plain:
         plain["literal"]["text"] = _canonical_literal(plain["literal"])
     return plain
+
+
+def _canonical_type(type: dict[str, Any], names: dict[str, str]) -> Any:
+    """NUMERIC is DECIMAL(18, 3); the length of a VARCHAR says nothing."""
+    name = type["type_name"].lower()
+    type["type_name"] = name = names.get(f"type {name}", name)
+    del type["qualified_name"]
+    if name == "varchar":
+        type["children"] = [c for c in type.get("children", []) if c.get("class") != "CONSTANT"]
+    elif name == "decimal" and not type.get("children"):
+        type["children"] = [_integer("18"), _integer("3")]
+    elif name == "decimal" and len(type["children"]) == 1:
+        type["children"].append(_integer("0"))
+    return type
+
+
+def _list_of(constructor: dict[str, Any]) -> Any:
+    """ARRAY[a, b] is [a, b]."""
+    arguments = [{"name": "", "expression": part} for part in constructor["children"]]
+    return {
+        "class": "FUNCTION", "type": "FUNCTION", "alias": constructor["alias"],
+        "function_name": "list_value", "schema": "", "filter": None,
+        "order_bys": {"type": "ORDER_MODIFIER", "orders": []}, "distinct": False,
+        "export_state": False, "catalog": "", "arguments": arguments,
+    }  # fmt: skip
+
+
+def _canonical_arrow(arrow: dict[str, Any], written: dict[str, Any]) -> Any:
+    """j -> 'a' ->> 'b' is (j -> 'a') ->> 'b', though the parser takes it from the right.
+
+    Args:
+        written: what is right of the arrow, as it was.
+    """
+    whole = arrow["expr"]
+    if written.get("function_name") != "->>" or not written["is_operator"]:
+        return arrow
+    first, *others = whole["arguments"]
+    left = {**arrow, "expr": first["expression"], "alias": ""}
+    left = _canonical_arrow(left, written["arguments"][0]["expression"])
+    arguments = [{**first, "expression": left}, *others]
+    return {**whole, "arguments": arguments, "alias": arrow["alias"]}
+
+
+def _bare_values(item: dict[str, Any]) -> Any:
+    """WITH t AS (VALUES …), which sqlglot writes back as a SELECT from a derived table."""
+    query = item.get("subquery", {}).get("node", {})
+    source = query.get("from_table") or {}
+    plain = item.get("type") == "SUBQUERY" and not item["column_name_alias"]
+    if not plain or source.get("type") != "EXPRESSION_LIST" or query["modifiers"]:
+        return item
+    stars = [part for part in query["select_list"] if part["class"] == "STAR"]
+    only = len(query["select_list"]) == len(stars) == 1 and query["where_clause"] is None
+    return source if only else item
+
+
+def _integer(text: str) -> dict[str, Any]:
+    literal = {"kind": "INTEGER", "text": text}
+    return {"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "literal": literal}
 
 
 def _canonical_order(key: dict[str, Any]) -> Any:

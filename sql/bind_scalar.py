@@ -14,6 +14,7 @@ from ivm.sql.bind_aggregate import is_window_function
 from ivm.sql.bind_columns import bind_place
 from ivm.sql.bind_context import Names
 from ivm.sql.bind_functions import Functions
+from ivm.sql.bind_methods import parameter_of
 from ivm.sql.bind_nested import Nesting, holds_mark
 from ivm.sql.bind_scope import Scope
 from ivm.sql.bind_sugar import desugared
@@ -68,7 +69,8 @@ def bind_scalar(
             alias = (aliases or {}).get(part.name.lower()) if not part.table else None
             if alias is not None and gives_way(part):
                 return closed(alias)
-            return _column(part, scope, alias, outer)
+            hidden = None if scope.resolve(part) or scope.row(part) else parameter_of(part)
+            return hidden or _column(part, scope, alias, outer, aliases or {})
         if isinstance(part, exp.Lambda):
             _check_parameters(part)
         return part
@@ -80,7 +82,11 @@ def bind_scalar(
 
 
 def _column(
-    node: exp.Column, scope: Scope, alias: exp.Expression | None, outer: Names | None
+    node: exp.Column,
+    scope: Scope,
+    alias: exp.Expression | None,
+    outer: Names | None,
+    aliases: Aliases,
 ) -> exp.Expression:
     if isinstance(node.this, exp.Star):
         raise NotIncremental("a star inside an expression")
@@ -89,6 +95,8 @@ def _column(
         return found
     if alias is not None:
         return closed(alias)
+    if node.table.lower() == "alias" and node.name.lower() in aliases:
+        return closed(aliases[node.name.lower()])
     found = scope.row(node)
     if found is None and outer is not None:
         found = outer.resolve(node)

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from ivm.sql.columns import column
 from ivm.sql.plan import NotIncremental, Plan
+from ivm.storage.identifiers import fold
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,11 @@ class Relation:
     def answers(self, qualifier: tuple[str, ...]) -> bool:
         """Whether a written qualifier (one to three names) means this relation."""
         tail = self.qualifiers[-len(qualifier) :]
-        return [n.lower() for n in tail] == [n.lower() for n in qualifier]
+        return [fold(n) for n in tail] == [fold(n) for n in qualifier]
 
     def find(self, name: str) -> int | None:
         for known, index in (*self.columns, *self.hidden):
-            if known.lower() == name.lower():
+            if fold(known) == fold(name):
                 return index
         return None
 

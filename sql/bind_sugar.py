@@ -1,4 +1,4 @@
-"""Spellings that stand for other expressions: comprehensions, ANY over a list, methods.
+"""Spellings that stand for other expressions: comprehensions, ANY over a list, IN a list, bytes.
 
 Law: the expression given back has, for every row, the value that DuckDB gives the one written.
 """
@@ -6,9 +6,6 @@ Law: the expression given back has, for every row, the value that DuckDB gives t
 from __future__ import annotations
 
 from sqlglot import exp
-
-from ivm.sql.bind_functions import call_name
-from ivm.sql.bind_parse import verbatim
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _ITEM = "_item"
@@ -21,8 +18,10 @@ def desugared(node: exp.Expression) -> exp.Expression | None:
         return _comprehension(only) if isinstance(only, exp.Comprehension) else None
     if isinstance(node, _COMPARISONS):
         return _quantified(node)
-    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
-        return _method(node)
+    if isinstance(node, exp.In) and node.args.get("field") is not None:
+        return _call("contains", node.args["field"], node.this)
+    if isinstance(node, exp.HexString):
+        return _bytes(node.name)
     return None
 
 
@@ -78,21 +77,11 @@ def _quantified(node: exp.Expression) -> exp.Expression | None:
     )
 
 
-def _method(node: exp.Dot) -> exp.Expression:
-    """x.f(y): f(x, y)."""
-    call = verbatim(node.expression)
-    return _call(call_name(call), _as_column(node.this), *call.expressions)
-
-
-def _as_column(node: exp.Expression) -> exp.Expression:
-    """`a.b`, which the parser leaves open, as a column."""
-    if isinstance(node, exp.Identifier):
-        return exp.Column(this=node.copy())
-    if isinstance(node, exp.Dot) and isinstance(node.this, exp.Identifier):
-        name, table = node.expression, node.this
-        if isinstance(name, exp.Identifier):
-            return exp.Column(this=name.copy(), table=table.copy())
-    return node
+def _bytes(digits: str) -> exp.Expression:
+    """x'A0FF': '\\xA0\\xFF'::BLOB."""
+    pairs = [digits[i : i + 2] for i in range(0, len(digits), 2)]
+    written = exp.Literal.string("".join(f"\\x{pair}" for pair in pairs))
+    return exp.Cast(this=written, to=exp.DataType(this=exp.DType.USERDEFINED, kind="BLOB"))
 
 
 def _call(name: str, *arguments: exp.Expression) -> exp.Expression:

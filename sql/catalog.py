@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ivm.sql.plan import Plan
 from ivm.storage.duck import Cursor, describe, quote, rows
+from ivm.storage.identifiers import Path, fold
 from ivm.storage.types import Schema
 
 
@@ -21,12 +22,16 @@ class Catalog(Protocol):
         """The canonical name of a relation.
 
         Args:
-            parts: the name as written, unquoted: table; schema, table; or database, schema, table.
+            parts: the name as written, unquoted: schemas or a database may stand before it.
 
         Returns:
             The name that the other methods take; None if it is no base table and no materialized
             view (then the binder looks for a plain DuckDB view).
         """
+
+    def place(self, parts: Sequence[str]) -> Path | None:
+        """The schemas and the name, folded, that a name as written means; None if it means another
+        database's."""
 
     def schema(self, name: str) -> Schema | None:
         """Columns of the relation with that canonical name, in the order of the table."""
@@ -60,6 +65,10 @@ class DuckCatalog:
             list(reversed(parts)),
         )
         return f"{quote(found[0][0])}.{quote(found[0][1])}" if found else None
+
+    def place(self, parts: Sequence[str]) -> Path | None:
+        folded = tuple([fold(part) for part in parts[-2:]])
+        return ("main", *folded) if len(folded) == 1 else folded
 
     def schema(self, name: str) -> Schema | None:
         return describe(self._cursor, f"FROM {name}")

@@ -54,6 +54,12 @@ class FunctionList:
     macros: tuple[Macro, ...]
 
 
+def own_names(cursor: Cursor) -> frozenset[str]:
+    """The names, in small letters, of the functions and macros that are not DuckDB's own."""
+    names = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE NOT internal"
+    return frozenset([name.lower() for (name,) in rows(cursor, names)])
+
+
 def list_functions(cursor: Cursor) -> FunctionList:
     """The functions that a cursor sees."""
     found = rows(cursor, _LIST)

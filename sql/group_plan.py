@@ -147,6 +147,7 @@ class _Inputs(Expressions):
             order,
             call.parameters,
             call.fields,
+            call.given,
         )
 
 

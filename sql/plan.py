@@ -129,6 +129,7 @@ class AggregateCall:
         order: its ORDER BY, complete where the result depends on an order; () elsewhere.
         parameters: constants after the arguments, as SQL.
         fields: names under which the first arguments are packed into one struct, if any.
+        given: how many keys of the order the user wrote; they come first.
     """
 
     function: str
@@ -139,6 +140,7 @@ class AggregateCall:
     order: tuple[OrderKey, ...] = ()
     parameters: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    given: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,6 +351,7 @@ class Window:
 
     Attributes:
         most: of the rows only those whose RANK or DENSE_RANK, then the one call, is at most this.
+        given: how many keys of the order the query fixes; they come first. None: all.
     """
 
     input: Plan
@@ -357,6 +360,7 @@ class Window:
     calls: tuple[WindowCall, ...]
     schema: Schema
     most: int | None = None
+    given: int | None = None
 
 
 Plan: TypeAlias = (

@@ -62,7 +62,7 @@ _FUNCTIONS = {**scalar_string.FUNCTIONS, **scalar_temporal.FUNCTIONS}
 
 
 def compile_scalar(
-    expr: exp.Expr, types: Sequence[ColumnType], output: ColumnType
+    expr: exp.Expr, types: Sequence[ColumnType], output: ColumnType, *, optimized: bool = True
 ) -> Kernel | None:
     """The kernel of an expression.
 
@@ -70,6 +70,7 @@ def compile_scalar(
         expr: its columns are c0, c1, …, positions in `types`.
         types: the types of the input columns.
         output: the type of `expr` as DuckDB's DESCRIBE gave it.
+        optimized: DuckDB evaluates it after its optimizer, as in a query; a CHECK as it stands.
 
     Returns:
         A function of (columns, row count) to a column of `output`, which raises EvaluationError
@@ -81,7 +82,7 @@ def compile_scalar(
         return None
     if term.type.sql != output.sql:
         return None
-    return _finish(term, compiler.inexact, Fallback(expr, types, output))
+    return _finish(term, compiler.inexact, Fallback(expr, types, output, optimized))
 
 
 def compile_predicate(expr: exp.Expr, types: Sequence[ColumnType]) -> Predicate | None:

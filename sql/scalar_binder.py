@@ -22,6 +22,7 @@ from ivm.storage.types import ColumnType, Schema, type_of
 from ivm.storage.zset import ZSet
 
 _scratch = Scratch("SET arrow_lossless_conversion = true")
+_as_written = Scratch("SET arrow_lossless_conversion = true", "PRAGMA disable_optimizer")
 _BATCH = "ivm_batch"
 _ROW = "ivm_row"
 
@@ -159,9 +160,14 @@ def _is_stable(node: exp.Expr) -> bool:
     return name.lower() in _stable_functions()
 
 
-def _evaluate(sql: str, inputs: Mapping[str, tuple[ZSet, Schema]], output: Schema) -> Column:
-    """The first column of a query over the private database."""
-    with _scratch.borrow() as scratch:
+def _evaluate(
+    sql: str,
+    inputs: Mapping[str, tuple[ZSet, Schema]],
+    output: Schema,
+    database: Scratch = _scratch,
+) -> Column:
+    """The first column of a query over a private database."""
+    with database.borrow() as scratch:
         return duck.evaluate(scratch, sql, inputs, output).columns[0]
 
 
@@ -209,9 +215,17 @@ class Fallback:
         expr: columns are c0, c1, …
         types: the types of those columns.
         output: the type of the result.
+        optimized: as DuckDB rewrites it for a query: `a * 1000 > 0` asks for `a > 0`.
     """
 
-    def __init__(self, expr: exp.Expr, types: Sequence[ColumnType], output: ColumnType) -> None:
+    def __init__(
+        self,
+        expr: exp.Expr,
+        types: Sequence[ColumnType],
+        output: ColumnType,
+        optimized: bool = True,
+    ) -> None:
+        self._scratch = _scratch if optimized else _as_written
         self._types = tuple(types)
         self._output = output
         self._text = sql_of(expr)
@@ -237,6 +251,6 @@ class Fallback:
     def _run(self, sql: str, columns: Sequence[Column], count: int, output: Schema) -> Column:
         batch = _lend(self._used, self._types, columns, count)
         try:
-            return _evaluate(sql, {_BATCH: batch}, output)
+            return _evaluate(sql, {_BATCH: batch}, output, self._scratch)
         except duckdb.Error as error:
             raise EvaluationError(f"{self._text}: {error}") from error

@@ -111,7 +111,7 @@ def _step_over_ctes(reader: Reader) -> None:
 def _copy(source: Source, reader: Reader) -> Statement:
     reader.expect("COPY")
     if reader.accept("FROM", "DATABASE"):
-        return Ddl(source.text, source.offset, "import", "database")
+        return Ddl(source.text, source.offset, "copy database", "")
     if reader.peek() == "(":
         return _reading(source, reader)
     table = reader.name()
@@ -178,6 +178,9 @@ def _explain(source: Source, reader: Reader) -> Statement:
         reader.finish()
         return ExplainView(source.text, source.offset, name, analyze, form)
     inner = _inner(source, reader)
+    if isinstance(inner, Execute):
+        explained = source.text[: inner.offset]
+        return dataclasses.replace(inner, text=source.text, offset=source.offset, explain=explained)
     if analyze and isinstance(inner, Dml):
         return Dml(source.text, source.offset, "other", None)
     if analyze and isinstance(inner, Ddl):

@@ -11,7 +11,7 @@ from ivm.storage.errors import SqlError
 
 _TEMPORARY = frozenset(("TEMP", "TEMPORARY"))
 _QUALIFIERS = _TEMPORARY | frozenset(
-    ("LOCAL", "GLOBAL", "PERSISTENT", "UNIQUE", "RECURSIVE", "UNLOGGED")
+    ("LOCAL", "GLOBAL", "PERSISTENT", "UNIQUE", "RECURSIVE", "SECURE", "UNLOGGED")
 )
 _TARGETS = {"FUNCTION": "macro"}
 

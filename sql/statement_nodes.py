@@ -12,7 +12,7 @@ from typing import TypeAlias
 from ivm.sql.literal_values import LiteralRows
 
 Name: TypeAlias = tuple[str, ...]
-"""A qualified name as one to three parts, quotes resolved, letter case as written."""
+"""A qualified name as its parts, quotes resolved, letter case as written."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Ddl(Statement):
 
     Attributes:
         action: "create", "drop", "alter", "comment", "attach", "detach", "use", "set", "reset",
-            "pragma", "call", "load", "install", "import".
+            "pragma", "call", "load", "install", "import", "copy database".
         target: "table", "view", "index", "macro", "type", "schema", "sequence", "trigger",
             "database", "variable", "secret", …; "" where the action says it all.
         names: the objects named (several in one DROP), possibly empty.
@@ -202,10 +202,16 @@ class Prepare(Statement):
 
 @dataclass(frozen=True)
 class Execute(Statement):
-    """EXECUTE name [(arguments)]; `arguments` is the text between the parentheses, or ""."""
+    """[EXPLAIN [ANALYZE]] EXECUTE name [(arguments)].
+
+    Attributes:
+        arguments: the text between the parentheses, or "".
+        explain: the text before EXECUTE.
+    """
 
     name: str
     arguments: str
+    explain: str = ""
 
 
 @dataclass(frozen=True)

@@ -141,9 +141,9 @@ class Reader:
         return unquoted(self.tokens[self.at - 1])
 
     def name(self) -> tuple[str, ...]:
-        """A qualified name of one to three parts."""
+        """A qualified name of any number of parts (schemas may be nested)."""
         parts = [self.identifier()]
-        while len(parts) < 3 and self.accept("."):
+        while self.accept("."):
             parts.append(self.identifier())
         return tuple(parts)
 

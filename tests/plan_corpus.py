@@ -55,6 +55,51 @@ QUERIES: dict[str, list[str]] = {
         "SELECT 'it''s', E'tab\\t', 1_000 FROM t",
         "SELECT (k) AS k2, ((k + 1)) * 2, -(-k), (k + 1) * (v - 1) FROM t",
     ],
+    "spellings": [
+        "SELECT v::NUMERIC, g::VARCHAR(17), f::NUMERIC(10), CAST(f AS DEC), g::CHAR(1) FROM t",
+        "SELECT [v]::NUMERIC[], {'a': k}::STRUCT(a NUMERIC), k::INT1, d::DEC(5) FROM t",
+        "SELECT st IS NOT NULL, l IS NULL, NOT st IS NULL FROM t",
+        "SELECT ARRAY[k, v], ARRAY[[k], [1, 2]], ARRAY[1, 2.5], ARRAY[]::INT[] FROM t",
+        "SELECT unnest(ARRAY[k, v]) FROM t",
+        "SELECT k IN [1, 2, NULL], k NOT IN [1, 3], g IN ['a', 'b'], k IN l, 'a' IN g FROM t",
+        "SELECT k FROM t WHERE k IN [1, 3] AND NOT g IN ['b']",
+        "SELECT x'A0ff', X'00' || x'', k FROM t",
+        "SELECT g LIKE 'a%' ESCAPE g[1], g ILIKE 'A$%' ESCAPE '$', g LIKE 'b' ESCAPE '' FROM t",
+        "SELECT g.upper().lower(), (g).upper(), ('a' || g).length(), t.g.upper() FROM t",
+        "SELECT g.trim('a'), g.trim(), l.list_transform(lambda x: x + k).len() FROM t",
+        "SELECT (CASE WHEN b THEN g END).upper(), (k + v).abs() FROM t",
+        "SELECT {'k': k}.struct_extract('k'), l.list_transform(lambda x: x.abs().sqrt()) FROM t",
+        "SELECT list_transform([g], lambda x: x.upper().trim('A')), [x.abs() for x in l] FROM t",
+        "SELECT l.list_transform(lambda k: k.abs() + k), list_filter([st], lambda z: z.x.abs() > v)"
+        " FROM t",
+        "SELECT k + 1 AS x, v FROM t WHERE alias.x > 1 ORDER BY alias.x, v LIMIT 3",
+        "SELECT k + 1 AS v, count(*) AS n FROM t GROUP BY alias.v HAVING alias.n > 1",
+        "SELECT g, v, rank() OVER (ORDER BY v) AS r FROM t QUALIFY alias.r < 5",
+        "SELECT x.k, v FROM (t JOIN (SELECT DISTINCT k FROM u) AS d USING (k)) AS x",
+        "SELECT * FROM (w JOIN u ON k2 = k) AS x (a, b) WHERE a > 1",
+        "SELECT x.* FROM (u) AS x, t AS y WHERE x.k = y.k",
+    ],
+    "json arrows": [
+        f'SELECT {arrows} FROM (SELECT k, \'{{"a": {{"b": [1, 2]}}}}\'::JSON AS j FROM t)'
+        for arrows in (
+            "j->'a'->>'b'",
+            "j->'a'->'b'->>1",
+            "j->'a'->'b'->1",
+            "j->'a'->>'b'->>'$[1]'",
+            "(j->'a'->>'b') || 'x', k",
+            "j->>'a'->'b'->>'$[0]'",
+            "j->('a'->>'b')",
+            "j->lower('A')->>'b', j->'$..b', json_extract(j, '$..b')",
+        )
+    ],
+    "values in WITH": [
+        "WITH m(k, name) AS (VALUES (1, 'a'), (2, 'b')) SELECT t.v, name FROM t JOIN m USING (k)",
+        "WITH m AS (VALUES (1, 'a'), (2, 'b')) SELECT v, col1 FROM t JOIN m ON k = col0",
+        "WITH m(x) AS MATERIALIZED (VALUES (1), (1), (NULL)) SELECT k FROM t WHERE k IN (FROM m)",
+        "WITH RECURSIVE r(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM r WHERE i < 3)"
+        " SELECT i, v FROM r JOIN t ON i = k",
+        "WITH a AS (VALUES (1)), b(y) AS (VALUES (3), (1) ORDER BY 1 LIMIT 1) FROM a, b, w",
+    ],
     "filter": [
         "SELECT k FROM t WHERE v > 3",
         "SELECT k FROM t WHERE v > 3 AND (g = 'a' OR b) AND NOT k = 2",

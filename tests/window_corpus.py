@@ -105,6 +105,9 @@ INDEXED: list[str] = [
     " f) OVER (PARTITION BY g ORDER BY k RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) FROM t",
     "SELECT day, count(DISTINCT g) OVER (ORDER BY day RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND"
     " CURRENT ROW) FROM t",
+    "SELECT k, v, first(v IGNORE NULLS) OVER (ORDER BY k, v), last(v IGNORE NULLS) OVER w FROM t"
+    " WINDOW w AS (PARTITION BY g ORDER BY k, v ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)",
+    "SELECT k, g.upper(), lag(v IGNORE NULLS) OVER (ORDER BY k, v), g.trim('a') FROM t",
 ]  # fmt: skip
 
 # Ties are broken by all columns; DuckDB may break them otherwise.
