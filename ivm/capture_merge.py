@@ -16,6 +16,7 @@ from ivm.capture_watch import beside_everything, temporary, watching
 from ivm.sql.statement_nodes import Dml
 from ivm.storage.duck import Cursor, quote, run
 from ivm.storage.errors import SqlError
+from ivm.storage.row_ids import same_row
 from ivm.storage.table_info import TableInfo
 
 _SOURCE = "__ivm_source"
@@ -52,7 +53,8 @@ def _from_a_copy(
     values = clauses.params(merge.query)
     with temporary(cursor, _SOURCE, f"AS {merge.query}", values) as source:
         matched, sql = _matched(merge, source), _merge(merge, source)
-        known = f"rowid IN ({matched})"
+        same = f"t.rowid {same_row(cursor, info.qualified)} m.id"
+        known = f"EXISTS (SELECT 1 FROM ({matched}) AS m(id) WHERE {same})"
         with watching(cursor, info, known, clauses.params(matched)) as watch:
             run(cursor, f"EXPLAIN {sql}", clauses.params(sql))
             trial.commit()

@@ -14,15 +14,17 @@ from ivm.sql.statement_nodes import Dml, Name
 from ivm.sql.statement_tokens import Reader, tokens
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.errors import SqlError
-from ivm.storage.table_info import TableInfo, canonical_name
+from ivm.storage.identifiers import fold, path_of
+from ivm.storage.table_info import TableInfo
 
 _TRIGGERS = "SELECT schema_name, table_name, sql FROM duckdb_triggers()"
+_At = tuple[str, ...]
 _TARGETS = (("INSERT", "INTO"), ("REPLACE", "INTO"), ("IGNORE", "INTO"), ("DELETE", "FROM"))
 _HEADS = (*_TARGETS, ("MERGE", "INTO"), ("TRUNCATE", "TABLE"), ("TRUNCATE",), ("UPDATE",))
 
 _NO_NAMES = ("SET", "OF", "ON", "BY")  # DO UPDATE SET, AFTER UPDATE OF column ON table
 
-_Triggers = Mapping[str, list[str]]
+_Triggers = Mapping[_At, list[str]]
 
 
 def reached_tables(
@@ -37,7 +39,7 @@ def reached_tables(
     triggers = _triggers(cursor)
     if statement.kind == "other":
         start = _targets(statement.text, tables)
-    elif table is not None and table.name in triggers:
+    elif table is not None and _at(table.name) in triggers:
         start = {table.name}
     elif table is None and triggers:  # a temporary table's trigger may write to base tables
         start = set(tables)
@@ -47,10 +49,15 @@ def reached_tables(
 
 
 def _triggers(cursor: Cursor) -> _Triggers:
-    found: dict[str, list[str]] = {}
+    found: dict[_At, list[str]] = {}
     for schema, name, sql in rows(cursor, _TRIGGERS):
-        found.setdefault(canonical_name(schema, name), []).append(sql)
+        found.setdefault((schema, name), []).append(sql)
     return found
+
+
+def _at(name: str) -> _At:
+    """A table's innermost schema and name: what DuckDB tells of a trigger's table."""
+    return path_of(name)[-2:]
 
 
 def _closure(start: Iterable[str], triggers: _Triggers, tables: Mapping[str, Any]) -> set[str]:
@@ -62,7 +69,7 @@ def _closure(start: Iterable[str], triggers: _Triggers, tables: Mapping[str, Any
         if name in reached:
             continue
         reached.add(name)
-        for sql in triggers.get(name, ()):
+        for sql in triggers.get(_at(name), ()):
             waiting += _targets(sql, tables)
     return reached
 
@@ -71,8 +78,8 @@ def _targets(sql: str, tables: Mapping[str, Any]) -> set[str]:
     """Tables that a text may change; all of them if one it names is not known."""
     found: set[str] = set()
     for name in written_names(sql):
-        last = name[-1].lower()
-        same = {known for known in tables if known.rpartition(".")[2].lower() == last}
+        last = fold(name[-1])
+        same = {known for known in tables if fold(path_of(known)[-1]) == last}
         if not same:
             return set(tables)
         found |= same

@@ -35,6 +35,11 @@ class Captured:
     returned: pa.Table | None = None
     types: tuple[str, ...] = ()
 
+    @property
+    def rows(self) -> int:
+        """Rows that a plain change (not a query around one) has changed."""
+        return self.count if self.returned is None else len(self.returned)
+
     def with_changes(self, changes: Mapping[str, Change]) -> Captured:
         """The same result beside the given changes (those that are none are left out)."""
         real = {name: c for name, c in changes.items() if len(c[0]) or len(c[1])}

@@ -22,7 +22,6 @@ from ivm.capture_watch import (
     ROW_ID,
     RowWatch,
     beside_everything,
-    last_row_id,
     rows_now,
     temporary,
 )
@@ -30,6 +29,7 @@ from ivm.sql.statement_nodes import Dml
 from ivm.sql.statement_tokens import Token
 from ivm.storage.duck import Cursor, quote, rows, run, table
 from ivm.storage.errors import InternalError, SqlError
+from ivm.storage.row_ids import last_row_id, same_row
 from ivm.storage.table_info import TableInfo
 from ivm.storage.zset import from_arrow
 
@@ -77,15 +77,11 @@ def _plainly(
     query = f"SELECT {reference}.rowid, {reference}.* FROM {update.target} {update.where}"
     found = table(cursor, query, clauses.params(query))
     old = from_arrow(found.remove_column(0), info.schema)
-    last = last_row_id(cursor, info)
+    last = last_row_id(cursor, info.qualified)
     trial.commit()
     result = run_shown(cursor, text, clauses.params(text), bool(update.returning))
     new = rows_now(cursor, info, found.column(0), last)
-    if len(old) != len(new):
-        raise InternalError(
-            f"UPDATE of {info.name!r} left {len(new)} rows where its WHERE found {len(old)}: "
-            "please report the statement; nothing was changed"
-        )
+    _demand_all(info, len(old), len(new))
     return result.with_changes({info.name: (old, new)})
 
 
@@ -114,23 +110,40 @@ def _fill(update: _Update, info: TableInfo, new: str) -> str:
     return f"{update.prefix} INSERT INTO {new} {query}"
 
 
+def _demand_all(info: TableInfo, found: int, changed: int) -> None:
+    """Every row that the WHERE found has been changed, and no other.
+
+    Raises:
+        InternalError: the table would differ from what was told of it.
+    """
+    if found != changed:
+        raise InternalError(
+            f"UPDATE of {info.name!r} changed {changed} rows where its WHERE found {found}: "
+            "please report the statement; nothing was changed"
+        )
+
+
 def _write(cursor: Cursor, update: _Update, info: TableInfo, new: str) -> Captured:
     """Write the new values by row id."""
     sets = ", ".join(f"{quote(info.schema[i][0])} = __ivm_new.__ivm_new_{i}" for i in update.sets)
+    same = same_row(cursor, info.qualified)
     sql = (
         f"UPDATE {update.target} SET {sets} FROM {new} AS __ivm_new"
-        f" WHERE {update.reference}.rowid = __ivm_new.{ROW_ID} {update.returning}"
+        f" WHERE {update.reference}.rowid {same} __ivm_new.{ROW_ID} {update.returning}"
     )
-    watch = RowWatch(cursor, info, _once(cursor, new) if update.sources else new)
+    once, found = _once(cursor, new)
+    watch = RowWatch(cursor, info, once)
     result = run_shown(cursor, sql, None, bool(update.returning))
+    _demand_all(info, found, result.rows)
     return result.with_changes({info.name: watch.changes()})
 
 
-def _once(cursor: Cursor, new: str) -> str:
-    """The rows to be updated, each once, however often FROM matched it."""
-    count = f"SELECT count(*), count(DISTINCT {ROW_ID}) FROM {new}"
+def _once(cursor: Cursor, new: str) -> tuple[str, int]:
+    """The rows to be updated, each once, however often FROM matched it, and how many they are."""
+    count = f"SELECT system.main.count(*), system.main.count(DISTINCT {ROW_ID}) FROM {new}"
     matched, distinct = rows(cursor, count)[0]
-    return new if matched == distinct else f"(SELECT DISTINCT ON ({ROW_ID}) * FROM {new})"
+    once = new if matched == distinct else f"(SELECT DISTINCT ON ({ROW_ID}) * FROM {new})"
+    return once, distinct
 
 
 # --- reading the clauses ---

@@ -9,7 +9,6 @@ within a transaction DuckDB never gives a row id twice, and new or moved rows ge
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
@@ -22,7 +21,8 @@ from ivm.capture_clauses import Params
 from ivm.capture_result import Captured, Change, net, nothing, run_verbatim
 from ivm.sql.statement_nodes import Dml
 from ivm.storage.column import FixedColumn
-from ivm.storage.duck import Cursor, quote, rows, run, table
+from ivm.storage.duck import Cursor, quote, run, table
+from ivm.storage.row_ids import last_row_id, same_row
 from ivm.storage.table_info import TableInfo
 from ivm.storage.types import ColumnType, type_of
 from ivm.storage.zset import ZSet, add, from_arrow
@@ -30,16 +30,6 @@ from ivm.storage.zset import ZSet, add, from_arrow
 ROW_ID = "__ivm_row"
 _FEW = 64  # row ids written into the statement; more are lent as a table
 _BOOLEAN = type_of("BOOLEAN")
-
-
-@functools.cache
-def _first_new_row_id() -> int:
-    """Rows that a transaction appends get this row id and greater ones until it commits."""
-    with duckdb.connect(":memory:") as probe:
-        run(probe, "CREATE TABLE t (a INTEGER)")
-        run(probe, "BEGIN")
-        run(probe, "INSERT INTO t VALUES (1)")
-        return int(rows(probe, "SELECT rowid FROM t")[0][0])
 
 
 class Watch(Protocol):
@@ -59,10 +49,10 @@ def temporary(cursor: Cursor, name: str, definition: str, params: Any = None) ->
     """
     run(cursor, f"CREATE OR REPLACE TEMP TABLE {quote(name)} {definition}", params)
     try:
-        yield f"temp.{quote(name)}"
+        yield f"temp.main.{quote(name)}"
     finally:
         with contextlib.suppress(duckdb.TransactionException):
-            run(cursor, f"DROP TABLE temp.{quote(name)}")
+            run(cursor, f"DROP TABLE temp.main.{quote(name)}")
 
 
 @contextlib.contextmanager
@@ -98,14 +88,6 @@ def whole(cursor: Cursor, info: TableInfo) -> ZSet:
     return from_arrow(table(cursor, f"SELECT * FROM {info.qualified}"), info.schema)
 
 
-def last_row_id(cursor: Cursor, info: TableInfo) -> int:
-    """A number that every row the transaction will append has a greater row id than."""
-    first = _first_new_row_id()
-    own = f"SELECT max(rowid) FROM {info.qualified} WHERE rowid >= {first}"
-    last = rows(cursor, own)[0][0]
-    return first - 1 if last is None else int(last)
-
-
 def rows_behind(cursor: Cursor, info: TableInfo, last: int) -> ZSet:
     """The rows appended since `last_row_id` gave `last`."""
     sql = f"SELECT * FROM {info.qualified} t WHERE t.rowid > {last}"
@@ -127,8 +109,9 @@ def rows_now(cursor: Cursor, info: TableInfo, row_ids: pa.ChunkedArray, last: in
         return from_arrow(table(cursor, sql), info.schema)
     cursor.register("__ivm_ids", pa.table({"id": row_ids}))
     try:
-        known = "t.rowid IN (SELECT id FROM __ivm_ids)"
-        sql = f"SELECT * FROM {info.qualified} t WHERE {known} UNION ALL {behind}"
+        same = f"t.rowid {same_row(cursor, info.qualified)} i.id"
+        known = f"SELECT * FROM {info.qualified} t SEMI JOIN __ivm_ids i ON {same}"
+        sql = f"{known} UNION ALL {behind}"
         return from_arrow(table(cursor, sql), info.schema)
     finally:
         cursor.unregister("__ivm_ids")
@@ -158,7 +141,7 @@ class RowWatch:
         self.table = info
         self._cursor = cursor
         self._before = before
-        self._last = last_row_id(cursor, info)
+        self._last = last_row_id(cursor, info.qualified)
 
     def changes(self) -> Change:
         removed, now = self._touched()
@@ -172,9 +155,10 @@ class RowWatch:
         schema = self.table.schema
         old = ", ".join(f"b.{quote(name)}" for name, _ in schema)
         same = " AND ".join(_same(name, type) for name, type in schema)
+        at = f"t.rowid {same_row(self._cursor, self.table.qualified)} b.{ROW_ID}"
         sql = (
             f"SELECT {old}, t.*, t.rowid IS NOT NULL"
-            f" FROM {self._before} b LEFT JOIN {self.table.qualified} t ON t.rowid = b.{ROW_ID}"
+            f" FROM {self._before} b LEFT JOIN {self.table.qualified} t ON {at}"
             f" WHERE t.rowid IS NULL OR NOT ({same})"
         )
         pairs = from_arrow(table(self._cursor, sql), (*schema, *schema, ("stays", _BOOLEAN)))

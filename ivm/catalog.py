@@ -1,8 +1,7 @@
 """What relations there are: base tables, materialized views, and which reads which.
 
 Law: `views` stands in dependency order (a view after everything it reads), so one pass over it
-serves every propagation. Names are canonical: `name` in schema main, else `schema.name`, matched
-without regard to case as DuckDB does.
+serves every propagation. Names are canonical (see `identifiers`); `Names` tells which one is meant.
 """
 
 from __future__ import annotations
@@ -10,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ivm.names import NOTHING, Names
 from ivm.sql.plan import Plan
 from ivm.storage.errors import InputError, InternalError, SqlError
+from ivm.storage.identifiers import Path, is_text, split_name
 from ivm.storage.table_info import TableInfo
 from ivm.storage.types import Schema
 
 
-def name_parts(name: object) -> list[str]:
-    """The parts of a name given in Python, `name` or `schema.name`.
+def name_parts(name: object) -> tuple[str, ...]:
+    """The parts of a name given in Python, written as in SQL (quotes may be left out).
 
     Raises:
         InputError: it is no text.
     """
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not is_text(name):
         raise InputError(f"a table or view is named by text such as 'orders', not by {name!r}")
-    return name.split(".")
+    return split_name(name)
 
 
 @dataclass
@@ -67,28 +68,41 @@ class View:
 class Catalog:
     """Base tables and materialized views of one database.
 
+    Args:
+        database: DuckDB's name of it.
+
     Attributes:
         tables: base tables by canonical name.
         views: materialized views by canonical name, in dependency order.
         qualified: SQL spelling of every table and view by canonical name.
+        names: which relation a name means.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, database: str) -> None:
         self.tables: dict[str, TableInfo] = {}
         self.views: dict[str, View] = {}
         self.qualified: dict[str, str] = {}
-        self._names: dict[str, str] = {}
+        self._database = database
+        self._databases: tuple[str, ...] = ()
+        self._schemas: tuple[Path, ...] = ()
         self._expected: frozenset[str] = frozenset()
+        self._index()
 
     def expect_views(self, names: Iterable[str]) -> None:
         """These tables hold views, though they are not entered yet."""
         self._expected = frozenset(names)
 
-    def load_tables(self, tables: Mapping[str, TableInfo]) -> None:
-        """Take the file's tables as they are now; some of them hold views."""
+    def load_tables(self, tables: Mapping[str, TableInfo], schemas: Iterable[Path]) -> None:
+        """Take the file's tables and schemas as they are now; some tables hold views."""
         self.qualified = {name: info.qualified for name, info in tables.items()}
         held = self.views.keys() | self._expected
         self.tables = {name: info for name, info in tables.items() if name not in held}
+        self._schemas = tuple(schemas)
+        self._index()
+
+    def load_databases(self, names: Iterable[str]) -> None:
+        """Take the names of all attached databases as they are now."""
+        self._databases = tuple(names)
         self._index()
 
     def add_view(self, view: View) -> None:
@@ -110,6 +124,12 @@ class Catalog:
         self.tables.pop(view.name, None)
         self._index()
 
+    def with_sources(self, reads: Iterable[str]) -> frozenset[str]:
+        """Relations, and what they follow from: base tables and recomputed views."""
+        lower = [view for name in reads if (view := self.views.get(name)) is not None]
+        below = [{*view.bases, *view.recomputed_below} for view in lower]
+        return frozenset(reads).union(*below)
+
     def relation_schema(self, name: str) -> Schema:
         """Columns of a table or view by its canonical name."""
         view = self.views.get(name)
@@ -128,26 +148,19 @@ class Catalog:
         self._index()
 
     def _index(self) -> None:
-        self._names = {name.lower(): name for name in (*self.tables, *self.views)}
+        relations = (*self.tables, *self.views)
+        self.names = Names(self._database, self._databases, self._schemas, relations)
 
-    def resolve(self, parts: Iterable[str]) -> str | None:
-        """The canonical name of a relation, or None if there is none.
+    def resolve(self, parts: Sequence[str], hidden: frozenset[str] = NOTHING) -> str | None:
+        """The canonical name of a relation, or None if there is none; see `Names.resolve`."""
+        return self.names.resolve(parts, hidden)
 
-        Args:
-            parts: one to three parts of a name; a leading database part is dropped.
-        """
-        parts = list(parts)[-2:]
-        if len(parts) == 2 and parts[0].lower() == "main":
-            parts = parts[1:]
-        return self._names.get(".".join(parts).lower())
-
-    def view(self, parts: Iterable[str]) -> View:
+    def view(self, parts: Sequence[str]) -> View:
         """The view of that name.
 
         Raises:
             SqlError: there is none.
         """
-        parts = list(parts)
         name = self.resolve(parts)
         if name is None or name not in self.views:
             raise SqlError(f"there is no materialized view {'.'.join(parts)!r}; {self._known()}")
@@ -169,6 +182,14 @@ class Catalog:
                 views.append(view)
         return views
 
+    def at_or_below(self, names: Iterable[str]) -> set[str]:
+        """The views among these relations, and all views they read."""
+        found = self.views.keys() & names
+        for view in reversed(self.views.values()):
+            if view.name in found:
+                found |= self.views.keys() & view.reads
+        return found
+
     def recomputed(self, changed: Iterable[str]) -> Iterator[View]:
         """Whole-recompute views that a change of these base tables makes stale."""
         touched = set(changed)
@@ -187,12 +208,10 @@ class BindingCatalog:
 
     Args:
         catalog: tables and views.
-        database: DuckDB's name of the attached file.
     """
 
-    def __init__(self, catalog: Catalog, database: str) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._database = database
 
     def canonical(self, spelling: str) -> str:
         """The canonical name behind a spelling."""
@@ -203,10 +222,12 @@ class BindingCatalog:
 
     def resolve(self, parts: Sequence[str]) -> str | None:
         """See `ivm.sql.catalog.Catalog`."""
-        if len(parts) == 3 and parts[0].lower() != self._database.lower():
-            return None
         name = self._catalog.resolve(parts)
         return None if name is None else self._catalog.qualified[name]
+
+    def place(self, parts: Sequence[str]) -> Path | None:
+        """See `ivm.sql.catalog.Catalog`."""
+        return self._catalog.names.place(parts)
 
     def schema(self, name: str) -> Schema | None:
         """See `ivm.sql.catalog.Catalog`."""

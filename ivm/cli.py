@@ -18,11 +18,13 @@ import typer
 from typer.core import TyperGroup
 
 from ivm.database import Database
+from ivm.recovery import recover
 from ivm.shell_commands import run_command
 from ivm.shell_console import Console, Settings
 from ivm.shell_errors import report
 from ivm.shell_open import MEMORY, open_database, version_number
 from ivm.shell_output import standard_error, standard_output
+from ivm.shell_recovery import told
 from ivm.shell_script import complete
 from ivm.storage.errors import IvmError
 
@@ -42,6 +44,7 @@ _EXAMPLES = """
   [cyan]ivm --csv -c "FROM revenue" shop.duckdb > r.csv[/cyan]
   [cyan]ivm run load.sql --db shop.duckdb[/cyan]            run a script
   [cyan]cat load.sql | ivm shop.duckdb[/cyan]               run SQL from a pipe
+  [cyan]ivm recover shop.duckdb[/cyan]                      whether file and log fit each other
 
 [bold]A first view[/bold], to be typed into the shell
 
@@ -178,6 +181,31 @@ def _script(
         _refuse(f"there is no script {script!r}: ivm run FILE.sql [--db FILE]")
 
 
+@app.command("recover")
+def _recover(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Apply the log's commits to the tables as they are.")
+    ] = False,
+    give_up: Annotated[
+        bool, typer.Option("--give-up", help="Go on without the log's commits; set them aside.")
+    ] = False,
+) -> None:
+    """Say whether FILE and its log fit each other, or make them fit."""
+    if replay and give_up:
+        _refuse("--replay and --give-up exclude each other: give one")
+    output, errors = standard_output(), standard_error()
+    try:
+        found = recover(file, "replay" if replay else "give up" if give_up else None)
+    except IvmError as error:
+        errors.lines(report(error, "", errors.paint))
+        raise typer.Exit(1) from error
+    for line in told(found, chosen=replay or give_up):
+        output.line(line)
+    if found.trouble is not None:
+        raise typer.Exit(1)
+
+
 def _mode(**flags: bool) -> str:
     chosen = [name for name, wanted in flags.items() if wanted]
     if len(chosen) > 1:
@@ -189,7 +217,9 @@ def _guard_against_typos(file: str) -> None:
     """`ivm shel` must not make a database of that name."""
     if Path(file).suffix or "/" in file or file == MEMORY or Path(file).exists():
         return
-    near = difflib.get_close_matches(file, ["shell", "run", "--help", "--version"], 1, 0.6)
+    near = difflib.get_close_matches(
+        file, ["shell", "run", "recover", "--help", "--version"], 1, 0.6
+    )
     if near:
         _refuse(
             f"there is no command and no database {file!r}; did you mean: ivm {near[0]}? "

@@ -123,7 +123,8 @@ class Database:
         """
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
-        return self._session().execute(sql, params)
+        with self._entry() as session:
+            return session.execute(sql, params)
 
     @property
     def in_transaction(self) -> bool:
@@ -142,8 +143,9 @@ class Database:
             InputError: it is no `ivm.Function`, or DuckDB does not take it (a name in use, an
                 unknown type).
         """
-        demand_function(function)
-        function.register(self._session().cursor)
+        with self._entry() as session:
+            demand_function(function)
+            function.register(session.cursor)
 
     # -- rows without SQL -----------------------------------------------------------------------
 
@@ -161,16 +163,16 @@ class Database:
         Raises:
             ConstraintError: a row violates the table's key, NOT NULL, types or CHECKs.
         """
-        with translating():
-            return insert(self._session(), table, rows)
+        with self._entry() as session:
+            return insert(session, table, rows)
 
     def upsert(self, table: str, rows: Rows) -> int:
         """Insert rows, or update those whose primary key is stored; the last of equal keys wins.
 
         Columns left out keep their value (of a new row: take their default).
         """
-        with translating():
-            return upsert(self._session(), table, rows)
+        with self._entry() as session:
+            return upsert(session, table, rows)
 
     def delete(self, table: str, keys: Rows) -> int:
         """Delete rows by their key columns, or whole rows of a table without a primary key.
@@ -178,8 +180,8 @@ class Database:
         Raises:
             ConstraintError: a row is not stored; nothing was deleted.
         """
-        with translating():
-            return delete(self._session(), table, keys)
+        with self._entry() as session:
+            return delete(session, table, keys)
 
     def apply(self, table: str, rows: Rows, weights: npt.ArrayLike) -> int:
         """Add a Z-set: rows with negative weights are deleted, then the others inserted.
@@ -188,21 +190,22 @@ class Database:
             rows: all columns of the table.
             weights: one integer a row; ±1 for a table with a primary key.
         """
-        with translating():
-            return apply(self._session(), table, rows, weights)
+        with self._entry() as session:
+            return apply(session, table, rows, weights)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Database]:
         """Everything in the `with` block is one epoch, or nothing if it raises."""
-        session = self._session()
-        session.begin()
+        with self._entry() as session:
+            session.begin()
         try:
             yield self
         except BaseException:
-            with translating():
-                session.rollback()
+            if session.transaction is not None:  # else the block has ended it by itself
+                with translating():
+                    session.rollback()
             raise
-        with translating():
+        with self._entry():
             session.commit()
 
     # -- views ----------------------------------------------------------------------------------
@@ -213,9 +216,8 @@ class Database:
         A delta is an Arrow table of the view's columns and `_weight` (int64): positive for rows
         that come, negative for rows that go.
         """
-        session = self._session()
         engine = self._engine
-        with translating(), session.writing():
+        with self._entry() as session, session.writing():
             found = engine.catalog.view(name_parts(view))
             engine.refresh([found.name])
             feed = Subscription(found.name, found.schema, engine.log.sync, self._unsubscribe)
@@ -284,6 +286,17 @@ class Database:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @contextlib.contextmanager
+    def _entry(self) -> Iterator[Session]:
+        """Every call that runs something passes here: see `Session.fail` and `translating`."""
+        with translating():
+            session = self._session()
+            try:
+                yield session
+            except BaseException as error:
+                session.fail(error)
+                raise
 
     def _session(self) -> Session:
         self._lifetime.demand_open()

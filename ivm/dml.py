@@ -19,6 +19,7 @@ from ivm.sql import statements as st
 from ivm.sql.literal_columns import columns_of
 from ivm.storage.change import TableChange
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold
 from ivm.storage.table_info import TableInfo
 from ivm.transaction import Transaction
 from ivm.translate import translated
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     """INSERT … VALUES of literals or parameters: the fast path where the table allows it."""
     info = table_of(session, statement)
-    door = None if info is None else session.engine.door(info.name)
+    door = None if info is None else session.door(info.name)
     if info is None or door is None or statement.returning or statement.or_action:
         return change(session, statement, params)
     with session.writing() as transaction:
@@ -75,8 +76,7 @@ def natively(
     Args:
         info: the changed table, None if it is not one of the database's base tables.
     """
-    transaction.go_native()
-    transaction.show(session.engine.relations.read_by(statement.text))
+    transaction.show(session.reads(statement))
     tables = session.engine.catalog.tables
     try:
         captured = capture(session.cursor, statement, info, params, tables)
@@ -100,7 +100,7 @@ def table_of(session: Session, statement: st.Dml) -> TableInfo | None:
     if statement.table is None:
         return None
     refuse_own(statement.table)
-    name = catalog.resolve(statement.table)
+    name = session.names.resolve(statement.table)
     if name is None:
         return None
     if name in catalog.views:
@@ -117,7 +117,7 @@ def refuse_hidden(session: Session, text: str) -> None:
     catalog = session.engine.catalog
     for parts in written_names(text):
         refuse_own(parts)
-        name = catalog.resolve(parts)
+        name = session.names.resolve(parts)
         if name in catalog.views:
             refuse_view(catalog.views[name])
 
@@ -128,7 +128,7 @@ def refuse_own(parts: Sequence[str]) -> None:
     Raises:
         UnsupportedError: the name is of one of them.
     """
-    if "_ivm" in [part.lower() for part in parts[:-1]]:
+    if "_ivm" in map(fold, parts[:-1]):
         raise UnsupportedError(
             "the schema _ivm holds the database's own records: they can be read, not changed"
         )

@@ -1,39 +1,49 @@
 """Which tables have a fast way in, and what it must enforce.
 
-Law: a door is given only where every constraint of the table can be enforced without DuckDB; any
-other table is changed by DuckDB itself and captured.
+Law: a door is given only where every constraint of the table can be enforced without DuckDB, and
+every default is a literal; any other table is changed by DuckDB itself and captured.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
-import sqlglot
-from sqlglot import exp
 
 from ivm.door import Check, Door
-from ivm.sql.scalar import compile_predicate
-from ivm.storage.column import Column, column_from_arrow
+from ivm.sql.expression_text import expression_of
+from ivm.sql.scalar import compile_scalar
+from ivm.storage.column import Column, FixedColumn, Mask, column_from_arrow
 from ivm.storage.duck import Cursor, rows, table
+from ivm.storage.errors import ConstraintError, EvaluationError
+from ivm.storage.identifiers import path_of
 from ivm.storage.table_info import TableInfo
+from ivm.storage.types import type_of
 
-_VOLATILE = re.compile(r"nextval|random|uuid|now\(|current_|get_current|today|setseed", re.I)
+_NUMBER = r"-?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
+_CONSTANT = rf"NULL|true|false|{_NUMBER}|[xX]?'(?:[^']|'')*'"
+_LITERAL = re.compile(
+    rf"(?:{_CONSTANT})|CAST\((?:{_CONSTANT}) AS (?P<type>[^()]+(?:\([0-9, ]+\))?)\)"
+)
+"""What has one value for ever, as DuckDB prints it; all else may call a macro or tell the time."""
+_ZONED = re.compile("TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
+_BOOLEAN = type_of("BOOLEAN")
 
 
-def door_of(info: TableInfo, cursor: Cursor) -> Door | None:
+def door_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Door | None:
     """The fast way into a table, or None if only DuckDB can enforce what it demands.
 
     Args:
         info: the table.
-        cursor: evaluates constant defaults.
+        cursor: evaluates literals.
+        macros: names of the user's functions and macros, in small letters.
     """
     if info.native_reason is not None or info.uniques or _has_trigger(info, cursor):
         return None
-    if any(_VOLATILE.search(text) for text in info.defaults.values()):
+    if not all(_is_literal(text, info, i) for i, text in info.defaults.items()):
         return None
-    checks = [_check(text, info) for text in info.checks]
+    checks = [_check(text, info, macros) for text in info.checks]
     known = tuple(check for check in checks if check is not None)
     if len(known) < len(checks):
         return None
@@ -48,9 +58,18 @@ def door_of(info: TableInfo, cursor: Cursor) -> Door | None:
 
 
 def _has_trigger(info: TableInfo, cursor: Cursor) -> bool:
-    schema, _, name = info.name.rpartition(".")
+    schema, name = path_of(info.name)[-2:]
     sql = "SELECT 1 FROM duckdb_triggers() WHERE schema_name = ? AND table_name = ?"
-    return bool(rows(cursor, sql, [schema or "main", name]))
+    return bool(rows(cursor, sql, [schema, name]))
+
+
+def _is_literal(text: str, info: TableInfo, position: int) -> bool:
+    """Whether a default is a literal that no setting of the session gives another value."""
+    found = _LITERAL.fullmatch(text)
+    if found is None:
+        return False
+    types = (found["type"] or "", info.schema[position][1].sql)
+    return not any(_ZONED.search(type) for type in types)
 
 
 def _defaults(info: TableInfo, cursor: Cursor) -> Mapping[int, Column]:
@@ -62,22 +81,31 @@ def _defaults(info: TableInfo, cursor: Cursor) -> Mapping[int, Column]:
     return found
 
 
-def _check(text: str, info: TableInfo) -> Check | None:
-    """A kernel for a CHECK (NULL passes), or None if it is not on the kernels' list."""
-    try:
-        parsed = sqlglot.parse_one(text, read="duckdb")
-    except sqlglot.ParseError:
+def _check(text: str, info: TableInfo, macros: Collection[str]) -> Check | None:
+    """A kernel for a CHECK (NULL passes), or None if it is not on the kernels' list.
+
+    DuckDB takes what is no truth value for an integer: 0.4 is 0, which fails.
+    """
+    tree = expression_of(text, [name for name, _ in info.schema], macros)
+    if tree is None:
         return None
-    for column in list(parsed.find_all(exp.Column)):
-        position = info.position(column.name)
-        if position is None:
-            return None
-        column.replace(exp.column(f"c{position}"))
-    passes = exp.func(
-        "COALESCE", parsed if not isinstance(parsed, exp.Column) else parsed.copy(), exp.true()
-    )
+    types = [type for _, type in info.schema]
     try:
-        holds = compile_predicate(passes, [type for _, type in info.schema])
+        value = compile_scalar(tree, types, _BOOLEAN, optimized=False)
     except duckdb.Error:
         return None
-    return None if holds is None else (text, holds)
+    if value is None:
+        return None
+
+    def holds(columns: Sequence[Column], count: int) -> Mask:
+        try:
+            found = value(columns, count)
+        except EvaluationError as error:
+            raise ConstraintError(
+                f"CHECK constraint failed on table {info.name}: {text} cannot be evaluated for "
+                f"these rows; nothing was changed: {error}"
+            ) from error
+        assert isinstance(found, FixedColumn)
+        return found.values if found.valid is None else found.values | ~found.valid
+
+    return text, holds

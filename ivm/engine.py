@@ -1,7 +1,10 @@
 """The way of a change: circuits step, the log commits, state is adopted, flushes follow.
 
 Law: after every epoch each view equals its query over the base tables. The commit is the log
-record; whatever comes before it can be dropped, whatever comes after it can be replayed.
+record (DuckDB's commit, where the catalog changes); whatever comes before it can be dropped, what
+comes after it can be replayed. An exception of any kind before it undoes the change; one after it
+undoes nothing, and what it keeps from being done is left to the next opening: until then nothing
+is written or read.
 
 Three locks, taken in this order: the writers' turn (`turns`, held by a transaction), the
 warehouse's `write_lock` (one flush at a time; readers pin their snapshot under it), the lock of
@@ -11,7 +14,7 @@ warehouse's `write_lock` (one flush at a time; readers pin their snapshot under 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import duckdb
 
@@ -26,14 +29,17 @@ from ivm.pending import Pending
 from ivm.relations import Relations
 from ivm.rows import RowReader
 from ivm.snapshot import Snapshot
+from ivm.sql.function_list import own_names
 from ivm.storage.catalog_store import BASE, StoredView, save_view
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
 from ivm.storage.errors import EvaluationError, IvmError
 from ivm.storage.flush import NetChange, apply_change
+from ivm.storage.keys import consolidate
 from ivm.storage.pending import PendingView
-from ivm.storage.warehouse import Warehouse
-from ivm.storage.zset import ZSet, add
+from ivm.storage.warehouse import UndecidedError, Warehouse, roll_back
+from ivm.storage.zset import ZSet, add, empty
+from ivm.translate import translated
 from ivm.turns import Turns
 
 UNSETTLED = "unsettled"
@@ -59,11 +65,11 @@ class Engine:
         self.maintenance = Maintenance(warehouse, catalog, self.flush)
         self.feeds = Feeds()
         self.on_pending: Callable[[int], None] = lambda rows: None
-        self._flushing = False
         self.indexes = KeyIndexes(
             catalog, self.maintenance.columns_read, self.flush, self.scan, self.snapshot
         )
         self._doors: dict[str, Door | None] = {}
+        self._macros: frozenset[str] | None = None
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
 
@@ -79,8 +85,11 @@ class Engine:
             UnavailableError: the log cannot be written; nothing was applied.
         """
         deltas = self._step(changes)
-        with self._or_step_back():
+        try:
             self.log.append(self.epoch + 1, changes)
+        except BaseException:
+            self._step_back(logged=True)
+            raise
         self._adopt(changes, deltas, natively=False)
 
     def commit_native(
@@ -91,6 +100,7 @@ class Engine:
         shown: Mapping[str, ZSet],
         *,
         logged: bool = True,
+        only: Collection[str] | None = None,
     ) -> None:
         """Commit a DuckDB transaction whose cursor has made `changes` itself.
 
@@ -101,18 +111,30 @@ class Engine:
             shown: deltas of incremental views already written to their tables.
             logged: False where the transaction changes the catalog: then DuckDB's commit is the
                 commit point.
+            only: the views to step, default all; `rebuild` takes care of the others.
+
+        Raises:
+            BaseException: of any kind; `epoch` tells whether the transaction stands.
         """
         if not changes and not recomputed and logged:
             run(cursor, "COMMIT")
             return
-        deltas = self._step(changes, recomputed)
+        deltas = self._step(changes, recomputed, only)
         with self.warehouse.write_lock:
-            if logged:
-                with self._or_step_back():
+            late = None
+            try:
+                epochs = self._write_views(cursor, self._unshown(deltas, shown))
+                if logged:  # only now: DuckDB's transaction is known to be alive
                     self.log.append(self.epoch + 1, changes)
                     self.log.settle(self.epoch + 1)
-            self._finish(cursor, self._unshown(deltas, shown), logged)
-            self._adopt(changes, deltas, natively=True)
+                self._finish(cursor)
+            except BaseException as error:
+                epochs = self._demand_committed(cursor, (*deltas, *shown), error, logged)
+                late = error
+            self._adopt(changes, {**recomputed, **deltas}, natively=True)
+            self.warehouse.recorded(epochs)
+            if late is not None and not isinstance(late, duckdb.Error):
+                raise late
 
     def _unshown(
         self, deltas: Mapping[str, ZSet], shown: Mapping[str, ZSet]
@@ -126,23 +148,40 @@ class Engine:
                 part.add(shown[name].negate())
         return {name: part.net() for name, part in parts.items()}
 
-    def _finish(self, cursor: Cursor, views: Mapping[str, NetChange], logged: bool) -> None:
-        """Write the views and commit in DuckDB; if that fails, only the log's word stands."""
-        epochs = {BASE: self.epoch + 1, **dict.fromkeys(views, self.epoch + 1)}
+    def _write_views(self, cursor: Cursor, views: Mapping[str, NetChange]) -> dict[str, int]:
+        """Bring the views up to the transaction's end, and note the epochs reached."""
+        for name, net in views.items():
+            self.write(cursor, name, net)
+        epochs = self._next(views)
+        self.warehouse.record(cursor, epochs, {})
+        return epochs
+
+    def _finish(self, cursor: Cursor) -> None:
+        """DuckDB's own commit."""
+        run(cursor, "COMMIT")
+
+    def _next(self, views: Iterable[str]) -> dict[str, int]:
+        return dict.fromkeys((BASE, *views), self.epoch + 1)
+
+    def _demand_committed(
+        self, cursor: Cursor, views: Iterable[str], error: BaseException, logged: bool
+    ) -> dict[str, int]:
+        """A native commit has raised: know whether it stands, and return if it does.
+
+        Else the log's record is taken back, so that it does not stand anywhere.
+        """
         try:
-            for name, net in views.items():
-                self.write(cursor, name, net)
-            self.warehouse.record(cursor, epochs, {})
-            run(cursor, "COMMIT")
-        except duckdb.Error as error:
+            roll_back(cursor)
+            stands = self.warehouse.stands(BASE, self.epoch + 1)
+        except BaseException as unknown:
             self.maintenance.rollback()
-            if not logged:
-                raise
             raise self.log.broken(
-                f"DuckDB could not commit epoch {self.epoch + 1}, which the log holds: {error}; "
-                "close the database and open it again: the log is replayed"
+                f"whether epoch {self.epoch + 1} is committed cannot be read", unknown
             ) from error
-        self.warehouse.recorded(epochs)
+        if stands:
+            return self._next(views)
+        self._step_back(logged=logged)
+        raise error
 
     def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
         """Apply a net change to a relation's table inside the cursor's transaction."""
@@ -150,21 +189,32 @@ class Engine:
         apply_change(cursor, self.catalog.qualified[name], schema, net)
 
     def _step(
-        self, changes: Sequence[TableChange], recomputed: Mapping[str, ZSet] | None = None
+        self,
+        changes: Sequence[TableChange],
+        recomputed: Mapping[str, ZSet] | None = None,
+        only: Collection[str] | None = None,
     ) -> dict[str, ZSet]:
         self.log.demand_sound()
-        return self.maintenance.step(changes, recomputed)
+        return self.maintenance.step(changes, recomputed, only)
 
-    @contextlib.contextmanager
-    def _or_step_back(self) -> Iterator[None]:
-        """What cannot be logged has not happened."""
-        try:
-            yield
-        except IvmError:
-            self.maintenance.rollback()
-            raise
+    def _step_back(self, *, logged: bool) -> None:
+        """What could not be committed has not happened, whether or not it was logged here."""
+        self.maintenance.rollback()
+        if logged:
+            self.log.take_back(self.epoch + 1)
 
     def _adopt(
+        self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
+    ) -> None:
+        """The next epoch is committed: let the memory follow."""
+        committed = self.epoch + 1
+        try:
+            self._follow(changes, deltas, natively=natively)
+        except BaseException as error:
+            why = f"epoch {committed} is committed, but the memory could not follow"
+            raise self.log.broken(why, error) from error
+
+    def _follow(
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
     ) -> None:
         tables = [change.table for change in changes]
@@ -186,8 +236,10 @@ class Engine:
         for name in self.feeds.views:
             try:
                 self.refresh([name])
-            except EvaluationError as error:  # the commit stands; the subscribers are told
+            except IvmError as error:  # the commit stands; the subscribers are told
                 self.feeds.fail(name, error)
+            except duckdb.Error as error:
+                self.feeds.fail(name, translated(error))
 
     def close(self) -> None:
         """Leave every table and view in the file as of the last commit.
@@ -199,10 +251,7 @@ class Engine:
         for name in self.feeds.views:
             self.feeds.close(name)
         if self.log.fault is None:
-            for name in list(self.catalog.views):
-                # A view that cannot be computed stays as it last was; reading it says why.
-                with contextlib.suppress(EvaluationError):
-                    self.refresh([name])
+            self.refresh_all()
             self.flush()
 
     # -- ways into tables -----------------------------------------------------------------------
@@ -210,8 +259,16 @@ class Engine:
     def door(self, table: str) -> Door | None:
         """The fast way into a table, or None where changes must go through DuckDB."""
         if table not in self._doors:
-            self._doors[table] = door_of(self.catalog.tables[table], self.warehouse.cursor())
+            info, cursor = self.catalog.tables[table], self.warehouse.cursor()
+            self._doors[table] = door_of(info, cursor, self.macros)
         return self._doors[table]
+
+    @property
+    def macros(self) -> frozenset[str]:
+        """The names of the user's functions and macros, in small letters."""
+        if self._macros is None:
+            self._macros = own_names(self.warehouse.cursor())
+        return self._macros
 
     def reader(self, table: str) -> RowReader:
         """What takes rows of any kind for a table."""
@@ -241,11 +298,24 @@ class Engine:
 
     def reload_tables(self, cursor: Cursor) -> None:
         """The catalog has changed, as the cursor sees it."""
-        self.catalog.load_tables(self.warehouse.tables(cursor))
-        self._doors.clear()
-        self._readers.clear()
+        self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
+        self.forget_definitions()
         self.indexes.forget()
+
+    def forget_definitions(self) -> None:
+        """What was found out of tables, views and macros may hold no longer.
+
+        Others do not see what a transaction has changed in the catalog before it commits: what
+        they find meanwhile must be forgotten at its end.
+        """
+        self._doors.clear()
+        self._macros = None
+        self._readers.clear()
         self.relations.forget()
+
+    def reload_databases(self, cursor: Cursor) -> None:
+        """Databases were attached or detached, as the cursor sees it."""
+        self.catalog.load_databases(self.warehouse.databases(cursor))
 
     # -- flushing -------------------------------------------------------------------------------
 
@@ -263,44 +333,38 @@ class Engine:
         only = None if only is None else frozenset(only)
         if only is not None:
             self.pending.read(only)
-        if not self.pending.rows and not self._flushing:  # in this order: see below
-            return
-        with self.warehouse.write_lock:
-            self._flushing = (
-                True  # before `take` empties what others look at, until it is in DuckDB
-            )
-            try:
+        self.log.demand_whole()
+        if self.pending.rows:
+            with self.warehouse.write_lock:
                 self._flush(only)
-            finally:
-                self._flushing = False
 
     def _flush(self, only: Iterable[str] | None) -> None:
-        tables, views, epoch = self.pending.take(only)
-        if tables or views:
-            try:
+        number = self.warehouse.flushes
+        try:
+            tables, views, epoch = self.pending.take(only)
+            if tables or views:
                 self.warehouse.flush(
                     epoch,
                     {name: part.net() for name, part in tables.items()} if tables else None,
                     {name: part.net() for name, part in views.items()},
                 )
-            except BaseException:
-                self.pending.put_back(tables, views)
-                raise
+        except UndecidedError as error:
+            raise self.log.broken("a flush failed", error) from error
+        except BaseException:
+            if self.warehouse.flushes > number:
+                self.pending.settle()
+            else:
+                self.pending.put_back()
+            raise
+        self.pending.settle()
 
-    def pin(self, relations: Iterable[str], cursor: Cursor) -> None:
+    def pin(self, relations: Iterable[str], cursor: Cursor, *, writing: bool = False) -> None:
         """Flush what a query reads and pin its snapshot on the cursor, no flush in between."""
         with self.warehouse.write_lock:
             self.flush(relations)
-            self.warehouse.pin(cursor)
+            self.warehouse.pin(cursor, writing=writing)
 
     # -- views ----------------------------------------------------------------------------------
-
-    def attach(self, view: View) -> None:
-        """A view's table stands at the current epoch: maintain it from here on."""
-        self.maintenance.attach(view)
-        self.maintenance.hydrate()
-        if view.rounds:
-            self.settle(view)
 
     def settle(self, view: View) -> None:
         """Put the circuit's own rows into the view's table, where DuckDB would round otherwise.
@@ -331,15 +395,38 @@ class Engine:
         note = None if settled else UNSETTLED
         return StoredView(view.name, view.query, given, note if view.incremental else RECOMPUTED)
 
-    def detach(self, name: str) -> None:
-        """A view is gone."""
-        self.maintenance.detach(name)
-        self.feeds.close(name)
+    def rebuild(
+        self, dropped: Collection[str], filled: Collection[str], before: Mapping[str, ZSet]
+    ) -> None:
+        """Views were dropped, or bound and filled anew: forget their circuits, compile new ones.
 
-    def reattach(self, view: View) -> None:
-        """A view was bound and filled anew: compile it anew."""
-        self.maintenance.detach(view.name)
-        self.attach(view)
+        Args:
+            dropped: their names; some may have been created anew.
+            filled: their names.
+            before: the rows that the listeners of views that stay know of.
+        """
+        for name in {*dropped, *filled}:  # all of them before any is compiled: they share nodes
+            self.maintenance.detach(name)
+        for name in dropped:
+            self.feeds.close(name)
+        views = [view for name, view in self.catalog.views.items() if name in filled]
+        for view in views:
+            self.maintenance.attach(view)
+        self.maintenance.hydrate()
+        for view in views:
+            if view.rounds:
+                self.settle(view)
+        deltas = {name: self._since(name, rows) for name, rows in before.items()}
+        self.feeds.tell(self.epoch, {name: delta for name, delta in deltas.items() if len(delta)})
+
+    def _since(self, name: str, before: ZSet) -> ZSet:
+        schema = self.catalog.relation_schema(name)
+        return consolidate(add([self.content(name), before.negate()]), [t for _, t in schema])
+
+    def content(self, name: str) -> ZSet:
+        """All rows of a table or view as DuckDB has them."""
+        schema = self.catalog.relation_schema(name)
+        return add([empty([t for _, t in schema]), *self.scan(name, range(len(schema)))])
 
     def refill(self, cursor: Cursor, view: View) -> None:
         """Replace a view's rows by its query's answer, as the cursor's transaction sees it."""
@@ -352,56 +439,80 @@ class Engine:
 
     def refresh(self, names: Iterable[str]) -> None:
         """Recompute what is stale at or below the given relations (the caller holds the turn)."""
-        for view in self.maintenance.needs_refresh(names):
-            self._refresh(view)
+        stale = self.maintenance.needs_refresh(names)
+        for layer in self.maintenance.layers(stale):
+            self._refresh(layer)
 
-    def _refresh(self, view: View) -> None:
+    def refresh_all(self) -> None:
+        """Recompute all that is stale.
+
+        A view that cannot be computed stays as it last was; reading it says why.
+        """
+        for name in list(self.catalog.views):
+            with contextlib.suppress(EvaluationError):
+                self.refresh([name])
+
+    def _refresh(self, views: list[View]) -> None:
         with self.warehouse.write_lock:
             self.flush()
             cursor = self.warehouse.cursor()
-            delta = self.maintenance.recompute(view, cursor)
-            deltas = self.maintenance.step((), {view.name: delta}) if len(delta) else {}
-            self.maintenance.commit()
-            if len(delta):
-                deltas[view.name] = delta
-            self.pending.add(self.epoch, (), deltas, logged=False)
-            self.maintenance.stale.discard(view.name)
-            self.flush([view.name])
-            self.feeds.tell(self.epoch, deltas)
+            found = {view.name: self.maintenance.recompute(view, cursor) for view in views}
+            changed = {name: delta for name, delta in found.items() if len(delta)}
+            deltas = self.maintenance.step((), changed) if changed else {}
+            deltas |= changed
+            try:
+                self.maintenance.commit()
+                self.pending.add(self.epoch, (), deltas, logged=False)
+                self.maintenance.stale.difference_update(found)
+                self.feeds.tell(self.epoch, deltas)
+            except BaseException as error:
+                why = f"views were refreshed ({', '.join(found)}), but the memory could not follow"
+                raise self.log.broken(why, error) from error
+            self.flush(found)
+
+    def outdated(self, changes: Sequence[TableChange], names: Iterable[str]) -> list[list[View]]:
+        """Recomputed views at or below the given relations that lack something, in layers.
+
+        Args:
+            changes: what a transaction did so far.
+            names: the relations it is going to read.
+        """
+        below = {n for name in names if name in self.catalog.views for n in self._recomputed(name)}
+        touched = {change.table for change in changes}
+        lacking = [
+            view
+            for name, view in self.catalog.views.items()
+            if name in below and (name in self.maintenance.stale or view.bases & touched)
+        ]
+        return list(self.maintenance.layers(lacking))
 
     def preview(
         self,
-        cursor: Cursor,
         changes: Sequence[TableChange],
-        recomputed: dict[str, ZSet],
-        names: Iterable[str],
+        recomputed: Mapping[str, ZSet],
+        names: Collection[str],
     ) -> dict[str, ZSet]:
         """View deltas of a transaction that is not over yet; no state changes.
 
         Args:
-            cursor: in the transaction.
             changes: what it did so far.
-            recomputed: differences of recomputed views it has written so far; more are added.
-            names: the relations it is going to read.
+            recomputed: differences of recomputed views it has written so far.
+            names: the views that are meant.
 
         Returns:
-            The whole delta of every incremental view since the transaction began.
+            The whole delta of each of them that is incremental since the transaction began.
         """
-        below = {n for name in names if name in self.catalog.views for n in self._recomputed(name)}
-        touched = {change.table for change in changes}
-        for name in [n for n in self.catalog.views if n in below]:
-            view = self.catalog.views[name]
-            if name in self.maintenance.stale or view.bases & touched:
-                self._recompute_inside(cursor, view, recomputed)
-        deltas = self._step(changes, recomputed)
-        self.maintenance.rollback()
-        return deltas
+        try:
+            return self._step(changes, recomputed, names)
+        finally:
+            self.maintenance.rollback()
 
     def _recomputed(self, name: str) -> tuple[str, ...]:
         view = self.catalog.views[name]
         return view.recomputed_below if view.incremental else (*view.recomputed_below, name)
 
-    def _recompute_inside(self, cursor: Cursor, view: View, recomputed: dict[str, ZSet]) -> None:
+    def recompute_inside(self, cursor: Cursor, view: View, recomputed: dict[str, ZSet]) -> None:
+        """Bring a recomputed view up to the cursor's transaction; adds to its difference so far."""
         with self.warehouse.zone.on(cursor):
             delta = self.maintenance.recompute(view, cursor)
         if not len(delta):

@@ -12,8 +12,6 @@ import re
 from typing import TYPE_CHECKING
 
 import duckdb
-import sqlglot
-from sqlglot import exp
 
 from ivm import dml
 from ivm.delta_ops.operator import Kernel
@@ -21,6 +19,7 @@ from ivm.door import Door
 from ivm.key_index import KeyIndex
 from ivm.result import Result
 from ivm.sql import statements as st
+from ivm.sql.expression_text import expression_of
 from ivm.sql.literal_columns import columns_of
 from ivm.sql.scalar import compile_scalar
 from ivm.storage.change import TableChange
@@ -38,7 +37,7 @@ _INTEGER = re.compile(r"-?[0-9]+")
 def change_one(session: Session, statement: st.KeyedChange, params: Params) -> Result:
     """Update or delete the row with a key."""
     info = dml.table_of(session, statement)
-    door = None if info is None else session.engine.door(info.name)
+    door = None if info is None else session.door(info.name)
     positions = None if door is None or info is None else _positions(info, statement)
     if door is None or info is None or positions is None or not _keys_fit(info, statement, params):
         return dml.change(session, statement, params)
@@ -52,7 +51,7 @@ def change_one(session: Session, statement: st.KeyedChange, params: Params) -> R
             columns = columns_of(statement.rows, types, params or (), session.cursor)
             if columns is not None:
                 given = dict(zip(positions, columns, strict=True))
-                change = _change(door, index, info, statement, given)
+                change = _change(door, index, info, statement, given, session.macros)
         if change is None:
             return dml.natively(session, transaction, statement, info, params)
         transaction.add(change)
@@ -65,6 +64,7 @@ def _change(
     info: TableInfo,
     statement: st.KeyedChange,
     given: dict[int, Column],
+    macros: frozenset[str],
 ) -> TableChange | None:
     """What the statement does; None if DuckDB is to evaluate its expressions."""
     keys = {i: given[i] for i in door.key}
@@ -76,7 +76,7 @@ def _change(
     for name, text in statement.computed:
         position = info.position(name)
         assert position is not None
-        kernel = _kernel(text, info.schema, info.schema[position][1])
+        kernel = _kernel(text, info.schema, info.schema[position][1], macros)
         if kernel is None:
             return None
         try:
@@ -132,16 +132,13 @@ def _parameter_fits(params: Params, place: int | str, type: ColumnType) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _kernel(text: str, schema: Schema, output: ColumnType) -> Kernel | None:
+def _kernel(text: str, schema: Schema, output: ColumnType, macros: frozenset[str]) -> Kernel | None:
     """The kernel of an expression over a table's columns, cast to a column's type."""
-    positions = {name.lower(): i for i, (name, _) in enumerate(schema)}
+    cast = f"CAST(({text}) AS {output.sql})"
+    tree = expression_of(cast, [name for name, _ in schema], macros)
+    if tree is None:
+        return None
     try:
-        parsed = sqlglot.parse_one(f"CAST(({text}) AS {output.sql})", read="duckdb")
-        for column in list(parsed.find_all(exp.Column)):
-            position = positions.get(column.name.lower())
-            if position is None or column.table:
-                return None
-            column.replace(exp.column(f"c{position}"))
-        return compile_scalar(parsed, [type for _, type in schema], output)
-    except (sqlglot.ParseError, duckdb.Error):
+        return compile_scalar(tree, [type for _, type in schema], output)
+    except duckdb.Error:
         return None

@@ -1,7 +1,8 @@
 """What the engine writes into the log; a database without a file has none.
 
-Law: once the log's word and what it was to stand for part, nothing is written any more: the
-database is read-only until it is opened again, which replays the log.
+Law: once the log can no longer be written, the database is read-only until it is opened again; once
+its word and what it was to stand for part, nothing is read any more either: only the opening, which
+replays the log, brings them together.
 """
 
 from __future__ import annotations
@@ -23,27 +24,61 @@ class LogWriter:
 
     Attributes:
         fault: why nothing may be written any more, if so.
+        parted: the memory of this process is not what the log says.
     """
 
     def __init__(self, log: ChangeLog | None, *, sync_at_commit: bool) -> None:
         self._log = log
         self._sync_at_commit = sync_at_commit
         self.fault: str | None = None
+        self.parted = False
 
     def demand_sound(self) -> None:
         """Raises UnavailableError if nothing may be written any more."""
         if self.fault is not None:
             raise UnavailableError(self.fault)
 
-    def broken(self, why: str) -> UnavailableError:
-        """Let nothing be written from here on; gives the error to raise."""
-        self.fault = why
-        return UnavailableError(why)
+    def demand_whole(self) -> None:
+        """Raises UnavailableError if what is in memory may not be used any more."""
+        if self.parted:
+            raise UnavailableError(self.fault)
+
+    def broken(self, why: str, cause: BaseException) -> BaseException:
+        """Let nothing be done from here on.
+
+        Args:
+            why: a sentence without its end.
+            cause: what has happened.
+
+        Returns:
+            What is to be raised: the cause itself, with a note, where it is no error.
+        """
+        self.parted = True
+        way_out = "Close the database and open it again: the log is replayed"
+        if self._log is None:
+            way_out = "Close the database: what it holds in memory only is lost"
+        self.fault = f"{why} ({cause!r}). {way_out}"
+        if isinstance(cause, Exception):
+            return UnavailableError(self.fault)
+        cause.add_note(self.fault)
+        return cause
 
     def append(self, epoch: int, changes: Sequence[TableChange]) -> None:
         """Write an epoch's record; not yet durable."""
         if self._log is not None:
             self._log.append(Record(epoch, tuple(changes)))
+
+    def take_back(self, epoch: int) -> None:
+        """The epoch has not come to be: have no record of it, or let nothing be written any more.
+
+        Nothing is raised, so that the caller can tell what went wrong.
+        """
+        if self._log is None or self._log.last_epoch < epoch:
+            return
+        try:
+            self._log.retract(epoch)
+        except UnavailableError as error:
+            self.fault = self.fault or f"{error} What failed last may be there when it is opened."
 
     def sync(self, epoch: int) -> None:
         """Return once `epoch` is durable (group commit: many callers share one fdatasync).
@@ -71,4 +106,7 @@ class LogWriter:
         try:
             self._log.rotate(schemas, epoch)
         except UnavailableError as error:
-            self.fault = f"{error} The change of the catalog stands; close and open the database."
+            self.fault = (
+                "the change of the catalog is committed, but the log cannot go on "
+                f"({error.__cause__}). Close the database and open it again"
+            )

@@ -3,12 +3,14 @@
 Law: what `step` returns for a view, added to its rows, is its query after the changes. A view that
 is recomputed is only marked stale by a change; its difference is made when someone reads it, and
 the circuit above it takes that difference like any other delta (operators are linear in each
-input, so it does not matter that it comes later than the tables' own).
+input, so it does not matter that it comes later than the tables' own). It does matter to an
+expression that fails on new rows beside a stale view: such a change is stepped once more together
+with the differences (`Transaction.commit`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
 
 import duckdb
@@ -35,6 +37,9 @@ from ivm.storage.warehouse import Warehouse
 from ivm.storage.zset import ZSet, add
 from ivm.translate import of_our_sql
 
+_Sources = dict[str, list[tuple[str, tuple[int, ...]]]]
+"""Of each relation, the circuit's sources and the columns each one takes."""
+
 _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
 
@@ -51,11 +56,11 @@ class Maintenance:
         self._warehouse = warehouse
         self._catalog = catalog
         self._flush = flush
-        self.names = BindingCatalog(catalog, warehouse.database)
+        self.names = BindingCatalog(catalog)
         self.circuit = Circuit()
         self.compiler = Compiler(self.circuit, warehouse.cursor)
         self.stale: set[str] = set()
-        self._sources: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+        self._sources: _Sources = {}
         self._recomputing: dict[str, Work] = {}
         self._columns_read: dict[str, frozenset[int]] = {}
 
@@ -66,12 +71,20 @@ class Maintenance:
         try:
             plan = rewrite(bind(view.query, self.names, cursor, functions))
             trial = Circuit()  # the plan may yet have a part without an operator
-            node = Compiler(trial, self._warehouse.cursor).add_view(view.name, plan)
+            compiler = Compiler(trial, self._warehouse.cursor)
+            node = compiler.add_view(view.name, plan)
+            self._demand_read(compiler, view)
             _refuse_whole_groups(trial, view.name)
             view.plan, view.reason, view.key = plan, None, unique_key(plan)
             view.rounds = not trial.node(node).reproducible
         except NotIncremental as verdict:
             view.plan, view.reason, view.key, view.rounds = None, verdict.reason, None, False
+
+    def _demand_read(self, compiler: Compiler, view: View) -> None:
+        """The plan reads what DuckDB reads: no name was taken for another relation's."""
+        scanned = {self.names.canonical(scan.relation) for scan in compiler.sources().values()}
+        if not scanned <= self._catalog.with_sources(view.reads):
+            raise NotIncremental("a name that DuckDB takes for another relation")
 
     def text(self, view: View) -> str:
         """The SQL whose answer the view must equal: its plan's, where SQL leaves something open."""
@@ -133,27 +146,33 @@ class Maintenance:
     # -- the circuit ----------------------------------------------------------------------------
 
     def step(
-        self, changes: Sequence[TableChange], recomputed: Mapping[str, ZSet] | None = None
+        self,
+        changes: Sequence[TableChange],
+        recomputed: Mapping[str, ZSet] | None = None,
+        only: Collection[str] | None = None,
     ) -> dict[str, ZSet]:
         """The deltas of all incremental views; the circuit's new state is staged.
 
         Args:
             changes: of base tables.
             recomputed: differences of recomputed views that lower the tower.
+            only: the views that are to follow, default all. Tables that none of them reads may
+                have other columns by now than the changes.
 
         Raises:
             EvaluationError: an expression fails on these rows; nothing is staged.
         """
-        deltas = dict(self._deltas(changes))
+        sources = self._sources if only is None else self._sources_of(only)
+        deltas = dict(self._deltas(changes, sources))
         for name, delta in (recomputed or {}).items():
-            for source, columns in self._sources.get(name, ()):
+            for source, columns in sources.get(name, ()):
                 deltas[source] = delta.project(columns)
         if not deltas:
             return {}
         if self.circuit.needs_hydration(deltas):
             self.hydrate()
         try:
-            return self.circuit.step(deltas)
+            return self.circuit.step(deltas, only)
         except EvaluationError as error:
             raise _named(error) from error
         except duckdb.Error as error:
@@ -161,12 +180,18 @@ class Maintenance:
                 f"a view cannot follow this change: {error}; nothing was applied"
             ) from error
 
-    def _deltas(self, changes: Sequence[TableChange]) -> Iterator[tuple[str, ZSet]]:
+    def _sources_of(self, views: Collection[str]) -> _Sources:
+        needed = self.circuit.sources_of(views)
+        return {r: [p for p in parts if p[0] in needed] for r, parts in self._sources.items()}
+
+    def _deltas(
+        self, changes: Sequence[TableChange], sources: _Sources
+    ) -> Iterator[tuple[str, ZSet]]:
         by_table: dict[str, list[TableChange]] = {}
         for change in changes:
             by_table.setdefault(change.table, []).append(change)
         for table, parts in by_table.items():
-            for source, columns in self._sources.get(table, ()):
+            for source, columns in sources.get(table, ()):
                 delta = self._delta(parts, columns, table)
                 if delta is not None and len(delta):
                     yield source, delta
@@ -221,6 +246,21 @@ class Maintenance:
             if view is not None:
                 wanted.update((name, *view.recomputed_below))
         return [v for n, v in self._catalog.views.items() if n in wanted and n in self.stale]
+
+    def layers(self, views: Iterable[View]) -> Iterator[list[View]]:
+        """Recomputed views, lowest first, in parts none of which reads another view of its part.
+
+        What is above two of them may fail on a mixture of an old and a new one, so the differences
+        of a part are to be stepped together.
+        """
+        layer: list[View] = []
+        for view in views:
+            if any(lower.name in view.recomputed_below for lower in layer):
+                yield layer
+                layer = []
+            layer.append(view)
+        if layer:
+            yield layer
 
     def recompute(self, view: View, cursor: Cursor) -> ZSet:
         """The difference between the view's query and its table, as the cursor sees both.

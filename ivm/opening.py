@@ -16,10 +16,21 @@ from ivm.catalog import Catalog, View
 from ivm.engine import RECOMPUTED, UNSETTLED, Engine
 from ivm.functions import Function
 from ivm.sql.function_list import FunctionList, list_functions
-from ivm.storage.catalog_store import StoredView, load_views, save_view
+from ivm.storage.catalog_store import StoredView, forget_view_epochs, load_views, save_view
+from ivm.storage.change import Record
 from ivm.storage.duck import Cursor, run
-from ivm.storage.errors import CorruptionError, IvmError, UnavailableError
+from ivm.storage.errors import (
+    ConstraintError,
+    CorruptionError,
+    EvaluationError,
+    IvmError,
+    UnavailableError,
+)
+from ivm.storage.log_recovery import check_tables
+from ivm.storage.pending import PendingTable
 from ivm.storage.warehouse import Warehouse
+from ivm.storage.warehouse_opening import Choice
+from ivm.transaction import Transaction
 from ivm.views import define
 
 _MISSING = re.compile(r"Scalar Function with name \"?(\w+)\"? does not exist")
@@ -32,6 +43,7 @@ def open_engine(
     memory_limit: int | None,
     threads: int | None,
     functions: Iterable[Function] = (),
+    choice: Choice = "refuse",
 ) -> Engine:
     """Open a database and bring it up to its log.
 
@@ -42,20 +54,18 @@ def open_engine(
     """
     interval = None if sync_at_commit else 0.02
     warehouse = Warehouse.open(
-        path, memory_limit=memory_limit, threads=threads, sync_interval=interval
+        path, memory_limit=memory_limit, threads=threads, sync_interval=interval, choice=choice
     )
     try:
         for function in functions:
             function.register(warehouse.cursor())
-        engine = Engine(warehouse, Catalog(), sync_at_commit=sync_at_commit)
-        taken_up = _load(engine)
-        _replay(engine)
-        if taken_up:
-            engine.flush()
-        if taken_up or warehouse.foreign_write:
+        engine = Engine(warehouse, Catalog(warehouse.database), sync_at_commit=sync_at_commit)
+        if _load(engine) or warehouse.foreign_write:
+            _replay_tables(engine)
             _refresh_all(engine)
-        if warehouse.log is not None:
-            warehouse.log.rotate(engine.catalog.tables_by_schema)
+        else:
+            _replay(engine)
+        warehouse.take(engine.catalog.tables_by_schema)
         return engine
     except BaseException:
         warehouse.close()
@@ -67,6 +77,7 @@ def _load(engine: Engine) -> bool:
     cursor = engine.warehouse.cursor()
     stored, taken_up, given_up = load_views(cursor), False, []
     engine.catalog.expect_views(view.name for view in stored)
+    engine.reload_databases(cursor)
     engine.reload_tables(cursor)
     functions = list_functions(cursor)
     for each in stored:
@@ -109,7 +120,11 @@ def _replay(engine: Engine) -> None:
     if warehouse.log is None:
         return
     for record in warehouse.log.replay(warehouse.base_epoch):
-        deltas = engine.maintenance.step(record.changes)
+        try:
+            deltas = engine.maintenance.step(record.changes)
+        except EvaluationError as error:
+            _replay_natively(engine, record, error.views)
+            continue
         engine.maintenance.commit()
         engine.maintenance.mark_stale([change.table for change in record.changes])
         engine.epoch = record.epoch
@@ -117,15 +132,58 @@ def _replay(engine: Engine) -> None:
         engine.pending.add(record.epoch, record.changes, lacking)
 
 
+def _replay_natively(engine: Engine, record: Record, failing: Iterable[str]) -> None:
+    """Replay a record that was committed together with what stale views below others lacked."""
+    engine.epoch = record.epoch - 1
+    transaction = Transaction(engine, engine.warehouse.cursor())
+    for change in record.changes:
+        transaction.add(change)
+    transaction.replay(failing)
+
+
+def _replay_tables(engine: Engine) -> None:
+    """Bring the tables up to the log; the views are going to be filled from them.
+
+    Raises:
+        CorruptionError: what another program did to the tables leaves no room for the log's
+            commits. Nothing was changed.
+    """
+    warehouse = engine.warehouse
+    if warehouse.log is None:
+        return
+    check_tables(warehouse.log.folder, warehouse.base_epoch, engine.catalog.tables_by_schema)
+    parts: dict[str, PendingTable] = {}
+    for record in warehouse.log.replay(warehouse.base_epoch):
+        engine.epoch = record.epoch
+        for change in record.changes:
+            part = parts.setdefault(change.table, engine.pending.new_table(change.table))
+            part.add(change.removed, change.removed_columns, change.added)
+    changes = {name: part.net() for name, part in parts.items()}
+    warehouse.demand_stored(changes)
+    try:
+        warehouse.flush(engine.epoch, changes or None, {})
+    except (duckdb.ConstraintException, ConstraintError) as error:
+        raise CorruptionError(
+            f"The log's commits do not fit the tables as they are now: {error}. Nothing was"
+            f" changed; `ivm recover {warehouse.file.file}` says what can be done."
+        ) from error
+
+
 def _refresh_all(engine: Engine) -> None:
-    """What the views' rows follow from is not known: fill every view anew."""
+    """What the views' rows follow from is not known: fill every view anew.
+
+    Their epochs go too: they may lie above the tables', where a view had run ahead of commits that
+    were then given up, and would keep later commits of these numbers from it.
+    """
     cursor = engine.warehouse.cursor()
     with engine.warehouse.write_lock:
         run(cursor, "BEGIN TRANSACTION")
         for view in engine.catalog.views.values():
             engine.refill(cursor, view)
             save_view(cursor, engine.stored(view, settled=not view.rounds))
+        forget_view_epochs(cursor)
         run(cursor, "COMMIT")
+        engine.warehouse.refilled()
     for view in engine.catalog.views.values():
         if view.rounds:
             engine.settle(view)

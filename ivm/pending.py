@@ -4,6 +4,7 @@ Law: tables and views here stand at the engine's epoch, DuckDB's at an earlier o
 either all of it (base tables flush together, with every view) or some views alone, which may run
 ahead of the tables but never behind. What no log record holds (the difference of a recomputed view
 and what follows from it) is handed out whole: a crash must not leave the one without the other.
+What was handed out counts as pending until `settle` says that DuckDB has it.
 
 A DuckDB transaction costs as much as what a few views bring to it. So a view that is flushed takes
 along others that will likely be read soon: those read since they were last taken along, as long
@@ -42,6 +43,7 @@ class Pending:
         self._lock = threading.Lock()
         self._tables: Tables = {}
         self._views: Views = {}
+        self._out: tuple[Tables, Views] | None = None
         self._read: set[str] = set()
         self._whole = False
         self._epoch = 0
@@ -78,7 +80,7 @@ class Pending:
             self._read.update(names)
 
     def take(self, only: Iterable[str] | None) -> tuple[Tables, Views, int]:
-        """Take deltas out, to be flushed.
+        """Take deltas out, to be flushed; then `settle` or `put_back` them.
 
         Args:
             only: relations to be read, None for all. If they are views without exception, or have
@@ -89,6 +91,7 @@ class Pending:
             (tables, views, the epoch they bring DuckDB to).
         """
         with self._lock:
+            self._restore()
             wanted = None if only is None else set(only)
             if wanted is None or self._whole or not wanted.isdisjoint(self._tables):
                 self._whole = False
@@ -99,7 +102,7 @@ class Pending:
                 views = {name: self._views.pop(name) for name in wanted & self._views.keys()}
                 if views:
                     views |= {name: self._views.pop(name) for name in self._along()}
-            self.rows -= _rows(tables, views)
+            self._out = tables, views
             return tables, views, self._epoch
 
     def _along(self) -> list[str]:
@@ -110,19 +113,31 @@ class Pending:
         self._read.difference_update(taken)
         return taken
 
-    def put_back(self, tables: Tables, views: Views) -> None:
-        """A flush failed: what it took comes before what has been collected since."""
+    def settle(self) -> None:
+        """DuckDB has what was taken last."""
         with self._lock:
-            self._whole = True  # part of it may be in no log
-            self.rows += _rows(tables, views)
-            for name, part in tables.items():
-                if name in self._tables:
-                    part.extend(self._tables[name])
-                self._tables[name] = part
-            for name, view in views.items():
-                if name in self._views:
-                    view.extend(self._views[name])
-                self._views[name] = view
+            if self._out is not None:
+                self.rows -= _rows(*self._out)
+            self._out = None
+
+    def put_back(self) -> None:
+        """The flush failed: what it took comes before what has been collected since."""
+        with self._lock:
+            self._restore()
+
+    def _restore(self) -> None:
+        if self._out is None:
+            return
+        (tables, views), self._out = self._out, None
+        self._whole = True  # part of it may be in no log
+        for name, part in tables.items():
+            if name in self._tables:
+                part.extend(self._tables[name])
+            self._tables[name] = part
+        for name, view in views.items():
+            if name in self._views:
+                view.extend(self._views[name])
+            self._views[name] = view
 
     def new_table(self, name: str) -> PendingTable:
         """An empty collection for a base table."""

@@ -1,11 +1,13 @@
 """The result of one statement: rows, Arrow, pandas or polars, read once or kept.
 
 Invariant: a result shows the snapshot its statement ran at. It streams from its cursor until the
-session needs the cursor again (`detach`), then holds the rest of its rows as an Arrow table.
+session needs the cursor again (`detach`), then holds the rest of its rows as an Arrow table. A
+query that fails while its rows are read fails whoever reads them, and nobody else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,8 @@ import pyarrow as pa
 
 from ivm.plain_arrow import plain
 from ivm.storage.duck import Cursor
+from ivm.storage.errors import IvmError
+from ivm.translate import translating
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,11 +50,18 @@ class Result:
         self.rowcount = rowcount
         self._cursor: Cursor | None = None
         self._table: pa.Table | None = None
-        self._on_end: Callable[[], None] | None = None
+        self._on_end: Callable[[IvmError | None], None] | None = None
+        self._error: IvmError | None = None
 
     @classmethod
-    def streaming(cls, cursor: Cursor, on_end: Callable[[], None]) -> Result:
-        """The open result of `cursor`; `on_end` runs once, when it has been read or detached."""
+    def streaming(cls, cursor: Cursor, on_end: Callable[[IvmError | None], None]) -> Result:
+        """The open result of `cursor`.
+
+        Args:
+            cursor: has just executed a query.
+            on_end: runs once, when the result has been read or detached, or with the error when
+                that has failed.
+        """
         description = cursor.description or []
         result = cls("rows", [d[0] for d in description], [str(d[1]) for d in description])
         result._cursor, result._on_end = cursor, on_end
@@ -82,13 +93,14 @@ class Result:
 
     def fetchmany(self, size: int | None = 1) -> list[Row]:
         """The next `size` rows (all of them if None)."""
-        cursor = self._source()
-        if cursor is None:
-            return []
-        rows = cursor.fetchall() if size is None else cursor.fetchmany(size)
-        if size is None or len(rows) < size:
-            self._end()
-        return rows
+        with self._reading():
+            cursor = self._source()
+            if cursor is None:
+                return []
+            rows = cursor.fetchall() if size is None else cursor.fetchmany(size)
+            if size is None or len(rows) < size:
+                self._end()
+            return rows
 
     def arrow(self) -> pa.Table:
         """The remaining rows as an Arrow table.
@@ -96,35 +108,59 @@ class Result:
         Types are DuckDB's lossless ones, but HUGEINT (what sums of integers are) is
         decimal128(38, 0) where all values fit.
         """
-        self._hold()
-        table = self._table
-        self._table = None if table is None else table.slice(table.num_rows)
-        return pa.table({}) if table is None else plain(table)
+        with self._reading():
+            self._hold()
+            table = self._table
+            self._table = None if table is None else table.slice(table.num_rows)
+            return pa.table({}) if table is None else plain(table)
 
     def df(self) -> pd.DataFrame:
         """The remaining rows as a pandas frame."""
-        cursor = self._source()
-        assert cursor is not None or not self.columns
-        frame = duckdb.connect().sql("SELECT 1 WHERE false").df() if cursor is None else cursor.df()
-        self._end()
-        return frame
+        with translating():
+            import pandas  # noqa: F401 -- without it, nothing has been read yet
+        with self._reading():
+            cursor = self._source()
+            assert cursor is not None or not self.columns
+            if cursor is None:
+                return duckdb.connect().sql("SELECT 1 WHERE false").df()
+            frame = cursor.df()
+            self._end()
+            return frame
 
     def pl(self) -> pl.DataFrame:
         """The remaining rows as a polars frame."""
-        import polars
-
-        frame = polars.from_arrow(_plain(self.arrow()))
-        assert isinstance(frame, polars.DataFrame)
-        return frame
+        with translating():
+            import polars
+        with self._reading():
+            frame = polars.from_arrow(_plain(self.arrow()))
+            assert isinstance(frame, polars.DataFrame)
+            return frame
 
     def __iter__(self) -> Iterator[Row]:
         while batch := self.fetchmany(1024):
             yield from batch
 
     def detach(self) -> None:
-        """Read what the cursor still holds into memory and let the cursor go."""
+        """Read what the cursor still holds into memory and let the cursor go.
+
+        If that fails, whoever reads the result is told, not the statement that needs the cursor.
+        """
         if self._cursor is not None and self._on_end is not None:
-            self._hold()
+            with contextlib.suppress(IvmError), self._reading():
+                self._hold()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What fails in the block has spoilt the result: every later reading fails alike."""
+        if self._error is not None:
+            raise self._error
+        try:
+            with translating():
+                yield
+        except IvmError as error:
+            self._error = self._error or error
+            self._end(error)
+            raise
 
     def _hold(self) -> None:
         """Have the remaining rows as an Arrow table."""
@@ -145,11 +181,11 @@ class Result:
             self._table = None
         return self._cursor
 
-    def _end(self) -> None:
+    def _end(self, error: IvmError | None = None) -> None:
         self._cursor = None
         ended, self._on_end = self._on_end, None
         if ended is not None:
-            ended()
+            ended(error)
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -20,6 +20,7 @@ from ivm.sql.literal_columns import python_column
 from ivm.storage.column import Column, column_from_arrow
 from ivm.storage.duck import Cursor, quote, table
 from ivm.storage.errors import ConstraintError, InputError
+from ivm.storage.identifiers import fold
 from ivm.storage.types import ColumnType, Schema
 from ivm.translate import of_our_sql
 
@@ -139,12 +140,12 @@ def _common_length(given: dict[str, Any]) -> int:
 
 
 def _positions(names: Sequence[str], schema: Schema, table_name: str) -> dict[str, int]:
-    known = {name.lower(): i for i, (name, _) in enumerate(schema)}
+    known = {fold(name): i for i, (name, _) in enumerate(schema)}
     positions: dict[str, int] = {}
     for name in names:
         if not isinstance(name, str):
             raise InputError(f"the name of a column is text, not {name!r}")
-        position = known.get(name.lower())
+        position = known.get(fold(name))
         if position is None:
             raise InputError(
                 f"table {table_name!r} has no column {name!r}; it has: "

@@ -16,23 +16,26 @@ from ivm import view_statements
 from ivm.catalog import View
 from ivm.dml import refuse_hidden, refuse_own
 from ivm.meaning import refuse_meaning
+from ivm.queries import query
 from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.sql.determinism import check_deterministic
 from ivm.sql.function_list import FunctionList, list_functions
-from ivm.storage.duck import describe
+from ivm.storage.duck import Cursor, describe, rows
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold
 from ivm.storage.table_info import TableInfo
 from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 from ivm.translate import translated
-from ivm.views import relations_read
+from ivm.views import relations_read, words_behind, words_of
 
 if TYPE_CHECKING:
     from ivm.session import Params, Session
 
 _SESSION = {"set", "reset", "attach", "detach", "load", "install", "pragma", "call"}
-_DEFINITIONS = {"macro", "view", "type", "function", "schema"}
+_CALLED = {"macro", "function"}
+_DEFINITIONS = {"macro", "view", "type"}
 
 
 def other(session: Session, statement: st.Other, params: Params) -> Result:
@@ -44,32 +47,49 @@ def other(session: Session, statement: st.Other, params: Params) -> Result:
     if statement.kind in ("checkpoint", "force"):
         session.engine.warehouse.checkpoint()
         return Result("done")
-    session.cursor.execute(statement.text, params)
-    return session.stream(lambda: None)
+    return query(session, statement, params)
 
 
 def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """A statement that changes the catalog or the session."""
     refuse_meaning(statement)
+    session.has_temporary |= _may_be_temporary(statement)
     if statement.action in _SESSION:
-        session.cursor.execute(statement.text, params)
-        return session.stream(lambda: None)
-    _refuse_views(session, statement)
-    if statement.target == "trigger":
-        refuse_hidden(session, statement.text)
+        return query(session, statement, params)
     with session.writing() as transaction:
+        _refuse_views(session, statement)
+        if statement.target == "trigger":
+            refuse_hidden(session, statement.text)
         session.engine.indexes.let_go()
-        transaction.go_native()
+        transaction.show(session.reads(statement))
+        if not statement.temporary:
+            transaction.change_catalog()
         if statement.action == "drop" and statement.cascade:
             _drop_readers(session, transaction, statement)
         try:
             session.cursor.execute(statement.text, params)
-            session.cursor.complete()
+            counted = _count(session.cursor)
         except duckdb.Error as error:
             raise translated(error, statement.offset, statement.text) from error
-        if not statement.temporary:
+        if statement.temporary:
+            names = [parts[-1].lower() for parts in statement.names]
+            session.own_macros |= frozenset(names if statement.target in _CALLED else ())
+        else:
             _changed(session, transaction, statement)
-    return Result("done")
+    return Result("done") if counted is None else Result.count(counted)
+
+
+def _may_be_temporary(statement: st.Ddl) -> bool:
+    """Whether it may make what only this session sees."""
+    named = any(parts[0].lower() == "temp" for parts in statement.names)
+    return statement.temporary or named or statement.action in ("call", "pragma", "import")
+
+
+def _count(cursor: Cursor) -> int | None:
+    """The rows that CREATE TABLE … AS has made (the statement is run to its end)."""
+    rows = cursor.fetchall()
+    counts = bool(rows) and [column[0] for column in cursor.description or ()] == ["Count"]
+    return int(rows[0][0]) if counts else None
 
 
 def _refuse_views(session: Session, statement: st.Ddl) -> None:
@@ -77,16 +97,11 @@ def _refuse_views(session: Session, statement: st.Ddl) -> None:
     catalog = session.engine.catalog
     for parts in (*statement.names, *([statement.on] if statement.on else [])):
         refuse_own((*parts, "*") if statement.target == "schema" else parts)
-        name = catalog.resolve(parts)
-        if (
-            name in catalog.views
-            and statement.action in ("drop", "alter")
-            and statement.target
-            in (
-                "table",
-                "view",
-            )
-        ):
+        if statement.temporary or statement.target not in ("table", "view"):
+            continue
+        made = statement.action == "create"  # beside what is temporary, not instead of it
+        name = catalog.resolve(parts) if made else session.names.resolve(parts)
+        if name in catalog.views and statement.action in ("drop", "alter"):
             raise UnsupportedError(
                 f"{name!r} is a materialized view: use DROP MATERIALIZED VIEW, or CREATE OR "
                 "REPLACE MATERIALIZED VIEW to change it",
@@ -100,11 +115,13 @@ def _refuse_views(session: Session, statement: st.Ddl) -> None:
 
 def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
     catalog = session.engine.catalog
-    names = [n for parts in statement.names if (n := catalog.resolve(parts)) is not None]
     if statement.target == "schema":
-        wanted = {parts[-1].lower() for parts in statement.names}
-        everything = (*catalog.tables, *catalog.views)
-        names = [n for n in everything if n.rpartition(".")[0].lower() in wanted]
+        names = [n for parts in statement.names for n in catalog.names.inside(parts)]
+    elif statement.target in ("table", "view"):
+        resolve = session.names.resolve
+        names = [n for parts in statement.names if (n := resolve(parts)) is not None]
+    else:
+        return
     doomed = [view.name for view in catalog.readers(names)]
     doomed += [name for name in names if name in catalog.views]
     if doomed:
@@ -112,36 +129,64 @@ def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl)
 
 
 def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
+    """Follow what a statement has done to tables, plain views, macros and types."""
     engine = session.engine
     before = engine.catalog.tables
-    views = engine.catalog.snapshot()
-
-    def undo() -> None:
-        engine.catalog.restore(views)
-        engine.reload_tables(engine.warehouse.cursor())
-
     engine.reload_tables(session.cursor)
+    if engine.catalog.tables != before:  # else a macro, or a table of another database
+        transaction.change_tables()
     affected = _affected(session, statement, before)
-    ours = engine.catalog.tables != before  # else a macro, or a table of another database
-    transaction.change_catalog((lambda: None) if ours else None, undo)
     functions = list_functions(session.cursor) if affected else None
     for view in affected:
         _demand_standing(session, statement, view, functions)
-        if statement.target in _DEFINITIONS:
-            _learn_reads(session, view)
-    for view in affected:
+        _learn_reads(session, view)
         engine.maintenance.bind(view, session.cursor, functions)
-        engine.refill(session.cursor, view)
-        transaction.change_catalog(lambda view=view: engine.reattach(view), undo)  # type: ignore[misc]
+        engine.catalog.add_view(view)
+    transaction.rebuild(affected)
 
 
 def _affected(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> list[View]:
     """Views whose tables are not what they were, or that may use a definition that changed."""
     catalog = session.engine.catalog
-    if statement.target in _DEFINITIONS and (statement.action != "create" or statement.replace):
+    schema_gone = statement.action == "drop" or statement.replace
+    if statement.action == "import" or (statement.target == "schema" and schema_gone):
         return list(catalog.views.values())
-    changed = [name for name, info in before.items() if catalog.tables.get(name) != info]
-    return catalog.readers(changed)
+    changed = {name for name, info in before.items() if _is_other(info, catalog.tables.get(name))}
+    if "type" in words_of(statement.text):  # USING may have changed the values alone
+        changed.update(name for n in statement.names if (name := catalog.resolve(n)) is not None)
+    changed.update(view.name for view in _using(session, statement))
+    return [v for v in catalog.views.values() if v.name in changed or v in catalog.readers(changed)]
+
+
+def _is_other(before: TableInfo, after: TableInfo | None) -> bool:
+    """Whether views over a table have to be filled and planned anew.
+
+    Indexes, defaults and constraints change neither its rows nor the plans.
+    """
+    if after is None or after.oid != before.oid:
+        return True
+    return (after.schema, after.primary_key) != (before.schema, before.primary_key)
+
+
+def _using(session: Session, statement: st.Ddl) -> list[View]:
+    """Views in whose text, or in that of what they use, a definition is named that changed."""
+    if statement.target not in _DEFINITIONS or statement.action == "comment":
+        return []
+    views = list(session.engine.catalog.views.values())
+    if statement.target == "macro" and any(_is_built_in(session, n) for n in statement.names):
+        return views  # it may be meant by an operator or a literal
+    names = [words_of(name[-1]) for name in statement.names]
+    found = []
+    for view in views:
+        words = words_behind(session.cursor, view.query)
+        if any(words.issuperset(name) for name in names):
+            found.append(view)
+    return found
+
+
+def _is_built_in(session: Session, name: st.Name) -> bool:
+    found = "SELECT 1 FROM duckdb_functions() WHERE internal AND lower(function_name) = lower($1)"
+    return bool(rows(session.cursor, found, [name[-1]]))
 
 
 def _demand_standing(
@@ -172,7 +217,7 @@ def _demand_standing(
 
 
 def _folded(schema: Schema) -> Schema:
-    return tuple([(name.lower(), type) for name, type in schema])
+    return tuple([(fold(name), type) for name, type in schema])
 
 
 def _learn_reads(session: Session, view: View) -> None:
@@ -187,4 +232,3 @@ def _learn_reads(session: Session, view: View) -> None:
             f"created after it: drop {view.name} first, and create it anew"
         )
     view.reads = reads
-    catalog.add_view(view)

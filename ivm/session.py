@@ -12,11 +12,15 @@ from typing import Any
 
 import duckdb
 
-from ivm import dml, keyed_changes, queries, schema_changes, view_statements
+from ivm import dml, keyed_changes, prepared, queries, schema_changes, view_statements
+from ivm.door import Door
 from ivm.engine import Engine
 from ivm.result import Result
+from ivm.session_names import SessionNames
 from ivm.sql import statements as st
-from ivm.storage.errors import InputError, UnsupportedError
+from ivm.statement_kinds import Reads, read_by_kind
+from ivm.storage.duck import run
+from ivm.storage.errors import InputError, IvmError, UnsupportedError
 from ivm.transaction import Transaction
 from ivm.translate import translated
 
@@ -35,6 +39,9 @@ class Session:
         self.cursor = engine.warehouse.cursor()
         self.transaction: Transaction | None = None
         self.prepared: dict[str, st.Statement] = {}
+        self.names = SessionNames(self)
+        self.own_macros: frozenset[str] = frozenset()
+        self.has_temporary = False
         self._open: Result | None = None
 
     def execute(self, script: str, params: Params = None) -> Result:
@@ -61,19 +68,80 @@ class Session:
             return _RUN[type(statement)](self, statement, params)
         except duckdb.Error as error:
             raise translated(error, statement.offset) from error
+        finally:
+            if isinstance(statement, st.Ddl):
+                self.names.learn(statement)
+
+    def fail(self, error: BaseException) -> None:
+        """A call has failed, and with it, as in DuckDB, the open transaction."""
+        if self.transaction is not None:
+            self.release()
+            self.transaction.fail(error)
+
+    def reads(self, statement: st.Statement, text: str | None = None) -> frozenset[str]:
+        """Canonical names of the tables and views that a statement reads.
+
+        Args:
+            statement: tells the kind.
+            text: the part of it that names them, if that is not the whole.
+        """
+        if isinstance(statement, st.Execute):
+            return self.reads(self.prepared[statement.name.lower()])
+        relations, reads = self.engine.relations, read_by_kind(statement)
+        if reads is Reads.NOTHING:
+            return frozenset()
+        if reads is Reads.EVERYTHING or (isinstance(statement, st.Dml) and relations.triggers()):
+            return relations.everything()
+        sql = statement.text if text is None else text
+        found = None if self._sees_more() else relations.read_by(sql)
+        return relations.seen_by(self.cursor, sql) if found is None else found
+
+    def _sees_more(self) -> bool:
+        """Whether names may mean here what they mean to nobody else."""
+        return self.has_temporary or (
+            self.transaction is not None and self.transaction.changes_catalog
+        )
 
     # -- the cursor -----------------------------------------------------------------------------
 
     def release(self) -> None:
         """Have the cursor free: what an earlier result has not yet read is read into memory."""
         if self._open is not None:
-            self._open.detach()
-            self._open = None
+            opened, self._open = self._open, None
+            opened.detach()
 
-    def stream(self, on_end: Callable[[], None]) -> Result:
-        """The cursor's open result; `on_end` runs when it has been read."""
+    def stream(self, *, pinned: bool = False) -> Result:
+        """The cursor's open result.
+
+        Args:
+            pinned: it has a transaction of its own, which ends with it.
+        """
+        transaction = self.transaction
+
+        def on_end(error: IvmError | None) -> None:
+            if pinned and error is None:
+                run(self.cursor, "COMMIT")
+            elif pinned:
+                with contextlib.suppress(duckdb.Error):  # DuckDB may have ended it already
+                    run(self.cursor, "ROLLBACK")
+            elif error is not None and transaction is not None:
+                transaction.fail(error)
+
         self._open = Result.streaming(self.cursor, on_end)
         return self._open
+
+    # -- the fast way in ------------------------------------------------------------------------
+
+    def door(self, table: str) -> Door | None:
+        """The fast way into a table, or None where changes must go through DuckDB."""
+        if self.transaction is not None and self.transaction.changes_catalog:
+            return None  # the session's cursor alone knows the constraints
+        return self.engine.door(table)
+
+    @property
+    def macros(self) -> frozenset[str]:
+        """The names of functions and macros, in small letters, that are not DuckDB's own."""
+        return self.engine.macros | self.own_macros if self.own_macros else self.engine.macros
 
     # -- transactions ---------------------------------------------------------------------------
 
@@ -83,11 +151,7 @@ class Session:
         self.release()
         if self.transaction is not None:
             with self.transaction as transaction:
-                try:
-                    yield transaction
-                except BaseException as error:
-                    transaction.fail(error)
-                    raise
+                yield transaction
             return
         own = Transaction(self.engine, self.cursor)
         try:
@@ -98,8 +162,11 @@ class Session:
             raise
         own.commit()
 
-    def begin(self) -> None:
+    def begin(self, *, read_only: bool = False) -> None:
         """Open a transaction.
+
+        Args:
+            read_only: it may change temporary tables alone.
 
         Raises:
             InputError: one is open already.
@@ -107,7 +174,7 @@ class Session:
         if self.transaction is not None and self.transaction.over is None:
             raise InputError("a transaction is open already: COMMIT or ROLLBACK it first")
         self.release()
-        self.transaction = Transaction(self.engine, self.cursor)
+        self.transaction = Transaction(self.engine, self.cursor, read_only=read_only)
 
     def commit(self) -> None:
         """Commit the open transaction as one epoch."""
@@ -134,30 +201,10 @@ class Session:
 
 
 def _transaction(session: Session, statement: st.Transaction, params: Params) -> Result:
-    action = {"begin": session.begin, "commit": session.commit, "rollback": session.rollback}
-    action[statement.action]()
-    return Result("done")
-
-
-def _prepare(session: Session, statement: st.Prepare, params: Params) -> Result:
-    session.prepared[statement.name.lower()] = statement.statement
-    return Result("done")
-
-
-def _execute(session: Session, statement: st.Execute, params: Params) -> Result:
-    prepared = session.prepared.get(statement.name.lower())
-    if prepared is None:
-        raise InputError(f"there is no prepared statement {statement.name!r}: PREPARE it first")
-    values: Sequence[Any] = ()
-    if statement.arguments:
-        session.cursor.execute(f"SELECT {statement.arguments}")
-        values = session.cursor.fetchall()[0]
-    return session.run(prepared, values or None)
-
-
-def _deallocate(session: Session, statement: st.Deallocate, params: Params) -> Result:
-    if session.prepared.pop(statement.name.lower(), None) is None:
-        raise InputError(f"there is no prepared statement {statement.name!r}")
+    if statement.action == "begin":
+        session.begin(read_only=statement.read_only)
+    else:
+        {"commit": session.commit, "rollback": session.rollback}[statement.action]()
     return Result("done")
 
 
@@ -182,7 +229,7 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.VerifyView: view_statements.verify,
     st.ShowViews: view_statements.show,
     st.Subscribe: _subscribe,
-    st.Prepare: _prepare,
-    st.Execute: _execute,
-    st.Deallocate: _deallocate,
+    st.Prepare: prepared.prepare,
+    st.Execute: prepared.execute,
+    st.Deallocate: prepared.deallocate,
 }

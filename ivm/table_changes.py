@@ -74,7 +74,7 @@ def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike
         _need_weights(count, weights)
         return door.apply(given, weights, transaction.index(door))
 
-    if session.engine.door(info.name) is not None:
+    if session.door(info.name) is not None:
         return _change(session, info, rows, fast, _insert)
     return _apply_natively(session, info, rows, weights)
 
@@ -97,8 +97,14 @@ def _need_weights(count: int, weights: Weights) -> None:
 
 def _info(session: Session, table: str) -> TableInfo:
     catalog = session.engine.catalog
-    name = catalog.resolve(name_parts(table))
+    parts = name_parts(table)
+    name = session.names.resolve(parts)
     if name is None:
+        if (base := session.names.hides(parts)) is not None:
+            raise SqlError(
+                f"{table!r} means a temporary table here: change that one by SQL; the database's "
+                f"own is {catalog.qualified[base]}"
+            )
         known = ", ".join(catalog.tables) or "none yet (CREATE TABLE makes one)"
         raise SqlError(f"there is no table {table!r}; there are: {known}")
     if name in catalog.views:
@@ -117,7 +123,7 @@ def _change(
         given, count = session.engine.reader(info.name).read(rows, session.cursor)
         if count == 0:
             return 0
-        door = session.engine.door(info.name)
+        door = session.door(info.name)
         if door is not None:
             transaction.add(fast(door, transaction, given, count))
             return count
@@ -199,8 +205,9 @@ def _delete(info: TableInfo, given: Given) -> Said:
         f"SELECT t.rowid AS row, g.n, row_number() OVER (PARTITION BY {each} ORDER BY t.rowid) AS i"
         f" FROM {info.qualified} AS t JOIN ({_counted(names)}) AS g ON {same}"
     )
-    chosen = f"SELECT row FROM ({found}) WHERE i <= n"
-    return f"DELETE FROM {info.qualified} WHERE rowid IN ({chosen})", given
+    chosen = f"SELECT row AS __ivm_row FROM ({found}) WHERE i <= n"
+    this = "t.rowid IS NOT DISTINCT FROM d.__ivm_row"  # not `=`: see ivm.storage.row_ids
+    return f"DELETE FROM {info.qualified} AS t USING ({chosen}) AS d WHERE {this}", given
 
 
 def _counted(names: Sequence[str]) -> str:

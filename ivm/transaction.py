@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import duckdb
 
@@ -18,11 +18,15 @@ from ivm.catalog import View
 from ivm.door import Door
 from ivm.engine import Engine
 from ivm.key_index import KeyIndex
+from ivm.rebuilt_views import RebuiltViews
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor, run
-from ivm.storage.errors import UnavailableError
+from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.pending import PendingTable, PendingView
 from ivm.storage.zset import ZSet
+
+COMMITTED = "The transaction is committed."
+"""Stands as a note at what is raised though the commit stands."""
 
 
 class Transaction:
@@ -31,20 +35,21 @@ class Transaction:
     Args:
         engine: the database's engine.
         cursor: the session's cursor.
+        read_only: nothing but temporary tables may be changed.
     """
 
-    def __init__(self, engine: Engine, cursor: Cursor) -> None:
+    def __init__(self, engine: Engine, cursor: Cursor, *, read_only: bool = False) -> None:
         self._engine = engine
         self._cursor = cursor
         self.changes: list[TableChange] = []
         self._recomputed: dict[str, ZSet] = {}
         self._shown: dict[str, ZSet] = {}
-        self._created: dict[str, tuple[View, int]] = {}
-        self._after: list[Callable[[], None]] = []
-        self._undo: Callable[[], None] | None = None
-        self._ddl = False
+        self._views = RebuiltViews(engine, cursor)
+        self._views_before: dict[str, View] | None = None
+        self._tables_differ = False
         self._last_used = time.monotonic()
         self._busy = threading.RLock()
+        self._read_only = read_only
         self.native = False
         self.over: str | None = None
         engine.turns.take(self)
@@ -90,7 +95,7 @@ class Transaction:
         index = indexes.find(name, whole=whole)
         if index is not None:
             return index
-        if not self._ddl and not any(change.table == name for change in self.changes):
+        if not self.changes_catalog and not any(change.table == name for change in self.changes):
             return indexes.make(name, whole=whole)
         # Only this cursor sees a table made here; what was removed holds too few columns to be
         # replayed: DuckDB has the rows.
@@ -107,6 +112,10 @@ class Transaction:
 
     def add(self, change: TableChange) -> None:
         """Take a change that DuckDB has not seen."""
+        if self._read_only:
+            raise UnavailableError(
+                f"table {change.table!r} cannot be changed in a READ ONLY transaction: end it first"
+            )
         if len(change):
             if self.native:
                 self._write([change])
@@ -121,8 +130,10 @@ class Transaction:
     def go_native(self) -> None:
         """Begin the DuckDB transaction, with the changes so far in it."""
         if not self.native:
+            if self._read_only:  # views cannot be brought up to date in it
+                self._engine.refresh_all()
             self._engine.flush()
-            run(self._cursor, "BEGIN TRANSACTION")
+            run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
             self.native = True
             self._write(self.changes)
 
@@ -137,122 +148,202 @@ class Transaction:
             self._engine.write(self._cursor, name, part.net())
 
     def show(self, relations: Iterable[str]) -> None:
-        """Bring the views a query reads up to the transaction's own writes (it is native)."""
-        self._refill_created()
-        views = [
-            name
-            for name in relations
-            if name in self._engine.catalog.views and name not in self._created
-        ]
+        """Go native, with the views a statement reads up to the transaction's own writes."""
+        relations = tuple(relations)
+        if not self.native and not self.changes:  # a write of its own, none of this transaction
+            self._engine.refresh(relations)
+        self.go_native()
+        self._fill()
+        self._show(relations)
+
+    def _show(self, relations: Iterable[str]) -> None:
+        catalog, rebuilt = self._engine.catalog, self._views
+        views = {name for name in relations if name in catalog.views and name not in rebuilt}
         if not views or not (self.changes or self._engine.maintenance.needs_refresh(views)):
             return
-        deltas = self._engine.preview(self._cursor, self.changes, self._recomputed, views)
-        for name, delta in deltas.items():
+        engine = self._engine
+        for layer in engine.outdated(self.changes, views):
+            self._write_deltas({name for view in layer for name in view.reads})
+            for view in layer:
+                engine.recompute_inside(self._cursor, view, self._recomputed)
+        self._write_deltas(views)
+
+    def _write_deltas(self, names: Iterable[str]) -> None:
+        """Write what the tables of views, and of those below them, lack of their whole deltas."""
+        views = self._engine.catalog.at_or_below(names)
+        deltas = self._engine.preview(self.changes, self._recomputed, views)
+        for name in views:
             part = PendingView(self._engine.catalog.views[name].schema)
-            part.add(delta)
+            if name in deltas:
+                part.add(deltas[name])
             if name in self._shown:
-                part.add(self._shown[name].negate())
-            self._engine.write(self._cursor, name, part.net())
-        for name in self._shown.keys() - deltas.keys():
-            part = PendingView(self._engine.catalog.views[name].schema)
-            part.add(self._shown[name].negate())
-            self._engine.write(self._cursor, name, part.net())
-        self._shown = deltas
+                part.add(self._shown.pop(name).negate())
+            if part.rows:
+                self._engine.write(self._cursor, name, part.net())
+        self._shown |= deltas
+
+    def _fill(self) -> None:
+        """Fill the rebuilt views that changes came after, from what they read."""
+        views = self._views.lacking(len(self.changes))
+        self._show({name for view in views for name in view.reads})
+        self._views.fill(views, len(self.changes))
 
     @property
     def changes_catalog(self) -> bool:
         """Whether a statement of the transaction has changed the catalog."""
-        return self._ddl
+        return self._views_before is not None
 
-    def change_catalog(self, after: Callable[[], None] | None, undo: Callable[[], None]) -> None:
-        """A statement has changed the catalog.
+    def change_catalog(self) -> None:
+        """A statement is going to change the catalog: it is as now again if that is undone."""
+        if self._views_before is None:
+            self._views_before = self._engine.catalog.snapshot()
 
-        Args:
-            after: runs once the transaction has committed, in the order given; None where none of
-                our tables and views is concerned.
-            undo: brings the catalog back if it does not (the first one given counts).
-        """
-        self._ddl = True
-        if after is not None:
-            self._after.append(after)
-        self._undo = self._undo or undo
+    def change_tables(self) -> None:
+        """A statement has changed what tables there are, or how they look."""
+        self._tables_differ = True
 
-    def fill_again(self, view: View, seen: int) -> None:
-        """A view was created after `seen` changes; later ones of this transaction it lacks."""
-        self._created[view.name] = (view, seen)
+    def create_view(self, view: View) -> None:
+        """A view was created and filled."""
+        self._views.create(view.name, len(self.changes))
 
-    def forget(self, name: str) -> None:
+    def rebuild(self, views: Iterable[View]) -> None:
+        """What these views and all above them read has changed by more than rows."""
+        for view in views:
+            self._views.refill(view.name)
+            self._forget(view.name)
+        self._fill()
+
+    def drop_view(self, name: str) -> None:
         """A view is dropped in this transaction."""
-        self._created.pop(name, None)
+        self._views.drop(name)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
         self._shown.pop(name, None)
         self._recomputed.pop(name, None)
-
-    def _refill_created(self) -> None:
-        for name, (view, seen) in self._created.items():
-            if seen < len(self.changes):
-                self._engine.refill(self._cursor, view)
-                self._created[name] = (view, len(self.changes))
 
     @property
     def _duckdb_decides(self) -> bool:
         """DuckDB's commit is the commit point: the log cannot hold a change of the catalog."""
-        return bool(self._after or (self._ddl and self.changes))
+        concerned = self._tables_differ or self._views or self.changes or self._recomputed
+        return self.changes_catalog and bool(concerned)
 
     # -- ending ---------------------------------------------------------------------------------
 
     def commit(self) -> None:
         """Commit as one epoch; durable when this returns."""
         engine = self._engine
+        before, late = engine.epoch, None
+        try:
+            self._commit()
+        except BaseException as error:
+            if engine.epoch == before or engine.log.parted:
+                self.rollback()
+                raise
+            error.add_note(COMMITTED)
+            late = error
+        epoch = engine.epoch
+        try:
+            try:
+                self._follow(epoch)
+            finally:
+                self._end("the transaction is already committed")
+        finally:
+            self._make_durable(epoch)
+        if late is not None:
+            raise late
+
+    def _make_durable(self, epoch: int) -> None:
+        """The transaction stands: whatever else happens, it is on disk before anybody is told."""
+        log = self._engine.log
+        try:
+            log.sync(epoch)
+        except UnavailableError:  # it does not, and nothing else will
+            raise
+        except BaseException as error:
+            log.sync(epoch)
+            error.add_note(COMMITTED)
+            raise
+
+    def _follow(self, epoch: int) -> None:
+        """DuckDB has the transaction: let the log and the circuit learn of a new catalog."""
+        engine = self._engine
+        try:
+            if self.changes_catalog:  # others may have asked meanwhile, who did not see it yet
+                engine.forget_definitions()
+            if self._duckdb_decides:
+                engine.log.start_segment(engine.catalog.tables_by_schema, epoch)
+            self._views.adopt()
+        except BaseException as error:
+            why = "the change of the catalog is committed, but the memory could not follow"
+            raise engine.log.broken(why, error) from error
+        engine.refresh_watched()
+
+    def _commit(self) -> None:
         try:
             if self.native:
                 self._commit_native()
             elif self.changes:
-                engine.commit(self.changes)
-            epoch = engine.epoch
-        except BaseException:
-            self.rollback()
-            raise
-        try:
-            for action in self._after:
-                action()
-            if self._duckdb_decides:
-                engine.log.start_segment(engine.catalog.tables_by_schema, epoch)
-            engine.refresh_watched()
-        finally:
-            self._end("the transaction is already committed")
-        engine.log.sync(epoch)
+                self._engine.commit(self.changes)
+        except EvaluationError as error:
+            if not self._engine.maintenance.recomputes(error.views):
+                raise
+            # It failed beside a stale view, perhaps for no other reason.
+            self.go_native()
+            self.show(error.views)
+            self._commit_native()
+
+    def replay(self, failing: Iterable[str]) -> None:
+        """Commit what the log holds already, together with what is stale below these views."""
+        self.go_native()
+        self.show(failing)
+        self._engine.commit_native(
+            self._cursor, self.changes, self._recomputed, self._shown, logged=False
+        )
+        self._end("the transaction is already committed")
 
     def _commit_native(self) -> None:
-        self._refill_created()
+        self._fill()
+        self._views.remember_rows()
         self._engine.commit_native(
             self._cursor,
             self.changes,
             self._recomputed,
             self._shown,
             logged=not self._duckdb_decides,
+            only=self._views.followed,
         )
 
     def rollback(self) -> None:
         """Undo everything."""
-        if self.over is not None:
-            return
+        with self._busy:
+            if self.over is None:
+                self._roll_back()
+
+    def _roll_back(self) -> None:
         try:
-            if self.native:
-                self._roll_back_cursor()
-            if self._undo is not None:
-                self._undo()
+            try:
+                if self.native:
+                    self._roll_back_cursor()
+            finally:
+                if self._views_before is not None:
+                    self._engine.catalog.restore(self._views_before)
+                    self._engine.reload_tables(self._engine.warehouse.cursor())
         finally:
-            self._engine.indexes.rollback()
-            self._end("the transaction is already rolled back")
+            try:
+                self._engine.indexes.rollback()
+            finally:
+                self._end("the transaction is already rolled back")
 
     def fail(self, error: BaseException) -> None:
-        """A statement failed: what DuckDB has half done can only be undone as a whole."""
-        if self.native:
-            self.rollback()
-            self.over = (
-                f"the transaction was rolled back because a statement in it failed ({error}): "
-                "ROLLBACK, then begin again"
-            )
+        """A statement failed, and with it, as in DuckDB, its transaction."""
+        with self._busy:
+            if self.over is None:
+                self._roll_back()
+                self.over = (
+                    f"the transaction was rolled back because a statement in it failed ({error}): "
+                    "ROLLBACK, then begin again"
+                )
 
     def _roll_back_cursor(self) -> None:
         try:

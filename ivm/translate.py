@@ -16,6 +16,7 @@ from ivm.storage.errors import (
     ConstraintError,
     EvaluationError,
     InputError,
+    InternalError,
     IvmError,
     SqlError,
     UnavailableError,
@@ -41,6 +42,7 @@ _GIVEN_UP = (
     "DuckDB has given the database up after this fault of its own. Close it and open it again: "
     "of a file's commits none is lost"
 )
+_INTERRUPTED = "Query interrupted"  # what DuckDB makes of a KeyboardInterrupt
 _LINE = re.compile(r"LINE (\d+): (.*)\n( *)\^")
 _GUESS = re.compile(
     r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema|_ivm)[^"]*"\?'
@@ -86,11 +88,39 @@ def of_our_sql(error: Exception) -> str:
 
 @contextlib.contextmanager
 def translating() -> Iterator[None]:
-    """What DuckDB raises in the block leaves it as an error of ours."""
+    """Whatever is raised in the block leaves it as an error of ours.
+
+    This is the edge of the package: every call of a user's passes it. Running out of memory
+    keeps Python's own name, as Ctrl-C does, which DuckDB gives another one.
+    """
     try:
         yield
-    except duckdb.Error as error:
-        raise translated(error) from error
+    except (IvmError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, RuntimeError) and str(error) == _INTERRUPTED:
+            raise KeyboardInterrupt from error
+        raise _ours(error) from error
+
+
+def _ours(error: Exception) -> IvmError:
+    """What is foreseen in words of its own; anything else is a fault of this program."""
+    if isinstance(error, duckdb.Error):
+        return translated(error)
+    if isinstance(error, RecursionError):
+        return UnsupportedError(
+            "the statement is nested too deeply to be read: part it, for example with CTEs or views"
+        )
+    if isinstance(error, UnicodeError):
+        return InputError(f"a text is not valid Unicode ({error}): mend it")
+    if isinstance(error, ImportError):
+        return UnavailableError(f"{error}: install it to have results in this form")
+    if isinstance(error, OSError):
+        return UnavailableError(f"the operating system refused: {error}")
+    return InternalError(
+        f"a fault of this program, not of yours ({type(error).__name__}: {error}): please report "
+        "it with the statement that led to it"
+    )
 
 
 def _position(message: str, offset: int, text: str | None) -> int | None:

@@ -27,13 +27,12 @@ if TYPE_CHECKING:
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:
     """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS]."""
     engine, cursor = session.engine, session.cursor
-    name = canonical(statement.name)
+    name = engine.catalog.names.new(statement.name)
     present = engine.catalog.resolve(statement.name)
     if present is not None and not _may_create(session, statement, present):
         return Result("done")
     with session.writing() as transaction:
-        transaction.go_native()
-        transaction.show(engine.relations.read_by(statement.query))
+        transaction.show(session.reads(statement, statement.query))
         # A statement that fails while the query is bound would abort the session's transaction.
         reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
         place = statement.offset + statement.query_offset
@@ -50,12 +49,6 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
                 error.position += place
             raise
     return Result("done")
-
-
-def canonical(name: st.Name) -> str:
-    """The canonical name a new relation gets."""
-    parts = name[-2:]
-    return parts[-1] if len(parts) == 1 or parts[0].lower() == "main" else ".".join(parts)
 
 
 def _may_create(session: Session, statement: st.CreateView, present: str) -> bool:
@@ -113,13 +106,15 @@ def explain(session: Session, statement: st.ExplainView, params: Params) -> Resu
 
 
 def verify(session: Session, statement: st.VerifyView, params: Params) -> Result:
-    """VERIFY MATERIALIZED VIEW: recompute, compare both ways, a row per view."""
+    """VERIFY MATERIALIZED VIEW: recompute, compare both ways, a row per view.
+
+    There is one more column if a query leaves open what its rows are: it says what.
+    """
     catalog = session.engine.catalog
     chosen: list[View] = list(catalog.views.values())
     if statement.name is not None:
         chosen = [catalog.view(statement.name)]
     with session.writing() as transaction:
-        transaction.go_native()
         transaction.show([view.name for view in chosen])
         found = [verify_view(session.engine, session.cursor, view) for view in chosen]
     columns = {
@@ -129,7 +124,11 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
         "extra": pa.array([f.extra for f in found], pa.int64()),
         "ok": pa.array([f.ok for f in found], pa.bool_()),
     }
-    return Result.of_table(pa.table(columns), ["VARCHAR", "BIGINT", "BIGINT", "BIGINT", "BOOLEAN"])
+    types = ["VARCHAR", "BIGINT", "BIGINT", "BIGINT", "BOOLEAN"]
+    if any(f.left_open for f in found):
+        columns["left_open"] = pa.array([f.left_open or None for f in found], pa.string())
+        types.append("VARCHAR")
+    return Result.of_table(pa.table(columns), types)
 
 
 def show(session: Session, statement: st.ShowViews, params: Params) -> Result:

@@ -12,11 +12,13 @@ import duckdb
 
 from ivm.catalog import View
 from ivm.engine import Engine
+from ivm.sql.bound_relations import bound_relations
 from ivm.sql.determinism import check_deterministic
 from ivm.sql.function_list import FunctionList
 from ivm.storage.catalog_store import delete_view, save_view
 from ivm.storage.duck import Cursor, describe, quote, rows, run
 from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import canonical_name, fold, path_of
 from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 from ivm.translate import translated
@@ -77,9 +79,9 @@ def _unique_names(schema: Schema) -> Schema:
     result = []
     for name, type in schema:
         unique, number = name, 1
-        while unique.lower() in taken:
+        while fold(unique) in taken:
             unique, number = f"{name}_{number}", number + 1
-        taken.add(unique.lower())
+        taken.add(fold(unique))
         result.append((unique, type))
     return tuple(result)
 
@@ -91,20 +93,17 @@ def relations_read(engine: Engine, cursor: Cursor, query: str, name: str) -> fro
         UnsupportedError: something whose changes cannot be followed.
         SqlError: the view itself.
     """
-    try:
-        # What it does not read fails here: on the user's cursor it would abort the transaction.
-        engine.warehouse.cursor().get_table_names(query)
-        found = cursor.get_table_names(query, qualified=True)
-    except duckdb.Error:  # JOIN … USING of columns that differ by case
+    found = bound_relations(cursor, query)
+    if found is None:  # a plan of thousands of levels
         return _mentioned(engine, cursor, query) - {name}
     reads = set()
-    for written in found:
-        resolved = engine.catalog.resolve(_parts(written))
-        if resolved is None:
+    for database, *path in found:
+        resolved = canonical_name(path)
+        if database != engine.warehouse.database or resolved not in engine.catalog.qualified:
             raise UnsupportedError(
-                f"view {name!r} reads {written}, which is no table of this database (a temporary "
-                "table, a file, or a table of another database): its changes cannot be followed; "
-                "load it into a table first"
+                f"view {name!r} reads {'.'.join([database, *path])}, which is no table of this "
+                "database (a temporary table, a file, or a table of another database): its changes "
+                "cannot be followed; load it into a table first"
             )
         if resolved == name:
             raise SqlError(f"view {name!r} cannot read itself; WITH RECURSIVE says recursion")
@@ -114,78 +113,50 @@ def relations_read(engine: Engine, cursor: Cursor, query: str, name: str) -> fro
 
 def _mentioned(engine: Engine, cursor: Cursor, query: str) -> frozenset[str]:
     """Relations named by a word of the query, or of the views and macros named in it."""
-    words = _words(query)
-    waiting = rows(cursor, _STAND_INS)
-    while found := [(name, text) for name, text in waiting if words.issuperset(_words(name))]:
-        waiting = [stand_in for stand_in in waiting if stand_in not in found]
-        words.update(*(_words(text) for _, text in found))
+    words = words_behind(cursor, query)
     every = (*engine.catalog.tables, *engine.catalog.views)
-    return frozenset(n for n in every if words.issuperset(_words(n.rpartition(".")[2])))
+    return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))
 
 
-def _words(text: str) -> set[str]:
+def words_behind(cursor: Cursor, query: str) -> set[str]:
+    """The words of a query, and of the views and macros named in it."""
+    words = words_of(query)
+    waiting = rows(cursor, _STAND_INS)
+    while found := [(name, text) for name, text in waiting if words.issuperset(words_of(name))]:
+        waiting = [stand_in for stand_in in waiting if stand_in not in found]
+        words.update(*(words_of(text) for _, text in found))
+    return words
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text, in lower case."""
     return set(re.findall(r"\w+", text.lower()))
-
-
-def _parts(written: str) -> list[str]:
-    """The parts of a qualified name as DuckDB writes it (quoted where needed, maybe aliased)."""
-    parts, quoted, part = [], False, ""
-    for character in written.split(" AS ")[0]:
-        if character == '"':
-            quoted = not quoted
-        elif character == "." and not quoted:
-            parts.append(part)
-            part = ""
-        else:
-            part += character
-    return [*parts, part]
 
 
 def create(engine: Engine, transaction: Transaction, cursor: Cursor, view: View) -> None:
     """Create a defined view's table in the transaction, filled; enter it into the catalog."""
     catalog, maintenance = engine.catalog, engine.maintenance
-    restore = catalog.snapshot()
+    transaction.change_catalog()
     columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in view.schema)
-    table = quote_name(view.name)
+    path = (engine.warehouse.database, *path_of(view.name))
+    table = ".".join([quote(part) for part in path])
     run(cursor, f"CREATE TABLE {table} ({columns})")
     with engine.warehouse.zone.on(cursor):
         run(cursor, f"INSERT INTO {table} {maintenance.text(view)}")
     save_view(cursor, engine.stored(view, settled=not view.rounds))
     catalog.add_view(view)
-    made_after = len(transaction.changes)
-
-    def attach() -> None:
-        engine.attach(view)
-
-    def undo() -> None:
-        catalog.restore(restore)
-        engine.reload_tables(engine.warehouse.cursor())
-
-    transaction.change_catalog(attach, undo)
-    transaction.fill_again(view, made_after)
+    transaction.create_view(view)
     engine.reload_tables(cursor)
-
-
-def quote_name(name: str) -> str:
-    """SQL spelling of a canonical name."""
-    schema, dot, table = name.rpartition(".")
-    return f"{quote(schema)}.{quote(table)}" if dot else f"main.{quote(table)}"
 
 
 def drop(engine: Engine, transaction: Transaction, cursor: Cursor, view: View) -> None:
     """Drop a view's table in the transaction and forget the view when it commits."""
     catalog = engine.catalog
-    restore = catalog.snapshot()
+    transaction.change_catalog()
     run(cursor, f"DROP TABLE {catalog.qualified[view.name]}")
     delete_view(cursor, view.name)
     catalog.remove_view(view.name)
-
-    def undo() -> None:
-        catalog.restore(restore)
-        engine.reload_tables(engine.warehouse.cursor())
-
-    transaction.forget(view.name)
-    transaction.change_catalog(lambda: engine.detach(view.name), undo)
+    transaction.drop_view(view.name)
     engine.reload_tables(cursor)
 
 

@@ -1,0 +1,122 @@
+"""Which relation a name means: DuckDB's rules for names of one part and of several.
+
+Laws. A first part that is a database's name means that database; one that is a schema of ours as
+well is ambiguous in a name of two parts, and is refused. What lies in another database, or among
+the session's temporary relations, is none of ours: those hide our relations of schema main.
+(Tried on 2.0: `main.t` finds a temporary `t` too, and `main.x.t` never finds the schema x in main.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import Path, canonical_name, fold, path_of
+
+NOTHING: frozenset[str] = frozenset()
+_UNKNOWN = object()
+_KEPT = 4096  # answers
+
+
+class Names:
+    """The names there are at one time; never changed, so that answers can be kept.
+
+    Args:
+        database: DuckDB's name of the opened database.
+        databases: of all that are attached, it, `temp` and `system` included.
+        schemas: of the opened database.
+        relations: canonical names of its tables and views.
+    """
+
+    def __init__(
+        self,
+        database: str,
+        databases: Iterable[str],
+        schemas: Iterable[Path],
+        relations: Iterable[str],
+    ) -> None:
+        self._database = fold(database)
+        self._databases = frozenset(map(fold, (*databases, database, "temp", "system")))
+        self._schemas: Mapping[Path, Path] = {_folded(path): path for path in schemas}
+        self._relations = {_folded(path_of(name)): name for name in relations}
+        self._answers: dict[Sequence[str], str | None] = {}
+
+    def resolve(self, parts: Sequence[str], hidden: frozenset[str] = NOTHING) -> str | None:
+        """The canonical name of the relation of ours that a statement means, or None.
+
+        Args:
+            parts: the name as written, quotes resolved.
+            hidden: folded names of the session's temporary relations.
+
+        Raises:
+            SqlError: it begins with a database's name that is also a schema's.
+        """
+        if hidden:
+            return self._find(parts, hidden)
+        parts = tuple(parts)
+        answer = self._answers.get(parts, _UNKNOWN)
+        if answer is _UNKNOWN:
+            if len(self._answers) >= _KEPT:
+                self._answers.clear()
+            answer = self._answers[parts] = self._find(parts, hidden)
+        return answer  # type: ignore[return-value]
+
+    def _find(self, parts: Sequence[str], hidden: frozenset[str]) -> str | None:
+        *schemas, name = _folded(parts)
+        if name in hidden and schemas in ([], ["main"]):
+            return None
+        place = self.place(parts)
+        return None if place is None else self._relations.get(place)
+
+    def place(self, parts: Sequence[str]) -> Path | None:
+        """The folded path at which a name is looked for; None if that is in no database of ours."""
+        *schemas, name = _folded(parts)
+        place = self._place(schemas)
+        named_main = len(schemas) > 1 and schemas[0] == "main"
+        return None if place is None or named_main else (*place, name)
+
+    def _place(self, schemas: Sequence[str]) -> Path | None:
+        """The folded path that the leading parts of a name mean; None in another database."""
+        if not schemas:
+            return ("main",)
+        if schemas[0] not in self._databases:
+            return tuple(schemas)
+        if len(schemas) == 1 and (schemas[0],) in self._schemas:
+            raise SqlError(
+                f'"{schemas[0]}" is the name of a database and of a schema: write both, as in '
+                f'"{schemas[0]}"."main".name or "{self._database}"."{schemas[0]}".name'
+            )
+        return (tuple(schemas[1:]) or ("main",)) if schemas[0] == self._database else None
+
+    def new(self, parts: Sequence[str]) -> str:
+        """The canonical name that a new relation of ours gets.
+
+        Raises:
+            UnsupportedError: the name says another database.
+            SqlError: see `resolve`; or there is no such schema.
+        """
+        *written, name = parts
+        place = self._place(_folded(written))
+        if place is None:
+            raise UnsupportedError(
+                f"{'.'.join(parts)!r} lies in another database: a materialized view is kept in the "
+                "database of its tables"
+            )
+        schema = self._schemas.get(place)
+        if schema is None:
+            raise SqlError(f"there is no schema {'.'.join(written)!r}: CREATE SCHEMA makes one")
+        return canonical_name((*schema, name))
+
+    def inside(self, schema: Sequence[str]) -> list[str]:
+        """Canonical names of all relations in a schema and in those below it."""
+        path = _folded(schema)
+        if len(path) > 1 and path[0] in self._databases:
+            if path[0] != self._database:
+                return []
+            path = path[1:]
+        found = self._relations.items()
+        return [name for place, name in found if place[:-1][: len(path)] == path]
+
+
+def _folded(path: Iterable[str]) -> Path:
+    return tuple([fold(part) for part in path])

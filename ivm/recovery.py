@@ -1,0 +1,110 @@
+"""What can be done where a database file and its log do not fit each other any more.
+
+Law: looking changes nothing. What is given up is set aside beside the file under another name, and
+never deleted. Replaying takes all of the log's commits, or none if they do not fit the tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+
+from ivm.functions import Function
+from ivm.lifetime import close_forgotten
+from ivm.opening import open_engine
+from ivm.storage.database_file import DatabaseFile, explained
+from ivm.storage.errors import CorruptionError, InputError
+from ivm.storage.side_folder import side_folder
+from ivm.storage.warehouse_opening import examine, unflushed
+from ivm.translate import translating
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What `recover` found, and what it did.
+
+    Attributes:
+        path: of the database file.
+        commits: in its log alone, if the log can be read: those replayed or given up, if so.
+        trouble: why `connect` refuses the file, or None if it does not (any more).
+        set_aside: where the side folder with the commits that were given up lies now.
+    """
+
+    path: Path
+    commits: int | None
+    trouble: str | None = None
+    set_aside: Path | None = None
+
+
+def recover(
+    path: str | Path,
+    choice: Literal["replay", "give up"] | None = None,
+    *,
+    functions: Iterable[Function] = (),
+) -> Recovery:
+    """Say whether a database file and its log fit each other, or make them fit.
+
+    Args:
+        path: of a DuckDB file that is not open.
+        choice: None to look only; "replay" to apply the log's commits to the tables although
+            another program may have changed them; "give up" to go on with what the file holds,
+            and set its side folder aside.
+        functions: Python functions that the database's views call.
+
+    Raises:
+        UnavailableError: another process has it open.
+        InputError: there is no such file.
+        CorruptionError: the commits do not fit the tables; nothing was changed.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"there is no database {file}: give the path of an existing file")
+    if choice not in (None, "replay", "give up"):
+        raise InputError(f'recover takes "replay" or "give up", not {choice!r}')
+    with translating():
+        close_forgotten()  # maybe this very file
+        found = _look(file)
+        if choice is None or (found.trouble is None and not found.commits):
+            return found
+        before = set(_set_aside(file))
+        engine = open_engine(
+            file,
+            sync_at_commit=True,
+            memory_limit=None,
+            threads=None,
+            functions=functions,
+            choice=choice,
+        )
+        try:
+            engine.close()
+        finally:
+            engine.warehouse.close()
+    aside = next(iter(set(_set_aside(file)) - before), None)
+    return Recovery(file, found.commits, set_aside=aside)
+
+
+def _look(path: Path) -> Recovery:
+    file = DatabaseFile(path, None, None)
+    trouble, commits = None, None
+    try:
+        try:
+            examine(file)
+        except CorruptionError as error:
+            trouble = str(error)
+        with contextlib.suppress(CorruptionError):
+            commits = unflushed(file)
+    except (duckdb.Error, OSError) as error:
+        raise explained(path, error) from error
+    finally:
+        file.close()
+    return Recovery(path, commits, trouble)
+
+
+def _set_aside(file: Path) -> list[Path]:
+    folder = side_folder(file.resolve())
+    return list(folder.parent.glob(f"{folder.name}.given-up-*"))
