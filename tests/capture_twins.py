@@ -11,6 +11,7 @@ from ivm.capture import Captured, capture
 from ivm.sql.statements import Dml, parse
 from ivm.storage.consolidate import consolidate
 from ivm.storage.duck import Cursor, rows, run, table
+from ivm.storage.identifiers import canonical_name
 from ivm.storage.table_info import TableInfo, read_tables
 from ivm.storage.zset import ZSet, add, from_arrow
 
@@ -60,8 +61,10 @@ class Twins:
         return captured
 
     def table(self, statement: Dml) -> TableInfo | None:
-        name = None if statement.table is None else ".".join(statement.table)
-        return None if name is None else self.tables.get(name)
+        if statement.table is None:
+            return None
+        path = statement.table if len(statement.table) > 1 else ("main", *statement.table)
+        return self.tables.get(canonical_name(path))
 
     def read(self, info: TableInfo) -> ZSet:
         return from_arrow(table(self.ours, f"FROM {info.qualified}"), info.schema)

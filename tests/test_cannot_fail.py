@@ -15,6 +15,7 @@ from sqlglot import exp
 import ivm
 from ivm.sql.cannot_fail import cannot_fail
 from ivm.storage.types import type_of
+from tests.tiers import examples
 from tests.view_oracle import assert_views_right
 
 TYPES = [
@@ -69,7 +70,7 @@ def rows() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.recursive(_leaves, _larger, max_leaves=6))
 def test_no_extreme_value_makes_it_fail(rows: duckdb.DuckDBPyConnection, text: str) -> None:
     expr = sqlglot.parse_one(text, dialect="duckdb")

@@ -15,6 +15,7 @@ from ivm.capture_reach import written_names
 from ivm.sql.statements import Dml, parse
 from ivm.storage.duck import run
 from tests.capture_twins import KEYED, KEYLESS, Twins, amounts, connect
+from tests.tiers import examples
 
 # --- reaching further ---
 
@@ -237,7 +238,7 @@ def change(draw: st.DrawFn) -> str:
     return kinds[kind] + ("" if kind == "truncate" else returning)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.sampled_from(("", "PRIMARY KEY", "UNIQUE")),
     st.lists(row(), max_size=6),

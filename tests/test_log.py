@@ -250,6 +250,19 @@ def test_damage_in_an_older_segment_stops_the_opening(tmp_path: Path) -> None:
         open_log(tmp_path)
 
 
+def test_what_duckdb_committed_alone_between_two_segments_must_be_in_the_file(
+    tmp_path: Path,
+) -> None:
+    log = written(tmp_path, 2)
+    log.rotate(TABLES, after_epoch=3)
+    log.append(record(4))
+    log.close()
+    for base_epoch in (0, 2):
+        with pytest.raises(CorruptionError, match=r"behind epoch 3 .* older than its side folder"):
+            open_log(tmp_path, base_epoch)
+    assert epochs(tmp_path, after=3) == [4]
+
+
 def test_a_missing_segment_stops_the_opening(tmp_path: Path) -> None:
     log = written(tmp_path, 2)
     for epoch in (3, 4):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm.errors import InputError
+from tests.tiers import examples
 
 VIEW = "CREATE MATERIALIZED VIEW v AS SELECT b, count(*) AS n, sum(c) AS s FROM {} GROUP BY b"
 TABLES = {
@@ -60,7 +61,7 @@ def made(db: ivm.Database, call: str, rows: dict[str, list[Any]], weights: list[
         return None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(calls(), min_size=1, max_size=6))
 def test_the_same_rows_and_refusals(
     pair: tuple[ivm.Database, ivm.Database], history: list[Any]

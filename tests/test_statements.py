@@ -27,6 +27,7 @@ from ivm.sql.statements import (
     parse,
 )
 from ivm.storage.errors import SqlError, UnsupportedError
+from tests.tiers import examples
 
 
 def one(sql: str) -> Statement:
@@ -84,7 +85,7 @@ PIECES = (
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from((";", " ; ", ";--;\n")))))
 def test_split_agrees_with_duckdb(parts: list[tuple[str, str]]) -> None:
     script = "".join(piece + end for piece, end in parts)

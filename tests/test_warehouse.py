@@ -70,8 +70,18 @@ def create(path: Path, *values: int) -> Warehouse:
 
 
 def ready(warehouse: Warehouse) -> None:
-    assert warehouse.log is not None
-    warehouse.log.rotate({name: info.schema for name, info in warehouse.tables().items()})
+    warehouse.take({name: info.schema for name, info in warehouse.tables().items()})
+
+
+def taken(path: Path) -> Warehouse:
+    """What an opening does where the log holds nothing."""
+    warehouse = Warehouse.open(path)
+    try:
+        ready(warehouse)
+    except BaseException:
+        warehouse.close()
+        raise
+    return warehouse
 
 
 def commit(warehouse: Warehouse, *values: int) -> int:
@@ -356,7 +366,7 @@ def test_a_side_folder_that_cannot_be_used_is_told(path: Path, blocked: str) -> 
         shutil.rmtree(place)
         place.touch()
     with pytest.raises(UnavailableError, match="must be readable and writable"):
-        Warehouse.open(path)
+        taken(path)
     assert path.read_bytes() == before
 
 
@@ -375,9 +385,11 @@ def test_a_foreign_write_is_noticed(path: Path) -> None:
     warehouse.close()
     with duckdb.connect(path) as plain:
         run(plain, "INSERT INTO t VALUES (77)")
-    warehouse = Warehouse.open(path)
-    assert warehouse.foreign_write
-    warehouse.close()
+    for _ in range(2):  # an opening that comes to nothing does not forget it
+        warehouse = Warehouse.open(path)
+        assert warehouse.foreign_write
+        warehouse.close()
+    taken(path).close()
     warehouse = Warehouse.open(path)
     assert not warehouse.foreign_write
     warehouse.close()
@@ -402,11 +414,15 @@ def test_a_foreign_write_below_unflushed_commits_is_refused(path: Path) -> None:
     with pytest.raises(CorruptionError, match="still held 1 commits"):
         Warehouse.open(path)
     assert {p: p.read_bytes() for p in files} == files
-    for segment in segment_paths(side_folder(path)):
-        segment.unlink()
-    warehouse = Warehouse.open(path)
+    warehouse = Warehouse.open(path, choice="give up")
     assert warehouse.foreign_write
+    ready(warehouse)
     warehouse.close()
+    assert content(duckdb.connect(path)) == [77]
+    assert {
+        p.name: p.read_bytes()
+        for p in side_folder(path).with_name("shop.duckdb.ivm.given-up-1").iterdir()
+    } == {p.name: held for p, held in files.items() if p != path}
 
 
 def test_our_own_crash_is_no_foreign_write(path: Path) -> None:
@@ -440,21 +456,51 @@ def dying(self):
         real(self)
     os._exit(0)
 Checkpointer._checkpoint = dying
+run(warehouse.cursor(), "INSERT INTO t VALUES (0)")
 warehouse.checkpoint()
 """
     crash(path, code)
     warehouse = Warehouse.open(path)
     assert warehouse.foreign_write == (when == "after")  # in doubt, views are refreshed
     recover(warehouse)
-    assert content(warehouse.cursor()) == [1]
+    assert content(warehouse.cursor()) == [0, 1]
     warehouse.close()
 
 
-def test_a_lost_side_folder_means_refreshing(path: Path) -> None:
-    create(path, 1).close()
+def test_a_lost_side_folder_of_a_closed_file_means_refreshing(path: Path) -> None:
+    warehouse = create(path, 1)
+    recover(warehouse)
+    warehouse.close()
     shutil.rmtree(side_folder(path))
     warehouse = Warehouse.open(path)
     assert warehouse.foreign_write
+    warehouse.close()
+
+
+@pytest.mark.parametrize("lost", ["folder", "note", "segments", "older"])
+def test_a_file_that_was_not_closed_needs_its_side_folder(path: Path, lost: str) -> None:
+    taken(path).close()
+    older = path.with_name("older")
+    shutil.copytree(side_folder(path), older)
+    create(path, 1).close()  # closed with a commit that is in the log alone
+    folder = side_folder(path)
+    if lost == "note":
+        (folder / "note.json").unlink()
+    elif lost == "segments":
+        for segment in segment_paths(folder):
+            segment.unlink()
+    else:
+        shutil.rmtree(folder)
+    if lost == "older":
+        shutil.copytree(older, folder)
+    before = path.read_bytes()
+    with pytest.raises(CorruptionError, match="was not closed, and the folder"):
+        Warehouse.open(path)
+    assert path.read_bytes() == before
+    warehouse = Warehouse.open(path, choice="give up")
+    assert warehouse.foreign_write
+    ready(warehouse)
+    assert content(warehouse.cursor()) == []
     warehouse.close()
 
 
@@ -466,8 +512,7 @@ def test_folders_of_other_databases_are_refused(path: Path, tmp_path: Path) -> N
     shutil.copytree(side_folder(path), side_folder(other))
     with pytest.raises(CorruptionError, match="belongs to the database"):
         Warehouse.open(other)
-    shutil.rmtree(side_folder(other))
-    Warehouse.open(other).close()
+    Warehouse.open(other, choice="give up").close()
 
 
 def test_a_new_file_beside_an_old_folder(path: Path) -> None:
@@ -509,6 +554,7 @@ def test_checkpoints_run_in_the_background(path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(checkpointer.Checkpointer, "run", observed)
     warehouse = create(path, 1)
     before = warehouse.file.iteration()
+    done.clear()
     warehouse.flush(1, {"t": inserted(1)}, {})
     assert done.wait(20)
     assert warehouse.file.iteration() == before + 1

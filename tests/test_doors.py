@@ -1,0 +1,176 @@
+"""What the fast way in accepts, DuckDB accepts; what it stores, DuckDB stores."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+import ivm
+from ivm.errors import ConstraintError
+
+LIMITS = {
+    "TINYINT": (-128, 127),
+    "BIGINT": (-(2**63), 2**63 - 1),
+    "UTINYINT": (0, 255),
+}
+CHECKS = (
+    "a * 100 > 0",
+    "a + 1 > 0",
+    "a - 1 < 0",
+    "2 * a <> 4",
+    "a + 1 > 0 OR a > 5",
+    "a = 0 OR 10 / a < 100",
+    "a % 2 = 0 AND -a < 5",
+    "a BETWEEN -5 AND 5 OR a * 2 > 8",
+    "a",
+    "a / 7",
+    "CASE WHEN a > 5 THEN a + 1 > 0 ELSE true END",
+    "a IN (1, 2, 3) OR a::TINYINT > 0",
+)
+
+
+Either = ivm.Database | duckdb.DuckDBPyConnection
+
+
+def _accepts(db: Either, *row: object, table: str = "t") -> bool:
+    values = ", ".join("?" * len(row))
+    try:
+        db.execute(f"INSERT INTO {table} VALUES ({values})", list(row))
+    except (ConstraintError, duckdb.ConstraintException):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("type", LIMITS)
+def test_a_check_refuses_what_duckdb_refuses(type: str) -> None:
+    ours, plain = ivm.connect(), duckdb.connect()
+    low, high = LIMITS[type]
+    values = (low, low + 1, 0, 2, 6, high - 1, high, None)
+    for number, check in enumerate(CHECKS):
+        table = f"t{number}"
+        for db in (ours, plain):
+            db.execute(f"CREATE TABLE {table} (a {type} CHECK ({check}))")
+        for value in values:
+            accepted = _accepts(plain, value, table=table)
+            assert _accepts(ours, value, table=table) == accepted, (check, value)
+    for number in range(len(CHECKS)):
+        wanted = plain.execute(f"FROM t{number} ORDER BY a").fetchall()
+        assert ours.execute(f"FROM t{number} ORDER BY a").fetchall() == wanted
+
+
+TEXT_CHECKS = (
+    "s = '' OR s::INTEGER > 0",
+    "position('l' IN s) > 0",
+    "s LIKE 'a%' OR length(s) < 3",
+    "substr(s, 2, 1) = 'l'",
+    "s",
+    "x",
+    "0.4",
+    "x > 0.5 OR 1 / x > 2",
+)
+
+
+def test_a_check_of_texts_and_doubles() -> None:
+    ours, plain = ivm.connect(), duckdb.connect()
+    rows = [("", 0.4), ("l", 1.0), ("7", float("nan")), ("al", 0.0), ("-3", None), (None, 2.0)]
+    for number, check in enumerate(TEXT_CHECKS):
+        table = f"t{number}"
+        for db in (ours, plain):
+            db.execute(f"CREATE TABLE {table} (s VARCHAR, x DOUBLE, CHECK ({check}))")
+        for row in rows:
+            accepted = _accepts(plain, *row, table=table)
+            assert _accepts(ours, *row, table=table) == accepted, (check, row)
+        wanted = plain.execute(f"FROM {table}").fetchall()
+        assert str(ours.execute(f"FROM {table}").fetchall()) == str(wanted)
+
+
+@pytest.mark.parametrize(
+    ("macro", "check", "value"),
+    [
+        ("abs(x) AS x + 1000", "abs(a) > 500", -600),
+        ('"+"(x, y) AS 0', "a + 1 > 0", 5),
+        ("substr(x, y) AS 'm'", "substr(a::VARCHAR, 1) <> 'm'", 5),
+    ],
+)
+def test_a_users_macro_in_a_check(macro: str, check: str, value: int) -> None:
+    for first, second in ((0, 1), (1, 0)):
+        ours, plain = ivm.connect(), duckdb.connect()
+        statements = f"CREATE MACRO {macro}", f"CREATE TABLE t (a INTEGER CHECK ({check}))"
+        for db in (ours, plain):
+            db.execute(statements[first])
+            if first == 1:
+                _accepts(db, 3)  # the table has a door before there is a macro
+            db.execute(statements[second])
+        assert _accepts(ours, value) == _accepts(plain, value)
+        assert len(ours.execute("FROM t").fetchall()) == len(plain.execute("FROM t").fetchall())
+
+
+@pytest.mark.parametrize("temporary", ["", "TEMP "])
+def test_a_users_macro_in_an_update_by_key(temporary: str) -> None:
+    ours, plain = ivm.connect(), duckdb.connect()
+    update = "UPDATE t SET a = abs(a) WHERE id = 1"
+    for db in (ours, plain):
+        for sql in (
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER)",
+            "INSERT INTO t VALUES (1, 5), (2, 5)",
+            *[update] * 5,
+            f"CREATE {temporary}MACRO abs(x) AS x + 1000",
+            *[update] * 5,
+            "DROP MACRO abs",
+            *[update] * 5,
+        ):
+            db.execute(sql)
+    assert ours.execute("FROM t").fetchall() == plain.execute("FROM t").fetchall()
+
+
+def test_defaults_are_evaluated_for_each_row() -> None:
+    db = ivm.connect()
+    db.execute("CREATE SEQUENCE s")
+    db.execute("CREATE MACRO m() AS nextval('s')")
+    db.execute(
+        "CREATE TABLE t (a INTEGER, ts TIMESTAMP DEFAULT (localtimestamp), i INTEGER DEFAULT (m()))"
+    )
+    for i in range(3):
+        db.execute("INSERT INTO t (a) VALUES (?)", [i])
+        db.insert("t", {"a": [i]})
+    rows = db.execute("SELECT ts, i FROM t").fetchall()
+    assert sorted(i for _, i in rows) == [1, 2, 3, 4, 5, 6]
+    assert len({ts for ts, _ in rows}) == 6
+
+
+@pytest.mark.parametrize(
+    ("type", "default"),
+    [
+        ("INTEGER", "-7"),
+        ("DOUBLE", "1e5"),
+        ("DECIMAL(9, 2)", "1_000.50"),
+        ("VARCHAR", "'it''s'"),
+        ("BOOLEAN", "true"),
+        ("DATE", "DATE '2020-01-01'"),
+        ("INTEGER", "NULL"),
+        ("BLOB", "x'AA'"),
+        ("INTEGER[]", "[1, 2]"),
+        ("VARCHAR", "getvariable('x')"),
+        ("TIMESTAMPTZ", "'2020-01-01 00:00:00'"),
+        ("VARCHAR", "TIMESTAMPTZ '2020-01-01 00:00:00'"),
+        ("TIMETZ", "'10:00'"),
+        ("STRUCT(a INTEGER)", "{'a': 1}"),
+        ("INTEGER", "abs(-3)"),
+    ],
+)
+def test_defaults_are_those_of_duckdb(type: str, default: str) -> None:
+    ours, plain = ivm.connect(), duckdb.connect()
+    for db in (ours, plain):
+        for sql in (
+            f"CREATE TABLE t (i INTEGER, a {type} DEFAULT ({default}))",
+            "INSERT INTO t (i) VALUES (1)",
+            "SET VARIABLE x = 'set'",
+            "SET TimeZone = 'Asia/Tokyo'",
+            "INSERT INTO t (i) VALUES (2)",
+        ):
+            db.execute(sql)
+    query = "SELECT i, a::VARCHAR FROM t ORDER BY i"
+    assert ours.execute(query).fetchall() == plain.execute(query).fetchall()
+    assert (ours._engine.door("t") is not None) == (  # the fast way is taken for literals
+        default[0] in "-1'tDNx" and type not in ("TIMESTAMPTZ", "TIMETZ")
+    )

@@ -1,0 +1,186 @@
+"""A failed statement costs itself and, as in DuckDB, its transaction; nothing after it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import ivm
+from ivm import errors
+
+SCHEMA = (
+    "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)",
+    "CREATE TABLE words (w VARCHAR)",
+    "INSERT INTO words SELECT i::VARCHAR FROM range(3000) r(i)",
+    "INSERT INTO words VALUES ('no number')",
+)
+VIEW = "CREATE MATERIALIZED VIEW total AS SELECT count(*) AS c, sum(n) AS n FROM t"
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[ivm.Database]:
+    with ivm.connect(tmp_path / "failed.duckdb") as opened:
+        for sql in (*SCHEMA, VIEW):
+            opened.execute(sql)
+        yield opened
+
+
+FAILING = [
+    "SELEC 1",
+    "SELECT missing FROM t",
+    "SELECT * FROM nowhere",
+    "SELECT 'x'::INTEGER",
+    "SELECT w::INTEGER FROM words",
+    "SELECT w::INTEGER FROM words, t",
+    "SELECT ?",
+    "EXPLAIN SELECT missing FROM t",
+    "DESCRIBE nowhere",
+    "SET nothing_known = 1",
+    "EXECUTE nothing",
+    "INSERT INTO t VALUES (1, 1)",
+    "INSERT INTO t VALUES ('x', 1)",
+    "INSERT INTO nowhere VALUES (1)",
+    "UPDATE t SET missing = 1",
+    "UPDATE t SET n = w::INTEGER FROM words",
+    "DELETE FROM t WHERE missing = 1",
+    "DROP TABLE nowhere",
+    "BEGIN",
+]
+
+
+def outcome(run: Callable[[str], Any], sql: str) -> bool:
+    """Whether it succeeds, its rows read."""
+    try:
+        run(sql).fetchall()
+    except (errors.IvmError, duckdb.Error):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_failed_statement_ends_the_transaction_as_in_duckdb(
+    db: ivm.Database, native: bool
+) -> None:
+    duck = duckdb.connect()
+    for sql in SCHEMA:
+        duck.execute(sql)
+    before = ["BEGIN", "INSERT INTO t VALUES (1, 10)", *(["SELECT 1"] if native else [])]
+    after = ["SELECT 1", "INSERT INTO t VALUES (2, 20)"]
+    for number, failing in enumerate(FAILING):
+        for sql in (*before, failing, *after):
+            assert outcome(db.execute, sql) == outcome(duck.execute, sql), (sql, failing)
+        duck.execute("COMMIT")  # rolls back without a word; here the user is told
+        with pytest.raises(errors.UnavailableError, match="rolled back because a statement in it"):
+            db.execute("COMMIT")
+        for sql in (f"INSERT INTO t VALUES (3 + {number}, 30)", "SELECT count(*), sum(n) FROM t"):
+            assert db.execute(sql).fetchall() == duck.execute(sql).fetchall()
+    rows = db.execute("FROM t").fetchall()
+    db.close()
+    with ivm.connect(db.path) as again:
+        assert again.execute("FROM t").fetchall() == rows == duck.execute("FROM t").fetchall()
+        assert again.execute("FROM total").fetchall() == [(len(FAILING), 30 * len(FAILING))]
+
+
+def test_an_error_caught_inside_a_transaction_block(db: ivm.Database) -> None:
+    def block(wrong: Callable[[], object]) -> None:
+        with db.transaction():
+            db.insert("t", {"id": [1], "n": [10]})
+            with pytest.raises(errors.InputError):
+                wrong()
+
+    for wrong in (
+        lambda: db.execute("SELECT missing FROM t"),
+        lambda: db.execute("SELECT w::INTEGER FROM words").fetchall(),
+        lambda: db.insert("t", {"id": [1], "n": [10]}),
+        lambda: db.insert("nowhere", {"id": [1]}),
+        lambda: db.subscribe("nowhere"),
+    ):
+        with pytest.raises(errors.UnavailableError, match="rolled back because a statement in it"):
+            block(wrong)
+    db.insert("t", {"id": [2], "n": [20]})
+    assert db.execute("FROM total").fetchall() == [(1, 20)]
+
+
+def test_the_error_of_a_block_that_has_ended_its_transaction_is_not_hidden(
+    db: ivm.Database,
+) -> None:
+    def block() -> None:
+        with db.transaction():
+            db.execute("ROLLBACK")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        block()
+
+
+READERS: list[Callable[[ivm.Result], object]] = [
+    lambda result: result.fetchall(),
+    lambda result: result.arrow(),
+    lambda result: result.df(),
+    lambda result: result.pl(),
+    lambda result: list(result),
+    lambda result: [result.fetchone() for _ in range(4000)],
+]
+
+
+@pytest.mark.parametrize("relations", ["words", "words, t, total"])
+def test_a_query_that_fails_while_it_is_read(db: ivm.Database, relations: str) -> None:
+    db.execute("INSERT INTO t VALUES (1, 10)")
+    for number, read in enumerate(READERS):
+        result = db.execute(f"SELECT w::INTEGER FROM {relations}")
+        for _ in range(2):
+            with pytest.raises(errors.EvaluationError, match="no number") as caught:
+                read(result)
+            assert isinstance(caught.value.__cause__, duckdb.ConversionException)
+        db.execute("INSERT INTO words VALUES ('7')")
+        rows = db.execute("SELECT count(*) FROM words, t, total").fetchall()
+        assert rows == [(3002 + number,)]
+
+
+@pytest.mark.parametrize("relations", ["words", "words, total"])
+def test_a_failing_result_that_is_never_read_spoils_nothing(
+    db: ivm.Database, relations: str
+) -> None:
+    db.execute("INSERT INTO t VALUES (1, 10)")
+    query = f"SELECT w::INTEGER FROM {relations}"
+    result = db.execute(query)
+    db.execute("INSERT INTO words VALUES ('7')")
+    db.execute(query)
+    db.insert("words", {"w": ["8"]})
+    db.execute(query)
+    with db.transaction():
+        db.insert("words", {"w": ["9"]})
+    assert db.execute("SELECT count(*) FROM words").fetchall() == [(3004,)]
+    with pytest.raises(errors.EvaluationError, match="no number"):
+        result.fetchall()
+    db.execute(query)
+    db.close()
+
+
+def test_a_failing_result_that_is_never_read_fails_its_own_transaction(db: ivm.Database) -> None:
+    db.execute("BEGIN")
+    db.execute("INSERT INTO t VALUES (1, 10)")
+    result = db.execute("SELECT w::INTEGER FROM words")
+    with pytest.raises(errors.UnavailableError, match="no number"):
+        db.execute("COMMIT")
+    with pytest.raises(errors.EvaluationError, match="no number"):
+        result.fetchall()
+    assert db.execute("FROM total").fetchall() == [(0, None)]
+
+
+def test_a_failing_result_at_the_end_of_the_program(tmp_path: Path) -> None:
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import ivm\n"
+        f"db = ivm.connect({str(tmp_path / 'ends.duckdb')!r})\n"
+        f"for sql in {SCHEMA!r}: db.execute(sql)\n"
+        "result = db.execute('SELECT w::INTEGER FROM words')\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""

@@ -1,0 +1,1 @@
+"""Databases that are hurt on purpose: none may come to harm."""
