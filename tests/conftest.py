@@ -11,6 +11,11 @@ settings.register_profile("steady", derandomize=True)
 settings.load_profile("default" if TIER == "fuzz" else "steady")
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
+    """xdist takes what stands before the last `::` for the module, whose fixtures it then makes."""
+    return val.replace("::", " AS ") if isinstance(val, str) and "::" in val else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A quick run leaves out the modules that drive whole databases for long."""
     if TIER != "quick":

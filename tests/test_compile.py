@@ -20,10 +20,11 @@ from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
 from ivm.storage.duck import Cursor, rows, run
 from tests.plan_corpus import QUERIES, build
+from tests.tiers import examples
 from tests.view_world import Epochs, World, followed, worlds
 
 COMPILED = [q for group in QUERIES.values() for q in group]
-STEPS = 4
+STEPS = examples(4)
 
 
 @pytest.fixture(scope="module")

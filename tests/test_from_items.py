@@ -19,10 +19,11 @@ from ivm.sql.render import render
 from ivm.storage.duck import Cursor, describe, table
 from ivm.storage.zset import from_arrow
 from tests.from_corpus import QUERIES, fill
+from tests.tiers import examples
 from tests.view_world import Epochs, World, followed, multiset, worlds
 
 ALL = [q for group in QUERIES.values() for q in group]
-STEPS = 4
+STEPS = examples(4)
 BOTH = (World.rendered, World.wanted)
 
 

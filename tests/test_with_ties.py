@@ -82,7 +82,7 @@ def test_the_first_rows_and_their_ties(
         edge = key(every[min(count, len(every)) - 1])
         wanted = [row for row in every if key(row) <= edge]
         assert sorted(db.execute("FROM v").fetchall(), key=repr) == sorted(wanted, key=repr)
-        assert db.execute("VERIFY MATERIALIZED VIEW v").fetchone()[-1]  # type: ignore[index]
+        assert db.execute("VERIFY MATERIALIZED VIEW v").fetchone()[4]  # type: ignore[index]
 
 
 SPELLED = [

@@ -107,7 +107,7 @@ INDEXED: list[str] = [
     " CURRENT ROW) FROM t",
     "SELECT k, v, first(v IGNORE NULLS) OVER (ORDER BY k, v), last(v IGNORE NULLS) OVER w FROM t"
     " WINDOW w AS (PARTITION BY g ORDER BY k, v ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)",
-    "SELECT k, g.upper(), lag(v IGNORE NULLS) OVER (ORDER BY k, v), g.trim('a') FROM t",
+    "SELECT k, g.upper(), lag(v IGNORE NULLS) OVER (ORDER BY k, v, g), g.trim('a') FROM t",
 ]  # fmt: skip
 
 # Ties are broken by all columns; DuckDB may break them otherwise.

@@ -116,5 +116,5 @@ class _Chunk:
         if fault and len(found) == len(wanted) and leaves_open(case.sql):
             self._open.add(case.view)
             verdict = self._db.execute(f"VERIFY MATERIALIZED VIEW {case.view}").fetchall()
-            return "" if verdict[0][-1] else f"VERIFY {verdict[0]}"
+            return "" if verdict[0][4] else f"VERIFY {verdict[0]}"
         return fault

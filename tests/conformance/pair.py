@@ -100,7 +100,7 @@ class Pair:
             raise WrongError(found or "another number of rows")
         for name in named:
             verdict = self.db.execute(f"VERIFY MATERIALIZED VIEW {name}").fetchall()
-            if not verdict[0][-1]:
+            if not verdict[0][4]:
                 raise WrongError(f"VERIFY {verdict[0]}")
 
     def _refuse_absent(self, statement: Statement) -> None:
