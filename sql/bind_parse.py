@@ -49,6 +49,13 @@ class _Parser(DuckDBParser):
     }
     FUNC_TOKENS = {*DuckDBParser.FUNC_TOKENS, TokenType.APPLY}  # noqa: RUF012  # as sqlglot does
 
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """An index is written back as it is read, whatever takes the place of what it indexes;
+        sqlglot counts from 0 and back, where it takes that for a list."""
+        if isinstance(this, exp.Bracket):
+            this.set("offset", 1)
+        return super()._parse_bracket(this)
+
     def _parse_simplified_pivot(self, is_unpivot: bool | None = None) -> exp.Pivot:
         this = self._parse_table()
         chosen = self._match(TokenType.ON) and self._parse_csv(self._parse_choice)
@@ -93,14 +100,17 @@ class _Tokenizer(DuckDB.Tokenizer):
 class Read(DuckDB):
     """DuckDB's dialect, with what sqlglot does not read of it."""
 
+    INDEX_OFFSET = 0
     Parser = _Parser
     Tokenizer = _Tokenizer
 
 
 class _VerbatimParser(_Parser):
-    """Reads every function as a name and its arguments."""
+    """Reads every function as a name and its arguments, but for what is none."""
 
-    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        name: DuckDBParser.FUNCTIONS[name] for name in ("ARRAY", "COLUMNS")
+    }
     FUNCTION_PARSERS = {  # noqa: RUF012  # sqlglot reads it so
         name: parser
         for name, parser in DuckDBParser.FUNCTION_PARSERS.items()
@@ -125,6 +135,7 @@ class _VerbatimParser(_Parser):
 class Verbatim(DuckDB):
     """DuckDB's dialect with function names left alone."""
 
+    INDEX_OFFSET = 0
     Parser = _VerbatimParser
     Tokenizer = _Tokenizer
 

@@ -55,6 +55,17 @@ QUERIES: dict[str, list[str]] = {
         "SELECT 'it''s', E'tab\\t', 1_000 FROM t",
         "SELECT (k) AS k2, ((k + 1)) * 2, -(-k), (k + 1) * (v - 1) FROM t",
     ],
+    "an index of what is computed below": [
+        "SELECT x[2], count(*) FROM (SELECT string_split(g || ',c', ',') AS x FROM t) GROUP BY ALL",
+        "SELECT k FROM (SELECT string_split(g, 'b') AS x, k FROM t) WHERE x[1] = 'a'",
+        "SELECT x[1], x[-1], x[2:], x[1:1], x[k + 1] FROM (SELECT upper(g) AS x, k FROM t)",
+        "SELECT m['a'], x[7] FROM (SELECT MAP {'a': k} AS m, MAP([7, 6], [v, 3]) AS x FROM t)",
+        "SELECT j[0], j[-1], j['a'], j[1] FROM (SELECT [k, v]::JSON AS j FROM t)",
+        "SELECT x[1], x[2] FROM (SELECT row(k, g) AS x FROM t)",
+        "SELECT x[1][2], x[2][-1] FROM (SELECT [l, [k, 2]] AS x FROM t)",
+        "WITH q AS (SELECT l || [9] AS x, st FROM t) SELECT x[1] + x[-1], (st)['x'], x[1 + 1] FROM q",
+        "SELECT if(k > 1, 1, 2), COLUMNS('^k|v$') + 1, len(ARRAY(SELECT v FROM u)) FROM t",
+    ],
     "spellings": [
         "SELECT v::NUMERIC, g::VARCHAR(17), f::NUMERIC(10), CAST(f AS DEC), g::CHAR(1) FROM t",
         "SELECT [v]::NUMERIC[], {'a': k}::STRUCT(a NUMERIC), k::INT1, d::DEC(5) FROM t",
