@@ -63,7 +63,7 @@ QUERIES: dict[str, list[str]] = {
         "SELECT j[0], j[-1], j['a'], j[1] FROM (SELECT [k, v]::JSON AS j FROM t)",
         "SELECT x[1], x[2] FROM (SELECT row(k, g) AS x FROM t)",
         "SELECT x[1][2], x[2][-1] FROM (SELECT [l, [k, 2]] AS x FROM t)",
-        "WITH q AS (SELECT l || [9] AS x, st FROM t) SELECT x[1] + x[-1], (st)['x'], x[1 + 1] FROM q",
+        "WITH q AS (SELECT l || [9] AS x, st FROM t) SELECT x[1] + x[-1], st['x'], x[1 + 1] FROM q",
         "SELECT if(k > 1, 1, 2), COLUMNS('^k|v$') + 1, len(ARRAY(SELECT v FROM u)) FROM t",
     ],
     "spellings": [
