@@ -17,7 +17,7 @@ from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import fold, path_of
 from ivm.storage.table_info import TableInfo
 
-_TRIGGERS = "SELECT schema_name, table_name, sql FROM duckdb_triggers()"
+_TRIGGERS = "SELECT schema_name, table_name, sql FROM system.main.duckdb_triggers()"
 _At = tuple[str, ...]
 _TARGETS = (("INSERT", "INTO"), ("REPLACE", "INTO"), ("IGNORE", "INTO"), ("DELETE", "FROM"))
 _HEADS = (*_TARGETS, ("MERGE", "INTO"), ("TRUNCATE", "TABLE"), ("TRUNCATE",), ("UPDATE",))

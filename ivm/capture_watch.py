@@ -179,9 +179,10 @@ def _same(name: str, type: ColumnType) -> str:
     before, now = f"b.{quote(name)}", f"t.{quote(name)}"
     equal = f"{before} IS NOT DISTINCT FROM {now}"
     if type.is_float:
-        return f"{equal} AND signbit({before}) IS NOT DISTINCT FROM signbit({now})"
+        signs = [f"system.main.signbit({value})" for value in (before, now)]
+        return f"{equal} AND {' IS NOT DISTINCT FROM '.join(signs)}"
     if type.is_string:  # a collation makes different strings equal
-        return f"encode({before}) IS NOT DISTINCT FROM encode({now})"
+        return f"system.main.encode({before}) IS NOT DISTINCT FROM system.main.encode({now})"
     if type.is_integer or type.base in _EXACT or type.base.startswith("TIMESTAMP"):
         return equal
     return f"{equal} AND CAST({before} AS VARCHAR) IS NOT DISTINCT FROM CAST({now} AS VARCHAR)"

@@ -59,7 +59,7 @@ def door_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Door | 
 
 def _has_trigger(info: TableInfo, cursor: Cursor) -> bool:
     schema, name = path_of(info.name)[-2:]
-    sql = "SELECT 1 FROM duckdb_triggers() WHERE schema_name = ? AND table_name = ?"
+    sql = "SELECT 1 FROM system.main.duckdb_triggers() WHERE schema_name = ? AND table_name = ?"
     return bool(rows(cursor, sql, [schema, name]))
 
 

@@ -63,7 +63,9 @@ class Relations:
         """Whether there are any: what they read, a change reads."""
         if self._triggers is None:
             cursor = self._warehouse.cursor()
-            self._triggers = bool(rows(cursor, "SELECT 1 FROM duckdb_triggers() LIMIT 1"))
+            self._triggers = bool(
+                rows(cursor, "SELECT 1 FROM system.main.duckdb_triggers() LIMIT 1")
+            )
         return self._triggers
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
@@ -104,8 +106,8 @@ def _indirect(cursor: Cursor) -> set[str]:
     """Names behind which other relations stand."""
     found = rows(
         cursor,
-        "SELECT view_name FROM duckdb_views() WHERE NOT internal UNION ALL"
-        " SELECT function_name FROM duckdb_functions()"
+        "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal UNION ALL"
+        " SELECT function_name FROM system.main.duckdb_functions()"
         " WHERE NOT internal AND function_type IN ('macro', 'table_macro')",
     )
     return {fold(name) for (name,) in found} | _DYNAMIC

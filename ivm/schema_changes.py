@@ -185,7 +185,10 @@ def _using(session: Session, statement: st.Ddl) -> list[View]:
 
 
 def _is_built_in(session: Session, name: st.Name) -> bool:
-    found = "SELECT 1 FROM duckdb_functions() WHERE internal AND lower(function_name) = lower($1)"
+    found = (
+        "SELECT 1 FROM system.main.duckdb_functions()"
+        " WHERE internal AND system.main.lower(function_name) = system.main.lower($1)"
+    )
     return bool(rows(session.cursor, found, [name[-1]]))
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ivm.session import Session
 
 _TEMPORARY = """
-SELECT table_name FROM duckdb_tables() WHERE temporary UNION ALL
-SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal
+SELECT table_name FROM system.main.duckdb_tables() WHERE temporary UNION ALL
+SELECT view_name FROM system.main.duckdb_views() WHERE temporary AND NOT internal
 """
 # Statements whose words do not tell what they make:
 _ANYTHING = ("import", "copy database", "call", "pragma")

@@ -33,7 +33,7 @@ class Snapshot:
 
     def rows(self) -> int:
         """How many there are."""
-        found = rows(self._asking, f"SELECT count(*) FROM {self.info.qualified}")
+        found = rows(self._asking, f"SELECT system.main.count(*) FROM {self.info.qualified}")
         return int(found[0][0])
 
     def scan(self, columns: Sequence[int]) -> Iterator[ZSet]:

@@ -202,7 +202,8 @@ def _delete(info: TableInfo, given: Given) -> Said:
     same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
     each = ", ".join(f"g.{name}" for name in names)
     found = (
-        f"SELECT t.rowid AS row, g.n, row_number() OVER (PARTITION BY {each} ORDER BY t.rowid) AS i"
+        f"SELECT t.rowid AS row, g.n,"
+        f" system.main.row_number() OVER (PARTITION BY {each} ORDER BY t.rowid) AS i"
         f" FROM {info.qualified} AS t JOIN ({_counted(names)}) AS g ON {same}"
     )
     chosen = f"SELECT row AS __ivm_row FROM ({found}) WHERE i <= n"
@@ -212,4 +213,4 @@ def _delete(info: TableInfo, given: Given) -> Said:
 
 def _counted(names: Sequence[str]) -> str:
     listed = ", ".join(names)
-    return f"SELECT {listed}, count(*) AS n FROM {_GIVEN} GROUP BY {listed}"
+    return f"SELECT {listed}, system.main.count(*) AS n FROM {_GIVEN} GROUP BY {listed}"

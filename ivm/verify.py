@@ -29,7 +29,7 @@ _ANSWER = "_ivm_answer"
 _STAND_INS = """
     SELECT system.main.lower(view_name) FROM system.main.duckdb_views() WHERE NOT internal
     UNION ALL SELECT system.main.lower(function_name) FROM system.main.duckdb_functions()
-    WHERE NOT internal AND function_type LIKE '%macro'
+    WHERE NOT internal AND function_type IN ('macro', 'table_macro')
 """
 
 
@@ -57,7 +57,7 @@ class Verdict:
 def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
     """Compare a view with its query, as the cursor sees both."""
     stored = f"FROM {engine.catalog.qualified[view.name]}"
-    count = int(rows(cursor, f"SELECT count(*) {stored}")[0][0])
+    count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
     fixed = _fixed(view, cursor)
     left_open = "" if fixed is None else _told(fixed, view.schema)
     with engine.warehouse.zone.on(cursor):
@@ -147,7 +147,7 @@ def _compare(
 
 
 def _count(cursor: Cursor, left: str, right: str) -> int:
-    return int(rows(cursor, f"SELECT count(*) FROM ({left} EXCEPT ALL {right})")[0][0])
+    return int(rows(cursor, f"SELECT system.main.count(*) FROM ({left} EXCEPT ALL {right})")[0][0])
 
 
 def _order(schema: Sequence[tuple[str, ColumnType]]) -> str:

@@ -24,9 +24,9 @@ from ivm.transaction import Transaction
 from ivm.translate import translated
 
 _STAND_INS = (
-    "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal UNION ALL "
-    "SELECT function_name, macro_definition FROM duckdb_functions() "
-    "WHERE NOT internal AND function_type LIKE '%macro'"
+    "SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal UNION ALL "
+    "SELECT function_name, macro_definition FROM system.main.duckdb_functions() "
+    "WHERE NOT internal AND function_type IN ('macro', 'table_macro')"
 )
 
 

@@ -84,7 +84,7 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
         return None
     call = verbatim(node)
     name = call_name(call)
-    name = synonyms(context.cursor).get(name, name)
+    name = synonyms().get(name, name)
     distinct, arguments, keys = parts_of(call)
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
         name, arguments = "count_star", []

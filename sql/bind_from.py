@@ -257,7 +257,10 @@ class _FromBinder:
 
     def _collated(self, parts: tuple[str, ...]) -> frozenset[str]:
         """Names of columns with a collation, of all tables with that name."""
-        sql = "SELECT sql FROM duckdb_tables() WHERE lower(table_name) = lower(?)"
+        sql = (
+            "SELECT sql FROM system.main.duckdb_tables()"
+            " WHERE system.main.lower(table_name) = system.main.lower(?)"
+        )
         found = rows(self._context.cursor, sql, [parts[-1]])
         return frozenset(name for (text,) in found for name in collated_names(text))
 

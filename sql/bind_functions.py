@@ -17,7 +17,9 @@ from ivm.sql.columns import text
 from ivm.sql.function_list import FunctionList
 from ivm.sql.plan import NotIncremental
 from ivm.storage.duck import Cursor, rows
+from ivm.storage.scratch import Scratch
 
+_scratch = Scratch()
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _REFUSED: dict[type[exp.Expr], str] = {
@@ -45,7 +47,8 @@ class Functions:
     """
 
     def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
-        self._aggregates, self._tables = _builtin(cursor)
+        self._aggregates, self._tables = _builtin()
+        self._aggregates |= functions.aggregates
         self.macros = Macros(cursor, functions, self._tables)
 
     def is_aggregate(self, node: exp.Expression) -> bool:
@@ -119,21 +122,16 @@ def _nodes(value: object) -> list[exp.Expression]:
 
 
 @functools.cache
-def _known() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    return {}
-
-
-def _builtin(cursor: Cursor) -> tuple[frozenset[str], frozenset[str]]:
+def _builtin() -> tuple[frozenset[str], frozenset[str]]:
     """Names of the aggregates, and of what is a table function or a macro not to be bound."""
-    if "all" not in _known():
-        found = rows(
-            cursor,
-            "SELECT lower(function_name), list(DISTINCT function_type), any_value(macro_definition)"
-            " FROM duckdb_functions() WHERE internal GROUP BY ALL",
-        )
-        aggregates = frozenset(n for n, kinds, _ in found if "aggregate" in kinds)
-        _known()["all"] = (aggregates, frozenset(_unbindable(found, aggregates)))
-    return _known()["all"]
+    query = (
+        "SELECT lower(function_name), list(DISTINCT function_type), any_value(macro_definition)"
+        " FROM duckdb_functions() WHERE internal GROUP BY ALL"
+    )
+    with _scratch.borrow() as scratch:
+        found = rows(scratch, query)
+    aggregates = frozenset(n for n, kinds, _ in found if "aggregate" in kinds)
+    return aggregates, frozenset(_unbindable(found, aggregates))
 
 
 def _unbindable(

@@ -33,7 +33,7 @@ def complete_aggregate(node: exp.Expression, count: int, context: Context) -> ex
         return whole
     call = verbatim(node)
     name = call_name(call)
-    if synonyms(context.cursor).get(name, name) in ORDERLESS or not call.expressions:
+    if synonyms().get(name, name) in ORDERLESS or not call.expressions:
         return call
     distinct, arguments, keys = parts_of(call)
     if not arguments:

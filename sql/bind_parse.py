@@ -24,6 +24,7 @@ from ivm.sql.bind_methods import without_methods
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import syntax_tree
 from ivm.storage.duck import Cursor, rows
+from ivm.storage.scratch import Scratch
 
 _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 _PLACES = ("query_location", "query_location_length", "syntax_type", "is_operator")
@@ -37,6 +38,7 @@ _PASSING: dict[object, type[exp.Expression]] = {
     exp.Last: exp.LastValue, "last": exp.LastValue, "last_value": exp.LastValue,
     "nth_value": exp.NthValue, "lag": exp.Lag, "lead": exp.Lead,
 }  # fmt: skip
+_scratch = Scratch()
 _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
 
@@ -238,34 +240,23 @@ def _arguments(listed: list[exp.Expression]) -> list[exp.Expression]:
 
 
 def _syntax(sql: str, cursor: Cursor) -> Any:
-    return _canonical(syntax_tree(sql, cursor), synonyms(cursor))
+    return _canonical(syntax_tree(sql, cursor), synonyms())
 
 
 @functools.cache
-def _builtin_synonyms() -> dict[str, str]:
-    return {}
-
-
-def synonyms(cursor: Cursor) -> dict[str, str]:
+def synonyms() -> dict[str, str]:
     """The chief name of each built-in function and type that has several."""
-    known = _builtin_synonyms()
-    if not known:
-        known.update(_read_synonyms(cursor))
-    return known
-
-
-def _read_synonyms(cursor: Cursor) -> dict[str, str]:
-    functions = rows(
-        cursor,
+    functions = (
         "SELECT DISTINCT lower(function_name), lower(alias_of) FROM duckdb_functions()"
-        " WHERE internal AND alias_of <> ''",
+        " WHERE internal AND alias_of <> ''"
     )
-    types = rows(
-        cursor,
+    types = (
         "SELECT DISTINCT lower(type_name), lower(logical_type) FROM duckdb_types()"
-        " WHERE internal AND type_name <> 'JSON' AND lower(type_name) <> lower(logical_type)",
+        " WHERE internal AND type_name <> 'JSON' AND lower(type_name) <> lower(logical_type)"
     )
-    return {**dict(functions), **{f"type {name}": chief for name, chief in types}}
+    with _scratch.borrow() as scratch:
+        named = [(f"type {name}", chief) for name, chief in rows(scratch, types)]
+        return dict([*rows(scratch, functions), *named])
 
 
 def _canonical(node: Any, names: dict[str, str]) -> Any:

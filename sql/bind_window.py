@@ -203,7 +203,7 @@ def _tied(
     call, frame = whole.function, whole.frame
     inner = call.this if isinstance(call, exp.Filter) else call
     name = call_name(inner)
-    name = synonyms(context.cursor).get(name, name)
+    name = synonyms().get(name, name)
     ties = _ties(name, inner, frame)
     if name == "fill" and not _has_order(inner):
         return _filled(whole, order, unique)

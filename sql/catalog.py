@@ -54,14 +54,18 @@ class DuckCatalog:
         self._cursor = cursor
 
     def resolve(self, parts: Sequence[str]) -> str | None:
-        condition = "lower(table_name) = lower(?)"
-        condition += " AND lower(schema_name) = lower(?)" if len(parts) > 1 else ""
-        condition += " AND lower(database_name) = lower(?)" if len(parts) > 2 else ""
+        condition = "system.main.lower(table_name) = system.main.lower(?)"
+        condition += (
+            " AND system.main.lower(schema_name) = system.main.lower(?)" if len(parts) > 1 else ""
+        )
+        condition += (
+            " AND system.main.lower(database_name) = system.main.lower(?)" if len(parts) > 2 else ""
+        )
         found = rows(
             self._cursor,
-            "SELECT schema_name, table_name FROM duckdb_tables()"
-            f" WHERE database_name = current_database() AND {condition}"
-            " ORDER BY schema_name = current_schema() DESC",
+            "SELECT schema_name, table_name FROM system.main.duckdb_tables()"
+            f" WHERE database_name = system.main.current_database() AND {condition}"
+            " ORDER BY schema_name = system.main.current_schema() DESC",
             list(reversed(parts)),
         )
         return f"{quote(found[0][0])}.{quote(found[0][1])}" if found else None
@@ -79,8 +83,9 @@ class DuckCatalog:
     def primary_key(self, name: str) -> tuple[str, ...]:
         found = rows(
             self._cursor,
-            "SELECT constraint_column_names FROM duckdb_constraints() WHERE constraint_type ="
-            " 'PRIMARY KEY' AND format('\"{}\".\"{}\"', schema_name, table_name) = ?",
+            "SELECT constraint_column_names FROM system.main.duckdb_constraints()"
+            " WHERE constraint_type = 'PRIMARY KEY'"
+            ' AND system.main.format(\'"{}"."{}"\', schema_name, table_name) = ?',
             [name],
         )
         return tuple(found[0][0]) if found else ()

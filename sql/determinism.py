@@ -72,7 +72,11 @@ class _Checker:
     def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
         self._cursor = cursor
         self._unstable = functions.unstable - _HARMLESS
-        views = rows(cursor, "SELECT lower(view_name), sql FROM duckdb_views() WHERE NOT internal")
+        views = rows(
+            cursor,
+            "SELECT system.main.lower(view_name), sql FROM system.main.duckdb_views()"
+            " WHERE NOT internal",
+        )
         self._views = _bodies(views)
         self._macros = _bodies([(m.name, m.definition) for m in functions.macros if not m.internal])
 

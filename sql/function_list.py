@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from ivm.storage.duck import Cursor, rows
 
 _LIST = """
-SELECT lower(function_name), function_type = 'table_macro', [lower(p) FOR p IN parameters],
-    macro_definition, len(list_filter(parameter_types, lambda t: t IS NOT NULL)) > 0, internal,
-    internal OR schema_name IN (current_schema(), 'main')
-FROM duckdb_functions()
+SELECT system.main.lower(function_name), function_type = 'table_macro',
+    system.main.list_transform(parameters, lambda p: system.main.lower(p)), macro_definition,
+    system.main.len(system.main.list_filter(parameter_types, lambda t: t IS NOT NULL)) > 0,
+    internal, internal OR schema_name IN (system.main.current_schema(), 'main'),
+    function_type = 'aggregate'
+FROM system.main.duckdb_functions()
 WHERE function_type IN ('macro', 'table_macro') AND macro_definition IS NOT NULL
     OR internal AND stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')
-ORDER BY len(parameters)
+    OR function_type = 'aggregate'
+ORDER BY system.main.len(parameters)
 """
 
 
@@ -47,16 +50,18 @@ class FunctionList:
 
     Attributes:
         unstable: what may differ from call to call, the user's own Python functions included.
+        aggregates: the functions of many rows.
         macros: those with fewer parameters first.
     """
 
     unstable: frozenset[str]
+    aggregates: frozenset[str]
     macros: tuple[Macro, ...]
 
 
 def own_names(cursor: Cursor) -> frozenset[str]:
     """The names, in small letters, of the functions and macros that are not DuckDB's own."""
-    names = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE NOT internal"
+    names = "SELECT DISTINCT function_name FROM system.main.duckdb_functions() WHERE NOT internal"
     return frozenset([name.lower() for (name,) in rows(cursor, names)])
 
 
@@ -65,8 +70,12 @@ def list_functions(cursor: Cursor) -> FunctionList:
     found = rows(cursor, _LIST)
     macros = [
         Macro(name, table, tuple(parameters), *rest)
-        for name, table, parameters, *rest in found
+        for name, table, parameters, *rest, _ in found
         if rest[0] is not None
     ]
-    unstable = frozenset([name for name, _, _, definition, *_ in found if definition is None])
-    return FunctionList(unstable, tuple(macros))
+    others = [
+        (name, aggregate) for name, _, _, definition, *_, aggregate in found if not definition
+    ]
+    aggregates = frozenset([name for name, aggregate in others if aggregate])
+    unstable = frozenset([name for name, aggregate in others if not aggregate])
+    return FunctionList(unstable, aggregates, tuple(macros))

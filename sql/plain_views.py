@@ -17,16 +17,17 @@ from ivm.storage.identifiers import Path, fold
 from ivm.storage.table_info import read_schemas
 
 _VIEWS = """
-SELECT schema_oid, view_name, sql FROM duckdb_views()
+SELECT schema_oid, view_name, sql FROM system.main.duckdb_views()
 WHERE NOT internal AND NOT temporary AND database_name = $1
 """
 _RELATIONS = """
-SELECT schema_oid, table_name FROM duckdb_tables() WHERE database_name = $1 UNION ALL
-SELECT schema_oid, view_name FROM duckdb_views() WHERE database_name = $1
+SELECT schema_oid, table_name FROM system.main.duckdb_tables() WHERE database_name = $1 UNION ALL
+SELECT schema_oid, view_name FROM system.main.duckdb_views() WHERE database_name = $1
 """
 _OWN = """
-SELECT 1 FROM duckdb_functions() WHERE database_name = $1 AND schema_name = $2 AND NOT internal
-UNION ALL SELECT 1 FROM duckdb_types() WHERE database_name = $1 AND schema_name = $2
+SELECT 1 FROM system.main.duckdb_functions()
+WHERE database_name = $1 AND schema_name = $2 AND NOT internal
+UNION ALL SELECT 1 FROM system.main.duckdb_types() WHERE database_name = $1 AND schema_name = $2
 """
 
 
@@ -89,4 +90,4 @@ def _unqualified(query: exp.Expression) -> Iterator[exp.Table]:
 
 
 def _database(cursor: Cursor) -> str:
-    return str(rows(cursor, "SELECT current_database()")[0][0])
+    return str(rows(cursor, "SELECT system.main.current_database()")[0][0])

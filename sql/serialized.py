@@ -11,12 +11,12 @@ from ivm.storage.duck import Cursor, literal, rows
 
 def syntax_tree(query: str, cursor: Cursor) -> Any:
     """The syntax tree of a SELECT; of what DuckDB cannot serialize, a dict with "error"."""
-    return _read(f"json_serialize_sql({literal(query)})", cursor)
+    return _read(f"system.main.json_serialize_sql({literal(query)})", cursor)
 
 
 def bound_plan(query: str, cursor: Cursor) -> Any:
     """The plan before optimization, with the type of every expression."""
-    return _read(f"json_serialize_plan({literal(query)}, optimize := false)", cursor)
+    return _read(f"system.main.json_serialize_plan({literal(query)}, optimize := false)", cursor)
 
 
 def _read(call: str, cursor: Cursor) -> Any:

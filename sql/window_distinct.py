@@ -77,7 +77,7 @@ def marked(node: exp.Expression, context: Context) -> Marked | None:
     distinct, arguments, keys = parts_of(call)
     if not distinct or len(arguments) != 1 or keys:
         return None
-    if synonyms(context.cursor).get(name, name) not in _FLAGGED:
+    if synonyms().get(name, name) not in _FLAGGED:
         return None
     plain = exp.Anonymous(this=call.name, expressions=[arguments[0].copy()])
     return Marked(plain, arguments[0], condition, neighbour)

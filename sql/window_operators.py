@@ -104,7 +104,7 @@ class _Maker:
         self.frames = FrameReader(plan, cursors)
         cursor = cursors()
         try:
-            self._names = synonyms(cursor)
+            self._names = synonyms()
         finally:
             cursor.close()
 

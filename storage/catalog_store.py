@@ -66,7 +66,10 @@ def read_database_id(cursor: Cursor, catalog: str) -> str | None:
     Raises:
         CorruptionError: records of another format.
     """
-    exists = "SELECT 1 FROM duckdb_tables() WHERE database_name = $1 AND schema_name = '_ivm'"
+    exists = (
+        "SELECT 1 FROM system.main.duckdb_tables()"
+        " WHERE database_name = $1 AND schema_name = '_ivm'"
+    )
     if not rows(cursor, f"{exists} AND table_name = 'meta'", [catalog]):
         return None
     meta = dict(rows(cursor, "FROM _ivm.meta"))
@@ -114,10 +117,12 @@ def save_view(cursor: Cursor, view: StoredView) -> None:
     """Add a view, or replace the record of that name and keep its place."""
     values = [view.name, view.query, list(view.columns), view.broken]
     place = rows(cursor, "DELETE FROM _ivm.views WHERE name = $1 RETURNING number", [view.name])
-    number = (
-        "(SELECT coalesce(max(number), 0) + 1 FROM _ivm.views)" if not place else str(place[0][0])
-    )
-    run(cursor, f"INSERT INTO _ivm.views VALUES ($1, $2, $3, $4, {number})", values)
+    number = place[0][0] if place else _last_number(cursor) + 1
+    run(cursor, "INSERT INTO _ivm.views VALUES ($1, $2, $3, $4, $5)", [*values, number])
+
+
+def _last_number(cursor: Cursor) -> int:
+    return int(rows(cursor, "SELECT system.main.max(number) FROM _ivm.views")[0][0] or 0)
 
 
 def delete_view(cursor: Cursor, name: str) -> None:
@@ -128,7 +133,9 @@ def delete_view(cursor: Cursor, name: str) -> None:
 
 def load_epochs(cursor: Cursor) -> dict[str, int]:
     """The epoch each relation has reached (base tables under `BASE`)."""
-    return dict(rows(cursor, "SELECT relation, max(epoch) FROM _ivm.epochs GROUP BY relation"))
+    return dict(
+        rows(cursor, "SELECT relation, system.main.max(epoch) FROM _ivm.epochs GROUP BY relation")
+    )
 
 
 def write_epochs(cursor: Cursor, epochs: Mapping[str, int]) -> None:

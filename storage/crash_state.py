@@ -97,7 +97,8 @@ def _tables(cursor: Cursor, catalog: str) -> dict[Path, str]:
     schemas = read_schemas(cursor, catalog)
     found = rows(
         cursor,
-        "SELECT schema_oid, table_name, sql FROM duckdb_tables() WHERE database_name = $1",
+        "SELECT schema_oid, table_name, sql FROM system.main.duckdb_tables()"
+        " WHERE database_name = $1",
         [catalog],
     )
     return {(*schemas[schema], name): sql for schema, name, sql in found}

@@ -60,7 +60,9 @@ class DatabaseFile:
         except BaseException:
             self._release()
             raise
-        self.catalog = str(self.connection.execute("SELECT current_database()").fetchall()[0][0])
+        self.catalog = str(
+            self.connection.execute("SELECT system.main.current_database()").fetchall()[0][0]
+        )
 
     def iteration(self) -> int:
         """The file header's checkpoint counter, as it stands on disk."""

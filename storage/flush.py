@@ -25,7 +25,7 @@ from ivm.storage.zset import ZSet
 _DELTA = "_ivm_delta"
 _COUNT = "_ivm_count"
 _COUNT_TYPE = type_of("BIGINT")
-_NUMBER = "row_number() OVER (PARTITION BY d._ivm_id)"
+_NUMBER = "system.main.row_number() OVER (PARTITION BY d._ivm_id)"
 """SQL: the place of a row among those identical to it."""
 _UPDATE_FROM = 50_000
 """Rows from which updating in place beats deletion and insertion in a table with a key
@@ -130,7 +130,7 @@ def lacking(cursor: Cursor, target: Target, change: NetChange) -> int:
         return 0
     with lent(cursor, {_DELTA: _counted(columns, batch)}):
         met = _met(target.table, columns, batch)
-        found = f"SELECT count(*) FROM (SELECT 1 {met} QUALIFY {_NUMBER} <= d.{_COUNT})"
+        found = f"SELECT system.main.count(*) FROM (SELECT 1 {met} QUALIFY {_NUMBER} <= d.{_COUNT})"
         return int(batch.weights.sum()) - int(read(cursor, found)[0][0])
 
 
@@ -320,7 +320,7 @@ def _counted(columns: Schema, batch: ZSet) -> tuple[ZSet, Schema]:
 
 def _met(table: str, columns: Schema, batch: ZSet) -> str:
     """SQL: FROM the table's rows `t` that are identical to a row `d` of the delta."""
-    delta = f"(SELECT *, row_number() OVER () AS _ivm_id FROM {_DELTA})"
+    delta = f"(SELECT *, system.main.row_number() OVER () AS _ivm_id FROM {_DELTA})"
     return f"FROM {table} AS t JOIN {delta} AS d ON {_identical(columns, batch)}"
 
 
@@ -336,7 +336,7 @@ def _delete_one_identical(
     signs = ["IS NOT DISTINCT FROM" if value is None else "=" for value in row]
     pairs = zip(columns, signs, strict=True)
     same = " AND ".join([f"{quote(n)} {sign} CAST(? AS {t.sql})" for (n, t), sign in pairs])
-    first = f"SELECT min(rowid) FROM {table} WHERE {same}"
+    first = f"SELECT system.main.min(rowid) FROM {table} WHERE {same}"
     run(cursor, f"DELETE FROM {table} WHERE rowid = ({first})", list(row))
 
 
@@ -351,6 +351,6 @@ def _told_apart(column: str, type: ColumnType) -> str:
     """SQL that tells equal values of different representation apart."""
     if is_exact(type):
         return ""
-    form = "signbit({})" if type.is_float else "{}::VARCHAR"
+    form = "system.main.signbit({})" if type.is_float else "{}::VARCHAR"
     table, delta = form.format(f"t.{column}"), form.format(f"d.{column}")
     return f" AND {table} IS NOT DISTINCT FROM {delta}"

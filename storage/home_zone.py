@@ -51,7 +51,7 @@ class HomeZone:
 
 def zone_of(cursor: Cursor) -> str:
     """The time zone of a cursor's session."""
-    return str(rows(cursor, "SELECT current_setting('TimeZone')")[0][0])
+    return str(rows(cursor, "SELECT system.main.current_setting('TimeZone')")[0][0])
 
 
 def _set(cursor: Cursor, zone: str) -> None:

@@ -107,25 +107,26 @@ class TableInfo:
 
 
 _SCHEMAS = """
-SELECT oid, parent_schema_oid, schema_name FROM duckdb_schemas() WHERE database_name = $1
+SELECT oid, parent_schema_oid, schema_name FROM system.main.duckdb_schemas()
+WHERE database_name = $1
 """
 _TABLES = """
-SELECT table_oid, schema_oid, table_name, sql FROM duckdb_tables()
+SELECT table_oid, schema_oid, table_name, sql FROM system.main.duckdb_tables()
 WHERE database_name = $1 AND NOT internal AND NOT temporary
 """
 _COLUMNS = """
 SELECT table_oid, column_name, data_type, column_default, is_nullable,
        is_generated, generation_expression
-FROM duckdb_columns() WHERE database_name = $1 AND NOT internal ORDER BY column_index
+FROM system.main.duckdb_columns() WHERE database_name = $1 AND NOT internal ORDER BY column_index
 """
 _CONSTRAINTS = """
 SELECT table_oid, constraint_type, expression, constraint_column_indexes,
        referenced_table, referenced_column_names
-FROM duckdb_constraints() WHERE database_name = $1 ORDER BY constraint_index
+FROM system.main.duckdb_constraints() WHERE database_name = $1 ORDER BY constraint_index
 """
 _INDEXES = """
 SELECT table_oid, is_unique, expressions, sql
-FROM duckdb_indexes() WHERE database_name = $1 ORDER BY index_oid
+FROM system.main.duckdb_indexes() WHERE database_name = $1 ORDER BY index_oid
 """
 
 _Facts = dict[int, list[tuple[Any, ...]]]

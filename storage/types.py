@@ -141,7 +141,9 @@ class ColumnType:
     def labels(self) -> tuple[str, ...]:
         """The labels of an ENUM in their order."""
         with _scratch.borrow() as scratch:
-            ((labels,),) = scratch.execute(f"SELECT enum_range(NULL::{self.sql})").fetchall()
+            ((labels,),) = scratch.execute(
+                f"SELECT system.main.enum_range(NULL::{self.sql})"
+            ).fetchall()
         return tuple(labels)
 
     @property

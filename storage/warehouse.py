@@ -146,7 +146,10 @@ class Warehouse:
 
     def databases(self, cursor: Cursor) -> list[str]:
         """Names of all attached databases, as the cursor sees them."""
-        return [name for (name,) in rows(cursor, "SELECT database_name FROM duckdb_databases()")]
+        return [
+            name
+            for (name,) in rows(cursor, "SELECT database_name FROM system.main.duckdb_databases()")
+        ]
 
     # -- epochs ----------------------------------------------------------------------------
 
