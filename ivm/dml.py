@@ -1,7 +1,9 @@
 """Changes by SQL: literals take the fast path, everything else runs in DuckDB and is captured.
 
-Law: what reaches the views is exactly what changed in the tables. A table of another database or a
+Laws. What reaches the views is exactly what changed in the tables. A table of another database or a
 temporary one is DuckDB's alone; a materialized view is changed by its tables and by nothing else.
+Names are resolved within the writers' turn: while a statement waits for it, another session may
+alter what they mean.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ if TYPE_CHECKING:
 
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     """INSERT … VALUES of literals or parameters: the fast path where the table allows it."""
-    info = table_of(session, statement)
-    door = None if info is None else session.door(info.name)
-    if info is None or door is None or statement.returning or statement.or_action:
-        return change(session, statement, params)
     with session.writing() as transaction:
+        info = table_of(session, statement)
+        door = None if info is None else session.door(info.name)
+        if info is None or door is None or statement.returning or statement.or_action:
+            return natively(session, transaction, statement, info, params)
         positions = _positions(info, statement.columns)
         types = [info.schema[i][1] for i in positions]
         columns = columns_of(statement.rows, types, params or (), session.cursor)
@@ -57,10 +59,10 @@ def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
 
 def change(session: Session, statement: st.Dml, params: Params) -> Result:
     """Any other change: DuckDB runs it, its rows are captured."""
-    info = table_of(session, statement)
-    if statement.table is None:
-        refuse_hidden(session, statement.text)
     with session.writing() as transaction:
+        info = table_of(session, statement)
+        if statement.table is None:
+            refuse_hidden(session, statement.text)
         return natively(session, transaction, statement, info, params)
 
 

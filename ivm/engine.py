@@ -72,6 +72,8 @@ class Engine:
         self._macros: frozenset[str] | None = None
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
+        self.changing = False
+        """A transaction that is open changes the catalog."""
 
     # -- committing -----------------------------------------------------------------------------
 
@@ -358,11 +360,29 @@ class Engine:
             raise
         self.pending.settle()
 
-    def pin(self, relations: Iterable[str], cursor: Cursor, *, writing: bool = False) -> None:
-        """Flush what a query reads and pin its snapshot on the cursor, no flush in between."""
-        with self.warehouse.write_lock:
+    def ready(
+        self,
+        relations: Collection[str],
+        generation: int,
+        cursor: Cursor | None,
+        *,
+        writing: bool = False,
+    ) -> bool:
+        """Flush what a query reads; False if it has to be looked up, or brought up to date, anew.
+
+        Args:
+            relations: as they were found in that generation of definitions.
+            generation: see `Relations`.
+            cursor: gets its snapshot, with no flush or commit in between; None if it needs none.
+            writing: the query may count sequences on.
+        """
+        with self.warehouse.write_lock if cursor is not None else contextlib.nullcontext():
             self.flush(relations)
-            self.warehouse.pin(cursor, writing=writing)
+            if generation != self.relations.generation or self.is_outdated(relations):
+                return False
+            if cursor is not None:
+                self.warehouse.pin(cursor, writing=writing)
+            return True
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -436,6 +456,14 @@ class Engine:
             run(cursor, f"INSERT INTO {table} {self.maintenance.text(view)}")
 
     # -- views that are recomputed --------------------------------------------------------------
+
+    def is_outdated(self, names: Iterable[str]) -> bool:
+        """Whether something is stale at or below the given relations, as far as they are known.
+
+        While a transaction changes the catalog, others cannot tell what they read by its names.
+        """
+        stale = self.maintenance.stale
+        return bool(stale) and (self.changing or bool(self.maintenance.needs_refresh(names)))
 
     def refresh(self, names: Iterable[str]) -> None:
         """Recompute what is stale at or below the given relations (the caller holds the turn)."""

@@ -36,12 +36,12 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 def change_one(session: Session, statement: st.KeyedChange, params: Params) -> Result:
     """Update or delete the row with a key."""
-    info = dml.table_of(session, statement)
-    door = None if info is None else session.door(info.name)
-    positions = None if door is None or info is None else _positions(info, statement)
-    if door is None or info is None or positions is None or not _keys_fit(info, statement, params):
-        return dml.change(session, statement, params)
     with session.writing() as transaction:
+        info = dml.table_of(session, statement)
+        door = None if info is None else session.door(info.name)
+        positions = None if info is None or door is None else _positions(info, statement, params)
+        if info is None or door is None or positions is None:
+            return dml.natively(session, transaction, statement, info, params)
         every = len(positions) == len(info.schema) and not statement.computed
         whole = statement.kind == "update" and not every
         index = transaction.index_at_hand(door, whole=whole)
@@ -86,9 +86,9 @@ def _change(
     return door.upsert(given, 1, index)
 
 
-def _positions(info: TableInfo, statement: st.KeyedChange) -> list[int] | None:
-    """Positions of the columns with cells; None if the WHERE clause is not the primary key, or
-    one is unknown, set twice, or of the key and set."""
+def _positions(info: TableInfo, statement: st.KeyedChange, params: Params) -> list[int] | None:
+    """Positions of the columns with cells; None if the WHERE clause is not the primary key or a
+    value in it is of another kind, or a column is unknown, set twice, or of the key and set."""
     names = [*statement.columns, *[name for name, _ in statement.computed]]
     found = [info.position(name) for name in names]
     known = [i for i in found if i is not None]
@@ -96,7 +96,7 @@ def _positions(info: TableInfo, statement: st.KeyedChange) -> list[int] | None:
     keys = known[count - statement.keys : count]
     if len(set(known)) < len(names) or set(keys) != set(info.primary_key):
         return None
-    return known[:count]
+    return known[:count] if _keys_fit(info, statement, params) else None
 
 
 def _keys_fit(info: TableInfo, statement: st.KeyedChange, params: Params) -> bool:

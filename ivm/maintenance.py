@@ -245,7 +245,8 @@ class Maintenance:
             view = self._catalog.views.get(name)
             if view is not None:
                 wanted.update((name, *view.recomputed_below))
-        return [v for n, v in self._catalog.views.items() if n in wanted and n in self.stale]
+        views = list(self._catalog.views.items())  # at once: who only reads has no turn
+        return [view for name, view in views if name in wanted and name in self.stale]
 
     def layers(self, views: Iterable[View]) -> Iterator[list[View]]:
         """Recomputed views, lowest first, in parts none of which reads another view of its part.

@@ -1,13 +1,12 @@
 """Queries: flush what they read, pin one snapshot, let DuckDB answer.
 
 Law: all relations of a query are seen at one epoch, which includes every commit made before the
-query began. In doubt about what a query reads, everything is flushed.
+query began. In doubt about what a query reads, everything is flushed. A query waits for the
+writers' turn only where a recomputed view has to be brought up to date.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -32,47 +31,47 @@ def query(session: Session, statement: st.Statement, params: Params) -> Result:
 
 
 def _alone(session: Session, statement: st.Statement, params: Params) -> Result:
-    engine, cursor = session.engine, session.cursor
-    relations = session.reads(statement)
-    if len(relations) < 2:  # one relation is at one epoch by itself
-        with _fresh(session, relations):
-            engine.flush(relations)
-        cursor.execute(statement.text, params)
-        return session.stream()
     try:
-        _pinned(session, relations, statement, params)
+        pinned = _run(session, statement, params)
     except duckdb.TransactionException as error:
         if "read-only" not in str(error):
             raise
-        _pinned(session, relations, statement, params, writing=True)  # it calls nextval
-    return session.stream(pinned=True)
+        pinned = _run(session, statement, params, writing=True)  # it calls nextval
+    return session.stream(pinned=pinned)
 
 
-@contextlib.contextmanager
-def _fresh(session: Session, relations: frozenset[str]) -> Iterator[None]:
-    """The relations stand at one epoch in the block: no commit may come before its end."""
-    engine = session.engine
-    with session.writing() if engine.maintenance.recomputes(relations) else nullcontext():
-        engine.refresh(relations)
-        yield
-
-
-def _pinned(
-    session: Session,
-    relations: frozenset[str],
-    statement: st.Statement,
-    params: Params,
-    *,
-    writing: bool = False,
-) -> None:
-    """Run the statement in a transaction that sees the relations at one epoch."""
-    with _fresh(session, relations):
-        session.engine.pin(relations, session.cursor, writing=writing)
+def _run(
+    session: Session, statement: st.Statement, params: Params, *, writing: bool = False
+) -> bool:
+    """Run the statement; whether its cursor is in a transaction that sees one epoch."""
+    pinned = _bring_up(session, statement, writing=writing)
     try:
         session.cursor.execute(statement.text, params)
     except BaseException:
-        session.cursor.execute("ROLLBACK")
+        if pinned:
+            session.cursor.execute("ROLLBACK")
         raise
+    return pinned
+
+
+def _bring_up(session: Session, statement: st.Statement, *, writing: bool) -> bool:
+    """Have what a statement reads at one epoch; whether that took a snapshot of the cursor.
+
+    It is tried without the writers' turn: what is seen then to be stale, or to have changed in the
+    catalog, while it was looked up, is seen before the statement runs.
+    """
+    engine, outdated = session.engine, False
+    while True:
+        with session.writing() if outdated else nullcontext():  # else nobody commits meanwhile
+            generation = engine.relations.generation
+            relations = session.reads(statement)
+            if outdated:
+                engine.refresh(relations)
+            several = len(relations) > 1  # one relation is at one epoch by itself
+            cursor = session.cursor if several else None
+            if engine.ready(relations, generation, cursor, writing=writing):
+                return several
+            outdated = engine.is_outdated(relations)
 
 
 def _inside(session: Session, statement: st.Statement, params: Params) -> Result:

@@ -21,15 +21,21 @@ _WORD = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
 _NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^"\s])+')  # of a relation; " AS alias" may follow
 _DYNAMIC = {"query", "query_table"}
 _KEPT = 4096  # statements
+_UNKNOWN = frozenset({"\0"})
 _POLICY = "SET current_transaction_invalidation_policy = "
 
 
 class Relations:
     """Answers by text, kept until the catalog changes.
 
+    What is found while the catalog changes is kept for nobody: it may be of before.
+
     Args:
         warehouse: its cursors are asked unless the session's own is given.
         catalog: the relations there are.
+
+    Attributes:
+        generation: grows whenever names may come to mean something else.
     """
 
     def __init__(self, warehouse: Warehouse, catalog: Catalog) -> None:
@@ -37,10 +43,12 @@ class Relations:
         self._catalog = catalog
         self._known: dict[str, frozenset[str] | None] = {}
         self._triggers: bool | None = None
+        self.generation = 0
 
     def forget(self) -> None:
         """The catalog has changed."""
-        self._known.clear()
+        self.generation += 1
+        self._known = {}  # another one: whoever is looking something up has the old one
         self._triggers = None
 
     def everything(self) -> frozenset[str]:
@@ -52,12 +60,14 @@ class Relations:
 
         None if it names what is not in the catalog: the session's cursor may know it.
         """
-        if sql not in self._known:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
+        known = self._known
+        answer = known.get(sql, _UNKNOWN)
+        if answer is _UNKNOWN:
+            if len(known) >= _KEPT:
+                known.clear()
             found, certain = self._find(sql, self._warehouse.cursor())
-            self._known[sql] = found if certain else None
-        return self._known[sql]
+            answer = known[sql] = found if certain else None
+        return answer
 
     def triggers(self) -> bool:
         """Whether there are any: what they read, a change reads."""

@@ -28,7 +28,7 @@ from ivm.storage.table_info import TableInfo
 from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 from ivm.translate import translated
-from ivm.views import relations_read, words_behind, words_of
+from ivm.views import relations_read, stand_ins, words_behind, words_of
 
 if TYPE_CHECKING:
     from ivm.session import Params, Session
@@ -176,9 +176,9 @@ def _using(session: Session, statement: st.Ddl) -> list[View]:
     if statement.target == "macro" and any(_is_built_in(session, n) for n in statement.names):
         return views  # it may be meant by an operator or a literal
     names = [words_of(name[-1]) for name in statement.names]
-    found = []
+    found, behind = [], stand_ins(session.cursor) if views else []
     for view in views:
-        words = words_behind(session.cursor, view.query)
+        words = words_behind(view.query, behind)
         if any(words.issuperset(name) for name in names):
             found.append(view)
     return found

@@ -1,7 +1,8 @@
 """insert, upsert, delete and apply: rows without SQL, through the door or through DuckDB.
 
 Law: the same call means the same on every table; a table without a door (foreign keys, generated
-columns, several keys) is changed by the SQL that says the same.
+columns, several keys) is changed by the SQL that says the same. Names are resolved within the
+writers' turn, as in `ivm.dml`.
 """
 
 from __future__ import annotations
@@ -36,47 +37,46 @@ Said = tuple[str, Given]
 
 def insert(session: Session, table: str, rows: Rows) -> int:
     """See `Database.insert`."""
-    info = _info(session, table)
 
     def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
         index = transaction.index(door) if door.key else None
         return door.insert(given, count, index)
 
-    return _change(session, info, rows, fast, _insert)
+    return _change(session, table, rows, fast, _insert)
 
 
 def upsert(session: Session, table: str, rows: Rows) -> int:
     """See `Database.upsert`."""
-    info = _info(session, table)
 
     def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
-        whole = len(given) < len(info.schema)
+        whole = len(given) < len(door.schema)
         return door.upsert(given, count, transaction.index(door, whole=whole))
 
-    return _change(session, info, rows, fast, _upsert)
+    return _change(session, table, rows, fast, _upsert)
 
 
 def delete(session: Session, table: str, keys: Rows) -> int:
     """See `Database.delete`."""
-    info = _info(session, table)
 
     def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
         return door.delete(given, count, transaction.index(door))
 
-    return _change(session, info, keys, fast, _delete)
+    return _change(session, table, keys, fast, _delete)
 
 
 def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike) -> int:
     """See `Database.apply`."""
-    info, weights = _info(session, table), _weights(given_weights)
-
-    def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
+    weights = _weights(given_weights)
+    with session.writing() as transaction:
+        info = _info(session, table)
+        given, count = session.engine.reader(info.name).read(rows, session.cursor)
         _need_weights(count, weights)
-        return door.apply(given, weights, transaction.index(door))
-
-    if session.door(info.name) is not None:
-        return _change(session, info, rows, fast, _insert)
-    return _apply_natively(session, info, rows, weights)
+        door = session.door(info.name)
+        if door is None:
+            _apply_natively(session, transaction, info, given, weights)
+        elif count:
+            transaction.add(door.apply(given, weights, transaction.index(door)))
+        return count
 
 
 def _weights(given: npt.ArrayLike) -> Weights:
@@ -114,12 +114,13 @@ def _info(session: Session, table: str) -> TableInfo:
 
 def _change(
     session: Session,
-    info: TableInfo,
+    table: str,
     rows: Rows,
     fast: Callable[[Door, Transaction, Given, int], TableChange],
     said: Callable[[TableInfo, Given], Said],
 ) -> int:
     with session.writing() as transaction:
+        info = _info(session, table)
         given, count = session.engine.reader(info.name).read(rows, session.cursor)
         if count == 0:
             return 0
@@ -152,21 +153,19 @@ def _count(given: Given) -> int:
     return len(next(iter(given.values())))
 
 
-def _apply_natively(session: Session, info: TableInfo, rows: Rows, weights: Weights) -> int:
-    with session.writing() as transaction:
-        given, count = session.engine.reader(info.name).read(rows, session.cursor)
-        _need_weights(count, weights)
-        missing = set(range(len(info.schema))) - set(info.generated) - set(given)
-        if count and missing:
-            names = ", ".join(info.schema[i][0] for i in sorted(missing))
-            raise InputError(f"apply to {info.name!r} needs every column; missing: {names}")
-        for sign, said in ((-1, _delete), (1, _insert)):
-            chosen = np.repeat(np.arange(count), np.maximum(weights * sign, 0))
-            part = {i: c.take(chosen) for i, c in given.items()}
-            keys = {i: part[i] for i in info.primary_key or part} if sign < 0 else part
-            if len(chosen):
-                _by_sql(session, transaction, info, *said(info, keys))
-        return count
+def _apply_natively(
+    session: Session, transaction: Transaction, info: TableInfo, given: Given, weights: Weights
+) -> None:
+    missing = set(range(len(info.schema))) - set(info.generated) - set(given)
+    if len(weights) and missing:
+        names = ", ".join(info.schema[i][0] for i in sorted(missing))
+        raise InputError(f"apply to {info.name!r} needs every column; missing: {names}")
+    for sign, said in ((-1, _delete), (1, _insert)):
+        chosen = np.repeat(np.arange(len(weights)), np.maximum(weights * sign, 0))
+        part = {i: c.take(chosen) for i, c in given.items()}
+        keys = {i: part[i] for i in info.primary_key or part} if sign < 0 else part
+        if len(chosen):
+            _by_sql(session, transaction, info, *said(info, keys))
 
 
 def _insert(info: TableInfo, given: Given) -> Said:

@@ -8,9 +8,10 @@ and in views.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import duckdb
 
@@ -195,6 +196,7 @@ class Transaction:
 
     def change_catalog(self) -> None:
         """A statement is going to change the catalog: it is as now again if that is undone."""
+        self._engine.changing = True
         if self._views_before is None:
             self._views_before = self._engine.catalog.snapshot()
 
@@ -269,8 +271,6 @@ class Transaction:
         """DuckDB has the transaction: let the log and the circuit learn of a new catalog."""
         engine = self._engine
         try:
-            if self.changes_catalog:  # others may have asked meanwhile, who did not see it yet
-                engine.forget_definitions()
             if self._duckdb_decides:
                 engine.log.start_segment(engine.catalog.tables_by_schema, epoch)
             self._views.adopt()
@@ -305,14 +305,30 @@ class Transaction:
     def _commit_native(self) -> None:
         self._fill()
         self._views.remember_rows()
-        self._engine.commit_native(
-            self._cursor,
-            self.changes,
-            self._recomputed,
-            self._shown,
-            logged=not self._duckdb_decides,
-            only=self._views.followed,
-        )
+        with self._publishing():
+            self._engine.commit_native(
+                self._cursor,
+                self.changes,
+                self._recomputed,
+                self._shown,
+                logged=not self._duckdb_decides,
+                only=self._views.followed,
+            )
+
+    @contextlib.contextmanager
+    def _publishing(self) -> Iterator[None]:
+        """Others see DuckDB's commit in the block, and a new generation of definitions with it.
+
+        What they have found out until then is of before, also where they asked after the change.
+        """
+        if not self.changes_catalog:
+            yield
+            return
+        with self._engine.warehouse.write_lock:  # whoever pins a snapshot holds it
+            try:
+                yield
+            finally:
+                self._engine.forget_definitions()
 
     def rollback(self) -> None:
         """Undo everything."""
@@ -355,4 +371,5 @@ class Transaction:
 
     def _end(self, reason: str) -> None:
         self.over = reason
+        self._engine.changing = False
         self._engine.turns.give()

@@ -1,6 +1,7 @@
 """CREATE, DROP, EXPLAIN, VERIFY and SHOW of materialized views, as statements.
 
-Law: each runs inside the session's transaction if one is open, else in one of its own.
+Law: each runs inside the session's transaction if one is open, else in one of its own; names are
+resolved within it.
 """
 
 from __future__ import annotations
@@ -26,29 +27,40 @@ if TYPE_CHECKING:
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:
     """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS]."""
-    engine, cursor = session.engine, session.cursor
-    name = engine.catalog.names.new(statement.name)
-    present = engine.catalog.resolve(statement.name)
-    if present is not None and not _may_create(session, statement, present):
-        return Result("done")
     with session.writing() as transaction:
-        transaction.show(session.reads(statement, statement.query))
-        # A statement that fails while the query is bound would abort the session's transaction.
-        reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
-        place = statement.offset + statement.query_offset
-        try:
-            functions = list_functions(reader)
-            view = views.define(engine, reader, name, statement.query, statement.columns, functions)
-            if present is not None:
-                views.drop(engine, transaction, cursor, engine.catalog.views[present])
-            views.create(engine, transaction, cursor, view)
-        except duckdb.Error as error:
-            raise translated(error, place, statement.query) from error
-        except (SqlError, UnsupportedError) as error:
-            if error.position is not None:
-                error.position += place
-            raise
+        catalog = session.engine.catalog
+        name = catalog.names.new(statement.name)
+        present = catalog.resolve(statement.name)
+        if present is None or _may_create(session, statement, present):
+            _create(session, transaction, statement, name, present)
     return Result("done")
+
+
+def _create(
+    session: Session,
+    transaction: Transaction,
+    statement: st.CreateView,
+    name: str,
+    present: str | None,
+) -> None:
+    """Create a view in the place of the one that is present."""
+    engine, cursor = session.engine, session.cursor
+    transaction.show(session.reads(statement, statement.query))
+    # A statement that fails while the query is bound would abort the session's transaction.
+    reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
+    place = statement.offset + statement.query_offset
+    try:
+        functions = list_functions(reader)
+        view = views.define(engine, reader, name, statement.query, statement.columns, functions)
+        if present is not None:
+            views.drop(engine, transaction, cursor, engine.catalog.views[present])
+        views.create(engine, transaction, cursor, view)
+    except duckdb.Error as error:
+        raise translated(error, place, statement.query) from error
+    except (SqlError, UnsupportedError) as error:
+        if error.position is not None:
+            error.position += place
+        raise
 
 
 def _may_create(session: Session, statement: st.CreateView, present: str) -> bool:
@@ -72,17 +84,21 @@ def _may_create(session: Session, statement: st.CreateView, present: str) -> boo
 
 def drop(session: Session, statement: st.DropView, params: Params) -> Result:
     """DROP MATERIALIZED VIEW [IF EXISTS] … [CASCADE]."""
-    engine = session.engine
-    wanted = []
-    for parts in statement.names:
-        if statement.if_exists and engine.catalog.resolve(parts) is None:
-            continue
-        wanted.append(engine.catalog.view(parts).name)
-    if not statement.cascade:
-        views.refuse_readers(engine, wanted, f"drop view {', '.join(wanted)}")
     with session.writing() as transaction:
+        wanted = _wanted(session, statement)
+        if not statement.cascade:
+            views.refuse_readers(session.engine, wanted, f"drop view {', '.join(wanted)}")
         drop_views(session, transaction, wanted)
     return Result("done")
+
+
+def _wanted(session: Session, statement: st.DropView) -> list[str]:
+    catalog = session.engine.catalog
+    return [
+        catalog.view(parts).name
+        for parts in statement.names
+        if not statement.if_exists or catalog.resolve(parts) is not None
+    ]
 
 
 def drop_views(session: Session, transaction: Transaction, names: list[str]) -> None:
@@ -110,11 +126,11 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
 
     There is one more column if a query leaves open what its rows are: it says what.
     """
-    catalog = session.engine.catalog
-    chosen: list[View] = list(catalog.views.values())
-    if statement.name is not None:
-        chosen = [catalog.view(statement.name)]
     with session.writing() as transaction:
+        catalog = session.engine.catalog
+        chosen: list[View] = list(catalog.views.values())
+        if statement.name is not None:
+            chosen = [catalog.view(statement.name)]
         transaction.show([view.name for view in chosen])
         found = [verify_view(session.engine, session.cursor, view) for view in chosen]
     columns = {

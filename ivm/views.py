@@ -28,6 +28,8 @@ _STAND_INS = (
     "SELECT function_name, macro_definition FROM system.main.duckdb_functions() "
     "WHERE NOT internal AND function_type IN ('macro', 'table_macro')"
 )
+StandIn = tuple[str, str]
+"""The name and the text of what stands for other relations."""
 
 
 def define(
@@ -113,15 +115,19 @@ def relations_read(engine: Engine, cursor: Cursor, query: str, name: str) -> fro
 
 def _mentioned(engine: Engine, cursor: Cursor, query: str) -> frozenset[str]:
     """Relations named by a word of the query, or of the views and macros named in it."""
-    words = words_behind(cursor, query)
+    words = words_behind(query, stand_ins(cursor))
     every = (*engine.catalog.tables, *engine.catalog.views)
     return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))
 
 
-def words_behind(cursor: Cursor, query: str) -> set[str]:
+def stand_ins(cursor: Cursor) -> list[StandIn]:
+    """All plain views and macros that the cursor sees."""
+    return [(name, text) for name, text in rows(cursor, _STAND_INS)]
+
+
+def words_behind(query: str, waiting: list[StandIn]) -> set[str]:
     """The words of a query, and of the views and macros named in it."""
     words = words_of(query)
-    waiting = rows(cursor, _STAND_INS)
     while found := [(name, text) for name, text in waiting if words.issuperset(words_of(name))]:
         waiting = [stand_in for stand_in in waiting if stand_in not in found]
         words.update(*(words_of(text) for _, text in found))

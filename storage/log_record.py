@@ -51,7 +51,7 @@ def encode(record: Record, tables: TableCodes) -> Parts:
     """The record's payload as a list of buffers.
 
     Raises:
-        InternalError: a table that the current segment's header does not list.
+        InternalError: a table, or columns, that the current segment's header does not list.
     """
     offsets = json.dumps(record.offsets).encode() if record.offsets else b""
     parts: Parts = [_HEAD.pack(record.epoch, len(offsets), len(record.changes)), offsets]
@@ -73,9 +73,30 @@ def _put_change(parts: Parts, change: TableChange, tables: TableCodes) -> None:
     parts.append(struct.pack(f"<{len(columns)}H", *columns))
     types = tables.types[number]
     if removed:
-        _put_batch(parts, change.removed, [types[i] for i in columns])
+        _put_columns(parts, change, change.removed, [types[i] for i in columns if i < len(types)])
     if added:
-        _put_batch(parts, change.added, types)
+        _put_columns(parts, change, change.added, types)
+
+
+def _put_columns(
+    parts: Parts, change: TableChange, batch: ZSet, types: Sequence[ColumnType]
+) -> None:
+    """As `_put_batch`, once the columns are known to be what the header says."""
+    if len(batch.columns) != len(types) or not all(map(_is_of, batch.columns, types)):
+        raise InternalError(
+            f"A change of the table {change.table} has other columns than the log's segment says:"
+            " it was made for the table as it was before a change of schema."
+        )
+    _put_batch(parts, batch, types)
+
+
+def _is_of(column: Column, type: ColumnType) -> bool:
+    """Whether a column has the form that values of the type have in memory."""
+    if isinstance(column, FixedColumn):
+        return column.values.dtype == type.dtype
+    if isinstance(column, LabelColumn):
+        return type.is_bytes
+    return type.dtype is None and column.array.type == type.memory
 
 
 def _put_batch(parts: Parts, batch: ZSet, types: Sequence[ColumnType]) -> None:
