@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ivm.capture_clauses import Params
 from ivm.sql.statement_nodes import Dml
+from ivm.storage.carried import carried
 from ivm.storage.consolidate import consolidate
 from ivm.storage.duck import Cursor, quote
 from ivm.storage.table_info import TableInfo
@@ -76,7 +77,7 @@ def run_returning(
     whole = ", ".join(f"{quote(n)} AS __ivm_row_{i}" for i, (n, _) in enumerate(table.schema))
     relation = cursor.sql(f"{sql}{',' if shows_rows else ' RETURNING'} {whole}", params=params)
     types = [str(t) for t in relation.types]
-    found = relation.to_arrow_table()
+    found = carried(relation).to_arrow_table()
     width = found.num_columns - len(table.schema)
     row = pa.Table.from_arrays(found.columns[width:], [n for n, _ in table.schema])
     rows = from_arrow(row, table.schema)

@@ -30,10 +30,11 @@ from ivm.relations import Relations
 from ivm.rows import RowReader
 from ivm.snapshot import Snapshot
 from ivm.sql.function_list import own_names
+from ivm.storage.carried import unfit_type, why_unfit
 from ivm.storage.catalog_store import BASE, StoredView, save_view
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
-from ivm.storage.errors import EvaluationError, IvmError
+from ivm.storage.errors import EvaluationError, IvmError, UnsupportedError
 from ivm.storage.flush import NetChange, apply_change
 from ivm.storage.keys import consolidate
 from ivm.storage.pending import PendingView
@@ -390,9 +391,12 @@ class Engine:
         """Put the circuit's own rows into the view's table, where DuckDB would round otherwise.
 
         Deltas take out exactly the rows they once put in, so the first ones must be the circuit's.
+
+        Raises:
+            EvaluationError: the circuit cannot be filled; no change can be followed either.
         """
-        cursor = self.warehouse.cursor()
-        with self.warehouse.write_lock:
+        closing = contextlib.closing(self.warehouse.cursor())  # a failure undoes it
+        with self.warehouse.write_lock, closing as cursor:
             run(cursor, "BEGIN TRANSACTION")
             run(cursor, f"DELETE FROM {self.catalog.qualified[view.name]}")
             held = PendingView(view.schema)  # takes rows out, maybe before they have been put in
@@ -432,10 +436,11 @@ class Engine:
         views = [view for name, view in self.catalog.views.items() if name in filled]
         for view in views:
             self.maintenance.attach(view)
-        self.maintenance.hydrate()
-        for view in views:
-            if view.rounds:
-                self.settle(view)
+        with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
+            self.maintenance.hydrate()
+            for view in views:
+                if view.rounds:
+                    self.settle(view)
         deltas = {name: self._since(name, rows) for name, rows in before.items()}
         self.feeds.tell(self.epoch, {name: delta for name, delta in deltas.items() if len(delta)})
 
@@ -450,10 +455,21 @@ class Engine:
 
     def refill(self, cursor: Cursor, view: View) -> None:
         """Replace a view's rows by its query's answer, as the cursor's transaction sees it."""
-        table = self.catalog.qualified[view.name]
+        run(cursor, f"DELETE FROM {self.catalog.qualified[view.name]}")
+        self.fill(cursor, view, self.catalog.qualified[view.name])
+
+    def fill(self, cursor: Cursor, view: View, table: str) -> None:
+        """Fill a view's empty table with its query's answer, as the cursor's transaction sees it.
+
+        Raises:
+            UnsupportedError: a value in it, or in what it reads, cannot be followed.
+        """
         with self.warehouse.zone.on(cursor):
-            run(cursor, f"DELETE FROM {table}")
             run(cursor, f"INSERT INTO {table} {self.maintenance.text(view)}")
+        for relation in (*[self.catalog.qualified[name] for name in view.reads], table):
+            type = unfit_type(cursor.sql(f"FROM {relation}"))
+            if type is not None:
+                raise UnsupportedError(f"the view {view.name} over {relation}: {why_unfit(type)}")
 
     # -- views that are recomputed --------------------------------------------------------------
 

@@ -97,8 +97,15 @@ class Maintenance:
             self._learn_sources()
 
     def contents(self, view: View) -> Iterator[ZSet]:
-        """All rows of an incremental view in chunks, bit for bit what its deltas add up to."""
-        return self.circuit.contents(self.circuit.views[view.name], self.compiler.fetch)
+        """All rows of an incremental view in chunks, bit for bit what its deltas add up to.
+
+        Raises:
+            EvaluationError: an expression fails on the rows that the tables hold.
+        """
+        try:
+            yield from self.circuit.contents(self.circuit.views[view.name], self.compiler.fetch)
+        except duckdb.Error as error:
+            raise _unfollowed(error) from error
 
     def detach(self, name: str) -> None:
         """Forget a view."""
@@ -176,9 +183,7 @@ class Maintenance:
         except EvaluationError as error:
             raise _named(error) from error
         except duckdb.Error as error:
-            raise EvaluationError(
-                f"a view cannot follow this change: {error}; nothing was applied"
-            ) from error
+            raise _unfollowed(error) from error
 
     def _sources_of(self, views: Collection[str]) -> _Sources:
         needed = self.circuit.sources_of(views)
@@ -215,9 +220,16 @@ class Maintenance:
         return cancel(add(parts), [schema[i][1] for i in columns])
 
     def hydrate(self) -> None:
-        """Build all state that is missing, from the tables as they are before the change."""
+        """Build all state that is missing, from the tables as they are before the change.
+
+        Raises:
+            EvaluationError: an expression fails on their rows; some state is still missing.
+        """
         self._flush()
-        self.circuit.hydrate(self.compiler.fetch)
+        try:
+            self.circuit.hydrate(self.compiler.fetch)
+        except duckdb.Error as error:
+            raise _unfollowed(error) from error
 
     def commit(self) -> None:
         self.circuit.commit()
@@ -280,6 +292,10 @@ class Maintenance:
             ) from error
         self._recomputing.setdefault(view.name, Work()).add(started, 0, len(delta))
         return delta
+
+
+def _unfollowed(error: duckdb.Error) -> EvaluationError:
+    return EvaluationError(f"a view cannot follow this change: {error}; nothing was applied")
 
 
 def _named(error: EvaluationError) -> EvaluationError:

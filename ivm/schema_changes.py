@@ -58,6 +58,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         return query(session, statement, params)
     with session.writing() as transaction:
         _refuse_views(session, statement)
+        _refuse_on_view(session, statement)
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
         session.engine.indexes.let_go()
@@ -111,6 +112,24 @@ def _refuse_views(session: Session, statement: st.Ddl) -> None:
             raise UnsupportedError(
                 f"{name!r} is a materialized view: drop it first", statement.offset
             )
+
+
+def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
+    """What stands on a view's table could refuse its rows, or change others as they come.
+
+    Raises:
+        UnsupportedError: an index or a trigger would be made on a view.
+    """
+    views = session.engine.catalog.views
+    if statement.action != "create" or statement.on is None:
+        return
+    name = session.names.resolve(statement.on)
+    if name in views:
+        raise UnsupportedError(
+            f"{name!r} is a materialized view, and no {statement.target} can be made on it: make "
+            f"it on its tables ({', '.join(sorted(views[name].bases)) or 'none'})",
+            statement.offset,
+        )
 
 
 def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl) -> None:

@@ -141,14 +141,13 @@ def words_of(text: str) -> set[str]:
 
 def create(engine: Engine, transaction: Transaction, cursor: Cursor, view: View) -> None:
     """Create a defined view's table in the transaction, filled; enter it into the catalog."""
-    catalog, maintenance = engine.catalog, engine.maintenance
+    catalog = engine.catalog
     transaction.change_catalog()
     columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in view.schema)
     path = (engine.warehouse.database, *path_of(view.name))
     table = ".".join([quote(part) for part in path])
     run(cursor, f"CREATE TABLE {table} ({columns})")
-    with engine.warehouse.zone.on(cursor):
-        run(cursor, f"INSERT INTO {table} {maintenance.text(view)}")
+    engine.fill(cursor, view, table)
     save_view(cursor, engine.stored(view, settled=not view.rounds))
     catalog.add_view(view)
     transaction.create_view(view)

@@ -1,8 +1,9 @@
 """DuckDB calls with their results read to the end, and Z-sets lent to DuckDB as views.
 
 DuckDB 2.0 streams: a connection with an unread result refuses the next statement, so every call
-here runs its statement to its end. Law of `evaluate`: the result depends on the SQL and the lent
-Z-sets alone (and on the user's tables, if the SQL names them).
+here runs its statement to its end; what Arrow would garble fails (`carried`). Law of `evaluate`:
+the result depends on the SQL and the lent Z-sets alone (and on the user's tables, if the SQL names
+them).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from ivm.storage.carried import carried
 from ivm.storage.types import Schema, type_of
 from ivm.storage.zset import ZSet, from_arrow
 
@@ -43,7 +45,7 @@ def rows(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> list[
 
 def table(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> pa.Table:
     """All rows of a query as an Arrow table."""
-    return cursor.sql(sql, params=params).to_arrow_table()
+    return carried(cursor.sql(sql, params=params)).to_arrow_table()
 
 
 def chunks(cursor: Cursor, sql: str, schema: Schema, size: int = 1 << 20) -> Iterator[ZSet]:
@@ -55,7 +57,7 @@ def chunks(cursor: Cursor, sql: str, schema: Schema, size: int = 1 << 20) -> Ite
         schema: names and types of its columns.
         size: rows a chunk.
     """
-    for batch in cursor.sql(sql).to_arrow_reader(size):
+    for batch in carried(cursor.sql(sql)).to_arrow_reader(size):
         yield from_arrow(batch, schema).labelled()
 
 

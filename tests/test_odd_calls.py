@@ -191,3 +191,21 @@ def test_a_forked_child_leaves_the_database_to_its_parent(tmp_path: Path) -> Non
     command = [sys.executable, "-W", "ignore", "-c", FORKING, str(tmp_path / "shop.duckdb")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "4 [(1,)]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE UNIQUE INDEX i ON v (b)",
+        "CREATE INDEX IF NOT EXISTS i ON main.v USING ART (b)",
+        "CREATE TRIGGER x AFTER INSERT ON v FOR EACH STATEMENT INSERT INTO other VALUES (1)",
+    ],
+)
+def test_nothing_stands_on_a_view_that_could_refuse_its_rows(statement: str) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER, b INTEGER); CREATE TABLE other (a INTEGER)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT b FROM t")
+        with pytest.raises(UnsupportedError, match="on its tables"):
+            db.execute(statement)
+        db.execute("INSERT INTO t VALUES (1, 1), (2, 1)")
+        assert db.execute("FROM v").fetchall() == [(1,), (1,)]

@@ -150,12 +150,47 @@ def test_what_would_change_the_views_meaning_is_refused(statement: str, way_out:
 @pytest.mark.parametrize(
     "statement",
     [
+        "SET lock_configuration = true",
+        "RESET GLOBAL wal_autocheckpoint",
+        "SET checkpoint_threshold = '1KB'",
+        "SET auto_checkpoint_skip_wal_threshold = 1",
+        "SET fsync_mode = 'NONE'",
+        'SET "Arrow_Lossless_Conversion" TO false',
+        "SET preserve_insertion_order = false",
+        "SET max_execution_time = 1",
+        "SET max_expression_depth = 10",
+        "SET disabled_filesystems = 'LocalFileSystem'",
+        "SET current_transaction_invalidation_policy = 'STANDARD_POLICY'",
+        "PRAGMA force_checkpoint",
+        "PRAGMA enable_checkpoint_on_shutdown",
+        "ATTACH ':memory:' AS _ivm",
+        "ATTACH IF NOT EXISTS 'somewhere/_IVM.duckdb'",
+    ],
+)
+def test_what_the_database_stands_on_is_refused(statement: str) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        with pytest.raises(errors.UnsupportedError, match="cannot be"):
+            db.execute(statement)
+        db.execute("INSERT INTO t VALUES (1)")
+        db.execute("UPDATE t SET a = a + 1")
+        assert db.execute("FROM t").fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
         "SET TimeZone = 'UTC'",
         "SET TIME ZONE 'UTC'",
         "RESET TimeZone",
         "RESET integer_division",
         "SET VARIABLE schema = 'x'",
         "SET threads = 1",
+        "SET memory_limit = '500MB'",
+        "SET enable_external_access = false",
+        "SET disabled_optimizers = 'filter_pushdown'",
+        "SET VARIABLE lock_configuration = true",
+        "ATTACH ':memory:' AS ivm",
     ],
 )
 def test_other_settings_are_the_sessions_own(statement: str) -> None:

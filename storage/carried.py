@@ -1,0 +1,135 @@
+"""Values that Arrow does not carry as they are: DuckDB's answer fails where it holds one.
+
+Laws. DuckDB lends intervals to Arrow with nanoseconds in 64 bits, and what is larger wraps round; a
+UNION whose member is NULL arrives as a NULL that is no UNION's. Neither is noticed by DuckDB, so
+every answer that may hold such a value says so itself, and the change that makes one is refused.
+An answer without these types is left as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import duckdb
+from duckdb.sqltypes import DuckDBPyType
+
+Relation: TypeAlias = duckdb.DuckDBPyRelation
+
+_MOST_HOURS = 2562046  # 2^63 nanoseconds are 2562047 hours and 47 minutes
+_WHY = {
+    "INTERVAL": f"an INTERVAL may have up to {_MOST_HOURS} hours beside its months and days: write "
+    "more of them as days",
+    "UNION": "a UNION may be NULL itself, but not the member that it holds: cast NULL to the UNION",
+}
+
+
+def carried(relation: Relation) -> Relation:
+    """The same rows; reading them fails where Arrow would not carry a value exactly.
+
+    Raises:
+        duckdb.InvalidInputException: later, while they are read.
+    """
+    types, conditions = relation.types, _conditions(relation)
+    if not any(conditions):
+        return relation
+    columns = enumerate(zip(relation.columns, types, conditions, strict=True), 1)
+    return relation.project(
+        ", ".join([f"{_checked(i, *column[1:])} AS {_quoted(column[0])}" for i, column in columns])
+    )
+
+
+def unfit_type(relation: Relation) -> str | None:
+    """The type of a column that holds a value which Arrow does not carry; None if there is none."""
+    for type, unfit in zip(relation.types, _conditions(relation), strict=True):
+        if unfit and relation.project(f"{unfit} AS unfit").filter("unfit").limit(1).fetchall():
+            return str(type)
+    return None
+
+
+def why_unfit(type: str) -> str:
+    """Which values of a type are not carried, and what to write instead."""
+    reasons = "; ".join([why for word, why in _WHY.items() if word in type])
+    return f"a value of type {type} cannot be followed: {reasons}"
+
+
+def _conditions(relation: Relation) -> list[str | None]:
+    return [_unfit(f"#{i}", type) for i, type in enumerate(relation.types, 1)]
+
+
+def _checked(position: int, type: DuckDBPyType, unfit: str | None) -> str:
+    if unfit is None:
+        return f"#{position}"
+    why = _literal(why_unfit(str(type)))
+    return f"CASE WHEN {unfit} THEN system.main.error({why}) ELSE #{position} END"
+
+
+def _unfit(value: str, type: DuckDBPyType, depth: int = 0) -> str | None:
+    """SQL: whether a value holds what Arrow does not carry; None if none of its type does."""
+    name = str(type)
+    if "INTERVAL" not in name and "UNION" not in name:
+        return None
+    if type.id == "interval":
+        return f"system.main.abs(system.main.hour({value})) > {_MOST_HOURS}"
+    found = _UNFIT[type.id](value, type, depth) if type.id in _UNFIT else []
+    return " OR ".join([f"({condition})" for condition in found if condition is not None]) or None
+
+
+def _in_list(value: str, type: DuckDBPyType, depth: int) -> list[str | None]:
+    return [_any(value, _parts(type)[0][1], depth)]
+
+
+def _any(values: str, type: DuckDBPyType, depth: int) -> str | None:
+    element = f"_ivm_{depth}"
+    unfit = _unfit(element, type, depth + 1)
+    if unfit is None:
+        return None
+    return f"system.main.len(system.main.list_filter({values}, lambda {element}: {unfit})) > 0"
+
+
+def _in_map(value: str, type: DuckDBPyType, depth: int) -> list[str | None]:
+    (_, keys), (_, values) = _parts(type)
+    return [
+        _any(f"system.main.map_keys({value})", keys, depth),
+        _any(f"system.main.map_values({value})", values, depth),
+    ]
+
+
+def _in_struct(value: str, type: DuckDBPyType, depth: int) -> list[str | None]:
+    fields = enumerate(_parts(type), 1)
+    return [
+        _unfit(f"system.main.struct_extract_at({value}, {i})", field, depth)
+        for i, (_, field) in fields
+    ]
+
+
+def _in_union(value: str, type: DuckDBPyType, depth: int) -> list[str | None]:
+    members = [
+        (f"system.main.union_extract({value}, {_literal(name)})", member)
+        for name, member in _parts(type)[1:]  # the first one is the tag
+    ]
+    empty = " AND ".join([f"{member} IS NULL" for member, _ in members])
+    inside = [_unfit(member, type, depth) for member, type in members]
+    return [f"{value} IS NOT NULL AND {empty}", *inside]
+
+
+def _parts(type: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:
+    """The types inside of a type (an array has its size beside them)."""
+    return [(name, part) for name, part in type.children if isinstance(part, DuckDBPyType)]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+_UNFIT = {
+    "list": _in_list,
+    "array": _in_list,
+    "map": _in_map,
+    "struct": _in_struct,
+    "tuple": _in_struct,
+    "union": _in_union,
+}
