@@ -50,8 +50,10 @@ def bind_place(node: exp.PositionalColumn, scope: Scope) -> exp.Column:
 
 def star_columns(node: exp.Expression, scope: Scope) -> Choice | None:
     """The columns that a star (`*`, `t.*`, `* LIKE 'a%'`) stands for; None for anything else."""
-    if isinstance(node, exp.Not) and isinstance(node.this, _FILTERS):
-        return _filtered(node.this, scope, keep=False)
+    node = node.unnest()
+    inner = node.this.unnest() if isinstance(node, exp.Not) else node
+    if isinstance(node, exp.Not) and isinstance(inner, _FILTERS):
+        return _filtered(inner, scope, keep=False)
     if isinstance(node, _FILTERS):
         return _filtered(node, scope, keep=True)
     star = as_star(node)
@@ -59,7 +61,9 @@ def star_columns(node: exp.Expression, scope: Scope) -> Choice | None:
         return None
     known = scope.star(node.table or None) if isinstance(node, exp.Column) else scope.star(None)
     excluded = [_excluded(e, scope) for e in star.args.get("except_") or []]
-    return [(n, i) for n, i in known if n.lower() not in excluded and i not in excluded]
+    kept = [(n, i) for n, i in known if n.lower() not in excluded and i not in excluded]
+    pattern = star.args.get("ilike")
+    return kept if pattern is None else _where(kept, f'"name" ILIKE {text(pattern)}')
 
 
 def as_star(node: exp.Expression) -> exp.Star | None:

@@ -41,6 +41,7 @@ from ivm.storage.types import Schema, type_of
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
 
+_JOINS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 _SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
 
 
@@ -378,9 +379,9 @@ def _comma_groups(joins: list[exp.Join]) -> list[list[exp.Join]]:
 
 def _join_kind(node: exp.Join) -> str:
     method, side = node.method.upper(), node.side.upper()
-    kind = node.args.get("kind", "") or ""
-    if method not in ("", "NATURAL", "ASOF"):
-        raise NotIncremental(f"a {method} join")
+    kind = str(node.args.get("kind") or "").upper()
+    if method not in ("", "NATURAL", "ASOF") or kind not in _JOINS:
+        raise NotIncremental(f"a {method or kind} join")
     if kind in ("SEMI", "ANTI"):
-        return str(kind).lower()
+        return kind.lower()
     return side.lower() or "inner"

@@ -71,6 +71,12 @@ class _Parser(DuckDBParser):
         pivot.set("offset", self._parse_offset())
         return pivot
 
+    def _parse_primary(self) -> exp.Expr | None:
+        """0.5 is another type than .5."""
+        if self._match_pair(TokenType.DOT, TokenType.NUMBER):
+            return exp.Literal.number(f".{self._prev.text}")
+        return super()._parse_primary()
+
     def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
         """A list behind IN is one value, not the values in it: NULL in it is not asked."""
         if self._curr is not None and self._curr.token_type == TokenType.L_BRACKET:
@@ -432,5 +438,4 @@ def _canonical_literal(constant: dict[str, Any]) -> Any:
     text = constant.get("text")
     if constant.get("kind") == "STRING" or not isinstance(text, str):
         return text
-    text = text.replace("_", "").lower()
-    return f"0{text}" if text.startswith(".") else text
+    return text.replace("_", "").lower()

@@ -65,6 +65,8 @@ def bind_scalar(
         if plain is not None:
             return again(plain)
         functions.check(part)
+        if isinstance(part, exp.Star) and not isinstance(part.parent, exp.Func):
+            raise NotIncremental("a star inside an expression")
         if isinstance(part, exp.Column):
             alias = (aliases or {}).get(part.name.lower()) if not part.table else None
             if alias is not None and gives_way(part):

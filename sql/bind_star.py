@@ -16,7 +16,7 @@ from ivm.sql.bind_scope import Scope
 from ivm.sql.columns import column
 from ivm.sql.plan import NotIncremental
 
-_STAR_PARTS = {"except_", "replace", "rename"}
+_STAR_PARTS = {"except_", "replace", "rename", "ilike"}
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,25 @@ def expand(
         bind: binds one expression; it may already know the aliases of earlier items.
     """
     for node in nodes:
+        alias = node.alias if isinstance(node, exp.Alias) else None
+        bare = node.this if isinstance(node, exp.Alias) else node
         if _is_struct(node, scope):
             yield Item(None, None, bind(_fields(node)))
-        elif (chosen := star_columns(node, scope)) is not None:
-            yield from _columns(chosen, as_star(node) or exp.Star(), bind)
+        elif (chosen := star_columns(bare, scope)) is not None:
+            items = list(_columns(chosen, as_star(bare.unnest()) or exp.Star(), bind))
+            yield from items if alias is None else _named(items, alias)
         elif has_columns(node):
             yield from _spread(node, scope, bind)
-        elif isinstance(node, exp.Alias):
-            yield Item(node.alias, node.alias, bind(node.this))
+        elif alias is not None:
+            yield Item(alias, alias, bind(bare))
         else:
             yield Item(_own_name(node), None, bind(node))
+
+
+def _named(items: Sequence[Item], alias: str) -> Iterator[Item]:
+    """The columns of a star that all have one name."""
+    for item in items:
+        yield Item(alias, alias if len(items) == 1 else None, item.expr)
 
 
 def _own_name(node: exp.Expression) -> str | None:

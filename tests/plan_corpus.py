@@ -55,6 +55,16 @@ QUERIES: dict[str, list[str]] = {
         "SELECT 'it''s', E'tab\\t', 1_000 FROM t",
         "SELECT (k) AS k2, ((k + 1)) * 2, -(-k), (k + 1) * (v - 1) FROM t",
     ],
+    "a filtered star with an alias": [
+        "SELECT * NOT LIKE '%k%' AS val FROM u",
+        "SELECT * ILIKE 'V' AS x, * NOT SIMILAR TO 'k|na.*' AS y FROM u WHERE x > 1",
+        "SELECT x + 1 FROM (SELECT (* LIKE 'v') AS x FROM u)",
+        "SELECT (* EXCLUDE (st, l)), NOT (* LIKE 'k%') AS z FROM t",
+        "SELECT t.* EXCLUDE (g, d, f, b, day, st, l, v) AS z FROM t",
+    ],
+    "literals": [
+        "SELECT typeof(.34), typeof(-.5), .5 + k, sum(.25), typeof(1_0.5), 34. FROM t GROUP BY k",
+    ],
     "an index of what is computed below": [
         "SELECT x[2], count(*) FROM (SELECT string_split(g || ',c', ',') AS x FROM t) GROUP BY ALL",
         "SELECT k FROM (SELECT string_split(g, 'b') AS x, k FROM t) WHERE x[1] = 'a'",
@@ -460,6 +470,8 @@ REFUSED: dict[str, str] = {
     "SELECT rowid FROM t": "rowid",
     "SELECT upper(g COLLATE NOCASE) FROM t": "COLLATE",
     "SELECT * FROM t POSITIONAL JOIN u": "POSITIONAL",
+    "SELECT t.k, u.k FROM t JOIN BY (TYPE single) u ON t.k = u.k": "a SINGLE join",
+    "SELECT * FROM t JOIN BY (TYPE mark) u ON t.k = u.k": "a MARK join",
     "PIVOT t ON f IN (1, 2) USING sum(v) GROUP BY g": "PIVOT",
     "PIVOT t ON k IN (1, 2) USING sum(v) FILTER (WHERE b) GROUP BY g": "PIVOT",
 }
