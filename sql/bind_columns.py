@@ -50,8 +50,8 @@ def bind_place(node: exp.PositionalColumn, scope: Scope) -> exp.Column:
 
 def star_columns(node: exp.Expression, scope: Scope) -> Choice | None:
     """The columns that a star (`*`, `t.*`, `* LIKE 'a%'`) stands for; None for anything else."""
-    node = node.unnest()
-    inner = node.this.unnest() if isinstance(node, exp.Not) else node
+    node = bare(node)
+    inner = bare(node.this) if isinstance(node, exp.Not) else node
     if isinstance(node, exp.Not) and isinstance(inner, _FILTERS):
         return _filtered(inner, scope, keep=False)
     if isinstance(node, _FILTERS):
@@ -64,6 +64,13 @@ def star_columns(node: exp.Expression, scope: Scope) -> Choice | None:
     kept = [(n, i) for n, i in known if n.lower() not in excluded and i not in excluded]
     pattern = star.args.get("ilike")
     return kept if pattern is None else _where(kept, f'"name" ILIKE {text(pattern)}')
+
+
+def bare(node: exp.Expression) -> exp.Expression:
+    """The expression without parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
 
 
 def as_star(node: exp.Expression) -> exp.Star | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ivm.sql.bind_columns import Choice, as_star, has_columns, spread_columns, star_columns
+from ivm.sql.bind_columns import Choice, as_star, bare, has_columns, spread_columns, star_columns
 from ivm.sql.bind_scope import Scope
 from ivm.sql.columns import column
 from ivm.sql.plan import NotIncremental
@@ -43,16 +43,16 @@ def expand(
     """
     for node in nodes:
         alias = node.alias if isinstance(node, exp.Alias) else None
-        bare = node.this if isinstance(node, exp.Alias) else node
+        item = node.this if isinstance(node, exp.Alias) else node
         if _is_struct(node, scope):
             yield Item(None, None, bind(_fields(node)))
-        elif (chosen := star_columns(bare, scope)) is not None:
-            items = list(_columns(chosen, as_star(bare.unnest()) or exp.Star(), bind))
+        elif (chosen := star_columns(item, scope)) is not None:
+            items = list(_columns(chosen, as_star(bare(item)) or exp.Star(), bind))
             yield from items if alias is None else _named(items, alias)
         elif has_columns(node):
             yield from _spread(node, scope, bind)
         elif alias is not None:
-            yield Item(alias, alias, bind(bare))
+            yield Item(alias, alias, bind(item))
         else:
             yield Item(_own_name(node), None, bind(node))
 
@@ -64,8 +64,8 @@ def _named(items: Sequence[Item], alias: str) -> Iterator[Item]:
 
 
 def _own_name(node: exp.Expression) -> str | None:
-    bare = node.unnest()
-    return bare.name if isinstance(bare, exp.Column) else None
+    inner = bare(node)
+    return inner.name if isinstance(inner, exp.Column) else None
 
 
 def _is_struct(node: exp.Expression, scope: Scope) -> bool:
