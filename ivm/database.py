@@ -16,6 +16,7 @@ from types import TracebackType
 
 import numpy.typing as npt
 
+from ivm.block import Block
 from ivm.catalog import name_parts
 from ivm.changefeed import Subscription
 from ivm.functions import Function, demand_function
@@ -25,6 +26,7 @@ from ivm.result import Result
 from ivm.rows import Rows
 from ivm.session import Params, Session
 from ivm.storage.errors import InputError
+from ivm.storage.interrupts import Deferral, check
 from ivm.storage.types import Schema
 from ivm.table_changes import apply, delete, insert, upsert
 from ivm.translate import translating
@@ -93,18 +95,24 @@ class Database:
         functions = tuple(functions)
         for function in functions:
             demand_function(function)
-        close_forgotten()  # maybe this very file
         self.path = str(path)
-        self._engine = open_engine(
-            path,
-            sync_at_commit=durability == "commit",
-            memory_limit=memory_limit,
-            threads=threads,
-            functions=functions,
-        )
-        self._lifetime = Lifetime(self._engine, self)
         self._local = threading.local()
         self._lock = threading.Lock()
+        with Deferral():
+            close_forgotten()  # maybe this very file
+            self._engine = open_engine(
+                path,
+                sync_at_commit=durability == "commit",
+                memory_limit=memory_limit,
+                threads=threads,
+                functions=functions,
+            )
+            self._lifetime = Lifetime(self._engine, self)
+            try:
+                check()
+            except BaseException:
+                self._lifetime.close()
+                raise
 
     # -- SQL ------------------------------------------------------------------------------------
 
@@ -193,20 +201,9 @@ class Database:
         with self._entry() as session:
             return apply(session, table, rows, weights)
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[Database]:
+    def transaction(self) -> contextlib.AbstractContextManager[Database]:
         """Everything in the `with` block is one epoch, or nothing if it raises."""
-        with self._entry() as session:
-            session.begin()
-        try:
-            yield self
-        except BaseException:
-            if session.transaction is not None:  # else the block has ended it by itself
-                with translating():
-                    session.rollback()
-            raise
-        with self._entry():
-            session.commit()
+        return Block(self, self._entry)
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -262,7 +259,7 @@ class Database:
     def flush(self) -> None:
         """Bring the DuckDB file up to the log now (reads do it by themselves)."""
         self._lifetime.demand_open()
-        with translating():
+        with Deferral(), translating():
             self._engine.flush()
 
     # -- closing --------------------------------------------------------------------------------
@@ -273,7 +270,7 @@ class Database:
         Raises:
             UnavailableError: DuckDB cannot write; the file is let go, and its log has every commit.
         """
-        with translating():
+        with Deferral(), translating():
             self._lifetime.close()
 
     def __enter__(self) -> Database:
@@ -289,11 +286,16 @@ class Database:
 
     @contextlib.contextmanager
     def _entry(self) -> Iterator[Session]:
-        """Every call that runs something passes here: see `Session.fail` and `translating`."""
-        with translating():
+        """Every call that runs something passes here.
+
+        See `Session.fail`, `translating` and `ivm.storage.interrupts`.
+        """
+        with Deferral() as call, translating():
             session = self._session()
+            call.cursor = session.cursor
             try:
                 yield session
+                check()
             except BaseException as error:
                 session.fail(error)
                 raise

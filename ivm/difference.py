@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivm.storage.duck import Cursor, table
+from ivm.storage.interrupts import interruptible
 from ivm.storage.types import ColumnType, Schema
 from ivm.storage.zset import ZSet, from_arrow
 
@@ -28,12 +29,13 @@ def difference(cursor: Cursor, before: str, after: str, schema: Schema) -> ZSet:
         raise ValueError("a relation has at least one column")
     old, new = (_exact(query, schema) for query in (before, after))
     columns = ", ".join(f"c{i}" for i in range(len(schema)))
-    found = table(
-        cursor,
-        f"WITH old AS ({old}), new AS MATERIALIZED ({new})"
-        f" SELECT {columns}, -1 FROM (FROM old EXCEPT ALL FROM new)"
-        f" UNION ALL SELECT {columns}, 1 FROM (FROM new EXCEPT ALL FROM old)",
-    )
+    with interruptible(cursor):
+        found = table(
+            cursor,
+            f"WITH old AS ({old}), new AS MATERIALIZED ({new})"
+            f" SELECT {columns}, -1 FROM (FROM old EXCEPT ALL FROM new)"
+            f" UNION ALL SELECT {columns}, 1 FROM (FROM new EXCEPT ALL FROM old)",
+        )
     weights = found.column(len(schema)).to_numpy().astype(np.int64)
     return from_arrow(found.select(range(len(schema))), schema, weights)
 

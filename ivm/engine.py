@@ -36,6 +36,7 @@ from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
 from ivm.storage.errors import EvaluationError, IvmError, UnsupportedError
 from ivm.storage.flush import NetChange, apply_change
+from ivm.storage.interrupts import Shelter, check
 from ivm.storage.keys import consolidate
 from ivm.storage.pending import PendingView
 from ivm.storage.warehouse import UndecidedError, Warehouse, roll_back
@@ -89,6 +90,7 @@ class Engine:
         """
         deltas = self._step(changes)
         try:
+            check()
             self.log.append(self.epoch + 1, changes)
         except BaseException:
             self._step_back(logged=True)
@@ -123,7 +125,7 @@ class Engine:
             run(cursor, "COMMIT")
             return
         deltas = self._step(changes, recomputed, only)
-        with self.warehouse.write_lock:
+        with Shelter(), self.warehouse.write_lock:
             late = None
             try:
                 epochs = self._write_views(cursor, self._unshown(deltas, shown))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ivm.storage.change import Record, TableChange
 from ivm.storage.errors import UnavailableError
+from ivm.storage.interrupts import tell
 from ivm.storage.log import ChangeLog
 from ivm.storage.types import Schema
 
@@ -58,6 +59,7 @@ class LogWriter:
         if self._log is None:
             way_out = "Close the database: what it holds in memory only is lost"
         self.fault = f"{why} ({cause!r}). {way_out}"
+        tell(self.fault)
         if isinstance(cause, Exception):
             return UnavailableError(self.fault)
         cause.add_note(self.fault)
@@ -79,6 +81,7 @@ class LogWriter:
             self._log.retract(epoch)
         except UnavailableError as error:
             self.fault = self.fault or f"{error} What failed last may be there when it is opened."
+            tell(self.fault)
 
     def sync(self, epoch: int) -> None:
         """Return once `epoch` is durable (group commit: many callers share one fdatasync).

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from ivm.plain_arrow import plain
 from ivm.storage.duck import Cursor
-from ivm.storage.errors import IvmError
+from ivm.storage.errors import IvmError, UnavailableError
+from ivm.storage.interrupts import Deferral, check
 from ivm.translate import translating
 
 if TYPE_CHECKING:
@@ -154,13 +155,23 @@ class Result:
         """What fails in the block has spoilt the result: every later reading fails alike."""
         if self._error is not None:
             raise self._error
-        try:
-            with translating():
-                yield
-        except IvmError as error:
-            self._error = self._error or error
-            self._end(error)
-            raise
+        with Deferral() as call:
+            call.cursor = self._cursor
+            try:
+                with translating():
+                    yield
+                check()
+            except BaseException as error:
+                self._spoil(error)
+                raise
+
+    def _spoil(self, error: BaseException) -> None:
+        if not isinstance(error, IvmError):
+            error = UnavailableError(
+                f"the result could not be read to its end ({error!r}): run the statement again"
+            )
+        self._error = self._error or error
+        self._end(error)
 
     def _hold(self) -> None:
         """Have the remaining rows as an Arrow table."""

@@ -21,6 +21,7 @@ from ivm.sql import statements as st
 from ivm.statement_kinds import Reads, read_by_kind
 from ivm.storage.duck import run
 from ivm.storage.errors import InputError, IvmError, UnsupportedError
+from ivm.storage.interrupts import next_statement
 from ivm.transaction import Transaction
 from ivm.translate import translated
 
@@ -63,6 +64,7 @@ class Session:
 
     def run(self, statement: st.Statement, params: Params = None) -> Result:
         """Run one parsed statement."""
+        next_statement()
         self.release()
         try:
             return _RUN[type(statement)](self, statement, params)

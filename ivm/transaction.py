@@ -23,6 +23,7 @@ from ivm.rebuilt_views import RebuiltViews
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor, run
 from ivm.storage.errors import EvaluationError, UnavailableError
+from ivm.storage.interrupts import Shelter, tell
 from ivm.storage.pending import PendingTable, PendingView
 from ivm.storage.zset import ZSet
 
@@ -245,13 +246,16 @@ class Transaction:
             error.add_note(COMMITTED)
             late = error
         epoch = engine.epoch
-        try:
+        if epoch != before or self.changes_catalog:
+            tell(COMMITTED)
+        with Shelter():
             try:
-                self._follow(epoch)
+                try:
+                    self._follow(epoch)
+                finally:
+                    self._end("the transaction is already committed")
             finally:
-                self._end("the transaction is already committed")
-        finally:
-            self._make_durable(epoch)
+                self._make_durable(epoch)
         if late is not None:
             raise late
 
@@ -332,7 +336,7 @@ class Transaction:
 
     def rollback(self) -> None:
         """Undo everything."""
-        with self._busy:
+        with self._busy, Shelter():
             if self.over is None:
                 self._roll_back()
 
@@ -353,11 +357,12 @@ class Transaction:
 
     def fail(self, error: BaseException) -> None:
         """A statement failed, and with it, as in DuckDB, its transaction."""
-        with self._busy:
+        with self._busy, Shelter():
             if self.over is None:
                 self._roll_back()
                 self.over = (
-                    f"the transaction was rolled back because a statement in it failed ({error}): "
+                    "the transaction was rolled back because a statement in it failed "
+                    f"({str(error) or type(error).__name__}): "
                     "ROLLBACK, then begin again"
                 )
 

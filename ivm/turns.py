@@ -11,6 +11,7 @@ import time
 from typing import Protocol
 
 from ivm.storage.errors import UnavailableError
+from ivm.storage.interrupts import check
 
 
 class Holder(Protocol):
@@ -52,7 +53,8 @@ class Turns:
 
     def _wait(self) -> None:
         end = time.monotonic() + self.wait_limit
-        while not self._lock.acquire(timeout=min(self.idle_limit, 1.0)):
+        while not self._lock.acquire(timeout=min(self.idle_limit, 0.25)):
+            check()
             owner = self._owner
             if owner is not None and owner.idle_seconds() > self.idle_limit:
                 owner.expire()

@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from ivm.storage.carried import carried
+from ivm.storage.interrupts import check, interruptible
 from ivm.storage.types import Schema, type_of
 from ivm.storage.zset import ZSet, from_arrow
 
@@ -57,8 +58,10 @@ def chunks(cursor: Cursor, sql: str, schema: Schema, size: int = 1 << 20) -> Ite
         schema: names and types of its columns.
         size: rows a chunk.
     """
-    for batch in carried(cursor.sql(sql)).to_arrow_reader(size):
-        yield from_arrow(batch, schema).labelled()
+    with interruptible(cursor):
+        for batch in carried(cursor.sql(sql)).to_arrow_reader(size):
+            yield from_arrow(batch, schema).labelled()
+            check()
 
 
 def describe(cursor: Cursor, query: str) -> Schema:

@@ -7,6 +7,7 @@ handle itself refuses to go on may a change that failed be there or not.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -100,6 +101,8 @@ class Patient:
 
     def examine(self) -> None:
         """Go on, crash, close and open again; raise if anything is not as it must be."""
+        with contextlib.suppress(errors.InputError):  # no transaction is open
+            self.db.execute("ROLLBACK")
         for row in (97, 98):
             error = self.change(row, lambda row=row: self.db.insert("t", {"a": [row]}))  # type: ignore[misc]
             self._demand_way_out(error)

@@ -110,9 +110,10 @@ class Trap:
         if function == "append":
             patch.setattr(Appenders, "write", self.around(Appenders.write))
         elif function == "run":
+            real = duck.run
             for module in list(sys.modules.values()):
-                if vars(module).get("run") is duck.run:
-                    patch.setattr(module, "run", self.around(duck.run))
+                if vars(module).get("run") is real:
+                    patch.setattr(module, "run", self.around(real))
         else:
             patch.setattr(os, function, self.around(getattr(os, function)))
 

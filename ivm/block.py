@@ -1,0 +1,67 @@
+"""The `with` block that is one transaction.
+
+Law: whichever way it is left, or never entered, no transaction of its own stays open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ivm.storage.interrupts import Deferral
+from ivm.translate import translating
+
+if TYPE_CHECKING:
+    from ivm.database import Database
+    from ivm.session import Session
+    from ivm.transaction import Transaction
+
+
+class Block(contextlib.AbstractContextManager["Database"]):
+    """One transaction of the thread's session.
+
+    Args:
+        database: what the block is given.
+        entry: the way to the thread's session.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        entry: Callable[[], contextlib.AbstractContextManager[Session]],
+    ) -> None:
+        self._database = database
+        self._entry = entry
+        self._session: Session | None = None
+        self._before: Transaction | None = None
+
+    def __enter__(self) -> Database:
+        # No generator: interrupted behind its `yield`, it would leave the transaction open.
+        try:
+            with self._entry() as session:
+                self._session, self._before = session, session.transaction
+                session.begin()
+        except BaseException:
+            self._undo()
+            raise
+        return self._database
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._undo()
+            return
+        with self._entry() as session:
+            session.commit()
+
+    def _undo(self) -> None:
+        session = self._session
+        if session is not None and session.transaction not in (None, self._before):
+            with Deferral(), translating():
+                session.rollback()

@@ -1,0 +1,186 @@
+"""Signals wait until the outcome of a call is decided.
+
+Law: while a call of the main thread's is under way, the handler of a signal runs when it would, but
+what it raises (KeyboardInterrupt, as a rule) is held back. It ends the statement that DuckDB runs
+for the user, or is raised where nothing has been decided yet (`check`), or else by the end of the
+call; and it carries a note of what has become of the statement. So no commit, no flush and no lock
+is ever cut. Signals reach Python in the main thread alone: calls in other threads need none of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from threading import get_ident
+from types import FrameType, TracebackType
+from typing import Any
+
+import duckdb
+
+NOTHING = "The statement has changed nothing."
+"""Stands as a note at what a signal raised in a call, unless `tell` has told more."""
+
+_SIGNALS = tuple(
+    int(getattr(signal, name))
+    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP")
+    if hasattr(signal, name)
+)
+# Python's own wrappers of these turn numbers into enums and back, which takes many times as long.
+_calls: Any = sys.modules.get("_signal", signal)
+_get, _set = _calls.getsignal, _calls.signal
+_main = threading.main_thread().ident
+
+_handlers: dict[int, Any] = {}  # the user's, while `_held` stands in their place
+_current: Deferral | None = None
+
+
+class Deferral:
+    """A call during which signals wait; within another one it does nothing.
+
+    Attributes:
+        cursor: runs the user's statement, and is interrupted by a signal.
+    """
+
+    __slots__ = ("_outcome", "_sheltered", "_thrown", "_waiting", "cursor")
+
+    def __init__(self) -> None:
+        self.cursor: duckdb.DuckDBPyConnection | None = None
+        self._outcome = NOTHING
+        self._sheltered = self._thrown = False
+        self._waiting: BaseException | None = None
+
+    def __enter__(self) -> Deferral:
+        if _current is None and get_ident() == _main:
+            _begin(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if _current is not self:
+            return
+        try:
+            _end()
+        except BaseException as late:  # a signal came while the handlers were put back
+            self._waiting = self._waiting or late
+        if self._waiting is not None:
+            raised, self._waiting = self._waiting, None
+            raised.add_note(self._outcome)
+            if raised is not error:
+                raise raised from error
+
+    def take(self, raised: BaseException) -> None:
+        """Hold back what a handler has raised, and end the statement that DuckDB runs."""
+        self._waiting = self._waiting or raised
+        if self.cursor is not None and not self._sheltered:
+            with contextlib.suppress(duckdb.Error):  # it is closed
+                self.cursor.interrupt()
+
+
+def _forked() -> None:
+    """The thread that has forked is the child's only one; it is in no call of the child's."""
+    global _current, _main
+    _current, _main = None, get_ident()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _begin(call: Deferral) -> None:
+    global _current
+    try:
+        for number in _SIGNALS:
+            handler = _get(number)
+            if callable(handler) and handler is not _held:
+                _handlers[number] = handler
+                _set(number, _held)
+    except ValueError:
+        return  # an interpreter within another one is sent no signals
+    _current = call
+
+
+def _end() -> None:
+    """Put the user's handlers back; what is left where one raises is passed on by `_held`."""
+    global _current
+    try:
+        for number, handler in _handlers.items():
+            if _get(number) is _held:  # else the user's handler has set another one
+                _set(number, handler)
+    finally:
+        _current = None
+
+
+def _held(number: int, frame: FrameType | None) -> None:
+    handler, call = _handlers[number], _current
+    if call is None:
+        handler(number, frame)
+        return
+    try:
+        handler(number, frame)
+    except BaseException as raised:
+        call.take(raised)
+
+
+def _mine() -> Deferral | None:
+    """The call under way, if it is this thread's."""
+    return _current if get_ident() == _main else None
+
+
+def check() -> None:
+    """Raise what a signal has raised: here, where nothing has been decided."""
+    call = _mine()
+    if call is None or call._waiting is None or call._thrown or call._sheltered:
+        return
+    call._thrown = True
+    raise call._waiting
+
+
+def next_statement() -> None:
+    """The outcome of the statement before is no longer asked for."""
+    check()
+    if (call := _mine()) is not None:
+        call._outcome = NOTHING
+
+
+def tell(outcome: str) -> None:
+    """Say what has become of the statement, whatever comes from here on."""
+    if (call := _mine()) is not None:
+        call._outcome = outcome
+
+
+class Shelter:
+    """What is done in the block is brought to its end: neither it nor DuckDB is interrupted."""
+
+    __slots__ = ("_call", "_within")
+
+    def __enter__(self) -> None:
+        self._call = call = _mine()
+        if call is not None:
+            self._within, call._sheltered = call._sheltered, True
+
+    def __exit__(self, *exc: object) -> None:
+        if self._call is not None:
+            self._call._sheltered = self._within
+
+
+@contextlib.contextmanager
+def interruptible(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """What this cursor runs in the block is interrupted by a signal."""
+    call = _mine()
+    if call is None:
+        yield
+        return
+    check()
+    before, call.cursor = call.cursor, cursor
+    try:
+        yield
+    finally:
+        call.cursor = before

@@ -1,0 +1,136 @@
+"""Signals: at random moments of a random life (see `interrupted`), and at each call of a change."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import ivm
+from ivm.storage.interrupts import NOTHING
+from ivm.transaction import COMMITTED
+from tests.tiers import TIER
+from tests.torture.interrupted import HANGS
+from tests.torture.patient import Patient
+from tests.torture.test_exceptions import CHANGES, Trap
+
+ROUNDS = {"quick": 3, "full": 40, "fuzz": 500}[TIER]
+CALLS = ("writev", "fdatasync", "pwrite", "fsync", "replace", "run", "append")
+SHORT = {"commit": ("writev", "fdatasync"), "native": ("run",), "flush": ("run",)}
+
+
+def test_no_signal_does_harm(tmp_path: Path) -> None:
+    seeds = [str(seed) for seed in range(ROUNDS)]
+    program = [sys.executable, "-m", "tests.torture.interrupted", str(tmp_path), *seeds]
+    child = subprocess.run(
+        program,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        timeout=ROUNDS * HANGS,
+        check=False,
+    )
+    assert child.returncode == 0, child.stdout + child.stderr
+    assert len(child.stdout.splitlines()) == ROUNDS
+
+
+def _struck(folder: Path, change: str, function: str, at: int) -> bool:
+    """Whether Ctrl-C came behind the call of this number; nobody was harmed, and its user told."""
+    folder.mkdir(parents=True)
+    patient = Patient(folder)
+    row, work = CHANGES[change]
+    trap = Trap(at, "after", lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.MonkeyPatch.context() as patch:
+        trap.set_at(patch, function)
+        error = patient.change(row, lambda: work(patient))
+        trap.armed = False
+    if trap.calls >= at:
+        assert isinstance(error, KeyboardInterrupt)
+        assert {COMMITTED, NOTHING} & set(error.__notes__)
+        assert patient.db._engine.log.fault is None
+    patient.examine()
+    return trap.calls >= at
+
+
+@pytest.mark.parametrize("change", SHORT if TIER == "quick" else CHANGES)
+def test_a_signal_behind_a_call_waits_for_the_outcome(tmp_path: Path, change: str) -> None:
+    for function in SHORT[change] if TIER == "quick" else CALLS:
+        at = 1
+        while _struck(tmp_path / function / str(at), change, function, at):
+            at += 1 if TIER == "fuzz" else 9
+
+
+def test_ctrl_c_ends_a_long_query() -> None:
+    with ivm.connect() as db:
+        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt) as told:
+            db.execute("SELECT count(*) FROM range(10000000000) a WHERE a.range % 7 = 8").fetchall()
+        timer.join()
+        assert told.value.__notes__ == [NOTHING]
+        assert db.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_ctrl_c_ends_a_wait_for_another_thread() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        begun, may_end = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with db.transaction():
+                begun.set()
+                may_end.wait(60)
+                signal.raise_signal(signal.SIGINT)
+                may_end.clear()
+                may_end.wait(60)
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        assert begun.wait(60)
+        may_end.set()
+        with pytest.raises(KeyboardInterrupt):
+            db.execute("INSERT INTO t VALUES (1)")
+        may_end.set()
+        holder.join()
+        assert db.execute("FROM t").fetchall() == []
+
+
+def _cut_within_a_transaction(db: ivm.Database) -> None:
+    with db.transaction(), pytest.MonkeyPatch.context() as patch:
+        db.insert("t", {"a": [1]})
+        Trap(1, "after", lambda: signal.raise_signal(signal.SIGINT)).set_at(patch, "run")
+        db.execute("UPDATE t SET a = a + 1")
+
+
+def test_a_statement_in_a_transaction_that_is_interrupted_ends_it() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        with pytest.raises(KeyboardInterrupt):
+            _cut_within_a_transaction(db)
+        assert not db.in_transaction
+        assert db.execute("FROM t").fetchall() == []
+
+
+def test_handlers_are_the_users_again_and_run_at_once() -> None:
+    seen: list[str] = []
+
+    def handler(number: int, frame: object) -> None:
+        seen.append("handled")
+
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        with ivm.connect() as db:
+            db.execute("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1)")
+            with pytest.MonkeyPatch.context() as patch:
+                Trap(1, "after", lambda: signal.raise_signal(signal.SIGHUP)).set_at(patch, "run")
+                db.execute("UPDATE t SET a = a + 1")
+            assert seen == ["handled"]
+            assert db.execute("FROM t").fetchall() == [(2,)]
+        assert signal.getsignal(signal.SIGHUP) is handler
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGHUP, before)
