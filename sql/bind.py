@@ -19,6 +19,7 @@ from ivm.sql.bind_scope import MadeUp
 from ivm.sql.catalog import Catalog
 from ivm.sql.columns import column
 from ivm.sql.function_list import FunctionList, list_functions
+from ivm.sql.hiding_macros import hiding_macros, refuse_caught, refuse_literals
 from ivm.sql.placeholders import check_complete
 from ivm.sql.plan import NotIncremental, Plan, Project, width
 from ivm.sql.render import render
@@ -48,8 +49,11 @@ def bind(
     wanted = describe(cursor, query)
     try:
         known = list_functions(cursor) if functions is None else functions
+        refuse_literals(hiding_macros(known))
         plan = _bound(query, Context(catalog, cursor, Functions(cursor, known)), wanted)
-        found = describe(cursor, render(plan))
+        written = render(plan)
+        refuse_caught(written, cursor, known)
+        found = describe(cursor, written)
     except duckdb.Error as error:
         # The user's query is fine, so our reading of it was not.
         raise NotIncremental(f"a reading that DuckDB refuses: {error}") from error
@@ -60,7 +64,8 @@ def bind(
 
 def _bound(query: str, context: Context, wanted: Schema) -> Plan:
     names = [name for name, _ in wanted]
-    tree = shown_without_collations(parse_query(query, context.cursor), names)
+    parsed = parse_query(query, context.cursor, context.functions.hiding)
+    tree = shown_without_collations(parsed, names)
     bound = bind_query(tree, context)
     refuse_stray(bound.plan)
     check_complete(bound.plan)

@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from ivm.sql.bind_attach import attached_lists
 from ivm.sql.bind_context import Context
-from ivm.sql.bind_functions import Functions, call_name
+from ivm.sql.bind_functions import Functions
+from ivm.sql.built_in import call_name
 from ivm.sql.columns import column, structure, text, used
 from ivm.sql.group_plan import GroupingCall, group_plan
 from ivm.sql.placeholders import holds_stand_in

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from ivm.sql.bind_columns import is_all, is_wide
+from ivm.sql.built_in import ours
 
 _ROWS = "_ivm_rows"
 _VALUE = "v"
@@ -37,7 +38,7 @@ def gathered(query: exp.Query, width: Callable[[exp.Expression], int]) -> exp.Ex
     value = _of(_VALUE)
     placed = heads + (ties if len(columns) > 1 + len(keys) else [])
     listed = exp.Order(this=value, expressions=placed) if placed else value
-    gathering = exp.Coalesce(this=exp.ArrayAgg(this=listed), expressions=[exp.Array()])
+    gathering = exp.Coalesce(this=ours(exp.ArrayAgg(this=listed)), expressions=[exp.Array()])
     identifiers = [exp.to_identifier(name) for name in columns]
     alias = exp.TableAlias(this=exp.to_identifier(_ROWS), columns=identifiers)
     rows = exp.Subquery(this=_carrying(query, items), alias=alias)

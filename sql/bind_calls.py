@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context
-from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_order import ORDERLESS, ordered, parts_of
 from ivm.sql.bind_parse import synonyms, verbatim
-from ivm.sql.columns import cast, structure, text, used
+from ivm.sql.built_in import call_name, duck_text
+from ivm.sql.columns import cast, structure, used
 from ivm.sql.plan import Plan
 from ivm.storage.types import ColumnType, type_of
 
@@ -104,7 +104,7 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
     if distinct:  # DuckDB demands that it is ordered by what is distinct
         keys = [_moved(key, arguments, given) for key in keys]
     order = () if name in _ORDERLESS else _order(keys, given)
-    texts = tuple([text(p) for p in parameters])
+    texts = tuple([duck_text(p) for p in parameters])
     return Call(name, tuple(given), distinct, condition, order, texts, fields, len(keys))
 
 

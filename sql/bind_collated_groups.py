@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.bind_collation import told_by
+from ivm.sql.built_in import ours
 from ivm.sql.columns import structure
 
 _PLAIN = (exp.Column, exp.Collate)
@@ -142,4 +143,4 @@ def _is_own(item: exp.Expr, alias: exp.Alias) -> bool:
 
 def _first(text: exp.Expr) -> exp.Expr:
     """The first of the texts, in the order that completes those which are left open: of bytes."""
-    return exp.First(this=text.copy())
+    return ours(exp.First(this=text.copy()))

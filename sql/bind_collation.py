@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from ivm.sql.built_in import call
+
 _FUNCTIONS: dict[str, tuple[str, ...]] = {  # from the inside out
     "nocase": ("lower",),
     "noaccent": ("strip_accents",),
@@ -108,7 +110,7 @@ def _applied(operand: exp.Expr, collation: exp.Collate) -> exp.Expr:
     name = _name(collation)
     if name not in _FUNCTIONS:
         key = [found.copy(), exp.Literal.string(name)]
-        return exp.Anonymous(this="icu_sort_key", expressions=key)
+        return call("icu_sort_key", *key)
     for function in _FUNCTIONS[name]:
-        found = exp.Anonymous(this=function, expressions=[found.copy()])
+        found = call(function, found)
     return found

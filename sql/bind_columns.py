@@ -10,9 +10,9 @@ from __future__ import annotations
 import duckdb
 from sqlglot import exp
 
-from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_scope import Scope
 from ivm.sql.bind_types import probe
+from ivm.sql.built_in import call_name
 from ivm.sql.columns import column, conjunction, index_of, structure, text
 from ivm.sql.plan import NotIncremental
 from ivm.storage.duck import literal, rows

@@ -15,6 +15,7 @@ from sqlglot import exp
 from ivm.sql.bind_functions import Functions
 from ivm.sql.bind_scope import Bound, Scope
 from ivm.sql.bind_types import types_of
+from ivm.sql.built_in import duck_text
 from ivm.sql.catalog import Catalog
 from ivm.sql.columns import cast, column, position, text
 from ivm.sql.plan import NotIncremental, Plan, Project
@@ -112,7 +113,7 @@ class Context:
         """Types of expressions over the plan's columns; bare columns are not asked for."""
         known = [position(e) for e in exprs]
         asked = [e for e, p in zip(exprs, known, strict=True) if p is None]
-        answers = iter(types_of(self.cursor, [text(e) for e in asked], plan.schema))
+        answers = iter(types_of(self.cursor, [duck_text(e) for e in asked], plan.schema))
         return [next(answers) if p is None else plan.schema[p][1] for p in known]
 
     def project(

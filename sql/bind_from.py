@@ -30,6 +30,7 @@ from ivm.sql.bind_table_function import (
     lateral_function,
     table_function,
 )
+from ivm.sql.built_in import duck_text
 from ivm.sql.collated_columns import collated_names
 from ivm.sql.columns import conjuncts, used
 from ivm.sql.decorrelate import dependent
@@ -325,7 +326,7 @@ def bind_values(node: exp.Values, context: Context, bind: BindQuery) -> Bound:
     constants = [
         [bind_scalar(e, Scope(), context.functions, nesting=nesting) for e in row] for row in lists
     ]
-    body = ", ".join("(" + ", ".join(e.sql("duckdb") for e in row) + ")" for row in constants)
+    body = ", ".join("(" + ", ".join(duck_text(e) for e in row) + ")" for row in constants)
     schema: Schema = describe(context.cursor, f"FROM (VALUES {body})")
     plan = Values(tuple(tuple(row) for row in constants), schema)
     return Bound(plan, tuple(name for name, _ in schema))
@@ -335,7 +336,9 @@ def _view_query(sql: str, context: Context) -> exp.Expression:
     tree = sqlglot.parse_one(sql, dialect="duckdb")
     if not isinstance(tree, exp.Create) or tree.expression is None:
         raise NotIncremental("a view whose definition cannot be read")
-    return parse_query(tree.expression.sql(dialect="duckdb"), context.cursor)
+    return parse_query(
+        tree.expression.sql(dialect="duckdb"), context.cursor, context.functions.hiding
+    )
 
 
 def _kind(node: exp.Expression) -> str:

@@ -13,14 +13,14 @@ from sqlglot import exp
 
 from ivm.sql.bind_macros import Macros
 from ivm.sql.bind_parse import verbatim
-from ivm.sql.columns import text
+from ivm.sql.built_in import call_name, is_ours
 from ivm.sql.function_list import FunctionList
+from ivm.sql.hiding_macros import hiding_macros
 from ivm.sql.plan import NotIncremental
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.scratch import Scratch
 
 _scratch = Scratch()
-_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _REFUSED: dict[type[exp.Expr], str] = {
     exp.Subquery: "a subquery in an expression",
@@ -44,12 +44,16 @@ class Functions:
     Args:
         cursor: sees the user's macros.
         functions: those it sees.
+
+    Attributes:
+        hiding: names of the user's macros that are names of built-in functions too.
     """
 
     def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
         self._aggregates, self._tables = _builtin()
         self._aggregates |= functions.aggregates
-        self.macros = Macros(cursor, functions, self._tables)
+        self.hiding = hiding_macros(functions)
+        self.macros = Macros(cursor, functions, self._tables, self.hiding)
 
     def is_aggregate(self, node: exp.Expression) -> bool:
         """Whether the node is an aggregate call (its FILTER or WITHIN GROUP included)."""
@@ -81,7 +85,9 @@ class Functions:
         Raises:
             NotIncremental: the macro cannot be expanded here.
         """
-        if not isinstance(node, exp.Func) or not self.macros.has_scalar(name := call_name(node)):
+        if not isinstance(node, exp.Func) or is_ours(node):
+            return None
+        if not self.macros.has_scalar(name := call_name(node)):
             return None
         if isinstance(node.parent, (*_WRAPPERS, exp.Window)) and node.arg_key == "this":
             raise NotIncremental(f"the macro {name}() with FILTER or OVER")
@@ -104,16 +110,6 @@ class Functions:
             raise NotIncremental("alias(), which tells a name that columns lose in a plan")
         if name in self._tables:
             raise NotIncremental(f"{name}() in an expression")
-
-
-def call_name(node: exp.Expression) -> str:
-    """DuckDB's name of a call in lower case; empty for syntax such as CASE."""
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower()
-    if isinstance(node, exp.Connector):  # a call to sqlglot, whose text may begin with a real one
-        return ""
-    found = _CALL.match(text(node))
-    return found[1].lower() if found else ""
 
 
 def _nodes(value: object) -> list[exp.Expression]:

@@ -25,10 +25,18 @@ class Macros:
         cursor: parses them.
         functions: those there are.
         internal: built-in macros to expand too.
+        hiding: names of macros that are names of built-in functions too.
     """
 
-    def __init__(self, cursor: Cursor, functions: FunctionList, internal: frozenset[str]) -> None:
+    def __init__(
+        self,
+        cursor: Cursor,
+        functions: FunctionList,
+        internal: frozenset[str],
+        hiding: frozenset[str] = frozenset(),
+    ) -> None:
         self._cursor = cursor
+        self._hiding = hiding
         self._known: dict[str, list[Macro]] = {}
         for macro in functions.macros:
             if macro.near and (not macro.internal or macro.name in internal):
@@ -53,12 +61,14 @@ class Macros:
             return None
         macro = _chosen(known, len(arguments))
         given = _assigned(macro, arguments)
-        body = _body(parse_query(f"SELECT {_bare_lambdas(macro.definition)}", self._cursor))
+        body = _body(self._parsed(f"SELECT {_bare_lambdas(macro.definition)}"))
         if len(given) < len(macro.parameters):
             if body.find(exp.Query, exp.AggFunc, exp.Window):
                 raise NotIncremental(f"the macro {name}() with an argument left out")
             if any(isinstance(a, (exp.PropertyEQ, exp.Kwarg)) for a in arguments):
                 raise NotIncremental(f"the macro {name}() with named arguments and one left out")
+            if name in self._hiding:
+                raise NotIncremental(f"the macro {name}() with an argument left out")
             return None
         return exp.Paren(this=_substituted(body, given, name))
 
@@ -68,7 +78,10 @@ class Macros:
         given = _assigned(macro, arguments)
         if len(given) < len(macro.parameters):
             raise NotIncremental(f"the table macro {name}() with an argument left out")
-        return _substituted(parse_query(_bare_lambdas(macro.definition), self._cursor), given, name)
+        return _substituted(self._parsed(_bare_lambdas(macro.definition)), given, name)
+
+    def _parsed(self, query: str) -> exp.Expression:
+        return parse_query(query, self._cursor, self._hiding)
 
 
 def _bare_lambdas(definition: str) -> str:

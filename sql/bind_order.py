@@ -9,8 +9,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context
-from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_parse import synonyms, verbatim
+from ivm.sql.built_in import call_name
 from ivm.sql.columns import column, structure, used
 
 # Functions of the multiset of their arguments: no order can change them.

@@ -21,6 +21,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from ivm.sql.bind_collation import without_collations
 from ivm.sql.bind_methods import without_methods
+from ivm.sql.hiding_macros import refuse_unseen
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import syntax_tree
 from ivm.storage.duck import Cursor, rows
@@ -177,25 +178,32 @@ class Written(DuckDB):
     Generator = _Writer
 
 
-def parse_query(sql: str, cursor: Cursor) -> exp.Expression:
+def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) -> exp.Expression:
     """The faithful syntax tree of a SELECT (or VALUES, FROM, set operation), in plain terms.
 
     Args:
         sql: one query that DuckDB accepts.
         cursor: answers with DuckDB's own parse.
+        hiding: names of macros that hide built-in functions.
 
     Raises:
         NotIncremental: sqlglot cannot say this query exactly.
     """
-    wanted = _syntax(sql, cursor)
+    names = _synonyms_beside(hiding)
+    parsed = syntax_tree(sql, cursor)
+    wanted = _canonical(parsed, names)
     for dialect in (Read, Verbatim):
         try:
             tree = _passing_nulls(sqlglot.parse_one(sql, dialect=dialect))
             written = tree.sql(dialect=Written, unsupported_level=ErrorLevel.IGNORE)
         except (SqlglotError, ValueError):  # of a path that sqlglot reads, but cannot write
             continue
-        if isinstance(tree, exp.Expression) and _syntax(written, cursor) == wanted:
-            return without_collations(without_methods(tree))
+        if not isinstance(tree, exp.Expression):
+            continue
+        if _canonical(syntax_tree(written, cursor), names) == wanted:
+            tree = without_collations(without_methods(tree))
+            refuse_unseen(tree, parsed, hiding)
+            return tree
     raise NotIncremental("a construct that the planner cannot read back exactly")
 
 
@@ -245,8 +253,10 @@ def _arguments(listed: list[exp.Expression]) -> list[exp.Expression]:
     return found
 
 
-def _syntax(sql: str, cursor: Cursor) -> Any:
-    return _canonical(syntax_tree(sql, cursor), synonyms())
+def _synonyms_beside(hiding: frozenset[str]) -> dict[str, str]:
+    """The synonyms that still are some beside macros with such names."""
+    known = synonyms()
+    return {n: chief for n, chief in known.items() if not {n, chief} & hiding} if hiding else known
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, MadeUp, Relation, Scope
 from ivm.sql.bind_unnest import element_types
+from ivm.sql.built_in import ours
 from ivm.sql.columns import column, text, used
 from ivm.sql.plan import Filter, NotIncremental, Plan, Unnest, types, width
 from ivm.storage.duck import describe
@@ -110,7 +111,7 @@ def _filtered(
 
 
 def _count() -> exp.Expression:
-    return exp.Count(this=exp.Star())
+    return ours(exp.Count(this=exp.Star()))
 
 
 def _choice(node: exp.Expression) -> tuple[list[exp.Expression], list[list[exp.Expression]]]:

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from ivm.sql.bind_columns import Choice, as_star, bare, has_columns, spread_columns, star_columns
 from ivm.sql.bind_scope import Scope
+from ivm.sql.built_in import call
 from ivm.sql.columns import column
 from ivm.sql.plan import NotIncremental
 
@@ -80,7 +81,7 @@ def _fields(node: exp.Expression) -> exp.Expression:
     star = as_star(node)
     if star is None or any(star.args.values()) or node.args.get("db"):
         raise NotIncremental("this kind of star")
-    return exp.Anonymous(this="unnest", expressions=[exp.column(node.args["table"].copy())])
+    return call("unnest", exp.column(node.args["table"].copy()))
 
 
 def _columns(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ivm.sql.built_in import call
+
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _ITEM = "_item"
 
@@ -19,7 +21,7 @@ def desugared(node: exp.Expression) -> exp.Expression | None:
     if isinstance(node, _COMPARISONS):
         return _quantified(node)
     if isinstance(node, exp.In) and node.args.get("field") is not None:
-        return _call("contains", node.args["field"], node.this)
+        return call("contains", node.args["field"], node.this)
     if isinstance(node, exp.HexString):
         return _bytes(node.name)
     return None
@@ -33,8 +35,8 @@ def _comprehension(node: exp.Comprehension) -> exp.Expression | None:
     source = node.args["iterator"]
     condition = node.args.get("condition")
     if condition is not None:
-        source = _call("list_filter", source, _lambda(condition, parameter.name))
-    return _call("list_transform", source, _lambda(node.this, parameter.name))
+        source = call("list_filter", source, _lambda(condition, parameter.name))
+    return call("list_transform", source, _lambda(node.this, parameter.name))
 
 
 def _lambda(body: exp.Expression, parameter: str) -> exp.Expression:
@@ -62,15 +64,15 @@ def _quantified(node: exp.Expression) -> exp.Expression | None:
         return None
     item = exp.to_identifier(_ITEM)
     compared = type(node)(this=node.this.copy(), expression=item.copy())
-    found = _call("list_transform", source, exp.Lambda(this=compared, expressions=[item]))
+    found = call("list_transform", source, exp.Lambda(this=compared, expressions=[item]))
     open_ = exp.Lambda(this=exp.Is(this=item.copy(), expression=exp.null()), expressions=[item])
     some = exp.GT(
-        this=_call("len", _call("list_filter", found, open_)), expression=exp.Literal.number(0)
+        this=call("len", call("list_filter", found, open_)), expression=exp.Literal.number(0)
     )
     decides = exp.Boolean(this=is_any)
     return exp.Case(
         ifs=[
-            exp.If(this=_call("list_contains", found, decides), true=decides.copy()),
+            exp.If(this=call("list_contains", found, decides), true=decides.copy()),
             exp.If(this=some, true=exp.null()),
         ],
         default=exp.Boolean(this=not is_any),
@@ -82,7 +84,3 @@ def _bytes(digits: str) -> exp.Expression:
     pairs = [digits[i : i + 2] for i in range(0, len(digits), 2)]
     written = exp.Literal.string("".join(f"\\x{pair}" for pair in pairs))
     return exp.Cast(this=written, to=exp.DataType(this=exp.DType.USERDEFINED, kind="BLOB"))
-
-
-def _call(name: str, *arguments: exp.Expression) -> exp.Expression:
-    return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])

@@ -15,13 +15,13 @@ from sqlglot import exp
 
 from ivm.sql.bind_attach import attached
 from ivm.sql.bind_context import Context, demand_only
-from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_nested import Nesting
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
 from ivm.sql.bind_types import typed_nulls
 from ivm.sql.bind_unnest import element_types
-from ivm.sql.columns import column, text
+from ivm.sql.built_in import call_name, duck_text
+from ivm.sql.columns import column
 from ivm.sql.matched_pairs import with_rest
 from ivm.sql.plan import (
     Filter,
@@ -190,7 +190,7 @@ def _constant(call: _Call, context: Context) -> tuple[Plan, Scope]:
         raise NotIncremental(f"{call.name}() WITH ORDINALITY")
     arguments = [bind_scalar(a, Scope(), context.functions) for a in call.arguments]
     bound = exp.Anonymous(this=call.name, expressions=arguments)
-    schema = describe(context.cursor, f"FROM {text(bound)}")
+    schema = describe(context.cursor, f"FROM {duck_text(bound)}")
     names = _names(call, [name for name, _ in schema])
     return TableFunction(bound, schema), Scope([_relation(call, names, 0)])
 

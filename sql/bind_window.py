@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context
-from ivm.sql.bind_functions import call_name
 from ivm.sql.bind_order import ORDERLESS, complete_aggregate, parts_of
 from ivm.sql.bind_parse import synonyms, verbatim
 from ivm.sql.bind_types import types_of
+from ivm.sql.built_in import call_name
 from ivm.sql.columns import column, position, structure, used
 from ivm.sql.plan import NotIncremental, Plan, Ties, Window, WindowCall, types, width
 from ivm.sql.render_split import splittable

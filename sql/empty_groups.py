@@ -8,7 +8,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.sql.bind_types import typed_nulls
-from ivm.sql.columns import cast, column, text, used
+from ivm.sql.built_in import duck_text
+from ivm.sql.columns import cast, column, used
 from ivm.sql.placeholders import is_free
 from ivm.sql.plan import (
     Aggregate,
@@ -42,7 +43,7 @@ def empty_values(plan: Aggregate | GroupRecompute, cursor: Cursor) -> list[Expr]
     calls = (
         [call_text(call) for call in plan.aggregates]
         if isinstance(plan, Aggregate)
-        else [text(e) for e in plan.exprs]
+        else [duck_text(e) for e in plan.exprs]
     )
     listed = ", ".join(f"CAST({call} AS VARCHAR)" for call in calls)
     given = typed_nulls(types(plan.input))

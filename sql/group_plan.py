@@ -17,7 +17,8 @@ from ivm.sql.bind_calls import Call, read_call
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_order import complete_aggregate
 from ivm.sql.bind_types import types_of
-from ivm.sql.columns import Expressions, cast, column, remap, text, used
+from ivm.sql.built_in import duck_text
+from ivm.sql.columns import Expressions, cast, column, remap, used
 from ivm.sql.plan import (
     Aggregate,
     AggregateCall,
@@ -179,5 +180,5 @@ def _recomputed(
     exprs = [column(i) for i in range(len(groups))] + calls
     partition = tuple(range(len(groups)))
     tail = f"GROUP BY {', '.join(f't.c{i}' for i in partition)}" if partition else ""
-    found = types_of(context.cursor, [text(e) for e in exprs], below.schema, tail)
+    found = types_of(context.cursor, [duck_text(e) for e in exprs], below.schema, tail)
     return below, GroupRecompute(below, partition, tuple(exprs), True, _named(found))

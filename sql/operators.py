@@ -32,7 +32,8 @@ from ivm.delta_ops.topk import TopK as TopKOperator
 from ivm.delta_ops.union import UnionAll
 from ivm.delta_ops.unnest import Unnest as UnnestOperator
 from ivm.sql.bind_types import probe
-from ivm.sql.columns import column, position, text
+from ivm.sql.built_in import duck_text
+from ivm.sql.columns import column, position
 from ivm.sql.lift_recursion import LAST_ROWS, input_position
 from ivm.sql.plan import (
     Aggregate,
@@ -79,7 +80,7 @@ class Operators:
             place = position(expr)
             kernel = compile_scalar(expr, given, output) if place is None else place
             if kernel is None:
-                texts = [text(e) for e in plan.exprs]
+                texts = [duck_text(e) for e in plan.exprs]
                 return DuckMap(texts, given, types(plan), self._cursors)
             columns.append(kernel)
         return Map(columns, types(plan))
@@ -88,12 +89,14 @@ class Operators:
         given = types(plan.input)
         predicate = compile_predicate(plan.predicate, given)
         if predicate is None:
-            return DuckFilter(text(plan.predicate), given, self._cursors, keep)
+            return DuckFilter(duck_text(plan.predicate), given, self._cursors, keep)
         kept = given if keep is None else [given[i] for i in keep]
         return FilterOperator(predicate, kept, keep)
 
     def predicate(self, expr: exp.Expression, given: Sequence[ColumnType]) -> Predicate:
-        return compile_predicate(expr, given) or duck_predicate(text(expr), given, self._cursors)
+        return compile_predicate(expr, given) or duck_predicate(
+            duck_text(expr), given, self._cursors
+        )
 
     def join(self, plan: Join, output: list[int], sides: tuple[Operator, ...]) -> Operator:
         left, right = sides
@@ -116,7 +119,7 @@ class Operators:
     def theta_join(self, plan: Join, output: list[int]) -> Operator:
         condition: Predicate | str | None = None
         if plan.residual is not None:
-            condition = compile_predicate(plan.residual, types(plan)) or text(plan.residual)
+            condition = compile_predicate(plan.residual, types(plan)) or duck_text(plan.residual)
         return ThetaJoin(types(plan.left), types(plan.right), output, condition, self._cursors)
 
     def maintains(self, plan: Aggregate | TopK | Window) -> bool:

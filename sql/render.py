@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from ivm.sql.built_in import PLACE, duck_text, qualified
 from ivm.sql.columns import cast, column, index_of, replace, text
 from ivm.sql.plan import (
     Aggregate,
@@ -72,10 +73,10 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             distinct = "DISTINCT " if isinstance(plan, Distinct) else ""
             return f"SELECT {distinct}{_columns(width(plan))} FROM {sources[0]} AS t"
         case Filter():
-            where = text(plan.predicate)
+            where = duck_text(plan.predicate)
             return f"SELECT {_columns(width(plan))} FROM {sources[0]} AS t WHERE {where}"
         case Project():
-            return f"SELECT {_listed([text(e) for e in plan.exprs])} FROM {sources[0]} AS t"
+            return f"SELECT {_listed([duck_text(e) for e in plan.exprs])} FROM {sources[0]} AS t"
         case Join():
             return _join(plan, sources)
         case Aggregate():
@@ -115,7 +116,7 @@ def summary(plan: Plan) -> str:
         case Join():
             return f"Join {plan.kind} {_condition(plan)}"
         case Aggregate():
-            calls = ", ".join(call_text(call) for call in plan.aggregates)
+            calls = ", ".join(call_text(call).replace(PLACE, "") for call in plan.aggregates)
             return f"Aggregate {calls} by ({', '.join(f'c{i}' for i in plan.groups)})"
         case GroupRecompute():
             return f"GroupRecompute {', '.join(text(e) for e in plan.exprs)}"
@@ -124,7 +125,7 @@ def summary(plan: Plan) -> str:
         case Recursive():
             return f"Recursive {'UNION' if plan.distinct else 'UNION ALL'}"
         case Window():
-            return f"Window {', '.join(window_texts(plan))}"
+            return f"Window {', '.join(window_texts(plan)).replace(PLACE, '')}"
         case TopK():
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
         case OpenLimit():
@@ -207,7 +208,7 @@ def _scan(plan: Scan) -> str:
 def _values(plan: Values) -> str:
     def row(values: Sequence[exp.Expression]) -> str:
         pairs = zip(values, plan.schema, strict=True)
-        return "SELECT " + _listed([text(cast(v, t)) for v, (_, t) in pairs])
+        return "SELECT " + _listed([duck_text(cast(v, t)) for v, (_, t) in pairs])
 
     if plan.rows:
         return " UNION ALL ".join(row(values) for values in plan.rows)
@@ -229,7 +230,7 @@ def _condition(plan: Join) -> str:
         for a, b, safe in zip(plan.left_keys, plan.right_keys, plan.null_safe, strict=True)
     ]
     if plan.residual is not None:
-        conditions.append(f"({text(_sided(plan.residual, width(plan.left)))})")
+        conditions.append(f"({duck_text(_sided(plan.residual, width(plan.left)))})")
     return " AND ".join(conditions) or "TRUE"
 
 
@@ -255,8 +256,8 @@ def call_text(call: AggregateCall) -> str:
     distinct = "DISTINCT " if call.distinct else ""
     tail = "" if call.filter is None else f" FILTER (WHERE c{call.filter})"
     if call.function == "count_star":
-        return f"count(*){tail}"
-    return f"{call.function}({distinct}{arguments}{order}){tail}"
+        return f"{qualified('count')}(*){tail}"
+    return f"{qualified(call.function)}({distinct}{arguments}{order}){tail}"
 
 
 def _aggregate(plan: Aggregate, source: str) -> str:
@@ -270,7 +271,7 @@ def _group_by(groups: Sequence[int]) -> str:
 
 def _group_recompute(plan: GroupRecompute, source: str) -> str:
     tail = _group_by(plan.partition) if plan.grouped else ""
-    return f"SELECT {_listed([text(e) for e in plan.exprs])} FROM {source} AS t{tail}"
+    return f"SELECT {_listed([duck_text(e) for e in plan.exprs])} FROM {source} AS t{tail}"
 
 
 def order_text(order: Sequence[OrderKey], count: int) -> str:
@@ -294,7 +295,7 @@ def _over(plan: TopK) -> str:
 
 def _top_k(plan: TopK, source: str) -> str:
     count = width(plan.input)
-    number = f"row_number() OVER ({_over(plan)}) AS c{count}"
+    number = f"{qualified('row_number')}() OVER ({_over(plan)}) AS c{count}"
     ranked = f"SELECT {_columns(count)}, {number} FROM {source} AS t"
     bounds = [f"t.c{count} > {plan.offset}"] if plan.offset else []
     if plan.limit is not None:
@@ -305,7 +306,9 @@ def _top_k(plan: TopK, source: str) -> str:
 
 def _open_limit(plan: OpenLimit, sources: Sequence[str]) -> str:
     count = width(plan)
-    number = f"row_number() OVER (ORDER BY {order_text(plan.order, count)}) AS c{count}"
+    number = (
+        f"{qualified('row_number')}() OVER (ORDER BY {order_text(plan.order, count)}) AS c{count}"
+    )
     ranked = f"SELECT {_columns(count)}, {number} FROM {sources[0]} AS t"
     where = f"t.c{count} > p.c0 AND t.c{count} <= p.c1"
     return f"SELECT {_columns(count)} FROM ({ranked}) AS t, {sources[1]} AS p WHERE {where}"

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from ivm.sql.columns import position, text, used
+from ivm.sql.built_in import PLACE, duck_text
+from ivm.sql.columns import position, used
 from ivm.sql.plan import WindowCall
 from ivm.sql.window_frames import rows_edge
 from ivm.storage.types import ColumnType
@@ -68,9 +69,9 @@ def placed(source: str, partition: str, order: str, completed: str) -> str:
     """
     peers = f"{partition}{order}"
     return (
-        f"(SELECT *, row_number() OVER ({partition}{completed}) AS {_PLACE}, "
-        f"rank() OVER ({peers}) AS {_LOW}, "
-        f"{_LOW} + count(*) OVER ({peers}RANGE CURRENT ROW) AS {_HIGH} FROM {source} AS t)"
+        f"(SELECT *, {PLACE}row_number() OVER ({partition}{completed}) AS {_PLACE}, "
+        f"{PLACE}rank() OVER ({peers}) AS {_LOW}, "
+        f"{_LOW} + {PLACE}count(*) OVER ({peers}RANGE CURRENT ROW) AS {_HIGH} FROM {source} AS t)"
     )
 
 
@@ -87,11 +88,16 @@ def split_text(call: WindowCall, over: Over) -> str:
         return _chosen(call, parts if name in _FIRST else parts[::-1], over)
     if name == "avg":
         total, count = [_listed(_renamed(function, n), parts, over) for n in ("sum", "count")]
-        return f"list_sum({total}) / list_sum({count})"
+        return f"{_over_parts('sum', total)} / {_over_parts('sum', count)}"
     if name not in _COUNTS | _ALIKE:
         return _of_values(function, call.ignore_nulls, parts, over)
     listed = _listed(function, parts, over)
-    return f"list_sum({listed})::BIGINT" if name in _COUNTS else f"list_{name}({listed})"
+    whole = _over_parts("sum" if name in _COUNTS else name, listed)
+    return f"{whole}::BIGINT" if name in _COUNTS else whole
+
+
+def _over_parts(name: str, listed: str) -> str:
+    return f"{PLACE}list_aggregate({listed}, '{name}')"
 
 
 def _of_values(call: exp.Expression, ignore_nulls: bool, parts: list[str], over: Over) -> str:
@@ -102,11 +108,11 @@ def _of_values(call: exp.Expression, ignore_nulls: bool, parts: list[str], over:
     if ignore_nulls:
         given = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
         values = exp.Filter(this=values, expression=exp.Where(this=given))
-    listed = f"list_concat({', '.join([over(values, part, False) for part in parts])})"
+    listed = f"{PLACE}list_concat({', '.join([over(values, part, False) for part in parts])})"
     if name == "nth_value":
-        return f"{listed}[{text(further[0])}]"
-    parameters = ", ".join([listed, f"'{name}'", *map(text, further)])
-    return f"list_aggregate({parameters})"
+        return f"{listed}[{duck_text(further[0])}]"
+    parameters = ", ".join([listed, f"'{name}'", *map(duck_text, further)])
+    return f"{PLACE}list_aggregate({parameters})"
 
 
 def _listed(call: exp.Expression, parts: list[str], over: Over) -> str:
@@ -163,7 +169,7 @@ def _parts(frame: exp.Expression) -> list[str]:
     if start is None or start < 0:
         first = "UNBOUNDED" if start is None else -start
         back = f"{_PLACE} - {_LOW} + 1"
-        stop = back if end is None or end >= 0 else f"greatest({back}, {-end})"
+        stop = back if end is None or end >= 0 else f"{PLACE}greatest({back}, {-end})"
         parts.append(f"ROWS BETWEEN {first} PRECEDING AND ({stop}) PRECEDING")
     here = (start is None or start <= 0) and (end is None or end >= 0)
     if here and frame.args["exclude"].name.upper() == "TIES":
@@ -171,6 +177,6 @@ def _parts(frame: exp.Expression) -> list[str]:
     if end is None or end > 0:
         last = "UNBOUNDED" if end is None else end
         ahead = f"{_HIGH} - {_PLACE}"
-        begin = ahead if start is None or start <= 0 else f"greatest({ahead}, {start})"
+        begin = ahead if start is None or start <= 0 else f"{PLACE}greatest({ahead}, {start})"
         parts.append(f"ROWS BETWEEN ({begin}) FOLLOWING AND {last} FOLLOWING")
     return [f"ORDER BY {_PLACE} {part}" for part in parts]

@@ -7,7 +7,7 @@ columns stands beside them in FROM.
 
 from __future__ import annotations
 
-from ivm.sql.columns import text
+from ivm.sql.built_in import PLACE, duck_text, qualified
 from ivm.sql.plan import RowCall, TableFunction, Unnest
 from ivm.storage.duck import quote
 
@@ -17,14 +17,14 @@ def render_unnest(plan: Unnest, source: str) -> str:
     if plan.call is not None:
         return _render_call(plan, plan.call, source)
     lists = [f"t.c{i}" for i in plan.lists]
-    lengths = [f"coalesce(len({item}), 0)" for item in lists]
-    longest = lengths[0] if len(lengths) == 1 else f"greatest({', '.join(lengths)})"
+    lengths = [f"coalesce({PLACE}len({item}), 0)" for item in lists]
+    longest = lengths[0] if len(lengths) == 1 else f"{PLACE}greatest({', '.join(lengths)})"
     items = list(lists)
     if plan.ordinality:
-        items.append(f"range(1, {longest} + 1)")
+        items.append(f"{PLACE}range(1, {longest} + 1)")
     if plan.outer:
         items = [f"CASE WHEN {longest} = 0 THEN [NULL] ELSE {item} END" for item in items]
-    columns = [f"t.c{i}" for i in plan.kept] + [f"unnest({item})" for item in items]
+    columns = [f"t.c{i}" for i in plan.kept] + [f"{PLACE}unnest({item})" for item in items]
     listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate(columns))
     return f"SELECT {listed} FROM {source} AS t"
 
@@ -42,14 +42,14 @@ def call_columns(call: RowCall) -> list[str]:
 
 def call_source(plan: Unnest, call: RowCall, source: str) -> str:
     """A FROM item beside the rows of the call for each of its rows."""
-    item = f"{call.name}({', '.join(f't.c{i}' for i in plan.lists)}) AS x"
+    item = f"{qualified(call.name)}({', '.join(f't.c{i}' for i in plan.lists)}) AS x"
     return f"{source} AS t LEFT JOIN {item} ON TRUE" if plan.outer else f"{source} AS t, {item}"
 
 
 def render_table_function(plan: TableFunction) -> str:
     """The node as a SELECT; its columns are named by the alias."""
     names = ", ".join(f"c{i}" for i in range(len(plan.schema)))
-    return f"SELECT {names} FROM {text(plan.call)} AS t({names})"
+    return f"SELECT {names} FROM {duck_text(plan.call)} AS t({names})"
 
 
 def unnest_text(plan: Unnest) -> str:

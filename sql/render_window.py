@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from ivm.sql.columns import column, text
+from ivm.sql.built_in import duck_text
+from ivm.sql.columns import column
 from ivm.sql.plan import Window, WindowCall, width
 from ivm.sql.render_split import placed, split_text
 from ivm.storage.ordering import OrderKey
@@ -70,7 +71,7 @@ def _over(
     partition: Sequence[str],
     order: Sequence[OrderKey],
 ) -> str:
-    frame = "" if call.frame is None else text(call.frame)
+    frame = "" if call.frame is None else duck_text(call.frame)
     window = f"{_within(partition)}{_by(order)}{frame}".rstrip()
     return f"{_call_text(function, call.ignore_nulls)} OVER ({window})"
 
@@ -109,6 +110,6 @@ def _call_text(function: exp.Expression, ignore_nulls: bool) -> str:
     """The call; what sqlglot would leave out of it is put in."""
     inner, tail = function, ""
     if isinstance(function, exp.Filter):
-        inner, tail = function.this, f" FILTER (WHERE {text(function.expression.this)})"
-    call = text(inner)
+        inner, tail = function.this, f" FILTER (WHERE {duck_text(function.expression.this)})"
+    call = duck_text(inner)
     return f"{call[:-1]} IGNORE NULLS){tail}" if ignore_nulls else call + tail

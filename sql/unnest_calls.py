@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlglot import exp
 
+from ivm.sql.built_in import call
 from ivm.sql.columns import text
 from ivm.sql.plan import (
     Filter,
@@ -45,9 +46,9 @@ def _arguments(node: exp.Expression) -> list[exp.Expression] | None:
     if node.name.lower() == CALL:
         return list(node.expressions)
     if node.name.lower() == "generate_subscripts":
-        length = exp.Anonymous(this="array_length", expressions=node.expressions)
+        length = call("array_length", *node.expressions)
         one = exp.Literal.number(1)
-        return [exp.Anonymous(this="generate_series", expressions=[one, length])]
+        return [call("generate_series", one, length)]
     return None
 
 

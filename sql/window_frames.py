@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from ivm.delta_ops.operator import CursorFactory
 from ivm.delta_ops.window_frame import MICROS_PER_DAY, UP_TO_PEERS, Frame, RangeKey, span
-from ivm.sql.columns import text, used
+from ivm.sql.built_in import PLACE, duck_text
+from ivm.sql.columns import used
 from ivm.sql.plan import Window, types
 from ivm.storage import duck
 from ivm.storage.types import ColumnType
@@ -115,7 +116,9 @@ class FrameReader:
         """The constant as a Python value, an interval with its parts, and the time zone."""
         cursor = self._cursors()
         try:
-            found = duck.table(cursor, f"SELECT {text(value)}, current_setting('TimeZone')")
+            found = duck.table(
+                cursor, f"SELECT {duck_text(value)}, {PLACE}current_setting('TimeZone')"
+            )
         finally:
             cursor.close()
         return found.column(0)[0].as_py(), found.column(1)[0].as_py()

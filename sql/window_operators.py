@@ -24,7 +24,8 @@ from ivm.delta_ops.window_recompute import DELTA, PART, Recomputed
 from ivm.delta_ops.window_sums import Sum
 from ivm.sql.bind_order import parts_of
 from ivm.sql.bind_parse import synonyms
-from ivm.sql.columns import cast, column, position, text, used
+from ivm.sql.built_in import duck_text
+from ivm.sql.columns import cast, column, position, used
 from ivm.sql.plan import Window, WindowCall, types, width
 from ivm.sql.render_window import completed, window_source, window_text
 from ivm.sql.scalar import compile_predicate
@@ -172,7 +173,7 @@ class _Maker:
             return None
         cursor = self._cursors()
         try:
-            found = duck.table(cursor, f"SELECT {text(cast(value, type))}")
+            found = duck.table(cursor, f"SELECT {duck_text(cast(value, type))}")
         finally:
             cursor.close()
         return from_arrow(found, (("v", type),)).columns[0]

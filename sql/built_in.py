@@ -1,0 +1,86 @@
+"""DuckDB's own functions: their names, and calls of them that no macro of the user's can hide.
+
+Law: a macro hides the built-in function of its name from every call without a schema, so every call
+that we write names the schema. In a bound plan each call of a built-in name is DuckDB's own: the
+user's macros have been expanded, or there is no plan.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TypeVar
+
+from sqlglot import ErrorLevel, exp
+from sqlglot.generators.duckdb import DuckDBGenerator
+
+from ivm.sql.columns import text
+from ivm.storage.duck import rows
+from ivm.storage.scratch import Scratch
+
+PLACE = "system.main."
+_OURS = "built in"
+_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
+_scratch = Scratch()
+
+Node = TypeVar("Node", bound=exp.Expr)
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    """The names of all functions and macros that come with DuckDB, in small letters."""
+    query = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE internal"
+    with _scratch.borrow() as scratch:
+        return frozenset([name for (name,) in rows(scratch, query)])
+
+
+def qualified(name: str) -> str:
+    """How a function of a plan is called; one that is none of DuckDB's keeps its bare name."""
+    return PLACE + name if name.lower() in names() else name
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    """A call that means DuckDB's own function, in a tree in which the user's may stand too."""
+    made = exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
+    return ours(made)
+
+
+def ours(node: Node) -> Node:
+    """The node, a call that means DuckDB's own function."""
+    node.meta[_OURS] = True
+    return node
+
+
+def is_ours(node: exp.Expr) -> bool:
+    """Whether the node was given to `ours`."""
+    return _OURS in node.meta
+
+
+def call_name(node: exp.Expression) -> str:
+    """DuckDB's name of a call in lower case; empty for syntax such as CASE."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    if isinstance(node, exp.Connector):  # a call to sqlglot, whose text may begin with a real one
+        return ""
+    found = _CALL.match(text(node))
+    return found[1].lower() if found else ""
+
+
+class _Writer(DuckDBGenerator):
+    """Writes the names of functions in full."""
+
+    def func(
+        self,
+        name: str,
+        *args: object,
+        prefix: str = "(",
+        suffix: str = ")",
+        normalize: bool = True,
+    ) -> str:
+        written = super().func(name, *args, prefix=prefix, suffix=suffix, normalize=normalize)
+        return PLACE + written if name.lower() in names() else written
+
+
+def duck_text(expr: exp.Expression) -> str:
+    """A bound expression as DuckDB is to read it."""
+    return _Writer(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).generate(expr)
