@@ -134,10 +134,14 @@ def _replay(engine: Engine) -> None:
         engine.pending.add(record.epoch, record.changes, lacking)
 
 
+def _nothing_is_temporary(queries: Iterable[tuple[str, str]]) -> None:
+    """No session has begun."""
+
+
 def _replay_natively(engine: Engine, record: Record, failing: Iterable[str]) -> None:
     """Replay a record that was committed together with what stale views below others lacked."""
     engine.epoch = record.epoch - 1
-    transaction = Transaction(engine, engine.warehouse.cursor())
+    transaction = Transaction(engine, engine.warehouse.cursor(), _nothing_is_temporary)
     for change in record.changes:
         transaction.add(change)
     transaction.replay(failing)

@@ -18,7 +18,6 @@ from ivm.dml import refuse_hidden, refuse_own
 from ivm.meaning import refuse_meaning
 from ivm.queries import query
 from ivm.result import Result
-from ivm.shadows import refuse_temporary
 from ivm.sql import statements as st
 from ivm.sql.determinism import check_deterministic
 from ivm.sql.function_list import FunctionList, list_functions
@@ -156,7 +155,7 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     if engine.catalog.tables != before:  # else a macro, or a table of another database
         transaction.change_tables()
     affected = _affected(session, statement, before)
-    refuse_temporary(session, [(view.name, view.query) for view in affected])
+    session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None
     for view in affected:
         _demand_standing(session, statement, view, functions)

@@ -7,7 +7,7 @@ through a `Transaction`, its own one unless BEGIN opened one; nothing changes a 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import duckdb
@@ -17,6 +17,7 @@ from ivm.door import Door
 from ivm.engine import Engine
 from ivm.result import Result
 from ivm.session_names import SessionNames
+from ivm.shadows import refuse_temporary
 from ivm.sql import statements as st
 from ivm.statement_kinds import Reads, read_by_kind
 from ivm.storage.duck import run
@@ -98,6 +99,11 @@ class Session:
         found = None if self._sees_more() else relations.read_by(sql)
         return relations.seen_by(self.cursor, sql) if found is None else found
 
+    def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
+        """Nothing temporary is meant by the texts of these views (see `shadows`)."""
+        if self.has_temporary:
+            refuse_temporary(self.cursor, queries)
+
     def _sees_more(self) -> bool:
         """Whether names may mean here what they mean to nobody else."""
         return self.has_temporary or (
@@ -155,7 +161,7 @@ class Session:
             with self.transaction as transaction:
                 yield transaction
             return
-        own = Transaction(self.engine, self.cursor)
+        own = Transaction(self.engine, self.cursor, self.refuse_temporary)
         try:
             with own:
                 yield own
@@ -176,7 +182,9 @@ class Session:
         if self.transaction is not None and self.transaction.over is None:
             raise InputError("a transaction is open already: COMMIT or ROLLBACK it first")
         self.release()
-        self.transaction = Transaction(self.engine, self.cursor, read_only=read_only)
+        self.transaction = Transaction(
+            self.engine, self.cursor, self.refuse_temporary, read_only=read_only
+        )
 
     def commit(self) -> None:
         """Commit the open transaction as one epoch."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import duckdb
 
@@ -37,12 +37,21 @@ class Transaction:
     Args:
         engine: the database's engine.
         cursor: the session's cursor.
+        refuse_temporary: raises if views' texts, by name, mean what this session alone sees.
         read_only: nothing but temporary tables may be changed.
     """
 
-    def __init__(self, engine: Engine, cursor: Cursor, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        cursor: Cursor,
+        refuse_temporary: Callable[[Iterable[tuple[str, str]]], None],
+        *,
+        read_only: bool = False,
+    ) -> None:
         self._engine = engine
         self._cursor = cursor
+        self._refuse_temporary = refuse_temporary
         self.changes: list[TableChange] = []
         self._recomputed: dict[str, ZSet] = {}
         self._shown: dict[str, ZSet] = {}
@@ -166,6 +175,7 @@ class Transaction:
         engine = self._engine
         for layer in engine.outdated(self.changes, views):
             self._write_deltas({name for view in layer for name in view.reads})
+            self._refuse_temporary([(view.name, view.query) for view in layer])
             for view in layer:
                 engine.recompute_inside(self._cursor, view, self._recomputed)
         self._write_deltas(views)
@@ -187,6 +197,7 @@ class Transaction:
     def _fill(self) -> None:
         """Fill the rebuilt views that changes came after, from what they read."""
         views = self._views.lacking(len(self.changes))
+        self._refuse_temporary([(view.name, view.query) for view in views])
         self._show({name for view in views for name in view.reads})
         self._views.fill(views, len(self.changes))
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from ivm import views
 from ivm.result import Result
-from ivm.shadows import refuse_temporary
 from ivm.sql import statements as st
 from ivm.sql.function_list import list_functions
 from ivm.storage.errors import SqlError, UnsupportedError
@@ -47,7 +46,7 @@ def _create(
     """Create a view in the place of the one that is present."""
     engine, cursor = session.engine, session.cursor
     transaction.show(session.reads(statement, statement.query))
-    refuse_temporary(session, [(name, statement.query)])
+    session.refuse_temporary([(name, statement.query)])
     # A statement that fails while the query is bound would abort the session's transaction.
     reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
     place = statement.offset + statement.query_offset
@@ -133,7 +132,7 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
         chosen: list[View] = list(catalog.views.values())
         if statement.name is not None:
             chosen = [catalog.view(statement.name)]
-        refuse_temporary(session, [(view.name, view.query) for view in chosen])
+        session.refuse_temporary([(view.name, view.query) for view in chosen])
         transaction.show([view.name for view in chosen])
         found = [verify_view(session.engine, session.cursor, view) for view in chosen]
     columns = {
