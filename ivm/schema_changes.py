@@ -15,6 +15,7 @@ import duckdb
 from ivm import view_statements
 from ivm.catalog import View
 from ivm.dml import refuse_hidden, refuse_own
+from ivm.fatal_types import refuse_fatal_types
 from ivm.meaning import refuse_meaning
 from ivm.queries import query
 from ivm.result import Result
@@ -154,6 +155,7 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     engine.reload_tables(session.cursor)
     if engine.catalog.tables != before:  # else a macro, or a table of another database
         transaction.change_tables()
+        _refuse_types(before, engine.catalog.tables)
     affected = _affected(session, statement, before)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None
@@ -163,6 +165,12 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
         engine.maintenance.bind(view, session.cursor, functions)
         engine.catalog.add_view(view)
     transaction.rebuild(affected)
+
+
+def _refuse_types(before: Mapping[str, TableInfo], after: Mapping[str, TableInfo]) -> None:
+    for name, info in after.items():
+        if name not in before or before[name].schema != info.schema:
+            refuse_fatal_types(f"table {name!r}", info.schema)
 
 
 def _affected(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> list[View]:

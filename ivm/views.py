@@ -12,6 +12,7 @@ import duckdb
 
 from ivm.catalog import View
 from ivm.engine import Engine
+from ivm.fatal_types import refuse_fatal_types
 from ivm.sql.bound_relations import bound_relations
 from ivm.sql.determinism import check_deterministic
 from ivm.sql.function_list import FunctionList
@@ -61,6 +62,10 @@ def define(
             f"gives {len(described)}"
         )
     reads = relations_read(engine, cursor, query, name)
+    refuse_fatal_types(f"view {name!r}", described)
+    for relation in reads:
+        schema_read = engine.catalog.relation_schema(relation)
+        refuse_fatal_types(f"view {name!r} over {relation!r}", schema_read)
     renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
     schema = renamed + described[len(columns) :]
     view = View(name, query, _unique_names(schema), reads, described=described)

@@ -209,3 +209,22 @@ def test_nothing_stands_on_a_view_that_could_refuse_its_rows(statement: str) -> 
             db.execute(statement)
         db.execute("INSERT INTO t VALUES (1, 1), (2, 1)")
         assert db.execute("FROM v").fetchall() == [(1,), (1,)]
+
+
+_TUPLE = "ROW(ARRAY_VALUE(1, 2), 'a')"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"CREATE MATERIALIZED VIEW w AS SELECT [{_TUPLE}] AS r, a FROM t",
+        f"CREATE TABLE u AS SELECT {{'x': {_TUPLE}}} AS r",
+        f"CREATE OR REPLACE TABLE k AS SELECT {_TUPLE} AS x",
+    ],
+)
+def test_types_that_end_duckdbs_process_are_refused(db: ivm.Database, statement: str) -> None:
+    with pytest.raises(UnsupportedError, match="ARRAYs inside of a ROW"):
+        db.execute(statement)
+    db.execute("CREATE TABLE named AS SELECT {'x': ARRAY_VALUE(1, 2)} AS r")
+    db.execute("CREATE MATERIALIZED VIEW w AS FROM named; DELETE FROM named")
+    assert db.execute("VERIFY MATERIALIZED VIEW w").fetchall() == [("w", 0, 0, 0, True)]
