@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import sqlglot
 from sqlglot import exp
 
 from ivm.sql.bind_alias import distinct_names, renamed, renamed_item
@@ -37,6 +36,7 @@ from ivm.sql.decorrelate import dependent
 from ivm.sql.join_columns import asof_terms, combined, equal, shared_names, visible
 from ivm.sql.plain_views import find_view, in_its_schema
 from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
+from ivm.sql.stored_text import view_query
 from ivm.storage.duck import describe, rows
 from ivm.storage.types import Schema, type_of
 
@@ -189,8 +189,7 @@ class _FromBinder:
     def _first(self, node: exp.Expression) -> tuple[Plan, Scope]:
         if self._is_lateral(node):
             return table_function(node, self._context, self._bind)
-        nested = isinstance(node, (exp.Subquery, exp.Paren)) and isinstance(node.this, exp.Table)
-        if nested and node.args.get("alias") is None:
+        if _holds_items(node) and node.args.get("alias") is None:
             return self.item(node.this)
         bound, qualifiers = self._relation(node)
         columns = tuple((name, i) for i, name in enumerate(bound.names))
@@ -204,7 +203,7 @@ class _FromBinder:
     def _relation(self, node: exp.Expression) -> tuple[Bound, tuple[str, ...]]:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             return self._table(node)
-        if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Table):
+        if isinstance(node, exp.Subquery) and not _holds_items(node):
             demand_only(node, "this alias joins", "a derived table")
             bound = self._bind(node.this, self._context)
             return distinct_names(renamed(bound, node)), (node.alias or "unnamed_subquery",)
@@ -272,8 +271,8 @@ class _FromBinder:
         if view is None or view.qualified in context.views:
             raise NotIncremental(f"the relation {'.'.join(parts)}")
         inner = replace(context, ctes={}, cte_texts={}, views=(*context.views, view.qualified))
-        query = in_its_schema(_view_query(view.sql, context), view, context.cursor)
-        bound = self._bind(query, inner)
+        query = parse_query(view_query(view.sql), context.cursor, context.functions.hiding)
+        bound = self._bind(in_its_schema(query, view, context.cursor), inner)
         names = tuple(n for n, _ in describe(context.cursor, f"FROM {view.qualified}"))
         return Bound(bound.plan, names)
 
@@ -332,15 +331,6 @@ def bind_values(node: exp.Values, context: Context, bind: BindQuery) -> Bound:
     return Bound(plan, tuple(name for name, _ in schema))
 
 
-def _view_query(sql: str, context: Context) -> exp.Expression:
-    tree = sqlglot.parse_one(sql, dialect="duckdb")
-    if not isinstance(tree, exp.Create) or tree.expression is None:
-        raise NotIncremental("a view whose definition cannot be read")
-    return parse_query(
-        tree.expression.sql(dialect="duckdb"), context.cursor, context.functions.hiding
-    )
-
-
 def _kind(node: exp.Expression) -> str:
     inner = node.this if isinstance(node, exp.Table) else node
     if isinstance(inner, exp.Func):
@@ -359,8 +349,18 @@ def _shares(node: exp.Join) -> bool:
 def is_derived(node: exp.Expression) -> bool:
     """Whether a FROM item is a query or VALUES (LATERAL or not)."""
     bare = node.this if isinstance(node, exp.Lateral) else node
-    nested = isinstance(bare, exp.Subquery) and not isinstance(bare.this, exp.Table)
+    nested = isinstance(bare, exp.Subquery) and not _holds_items(bare)
     return nested or isinstance(bare, exp.Values)
+
+
+def _holds_items(node: exp.Expression) -> bool:
+    """Whether parentheses hold items of a FROM clause, as DuckDB writes joins, and no query."""
+    if not isinstance(node, (exp.Subquery, exp.Paren)):
+        return False
+    inner = node.this
+    if isinstance(inner, exp.Subquery):
+        return any(map(inner.args.get, ("alias", "joins", "pivots"))) or _holds_items(inner)
+    return isinstance(inner, exp.Table)
 
 
 def _crossed(done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope) -> tuple[Plan, Scope]:

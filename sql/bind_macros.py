@@ -15,6 +15,7 @@ from ivm.sql.bind_parse import parse_query
 from ivm.sql.columns import closed
 from ivm.sql.function_list import FunctionList, Macro
 from ivm.sql.plan import NotIncremental
+from ivm.sql.stored_text import bare_lambdas
 from ivm.storage.duck import Cursor
 
 
@@ -61,7 +62,7 @@ class Macros:
             return None
         macro = _chosen(known, len(arguments))
         given = _assigned(macro, arguments)
-        body = _body(self._parsed(f"SELECT {_bare_lambdas(macro.definition)}"))
+        body = _body(self._parsed(f"SELECT {macro.definition}"))
         if len(given) < len(macro.parameters):
             if body.find(exp.Query, exp.AggFunc, exp.Window):
                 raise NotIncremental(f"the macro {name}() with an argument left out")
@@ -78,25 +79,10 @@ class Macros:
         given = _assigned(macro, arguments)
         if len(given) < len(macro.parameters):
             raise NotIncremental(f"the table macro {name}() with an argument left out")
-        return _substituted(self._parsed(_bare_lambdas(macro.definition)), given, name)
+        return _substituted(self._parsed(macro.definition), given, name)
 
     def _parsed(self, query: str) -> exp.Expression:
-        return parse_query(query, self._cursor, self._hiding)
-
-
-def _bare_lambdas(definition: str) -> str:
-    """The definition without the parentheses that DuckDB writes around lambdas, which the parser
-    does not know; one with strings in it, which may hold parentheses too, is left alone."""
-    text, start = definition, definition.find("(lambda ")
-    while start >= 0 and "'" not in text:
-        depth, end = 0, start
-        for end in range(start, len(text)):
-            depth += (text[end] == "(") - (text[end] == ")")
-            if depth == 0:
-                break
-        text = f"{text[:start]}{text[start + 1 : end]}{text[end + 1 :]}"
-        start = text.find("(lambda ")
-    return text
+        return parse_query(bare_lambdas(query), self._cursor, self._hiding)
 
 
 def _chosen(known: list[Macro], count: int) -> Macro:

@@ -51,6 +51,10 @@ class _Parser(DuckDBParser):
         token: parser for token, parser in DuckDBParser.LAMBDAS.items() if token != TokenType.ARROW
     }
     FUNC_TOKENS = {*DuckDBParser.FUNC_TOKENS, TokenType.APPLY}  # noqa: RUF012  # as sqlglot does
+    FUNCTION_PARSERS = {  # noqa: RUF012  # as sqlglot does
+        **DuckDBParser.FUNCTION_PARSERS,
+        "POSITION": lambda self: self._parse_position(haystack_first=True),
+    }
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
         """An index is written back as it is read, whatever takes the place of what it indexes;
@@ -121,9 +125,7 @@ class _VerbatimParser(_Parser):
         name: DuckDBParser.FUNCTIONS[name] for name in ("ARRAY", "COLUMNS")
     }
     FUNCTION_PARSERS = {  # noqa: RUF012  # sqlglot reads it so
-        name: parser
-        for name, parser in DuckDBParser.FUNCTION_PARSERS.items()
-        if name in _PLAIN_SYNTAX
+        name: parser for name, parser in _Parser.FUNCTION_PARSERS.items() if name in _PLAIN_SYNTAX
     }
     NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012  # sqlglot reads it so
         name: parser
@@ -191,6 +193,8 @@ def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) 
     """
     names = _synonyms_beside(hiding)
     parsed = syntax_tree(sql, cursor)
+    if parsed.get("error"):
+        raise NotIncremental("a query that DuckDB does not serialize")
     wanted = _canonical(parsed, names)
     for dialect in (Read, Verbatim):
         try:

@@ -15,7 +15,7 @@ from itertools import product
 
 from sqlglot import exp
 
-from ivm.sql.bind_columns import has_columns, spread_columns, star_columns
+from ivm.sql.bind_columns import bare, has_columns, spread_columns, star_columns
 from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, MadeUp, Relation, Scope
@@ -128,6 +128,7 @@ def _choice(node: exp.Expression) -> tuple[list[exp.Expression], list[list[exp.E
 
 def _parts(node: exp.Expression) -> list[exp.Expression]:
     """The members of a row of values, or the one value."""
+    node = bare(node)
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 

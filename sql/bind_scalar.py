@@ -65,7 +65,7 @@ def bind_scalar(
         if plain is not None:
             return again(plain)
         functions.check(part)
-        if isinstance(part, exp.Star) and not isinstance(part.parent, exp.Func):
+        if isinstance(part, (exp.Star, exp.Columns)) and not _is_counted(part):
             raise NotIncremental("a star inside an expression")
         if isinstance(part, exp.Column):
             alias = (aliases or {}).get(part.name.lower()) if not part.table else None
@@ -81,6 +81,13 @@ def bind_scalar(
     if nesting is not None:
         tree = nesting.completed(tree, nested, scope, aliases or {})
     return tree
+
+
+def _is_counted(star: exp.Expression) -> bool:
+    call = star.parent
+    return isinstance(call, exp.Count) or (
+        isinstance(call, exp.Anonymous) and call.name.lower() == "count"
+    )
 
 
 def _column(

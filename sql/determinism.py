@@ -7,15 +7,11 @@ and a way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
-
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from ivm.sql.function_list import FunctionList, list_functions
 from ivm.sql.serialized import nodes, syntax_tree
+from ivm.sql.stored_text import view_query
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.errors import UnsupportedError
 
@@ -42,6 +38,12 @@ _SESSION = frozenset(
 _TABLE_FUNCTIONS = frozenset(
     ["unnest", "range", "generate_series", "repeat", "repeat_row", "json_each", "json_tree"]
 )
+_TELLING = ("information_schema", "pg_catalog")
+_RELATIONS = """
+SELECT system.main.lower(view_name), sql, internal FROM system.main.duckdb_views()
+WHERE schema_name <> 'information_schema'
+UNION ALL SELECT system.main.lower(table_name), NULL, FALSE FROM system.main.duckdb_tables()
+"""
 _HARMLESS = frozenset(["error", "assert_true"])
 
 
@@ -56,9 +58,9 @@ def check_deterministic(query: str, cursor: Cursor, functions: FunctionList | No
     Raises:
         UnsupportedError: names the construct, why, where, and the way out.
     """
-    tree = _parsed(query, cursor)
-    if tree is None:
-        _refuse_open_pivot(query)
+    tree = syntax_tree(query, cursor)
+    if tree.get("error"):
+        _refuse_open_pivot(tree)
         return
     checker = _Checker(cursor, list_functions(cursor) if functions is None else functions)
     checker.check(tree, None, ())
@@ -72,15 +74,22 @@ class _Checker:
     def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
         self._cursor = cursor
         self._unstable = functions.unstable - _HARMLESS
-        views = rows(
-            cursor,
-            "SELECT system.main.lower(view_name), sql FROM system.main.duckdb_views()"
-            " WHERE NOT internal",
-        )
-        self._views = _bodies(views)
-        self._macros = _bodies([(m.name, m.definition) for m in functions.macros if not m.internal])
+        self._views: dict[str, list[str]] = {}
+        told: set[str] = set()
+        own: set[str] = set()
+        for name, definition, internal in rows(cursor, _RELATIONS):
+            (told if internal else own).add(name)
+            if definition is not None and not internal:
+                self._views.setdefault(name, []).append(view_query(definition))
+        self._told = told - own
+        self._macros: dict[str, list[str]] = {}
+        for macro in functions.macros:
+            if not macro.internal:
+                body = macro.definition if macro.table else f"SELECT {macro.definition}"
+                self._macros.setdefault(macro.name, []).append(body)
 
     def check(self, tree: Any, place: int | None, through: _Path) -> None:
+        self._told -= _with_names(tree)
         for node in nodes(tree):
             at = _place(node) if place is None else place
             if node.get("sample"):
@@ -91,6 +100,7 @@ class _Checker:
                 self._check_call(name, at, through)
             table = node.get("table_name")
             if node.get("type") == "BASE_TABLE" and table:
+                self._check_relation(node, at, through)
                 self._enter(str(table).lower(), self._views, at, through)
 
     def _check_from(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
@@ -115,6 +125,17 @@ class _Checker:
         if node.get("function_name") == "age" and len(node.get("arguments", ())) == 1:
             raise _clock_refusal("age() of one argument", place, through)
 
+    def _check_relation(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
+        """Refuse the relations that tell of the database itself."""
+        parts = [str(node[f"{part}_name"]).lower() for part in ("catalog", "schema", "table")]
+        catalog, schema, name = parts
+        named = schema in ("", "main") and name in self._told
+        if named or schema in _TELLING or catalog == "system":
+            raise _refusal(
+                ".".join(filter(None, parts)), "it tells of the database, and no change of a table "
+                "tells when its rows change", place, through, "Run it as a query when you need it",
+            )  # fmt: skip
+
     def _check_call(self, name: str, place: int | None, through: _Path) -> None:
         if name in _CLOCK:
             raise _clock_refusal(f"{name}()", place, through)
@@ -136,17 +157,9 @@ class _Checker:
         if name not in known or name in through:
             return
         for definition in known[name]:
-            tree = _parsed(_body(definition), self._cursor)
+            tree = _parsed(definition, self._cursor)
             if tree is not None:
                 self.check(tree, -1 if place is None else place, (*through, name))
-
-
-def _bodies(definitions: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Definitions by name; a macro may have several."""
-    found: dict[str, list[str]] = {}
-    for name, definition in definitions:
-        found.setdefault(name, []).append(definition)
-    return found
 
 
 _FIXED = "Compute the value once when the row is written and store it in a column"
@@ -170,19 +183,13 @@ def _clock_refusal(what: str, place: int | None, through: _Path) -> UnsupportedE
     )  # fmt: skip
 
 
-def _refuse_open_pivot(query: str) -> None:
+def _refuse_open_pivot(answer: dict[str, Any]) -> None:
     """A PIVOT without an IN list is several statements to DuckDB, which it does not serialize."""
-    try:
-        tree = sqlglot.parse_one(query, dialect="duckdb")
-    except SqlglotError:
-        return
-    for pivot in tree.find_all(exp.Pivot):
-        ons = pivot.args.get("fields") or pivot.expressions
-        if not pivot.args.get("unpivot") and not all(isinstance(on, exp.In) for on in ons):
-            raise UnsupportedError(
-                "PIVOT without an IN list cannot stand in a materialized view: its columns depend "
-                "on the data. List the values: PIVOT … ON column IN ('a', 'b') USING …."
-            )
+    if "Only SELECT" in answer["error_message"]:
+        raise UnsupportedError(
+            "PIVOT without an IN list cannot stand in a materialized view: its columns depend "
+            "on the data. List the values: PIVOT … ON column IN ('a', 'b') USING …."
+        )
 
 
 def _parsed(sql: str, cursor: Cursor) -> Any:
@@ -191,14 +198,10 @@ def _parsed(sql: str, cursor: Cursor) -> Any:
     return None if tree.get("error") else tree
 
 
-def _body(definition: str) -> str:
-    """The query in a view's or the expression in a macro's definition."""
-    head, found, body = definition.partition(" AS ")
-    if head.lstrip().upper().startswith("CREATE") and found:
-        return body.rstrip().rstrip(";")
-    if head.lstrip().upper().startswith(("SELECT", "WITH", "FROM", "VALUES")):
-        return definition
-    return f"SELECT {definition}"
+def _with_names(tree: Any) -> set[str]:
+    """Names of common table expressions, which hide relations."""
+    maps = [node["cte_map"]["map"] for node in nodes(tree) if node.get("cte_map")]
+    return {entry["key"].lower() for map in maps for entry in map}
 
 
 def _called(node: dict[str, Any]) -> str | None:

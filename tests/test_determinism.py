@@ -16,6 +16,9 @@ SETUP = """
 CREATE SEQUENCE numbers;
 CREATE VIEW dice AS SELECT k, random() AS r FROM t;
 CREATE VIEW two_dice(k, r) AS SELECT k, r + 1 FROM dice;
+CREATE VIEW told AS SELECT 1 FROM duckdb_indexes;
+CREATE VIEW "x AS (y" AS SELECT random() AS r;
+CREATE TABLE sqlite_schema (k INTEGER);
 CREATE MACRO roll(x) AS x + random();
 CREATE MACRO twice(x) AS roll(x) + roll(x);
 CREATE MACRO late() AS TABLE SELECT now() AS n;
@@ -36,6 +39,7 @@ REFUSED = {
     "WITH x AS (SELECT random() AS r) SELECT * FROM x": ("random()", 18),
     "SELECT * FROM dice": ("random()", 14),
     "SELECT * FROM two_dice": ("random()", 14),
+    'SELECT * FROM "x AS (y"': ("random()", 14),
     "SELECT k FROM t UNION ALL SELECT roll(k) FROM t": ("random()", 33),
     "SELECT twice(k) FROM t": ("random()", 7),
     "SELECT * FROM late()": ("now()", None),
@@ -47,6 +51,16 @@ REFUSED = {
     "DESCRIBE t": ("DESCRIBE", None),
     "PIVOT t ON b USING sum(v)": ("PIVOT without an IN list", None),
     "SELECT * FROM (PIVOT t ON b USING sum(v) GROUP BY g)": ("PIVOT without an IN list", None),
+    "PIVOT t ON b USING sum(v) GROUP BY g ORDER BY ALL": ("PIVOT without an IN list", None),
+    "SELECT * FROM (PIVOT t ON b USING sum(v) LIMIT 5)": ("PIVOT without an IN list", None),
+    "WITH q AS (PIVOT t ON b, k IN (1, 2) USING sum(v)) FROM q": ("PIVOT without an IN list", None),
+    "SELECT k FROM t, duckdb_columns": ("duckdb_columns", 17),
+    "SELECT count(*) FROM sqlite_master": ("sqlite_master", 21),
+    "SELECT count(*) FROM pg_class": ("pg_class", 21),
+    "SELECT count(*) FROM pg_catalog.pg_class": ("pg_catalog.pg_class", 21),
+    "FROM information_schema.tables": ("information_schema.tables", 5),
+    "SELECT k FROM t WHERE k > (SELECT count(*) FROM main.duckdb_views)": ("main.duckdb_views", 48),
+    "SELECT * FROM told": ("duckdb_indexes", 14),
     "SELECT * FROM duckdb_tables()": ("duckdb_tables() in FROM", 14),
     "SELECT * FROM read_csv('x.csv')": ("read_csv() in FROM", 14),
 }
