@@ -1,18 +1,24 @@
 """The changes of one view, epoch by epoch, as a blocking iterator.
 
 Law: the deltas a feed yields, added to the view's rows when it began, are the view's rows now; an
-epoch is yielded only once it is durable, each exactly once and in order.
+epoch is yielded only once it is durable, each exactly once and in order: it is taken off the queue
+when all that can fail or be interrupted has been done. A feed that nobody reads keeps all of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
 from ivm.plain_arrow import plain
 from ivm.storage.errors import IvmError
+from ivm.storage.interrupts import Deferral
 from ivm.storage.types import Schema
 from ivm.storage.zset import ZSet
 
@@ -37,16 +43,19 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         self._schema = schema
         self._durable = durable
         self._on_close = on_close
-        self._queue: queue.SimpleQueue[tuple[int, ZSet] | IvmError | None] = queue.SimpleQueue()
+        self._items: deque[tuple[int, ZSet] | IvmError] = deque()
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # rings for each item, and more
+        self._reader = threading.Lock()
         self._closed = False
 
     def put(self, epoch: int, delta: ZSet) -> None:
         """Hand over one epoch's delta (called by the writer, in epoch order)."""
-        self._queue.put((epoch, delta))
+        self._items.append((epoch, delta))
+        self._bell.put(None)
 
     def fail(self, error: IvmError) -> None:
         """The view can no longer be computed: the feed ends with this error."""
-        self._queue.put(error)
+        self._items.append(error)
         self.close()
 
     def poll(self, timeout: float | None = None) -> tuple[int, pa.Table] | None:
@@ -56,19 +65,39 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
             UnavailableError: the epoch could not be made durable.
             EvaluationError: the view's query fails on its tables; the feed has ended.
         """
-        if self._closed and self._queue.empty():
-            return None
-        try:
-            item = self._queue.get(timeout=timeout)
-        except queue.Empty:
-            return None
-        if item is None:
-            return None
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._waited(end):
+            with self._reader:
+                if self._items:  # else another thread has had it
+                    return self._first()
+        return None
+
+    def _waited(self, end: float | None) -> bool:
+        """Whether something has come, before the end of the time or of the feed."""
+        while not self._items:
+            if self._closed:
+                self._bell.put(None)  # others may wait too
+                return False
+            try:
+                left = None if end is None else max(end - time.monotonic(), 0)
+                self._bell.get(timeout=left)
+            except queue.Empty:
+                return False
+        return True
+
+    def _first(self) -> tuple[int, pa.Table]:
+        item = self._items[0]
         if isinstance(item, IvmError):
+            self._items.popleft()
             raise item
         epoch, delta = item
-        self._durable(epoch)
-        return epoch, delta_table(delta, self._schema)
+        with Deferral():
+            self._durable(epoch)
+            found = epoch, delta_table(delta, self._schema)
+        with contextlib.suppress(queue.Empty):
+            self._bell.get_nowait()
+        self._items.popleft()
+        return found
 
     def __next__(self) -> tuple[int, pa.Table]:
         item = self.poll()
@@ -81,7 +110,7 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         if not self._closed:
             self._closed = True
             self._on_close(self)
-            self._queue.put(None)
+            self._bell.put(None)
 
     def __enter__(self) -> Subscription:
         return self

@@ -217,7 +217,7 @@ class Database:
         with self._entry() as session, session.writing():
             found = engine.catalog.view(name_parts(view))
             engine.refresh([found.name])
-            feed = Subscription(found.name, found.schema, engine.log.sync, self._unsubscribe)
+            feed = Subscription(found.name, found.schema, engine.log.settle, self._unsubscribe)
             engine.feeds.add(feed)
         return feed
 
@@ -293,6 +293,8 @@ class Database:
         with Deferral() as call, translating():
             session = self._session()
             call.cursor = session.cursor
+            if session.transaction is None:
+                self._engine.warehouse.troubles.tell()
             try:
                 yield session
                 check()

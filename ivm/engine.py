@@ -34,15 +34,18 @@ from ivm.storage.carried import unfit_type, why_unfit
 from ivm.storage.catalog_store import BASE, StoredView, save_view
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor, chunks, quote, run
-from ivm.storage.errors import EvaluationError, IvmError, UnsupportedError
+from ivm.storage.errors import EvaluationError, UnsupportedError
 from ivm.storage.flush import NetChange, apply_change
 from ivm.storage.interrupts import Shelter, check
 from ivm.storage.keys import consolidate
 from ivm.storage.pending import PendingView
 from ivm.storage.warehouse import UndecidedError, Warehouse, roll_back
 from ivm.storage.zset import ZSet, add, empty
-from ivm.translate import translated
+from ivm.translate import ours
 from ivm.turns import Turns
+
+MOST_PENDING = 4_000_000
+"""Rows beyond which writers wait for a flush, before they do anything."""
 
 UNSETTLED = "unsettled"
 RECOMPUTED = "recomputed"
@@ -241,10 +244,8 @@ class Engine:
         for name in self.feeds.views:
             try:
                 self.refresh([name])
-            except IvmError as error:  # the commit stands; the subscribers are told
-                self.feeds.fail(name, error)
-            except duckdb.Error as error:
-                self.feeds.fail(name, translated(error))
+            except Exception as error:  # the commit stands; the subscribers are told
+                self.feeds.fail(name, ours(error))
 
     def close(self) -> None:
         """Leave every table and view in the file as of the last commit.
@@ -386,6 +387,11 @@ class Engine:
             if cursor is not None:
                 self.warehouse.pin(cursor, writing=writing)
             return True
+
+    def relieve(self) -> None:
+        """Flush if very much is pending, for whoever is about to add to it."""
+        if self.pending.rows > MOST_PENDING:
+            self.flush()
 
     # -- views ----------------------------------------------------------------------------------
 

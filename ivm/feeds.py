@@ -1,10 +1,12 @@
 """Who listens to which view.
 
-Law: a feed is told of every epoch that changes its view, in order, from the moment it is added.
+Law: a feed is told of every epoch that changes its view, in order, from the moment it is added,
+whichever others come and go meanwhile.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 from ivm.changefeed import Subscription
@@ -13,27 +15,29 @@ from ivm.storage.zset import ZSet
 
 
 class Feeds:
-    """The open changefeeds by view."""
+    """The open changefeeds by view; safe for any number of threads."""
 
     def __init__(self) -> None:
-        self._by_view: dict[str, list[Subscription]] = {}
+        self._by_view: dict[str, tuple[Subscription, ...]] = {}
+        self._lock = threading.Lock()
 
     @property
     def views(self) -> list[str]:
         """The views that somebody listens to."""
-        return list(self._by_view)
+        with self._lock:
+            return list(self._by_view)
 
     def add(self, feed: Subscription) -> None:
         """Tell the feed of its view's changes from now on."""
-        self._by_view.setdefault(feed.view, []).append(feed)
+        with self._lock:
+            self._by_view[feed.view] = (*self._by_view.get(feed.view, ()), feed)
 
     def remove(self, feed: Subscription) -> None:
         """Forget a feed."""
-        feeds = self._by_view.get(feed.view, [])
-        if feed in feeds:
-            feeds.remove(feed)
-        if not feeds:
-            self._by_view.pop(feed.view, None)
+        with self._lock:
+            feeds = tuple(f for f in self._by_view.pop(feed.view, ()) if f is not feed)
+            if feeds:
+                self._by_view[feed.view] = feeds
 
     def tell(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
         """Hand an epoch's deltas to the feeds of these views."""
@@ -44,10 +48,10 @@ class Feeds:
 
     def fail(self, view: str, error: IvmError) -> None:
         """The view can no longer be computed: its feeds end with the error."""
-        for feed in list(self._by_view.get(view, ())):
+        for feed in self._by_view.get(view, ()):
             feed.fail(error)
 
     def close(self, view: str) -> None:
         """End the view's feeds."""
-        for feed in self._by_view.pop(view, ()):
+        for feed in self._by_view.get(view, ()):
             feed.close()

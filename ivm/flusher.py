@@ -1,7 +1,7 @@
 """The background flush: DuckDB follows the log at thresholds, without a reader.
 
-Law: it only does what a read would do, earlier; a failure stays pending and is met by the next
-read, which tells its caller.
+Law: it only does what a read would do, earlier; what could not be flushed is pending still and is
+tried again, and the next caller is told.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import threading
 import time
 
-import duckdb
-
 from ivm.engine import Engine
-from ivm.storage.errors import IvmError
 
 MAX_ROWS = 1_000_000
 MAX_AGE = 10.0  # seconds
-BACKLOG = 4  # times MAX_ROWS pending: writers wait for the flush
+AGAIN = 1.0  # seconds after a failure
+
+_WORK = "bringing the tables up to date"
 
 
 class Flusher:
@@ -36,12 +35,10 @@ class Flusher:
         self._thread.start()
 
     def noticed(self, rows: int) -> None:
-        """A commit left this many rows pending."""
+        """A commit left this many rows pending: it stands, and nothing may fail here."""
         if self._due is None:
             self._due = time.monotonic() + MAX_AGE
-        if rows > BACKLOG * MAX_ROWS:
-            self._engine.flush()
-        elif rows > MAX_ROWS:
+        if rows > MAX_ROWS:
             self._wake.set()
 
     def _run(self) -> None:
@@ -52,10 +49,17 @@ class Flusher:
                 continue
             self._wake.clear()
             self._due = None
-            try:
-                self._engine.flush()
-            except (duckdb.Error, IvmError):
-                time.sleep(1.0)  # what could not be flushed is pending still
+            self._flush()
+
+    def _flush(self) -> None:
+        engine = self._engine
+        try:
+            engine.flush()
+            engine.warehouse.troubles.over(_WORK)
+        except Exception as error:
+            if not engine.log.parted:  # that is told whoever calls
+                engine.warehouse.troubles.keep(_WORK, error)
+                self._due = time.monotonic() + AGAIN
 
     def stop(self) -> None:
         """Let the thread end."""

@@ -48,8 +48,8 @@ class LateIndex(KeyIndex):
             if self._stopped:
                 return
             stored = Arrangement.build(self.after.layout, batches)
-        except (duckdb.Error, MemoryError):
-            return  # there is no whole: whoever needs the index next makes it anew
+        except Exception:
+            return  # there is no whole: whoever needs the index next makes it anew, and meets this
         with self._using:
             self._stored = stored
             self._snapshot.release()

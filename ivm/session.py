@@ -161,6 +161,7 @@ class Session:
             with self.transaction as transaction:
                 yield transaction
             return
+        self.engine.relieve()
         own = Transaction(self.engine, self.cursor, self.refuse_temporary)
         try:
             with own:
@@ -182,6 +183,7 @@ class Session:
         if self.transaction is not None and self.transaction.over is None:
             raise InputError("a transaction is open already: COMMIT or ROLLBACK it first")
         self.release()
+        self.engine.relieve()
         self.transaction = Transaction(
             self.engine, self.cursor, self.refuse_temporary, read_only=read_only
         )

@@ -100,11 +100,13 @@ def translating() -> Iterator[None]:
     except Exception as error:
         if isinstance(error, RuntimeError) and str(error) == _INTERRUPTED:
             raise KeyboardInterrupt from error
-        raise _ours(error) from error
+        raise ours(error) from error
 
 
-def _ours(error: Exception) -> IvmError:
+def ours(error: Exception) -> IvmError:
     """What is foreseen in words of its own; anything else is a fault of this program."""
+    if isinstance(error, IvmError):
+        return error
     if isinstance(error, duckdb.Error):
         return translated(error)
     if isinstance(error, RecursionError):

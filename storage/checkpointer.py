@@ -15,11 +15,14 @@ from ivm.storage import catalog_store
 from ivm.storage.database_file import DatabaseFile
 from ivm.storage.duck import Cursor, run
 from ivm.storage.side_folder import Note, side_folder, write_note
+from ivm.storage.troubles import Troubles
 
 WAL_BYTES = 64 << 20
 """A write-ahead log beyond this is checkpointed in the background; replaying it takes < 1 s."""
 
 _PAUSE = 1.0  # seconds after a checkpoint that could not be done
+
+_WORK = "a checkpoint"
 
 _NOT_NOW = (duckdb.TransactionException, duckdb.IOException, duckdb.OutOfMemoryException)
 
@@ -32,15 +35,22 @@ class Checkpointer:
         database_id: for the note.
         mark: for the note.
         write_lock: held while passed epochs are dropped, not during the checkpoint itself.
+        troubles: where the background thread's failures go.
     """
 
     def __init__(
-        self, file: DatabaseFile, database_id: str, mark: str, write_lock: threading.RLock
+        self,
+        file: DatabaseFile,
+        database_id: str,
+        mark: str,
+        write_lock: threading.RLock,
+        troubles: Troubles,
     ) -> None:
         self._file = file
         self._database_id = database_id
         self._mark = mark
         self._write_lock = write_lock
+        self._troubles = troubles
         self._one_at_a_time = threading.Lock()
         self._wanted = threading.Event()
         self._stopping = threading.Event()
@@ -81,10 +91,21 @@ class Checkpointer:
             self._thread.join()
 
     def _serve(self) -> None:
-        while self._wanted.wait() and not self._stopping.is_set():
-            if not self.run():
+        while not self._stopping.is_set():
+            self._wanted.wait()
+            if not self._stopping.is_set() and not self._try():
                 self._stopping.wait(_PAUSE)
-            self._wanted.clear()
+            self._wanted.clear()  # `stop` has set the other one before: it is seen above
+
+    def _try(self) -> bool:
+        """Checkpoint; what fails is tried again after the next flush."""
+        try:
+            done = self.run()
+            self._troubles.over(_WORK)
+        except Exception as error:
+            self._troubles.keep(_WORK, error)
+            return False
+        return done
 
     def _drop_passed_epochs(self) -> bool:
         with self._write_lock:

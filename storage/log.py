@@ -308,7 +308,7 @@ class ChangeLog:
     def _tick(self) -> None:
         """Sync now and then; a failure leaves the log read-only, which the next append says."""
         while not self._closing.wait(self._interval):
-            with contextlib.suppress(UnavailableError, MemoryError):
+            with contextlib.suppress(Exception):  # another one is met by the next round
                 self.sync(self.last_epoch)
 
     # -- writing ---------------------------------------------------------------------------

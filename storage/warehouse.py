@@ -28,6 +28,7 @@ from ivm.storage.identifiers import Path as SchemaPath
 from ivm.storage.log import ChangeLog
 from ivm.storage.small_flush import Appenders
 from ivm.storage.table_info import TableInfo, read_schemas, read_tables
+from ivm.storage.troubles import Troubles
 from ivm.storage.types import Schema
 from ivm.storage.wal_witness import WalWitness
 from ivm.storage.warehouse_opening import Choice, Opening, open_log
@@ -44,6 +45,7 @@ class Warehouse:
         zone: the time zone of its views.
         write_lock: held by whoever runs a write transaction in DuckDB (reentrant).
         flushes: number of the last flush that stands.
+        troubles: what has failed in background threads.
     """
 
     def __init__(self, file: DatabaseFile, opening: Opening) -> None:
@@ -61,7 +63,10 @@ class Warehouse:
         self._appenders = Appenders(self._flusher)
         self._targets: dict[str, Target] = {}
         self._mark = opening.mark
-        self._checkpointer = Checkpointer(file, self.database_id, self._mark, self.write_lock)
+        self.troubles = Troubles()
+        self._checkpointer = Checkpointer(
+            file, self.database_id, self._mark, self.write_lock, self.troubles
+        )
         self._witness = WalWitness(file.file) if file.file is not None else None
         self._ours = False
         self._closed = False
