@@ -39,7 +39,7 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
             return natively(session, transaction, statement, info, params)
         positions = _positions(info, statement.columns)
         types = [info.schema[i][1] for i in positions]
-        columns = columns_of(statement.rows, types, params or (), session.cursor)
+        columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
         if columns is None:
             return natively(session, transaction, statement, info, params)
         given = dict(zip(positions, columns, strict=True))

@@ -48,7 +48,7 @@ def change_one(session: Session, statement: st.KeyedChange, params: Params) -> R
         change = None
         if index is not None:
             types = [info.schema[i][1] for i in positions]
-            columns = columns_of(statement.rows, types, params or (), session.cursor)
+            columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
             if columns is not None:
                 given = dict(zip(positions, columns, strict=True))
                 change = _change(door, index, info, statement, given, session.macros)

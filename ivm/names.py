@@ -26,6 +26,9 @@ class Names:
         databases: of all that are attached, it, `temp` and `system` included.
         schemas: of the opened database.
         relations: canonical names of its tables and views.
+
+    Attributes:
+        others: whether another database is attached.
     """
 
     def __init__(
@@ -36,7 +39,9 @@ class Names:
         relations: Iterable[str],
     ) -> None:
         self._database = fold(database)
-        self._databases = frozenset(map(fold, (*databases, database, "temp", "system")))
+        own = frozenset((self._database, "temp", "system"))
+        self._databases = own.union(map(fold, databases))
+        self.others = self._databases > own
         self._schemas: Mapping[Path, Path] = {_folded(path): path for path in schemas}
         self._relations = {_folded(path_of(name)): name for name in relations}
         self._answers: dict[Sequence[str], str | None] = {}

@@ -185,7 +185,7 @@ class Session:
         self.release()
         self.engine.relieve()
         self.transaction = Transaction(
-            self.engine, self.cursor, self.refuse_temporary, read_only=read_only
+            self.engine, self.cursor, self.refuse_temporary, begun=True, read_only=read_only
         )
 
     def commit(self) -> None:

@@ -38,6 +38,7 @@ class Transaction:
         engine: the database's engine.
         cursor: the session's cursor.
         refuse_temporary: raises if views' texts, by name, mean what this session alone sees.
+        begun: several statements may follow one another in it.
         read_only: nothing but temporary tables may be changed.
     """
 
@@ -47,6 +48,7 @@ class Transaction:
         cursor: Cursor,
         refuse_temporary: Callable[[Iterable[tuple[str, str]]], None],
         *,
+        begun: bool = False,
         read_only: bool = False,
     ) -> None:
         self._engine = engine
@@ -60,6 +62,7 @@ class Transaction:
         self._tables_differ = False
         self._last_used = time.monotonic()
         self._busy = threading.RLock()
+        self._begun = begun
         self._read_only = read_only
         self.native = False
         self.over: str | None = None
@@ -138,15 +141,24 @@ class Transaction:
             self._engine.indexes.record(change)
             self.changes.append(change)
 
+    @property
+    def idle_cursor(self) -> Cursor | None:
+        """The session's cursor as long as it has no transaction that a failure would abort."""
+        return None if self.native else self._cursor
+
     def go_native(self) -> None:
         """Begin the DuckDB transaction, with the changes so far in it."""
         if not self.native:
-            if self._read_only:  # views cannot be brought up to date in it
-                self._engine.refresh_all()
+            if self._read_only or self._may_write_elsewhere():
+                self._engine.refresh_all()  # views cannot be brought up to date in it
             self._engine.flush()
             run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
             self.native = True
             self._write(self.changes)
+
+    def _may_write_elsewhere(self) -> bool:
+        """Whether another database may be changed in it: DuckDB lets it change one alone."""
+        return self._begun and not self.changes and self._engine.catalog.names.others
 
     def _write(self, changes: Iterable[TableChange]) -> None:
         parts: dict[str, PendingTable] = {}

@@ -38,7 +38,7 @@ _MOST_CAST = 64  # more parameters than this that no rule covers are left to the
 
 
 def columns_of(
-    rows: LiteralRows, types: Sequence[ColumnType], parameters: Parameters, cursor: Cursor
+    rows: LiteralRows, types: Sequence[ColumnType], parameters: Parameters, cursor: Cursor | None
 ) -> tuple[Column, ...] | None:
     """The columns of an `Insert` statement.
 
@@ -46,7 +46,8 @@ def columns_of(
         rows: the statement's cells.
         types: the type of each column named (or of all the table's columns).
         parameters: values of ? and $1 (a sequence) or $name (a mapping); empty if there are none.
-        cursor: the session's cursor (its time zone counts), outside any unread result.
+        cursor: the session's cursor (its time zone counts), outside any unread result and any
+            transaction, which a failing cast would abort; None if it has one open.
 
     Returns:
         One column a type, `rows.count` long; or None: the native INSERT must run (or fail).
@@ -87,7 +88,7 @@ def _given(rows: LiteralRows, column: int, parameters: Parameters) -> _Given | N
 
 
 def _columns(
-    given: Sequence[_Given | None], types: Sequence[ColumnType], count: int, cursor: Cursor
+    given: Sequence[_Given | None], types: Sequence[ColumnType], count: int, cursor: Cursor | None
 ) -> tuple[Column, ...] | None:
     """Cast each column by a rule, the rest together by DuckDB."""
     columns: list[Column | None] = []
@@ -205,15 +206,20 @@ def _by_arrow(given: _Given, type: ColumnType) -> Column | None:
 
 
 def _by_duckdb(
-    given: Mapping[int, _Given], types: Sequence[ColumnType], count: int, cursor: Cursor
+    given: Mapping[int, _Given],
+    types: Sequence[ColumnType],
+    count: int,
+    cursor: Cursor | None,
 ) -> dict[int, Column] | None:
-    """Columns that no rule covers, cast by one statement; None where DuckDB refuses."""
+    """Columns that no rule covers, cast by one statement; None where DuckDB refuses or is busy."""
     columns: dict[int, Column] = {}
     for i, one in given.items():
         column = _by_arrow(one, types[i])
         if column is not None:
             columns[i] = column
     given = {i: one for i, one in given.items() if i not in columns}
+    if cursor is None:
+        return None if given else columns
     literal = {i: one for i, one in given.items() if not one.kind.startswith("python")}
     try:
         if literal:

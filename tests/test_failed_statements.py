@@ -184,3 +184,31 @@ def test_a_failing_result_at_the_end_of_the_program(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("first", ["SELECT * FROM total", "INSERT INTO t VALUES (5, 5)"])
+@pytest.mark.parametrize(
+    "failing",
+    [
+        "INSERT INTO t VALUES ('x', 1)",
+        "INSERT INTO t (n, id) VALUES (99999999999, 2)",
+        "UPDATE t SET n = 'x' WHERE id = 1",
+        "UPDATE t SET n = 3e30 WHERE id = 1",
+    ],
+)
+def test_a_failing_cast_is_told_as_duckdb_tells_it(
+    db: ivm.Database, first: str, failing: str
+) -> None:
+    # Inside a transaction the cast itself aborted it, and that was all the user was told.
+    plain = duckdb.connect()
+    for sql in (*SCHEMA, VIEW.replace("MATERIALIZED ", ""), "INSERT INTO t VALUES (1, 1)"):
+        plain.execute(sql)
+    db.execute("INSERT INTO t VALUES (1, 1)")
+    for side in (db, plain):
+        side.execute("BEGIN")
+        side.execute(first).fetchall()
+    with pytest.raises(duckdb.Error) as expected:
+        plain.execute(failing)
+    with pytest.raises(errors.EvaluationError) as raised:
+        db.execute(failing)
+    assert str(raised.value).splitlines()[0] == str(expected.value).splitlines()[0]
