@@ -38,7 +38,8 @@ from ivm.storage.errors import EvaluationError, UnsupportedError
 from ivm.storage.flush import NetChange, apply_change
 from ivm.storage.interrupts import Shelter, check
 from ivm.storage.keys import consolidate
-from ivm.storage.pending import PendingView
+from ivm.storage.pending import PendingTable, PendingView
+from ivm.storage.refused import RefusedError
 from ivm.storage.warehouse import UndecidedError, Warehouse, roll_back
 from ivm.storage.zset import ZSet, add, empty
 from ivm.translate import ours
@@ -363,6 +364,37 @@ class Engine:
                 self.pending.put_back()
             raise
         self.pending.settle()
+
+    def flush_within(self, cursor: Cursor) -> None:
+        """Write what is pending in the cursor's transaction, behind what this has done so far.
+
+        For a statement that takes away what refuses the pending rows: those of a relation that it
+        has dropped are given up. Hold `write_lock` until the transaction has ended, and tell
+        `pending` how.
+
+        Raises:
+            RefusedError: a relation with pending rows has other columns now.
+            duckdb.Error: the rows are still refused.
+        """
+        before = {name: self.catalog.relation_schema(name) for name in self.catalog.qualified}
+        standing = self.warehouse.tables(cursor)
+        tables, views, _ = self.pending.take(None)
+        pending: dict[str, PendingTable | PendingView] = {**tables, **views}
+        parts = {name: part for name, part in pending.items() if name in standing}
+        for name in parts:
+            if name in before and standing[name].schema != before[name]:
+                raise RefusedError(
+                    f"{name!r} has rows that are not written yet: its columns can be changed when "
+                    "what refuses these rows is gone",
+                    name,
+                )
+        self.warehouse.write_within(cursor, {name: part.net() for name, part in parts.items()})
+
+    def show_pending(self, cursor: Cursor, relations: Collection[str]) -> None:
+        """Begin a transaction that sees some relations with what is pending; roll it back."""
+        with self.warehouse.write_lock:
+            run(cursor, "BEGIN TRANSACTION")
+            self.warehouse.write_within(cursor, self.pending.net(relations))
 
     def ready(
         self,

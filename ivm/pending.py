@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ivm.catalog import Catalog
 from ivm.storage.change import TableChange
+from ivm.storage.flush import NetChange
 from ivm.storage.pending import PendingTable, PendingView
 from ivm.storage.zset import ZSet
 
@@ -112,6 +113,13 @@ class Pending:
         taken = [name for name, total in zip(likely, rows, strict=True) if total <= ALONG]
         self._read.difference_update(taken)
         return taken
+
+    def net(self, names: Iterable[str]) -> dict[str, NetChange]:
+        """What is pending of some relations; it stays pending."""
+        with self._lock:
+            self._restore()
+            parts = ((n, self._tables.get(n) or self._views.get(n)) for n in names)
+            return {name: part.net() for name, part in parts if part is not None}
 
     def settle(self) -> None:
         """DuckDB has what was taken last."""

@@ -14,6 +14,7 @@ import duckdb
 
 from ivm.result import Result
 from ivm.sql import statements as st
+from ivm.storage.refused import RefusedError
 from ivm.translate import translated
 
 if TYPE_CHECKING:
@@ -31,6 +32,29 @@ def query(session: Session, statement: st.Statement, params: Params) -> Result:
 
 
 def _alone(session: Session, statement: st.Statement, params: Params) -> Result:
+    try:
+        return _fresh(session, statement, params)
+    except RefusedError as refused:
+        return _beside(session, statement, params, refused)
+
+
+def _beside(
+    session: Session, statement: st.Statement, params: Params, refused: RefusedError
+) -> Result:
+    """Read others than the relation whose rows DuckDB refuses: theirs are written for the time."""
+    engine, relations = session.engine, session.reads(statement)
+    if refused.relation in relations or not refused.relation or engine.is_outdated(relations):
+        raise refused
+    engine.show_pending(session.cursor, relations)
+    try:
+        session.cursor.execute(statement.text, params)
+    except BaseException:
+        session.cursor.execute("ROLLBACK")
+        raise
+    return session.stream(pinned=True, kept=False)
+
+
+def _fresh(session: Session, statement: st.Statement, params: Params) -> Result:
     try:
         pinned = _run(session, statement, params)
     except duckdb.TransactionException as error:

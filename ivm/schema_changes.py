@@ -63,6 +63,8 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
         session.engine.indexes.let_go()
+        if statement.action in ("drop", "alter") and session.transaction is None:
+            transaction.may_heal()
         transaction.show(session.reads(statement))
         if not statement.temporary:
             transaction.change_catalog()
@@ -71,6 +73,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         try:
             session.cursor.execute(statement.text, params)
             counted = _count(session.cursor)
+            transaction.write_late(alone=statement.target == "index")
         except duckdb.Error as error:
             raise translated(error, statement.offset, statement.text) from error
         if statement.temporary:

@@ -118,16 +118,17 @@ class Session:
             opened, self._open = self._open, None
             opened.detach()
 
-    def stream(self, *, pinned: bool = False) -> Result:
+    def stream(self, *, pinned: bool = False, kept: bool = True) -> Result:
         """The cursor's open result.
 
         Args:
             pinned: it has a transaction of its own, which ends with it.
+            kept: what that transaction has written stays.
         """
         transaction = self.transaction
 
         def on_end(error: IvmError | None) -> None:
-            if pinned and error is None:
+            if pinned and kept and error is None:
                 run(self.cursor, "COMMIT")
             elif pinned:
                 with contextlib.suppress(duckdb.Error):  # DuckDB may have ended it already

@@ -25,6 +25,7 @@ from ivm.storage.duck import Cursor, run
 from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import Shelter, tell
 from ivm.storage.pending import PendingTable, PendingView
+from ivm.storage.refused import RefusedError
 from ivm.storage.zset import ZSet
 
 COMMITTED = "The transaction is committed."
@@ -60,6 +61,7 @@ class Transaction:
         self._views = RebuiltViews(engine, cursor)
         self._views_before: dict[str, View] | None = None
         self._tables_differ = False
+        self._heals = self._late = self._written_late = False
         self._last_used = time.monotonic()
         self._busy = threading.RLock()
         self._begun = begun
@@ -151,7 +153,7 @@ class Transaction:
         if not self.native:
             if self._read_only or self._may_write_elsewhere():
                 self._engine.refresh_all()  # views cannot be brought up to date in it
-            self._engine.flush()
+            self._flush()
             run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
             self.native = True
             self._write(self.changes)
@@ -159,6 +161,37 @@ class Transaction:
     def _may_write_elsewhere(self) -> bool:
         """Whether another database may be changed in it: DuckDB lets it change one alone."""
         return self._begun and not self.changes and self._engine.catalog.names.others
+
+    def _flush(self) -> None:
+        try:
+            self._engine.flush()
+        except RefusedError:
+            if not self._heals:
+                raise
+            self._late = True
+
+    def may_heal(self) -> None:
+        """The transaction is of one statement, which may take away what refuses a flush."""
+        self._heals = True
+
+    def write_late(self, *, alone: bool = False) -> None:
+        """Write behind that statement what could not be flushed before it.
+
+        Args:
+            alone: DuckDB goes by what it took away until that is committed, as by an index.
+        """
+        if not self._late:
+            return
+        if alone:
+            run(self._cursor, "COMMIT")
+            self._engine.warehouse.tables()
+            self._engine.flush()
+            run(self._cursor, "BEGIN TRANSACTION")
+        else:
+            self._engine.warehouse.write_lock.acquire()
+            self._written_late = True
+            self.change_tables()  # DuckDB's commit decides of it, as of the statement
+            self._engine.flush_within(self._cursor)
 
     def _write(self, changes: Iterable[TableChange]) -> None:
         parts: dict[str, PendingTable] = {}
@@ -341,6 +374,8 @@ class Transaction:
                 logged=not self._duckdb_decides,
                 only=self._views.followed,
             )
+            if self._written_late:
+                self._engine.pending.settle()
 
     @contextlib.contextmanager
     def _publishing(self) -> Iterator[None]:
@@ -399,5 +434,8 @@ class Transaction:
 
     def _end(self, reason: str) -> None:
         self.over = reason
+        if self._written_late:
+            self._engine.pending.put_back()  # unless it is settled
+            self._engine.warehouse.write_lock.release()
         self._engine.changing = False
         self._engine.turns.give()

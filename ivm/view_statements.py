@@ -89,7 +89,10 @@ def drop(session: Session, statement: st.DropView, params: Params) -> Result:
         wanted = _wanted(session, statement)
         if not statement.cascade:
             views.refuse_readers(session.engine, wanted, f"drop view {', '.join(wanted)}")
+        if session.transaction is None:
+            transaction.may_heal()
         drop_views(session, transaction, wanted)
+        transaction.write_late()
     return Result("done")
 
 

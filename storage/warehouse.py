@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from ivm.storage.flush import NetChange, Target, apply_changes, lacking
 from ivm.storage.home_zone import HomeZone
 from ivm.storage.identifiers import Path as SchemaPath
 from ivm.storage.log import ChangeLog
+from ivm.storage.refused import Part, refused
 from ivm.storage.small_flush import Appenders
 from ivm.storage.table_info import TableInfo, read_schemas, read_tables
 from ivm.storage.troubles import Troubles
@@ -237,6 +238,7 @@ class Warehouse:
             offsets: of sources, recorded with the base tables.
 
         Raises:
+            RefusedError: a constraint forbids it, against all expectation.
             UnavailableError: the disk is full or the file is gone. After this or any other
                 exception, `flushes` tells whether the flush stands.
             UndecidedError: that cannot be read.
@@ -251,6 +253,9 @@ class Warehouse:
         with self.write_lock:
             try:
                 self._write({**(tables or {}), **views}, epochs, offsets or {})
+            except duckdb.ConstraintException as error:
+                parts = self._targeted({**(tables or {}), **views})
+                self._demand_written(epochs, error, parts)
             except duckdb.Error as error:
                 self._demand_written(epochs, error)
             except BaseException as error:
@@ -266,16 +271,24 @@ class Warehouse:
     ) -> None:
         cursor, number = self._flusher, self.flushes + 1
         run(cursor, "BEGIN")
-        targets = self._targets
-        named = [(n, targets[n], change) for n, change in changes.items()]
-        apply_changes(cursor, named, self._appenders)
+        apply_changes(cursor, self._targeted(changes), self._appenders)
         self._appenders.write("_ivm.epochs", [*epochs.items(), (FLUSHES, number)])
         catalog_store.write_offsets(cursor, offsets)
         run(cursor, "COMMIT")
         self.flushes = number
 
-    def _demand_written(self, epochs: Mapping[str, int], error: BaseException) -> None:
-        """A flush has raised: know whether it stands, and return if it does."""
+    def write_within(self, cursor: Cursor, changes: Mapping[str, NetChange]) -> None:
+        """Apply net changes in the cursor's transaction, which the caller commits and records."""
+        apply_changes(cursor, self._targeted(changes), Appenders(cursor))
+
+    def _targeted(self, changes: Mapping[str, NetChange]) -> list[Part]:
+        targets = self._targets
+        return [(name, targets[name], change) for name, change in changes.items()]
+
+    def _demand_written(
+        self, epochs: Mapping[str, int], error: BaseException, parts: Sequence[Part] = ()
+    ) -> None:
+        """A flush of the parts has raised: know whether it stands, and return if it does."""
         number = self.flushes + 1
         try:
             roll_back(self._flusher)
@@ -290,6 +303,8 @@ class Warehouse:
                 f"The tables in {self.file.file} could not be brought up to date: {error}. The"
                 " commits are safe in the log; free some space or memory and try again."
             ) from error
+        if isinstance(error, duckdb.ConstraintException):
+            raise refused(self._flusher, parts, error) from error
         raise error
 
     def pin(self, cursor: Cursor, *, writing: bool = False) -> None:

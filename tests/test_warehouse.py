@@ -30,7 +30,7 @@ from ivm.storage.change import Record, TableChange
 from ivm.storage.column import FixedColumn
 from ivm.storage.database_file import explained
 from ivm.storage.duck import Cursor, rows, run
-from ivm.storage.errors import CorruptionError, InputError, UnavailableError
+from ivm.storage.errors import ConstraintError, CorruptionError, InputError, UnavailableError
 from ivm.storage.flush import NetChange
 from ivm.storage.log_segment import segment_paths
 from ivm.storage.pending import PendingTable
@@ -135,7 +135,7 @@ def test_a_flush_is_one_transaction_with_its_epochs(path: Path) -> None:
     warehouse = create(path, 1)
     run(warehouse.cursor(), "CREATE TABLE strict (v BIGINT CHECK (v < 5))")
     warehouse.tables()
-    with pytest.raises(duckdb.ConstraintException):
+    with pytest.raises(ConstraintError, match="v = 9"):
         warehouse.flush(1, {"t": inserted(1), "strict": inserted(9)}, {})
     assert content(warehouse.cursor()) == []
     assert warehouse.base_epoch == load_epochs(warehouse.cursor())[BASE] == 0
