@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from ivm.sql.bind_aggregate import is_window_function
-from ivm.sql.bind_columns import bind_place
+from ivm.sql.bind_columns import bare, bind_place
 from ivm.sql.bind_context import Names
 from ivm.sql.bind_functions import Functions
 from ivm.sql.bind_methods import parameter_of
@@ -61,7 +61,7 @@ def bind_scalar(
             return unnest
         if isinstance(part, exp.PositionalColumn):
             return bind_place(part, scope)
-        plain = desugared(part) or functions.expanded(part)
+        plain = desugared(part) or functions.expanded(part) or _packed(part, scope, aliases or {})
         if plain is not None:
             return again(plain)
         functions.check(part)
@@ -81,6 +81,35 @@ def bind_scalar(
     if nesting is not None:
         tree = nesting.completed(tree, nested, scope, aliases or {})
     return tree
+
+
+def _packed(node: exp.Expression, scope: Scope, aliases: Aliases) -> exp.Expression | None:
+    """struct_pack(a, b) with the names that its fields take from columns; None if all have names.
+
+    Raises:
+        NotIncremental: DuckDB makes up a name, or takes one that is not known here.
+    """
+    called = isinstance(node, exp.Anonymous) and node.name.lower() == "struct_pack"
+    if not (called or isinstance(node, exp.Struct)) or all(map(_has_name, node.expressions)):
+        return None
+    fields = [e if _has_name(e) else _field(bare(e), scope, aliases) for e in node.expressions]
+    return exp.Anonymous(this="struct_pack", expressions=fields)
+
+
+def _has_name(field: exp.Expression) -> bool:
+    return isinstance(field, (exp.PropertyEQ, exp.Kwarg))
+
+
+def _field(node: exp.Expression, scope: Scope, aliases: Aliases) -> exp.Expression:
+    found: exp.Expression | None = None
+    if isinstance(node, exp.PositionalColumn):
+        found = bind_place(node, scope)
+    elif isinstance(node, exp.Column) and (node.table or node.name.lower() not in aliases):
+        found = scope.resolve(node)
+    name = scope.name(found) if isinstance(found, exp.Column) else None
+    if name is None:
+        raise NotIncremental("struct_pack() with a field that has no plain name")
+    return exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=node.copy())
 
 
 def _is_counted(star: exp.Expression) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from ivm.sql.columns import column
+from ivm.sql.columns import column, index_of
 from ivm.sql.plan import NotIncremental, Plan
 from ivm.storage.identifiers import fold
 
@@ -107,6 +107,12 @@ class Scope:
             for n, i in found[0].columns
         ]
         return exp.Anonymous(this="struct_pack", expressions=fields)
+
+    def name(self, found: exp.Column) -> str | None:
+        """What the FROM clause calls a bound column; None if it has no name of its own there."""
+        place = index_of(found)
+        names = [n for r in self.relations for n, i in r.columns if i == place]
+        return names[0] if len(names) == 1 and not isinstance(names[0], MadeUp) else None
 
     def visible(self, name: str) -> int | None:
         """The position of an unqualified name, None if there is none."""

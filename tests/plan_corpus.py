@@ -55,6 +55,15 @@ QUERIES: dict[str, list[str]] = {
         "SELECT 'it''s', E'tab\\t', 1_000 FROM t",
         "SELECT (k) AS k2, ((k + 1)) * 2, -(-k), (k + 1) * (v - 1) FROM t",
     ],
+    "fields that are named by columns": [
+        "SELECT k, to_json(struct_pack(k, g)), struct_pack(t.v, x := k)::VARCHAR FROM t",
+        'SELECT struct_keys(struct_pack(K2, "odd name")), struct_pack(#2), typeof(row(k2)) FROM w',
+        "SELECT [struct_pack((k))], struct_pack(*COLUMNS('^[kv]$')), g.struct_pack(k) FROM t",
+        "SELECT to_json(q), to_json(r) FROM (SELECT struct_pack(a, g) AS q, v FROM t AS t(a)) r",
+        "SELECT json_object('k', struct_pack(k)), to_json(struct_pack(AB)) FROM (SELECT k, v AS Ab"
+        " FROM t)",
+        "SELECT to_json(struct_pack(g, n)) FROM (SELECT g, count(*) AS n FROM t GROUP BY g)",
+    ],
     "a filtered star with an alias": [
         "SELECT * NOT LIKE '%k%' AS val FROM u",
         "SELECT * ILIKE 'V' AS x, * NOT SIMILAR TO 'k|na.*' AS y FROM u WHERE x > 1",
@@ -470,6 +479,10 @@ REFUSED: dict[str, str] = {
     "SELECT rowid FROM t": "rowid",
     "SELECT upper(g COLLATE NOCASE) FROM t": "COLLATE",
     "SELECT * FROM t POSITIONAL JOIN u": "POSITIONAL",
+    "SELECT to_json(struct_pack(count(*))) FROM t": "no plain name",
+    "SELECT k AS q, to_json(struct_pack(q)) FROM t": "no plain name",
+    'SELECT to_json(struct_pack("(k + 1)")) FROM (SELECT k + 1 FROM t)': "no plain name",
+    "SELECT list_transform(l, lambda z: struct_pack(z))::VARCHAR FROM t": "no plain name",
     "SELECT t.k, u.k FROM t JOIN BY (TYPE single) u ON t.k = u.k": "a SINGLE join",
     "SELECT * FROM t JOIN BY (TYPE mark) u ON t.k = u.k": "a MARK join",
     "PIVOT t ON f IN (1, 2) USING sum(v) GROUP BY g": "PIVOT",
