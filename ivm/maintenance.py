@@ -132,10 +132,19 @@ class Maintenance:
 
     def strategy(self, view: View) -> str:
         """The word of the view's slowest operator."""
-        if view.name not in self.circuit.views:
+        if view.plan is None:
             return "whole recompute"
-        nodes = self.circuit.nodes_of(view.name)
-        return max((self.circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
+        circuit = self._compiled(view).circuit
+        nodes = circuit.nodes_of(view.name)
+        return max((circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
+
+    def _compiled(self, view: View) -> Compiler:
+        """What holds the view; not yet the circuit, where an open transaction has created it."""
+        if view.name in self.circuit.views or view.plan is None:
+            return self.compiler
+        trial = Compiler(Circuit(), self._warehouse.cursor)
+        trial.add_view(view.name, view.plan)
+        return trial
 
     def explain(self, view: View, *, format: str = "text", analyze: bool = False) -> str:
         """How the view is maintained, operator by operator; see `ivm.sql.explain`."""
@@ -144,7 +153,7 @@ class Maintenance:
             view.name,
             view.plan,
             view.reason,
-            self.compiler,
+            self._compiled(view),
             format=format,
             recomputing=work,
             analyze=analyze,

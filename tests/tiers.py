@@ -16,12 +16,15 @@ if TIER not in TIERS:
 
 WHOLE = frozenset(
     {
+        "test_attached",
         "test_benchmarks",
         "test_concurrency",
         "test_crash",
+        "test_ddl_sessions",
         "test_every_aggregate",
         "test_examples",
         "test_exceptions",
+        "test_names_in_ddl",
         "test_nexmark",
         "test_random_queries",
         "test_random_streams",
