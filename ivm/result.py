@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ivm.plain_arrow import plain
 from ivm.storage.duck import Cursor
-from ivm.storage.errors import IvmError, UnavailableError
+from ivm.storage.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, check
 from ivm.translate import translating
 
@@ -98,7 +98,7 @@ class Result:
             cursor = self._source()
             if cursor is None:
                 return []
-            rows = cursor.fetchall() if size is None else cursor.fetchmany(size)
+            rows = _fetched(cursor, size)
             if size is None or len(rows) < size:
                 self._end()
             return rows
@@ -204,3 +204,13 @@ def _plain(table: pa.Table) -> pa.Table:
     connection = duckdb.connect()
     connection.register("held", table)
     return connection.sql("SELECT * FROM held").to_arrow_table()
+
+
+def _fetched(cursor: Cursor, size: int | None) -> list[Row]:
+    try:
+        return cursor.fetchall() if size is None else cursor.fetchmany(size)
+    except OverflowError as error:  # a time of the year 1, in a zone where it is of the year 0
+        raise UnsupportedError(
+            f"a value of the result cannot be a Python object ({error}): read it with arrow(), or "
+            "CAST it to VARCHAR"
+        ) from error

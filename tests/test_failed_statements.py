@@ -212,3 +212,13 @@ def test_a_failing_cast_is_told_as_duckdb_tells_it(
     with pytest.raises(errors.EvaluationError) as raised:
         db.execute(failing)
     assert str(raised.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+def test_a_value_that_python_has_not_is_read_by_other_means(db: ivm.Database) -> None:
+    db.execute("SET TimeZone = 'America/Los_Angeles'")
+    query = "SELECT '0001-01-01 00:00:00'::TIMESTAMP::TIMESTAMPTZ AS z"
+    with pytest.raises(errors.UnsupportedError, match=r"read it with arrow\(\)"):
+        db.execute(query).fetchall()
+    assert db.execute(query).arrow().num_rows == 1
+    ((text,),) = db.execute(f"SELECT z::VARCHAR FROM ({query})").fetchall()
+    assert text.startswith("0001-01-01 00:00:00-07:52")
