@@ -29,7 +29,7 @@ from ivm.storage.table_info import TableInfo
 from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 from ivm.translate import translated
-from ivm.views import relations_read, stand_ins, words_behind, words_of
+from ivm.views import could_capture, relations_read, stand_ins, words_behind, words_of
 
 if TYPE_CHECKING:
     from ivm.session import Params, Session
@@ -186,6 +186,10 @@ def _affected(session: Session, statement: st.Ddl, before: Mapping[str, TableInf
     if "type" in words_of(statement.text):  # USING may have changed the values alone
         changed.update(name for n in statement.names if (name := catalog.resolve(n)) is not None)
     changed.update(view.name for view in _using(session, statement))
+    fresh = [name for name in catalog.tables if name not in before]
+    changed.update(
+        view.name for name in fresh for view in could_capture(session.engine, session.cursor, name)
+    )
     return [v for v in catalog.views.values() if v.name in changed or v in catalog.readers(changed)]
 
 

@@ -15,7 +15,9 @@ from ivm import views
 from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.sql.function_list import list_functions
+from ivm.sql.plain_views import find_view
 from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import fold, path_of
 from ivm.translate import translated
 from ivm.verify import verify_view
 
@@ -53,7 +55,9 @@ def _create(
     try:
         functions = list_functions(reader)
         view = views.define(engine, reader, name, statement.query, statement.columns, functions)
-        if present is not None:
+        if present is None:
+            _refuse_captured(session, name, statement)
+        else:
             views.drop(engine, transaction, cursor, engine.catalog.views[present])
         views.create(engine, transaction, cursor, view)
     except duckdb.Error as error:
@@ -62,6 +66,19 @@ def _create(
         if error.position is not None:
             error.position += place
         raise
+
+
+def _refuse_captured(session: Session, name: str, statement: st.CreateView) -> None:
+    """Refuse a view whose name plain views of its schema give to a relation of main."""
+    engine, last = session.engine, path_of(name)[-1]
+    captured = views.could_capture(engine, session.cursor, name)
+    plain = captured and find_view(session.cursor, ("main", fold(last)))
+    if captured and (plain or engine.catalog.resolve((last,))):
+        raise UnsupportedError(
+            f"a view {name!r} could take the place of {last!r} below the materialized view "
+            f"{captured[0].name!r}: give it another name, or drop that view first",
+            statement.offset,
+        )
 
 
 def _may_create(session: Session, statement: st.CreateView, present: str) -> bool:

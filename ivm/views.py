@@ -144,6 +144,18 @@ def words_of(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
+def could_capture(engine: Engine, cursor: Cursor, name: str) -> list[View]:
+    """Views over plain views of a schema in which a new relation's name meant main's.
+
+    Args:
+        name: the canonical name of the relation.
+    """
+    *schemas, last = path_of(name)
+    views = list(engine.catalog.views.values()) if schemas[-1] != "main" else []
+    named, behind = words_of(f"{schemas[-1]} {last}"), stand_ins(cursor) if views else []
+    return [v for v in views if words_behind(v.query, behind) >= named and v.name != name]
+
+
 def create(engine: Engine, transaction: Transaction, cursor: Cursor, view: View) -> None:
     """Create a defined view's table in the transaction, filled; enter it into the catalog."""
     catalog = engine.catalog

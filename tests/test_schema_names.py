@@ -87,3 +87,36 @@ def test_a_schema_with_macros_of_its_own(db: ivm.Database) -> None:
 def test_a_view_reads_what_is_not_there(db: ivm.Database) -> None:
     with pytest.raises(IvmError):
         db.execute("CREATE MATERIALIZED VIEW m AS FROM s1.nope")
+
+
+@pytest.mark.parametrize(
+    ("view", "capture"),
+    [
+        ("SELECT a FROM n", "CREATE TABLE s1.n (a INT)"),
+        ("SELECT a FROM n", "CREATE TABLE s1.n AS SELECT 5 AS a"),
+        ("SELECT sum(a) AS a FROM n", 'CREATE TABLE memory.s1."N" (a INT)'),
+        ("SELECT a FROM n", "CREATE VIEW s1.n AS SELECT 5 AS a"),
+        ("SELECT a FROM n", "CREATE TABLE s1.o (a INT); ALTER TABLE s1.o RENAME TO n"),
+        ("SELECT a FROM behind", "CREATE TABLE s1.behind (a INT)"),
+        ("SELECT given(a) AS a FROM n", "CREATE MACRO s1.given(x) AS x + 1000"),
+        ("SELECT a FROM n", "BEGIN; CREATE TABLE s1.n AS SELECT 8 AS a; COMMIT"),
+        ("SELECT a FROM n", "BEGIN; CREATE TABLE s1.n AS SELECT 8 AS a; ROLLBACK"),
+    ],
+)
+def test_a_name_that_comes_later_is_followed(db: ivm.Database, view: str, capture: str) -> None:
+    db.execute("CREATE TABLE n (a INT); INSERT INTO n VALUES (1), (2)")
+    db.execute("CREATE VIEW behind AS SELECT a FROM n; CREATE MACRO given(x) AS x")
+    db.execute(f"CREATE VIEW s1.p AS {view}; CREATE MATERIALIZED VIEW m AS FROM s1.p")
+    db.execute(capture)
+    for change in ("INSERT INTO n VALUES (3)", "DELETE FROM main.n WHERE a = 1"):
+        db.execute(change)
+        wanted = sorted(db.execute("FROM s1.p").fetchall())
+        assert sorted(db.execute("FROM m").fetchall()) == wanted
+
+
+def test_a_materialized_view_does_not_take_a_name_from_below_another(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE n (a INT); CREATE VIEW s1.p AS SELECT a FROM n")
+    db.execute("CREATE MATERIALIZED VIEW m AS FROM s1.p")
+    with pytest.raises(IvmError, match="take the place of 'n' below the materialized view 'm'"):
+        db.execute("CREATE MATERIALIZED VIEW s1.n AS SELECT id AS a FROM t")
+    db.execute("CREATE MATERIALIZED VIEW s1.other AS SELECT id AS a FROM t")
