@@ -97,7 +97,6 @@ class Database:
             demand_function(function)
         self.path = str(path)
         self._local = threading.local()
-        self._lock = threading.Lock()
         with Deferral():
             close_forgotten()  # maybe this very file
             self._engine = open_engine(
@@ -293,22 +292,29 @@ class Database:
         with Deferral() as call, translating():
             session = self._session()
             call.cursor = session.cursor
-            if session.transaction is None:
-                self._engine.warehouse.troubles.tell()
             try:
-                yield session
-                check()
-            except BaseException as error:
-                session.fail(error)
-                raise
+                with session.lock:
+                    yield from self._calling(session)
+            finally:
+                if self._lifetime.unfinished:
+                    self._lifetime.finish()
+
+    def _calling(self, session: Session) -> Iterator[Session]:
+        self._lifetime.demand_open()  # still
+        if session.transaction is None:
+            self._engine.warehouse.troubles.tell()
+        try:
+            yield session
+            check()
+        except BaseException as error:
+            session.fail(error)
+            raise
 
     def _session(self) -> Session:
         self._lifetime.demand_open()
         session: Session | None = getattr(self._local, "session", None)
         if session is None:
-            session = self._local.session = Session(self._engine)
-            with self._lock:
-                self._lifetime.sessions.add(session)
+            session = self._local.session = self._lifetime.session()
         return session
 
 

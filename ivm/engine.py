@@ -258,8 +258,10 @@ class Engine:
         for name in self.feeds.views:
             self.feeds.close(name)
         if self.log.fault is None:
-            self.refresh_all()
-            self.flush()
+            try:
+                self.refresh_all()
+            finally:
+                self.flush()
 
     # -- ways into tables -----------------------------------------------------------------------
 

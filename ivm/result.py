@@ -53,19 +53,26 @@ class Result:
         self._table: pa.Table | None = None
         self._on_end: Callable[[IvmError | None], None] | None = None
         self._error: IvmError | None = None
+        self._lock: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
 
     @classmethod
-    def streaming(cls, cursor: Cursor, on_end: Callable[[IvmError | None], None]) -> Result:
+    def streaming(
+        cls,
+        cursor: Cursor,
+        on_end: Callable[[IvmError | None], None],
+        lock: contextlib.AbstractContextManager[object],
+    ) -> Result:
         """The open result of `cursor`.
 
         Args:
             cursor: has just executed a query.
             on_end: runs once, when the result has been read or detached, or with the error when
                 that has failed.
+            lock: held by who uses the cursor.
         """
         description = cursor.description or []
         result = cls("rows", [d[0] for d in description], [str(d[1]) for d in description])
-        result._cursor, result._on_end = cursor, on_end
+        result._cursor, result._on_end, result._lock = cursor, on_end, lock
         return result
 
     @classmethod
@@ -153,9 +160,9 @@ class Result:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """What fails in the block has spoilt the result: every later reading fails alike."""
-        if self._error is not None:
-            raise self._error
-        with Deferral() as call:
+        with Deferral() as call, self._lock:
+            if self._error is not None:
+                raise self._error
             call.cursor = self._cursor
             try:
                 with translating():

@@ -7,6 +7,7 @@ through a `Transaction`, its own one unless BEGIN opened one; nothing changes a 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -45,6 +46,8 @@ class Session:
         self.own_macros: frozenset[str] = frozenset()
         self.has_temporary = False
         self._open: Result | None = None
+        self.lock = threading.RLock()  # held by each call, and by who reads a result
+        self._closed = False
 
     def execute(self, script: str, params: Params = None) -> Result:
         """Run the statements of a script and give the result of the last one.
@@ -136,7 +139,7 @@ class Session:
             elif error is not None and transaction is not None:
                 transaction.fail(error)
 
-        self._open = Result.streaming(self.cursor, on_end)
+        self._open = Result.streaming(self.cursor, on_end, self.lock)
         return self._open
 
     # -- the fast way in ------------------------------------------------------------------------
@@ -205,12 +208,42 @@ class Session:
         transaction, self.transaction = self.transaction, None
         return transaction
 
-    def close(self) -> None:
-        """Roll back what is open and let the cursor go."""
-        if self.transaction is not None and self.transaction.over is None:
-            self.rollback()
-        self.release()
-        self.cursor.close()
+    def interrupt(self) -> None:
+        """End what runs, from another thread."""
+        with contextlib.suppress(duckdb.Error):  # it is closed
+            self.cursor.interrupt()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way."""
+        if not self.lock.acquire(blocking=False):
+            return True
+        self.lock.release()
+        return False
+
+    def close(self, wait: float) -> bool:
+        """Roll back what is open and let the cursor go; closing twice does nothing.
+
+        Returns:
+            False if a call is under way and does not end within some seconds.
+        """
+        if not self.lock.acquire(timeout=wait):
+            return False
+        try:
+            if not self._closed:
+                self._closed = True
+                self._close()
+        finally:
+            self.lock.release()
+        return True
+
+    def _close(self) -> None:
+        try:
+            if self.transaction is not None and self.transaction.over is None:
+                self.rollback()
+            self.release()
+        finally:
+            self.cursor.close()
 
 
 def _transaction(session: Session, statement: st.Transaction, params: Params) -> Result:

@@ -291,6 +291,10 @@ class Transaction:
 
     def commit(self) -> None:
         """Commit as one epoch; durable when this returns."""
+        with self:  # however long it takes, it does not expire
+            self._commit_and_follow()
+
+    def _commit_and_follow(self) -> None:
         engine = self._engine
         before, late = engine.epoch, None
         try:

@@ -40,21 +40,28 @@ class Turns:
         self.wait_limit = wait_limit
         self._lock = threading.Lock()
         self._owner: Holder | None = None
+        self._closed: str | None = None
 
     def take(self, session: Holder) -> None:
         """Wait for the turn.
 
         Raises:
-            UnavailableError: another transaction held it longer than `wait_limit`.
+            UnavailableError: another transaction held it longer than `wait_limit`, or the database
+                has been closed meanwhile.
         """
         if not self._lock.acquire(blocking=False):
             self._wait()
         self._owner = session
+        if self._closed is not None:
+            self.give()
+            raise UnavailableError(self._closed)
 
     def _wait(self) -> None:
         end = time.monotonic() + self.wait_limit
         while not self._lock.acquire(timeout=min(self.idle_limit, 0.25)):
             check()
+            if self._closed is not None:
+                raise UnavailableError(self._closed)
             owner = self._owner
             if owner is not None and owner.idle_seconds() > self.idle_limit:
                 owner.expire()
@@ -63,6 +70,10 @@ class Turns:
                     f"another transaction has been open for more than {self.wait_limit:g} s: "
                     "commit or roll it back, then try again"
                 )
+
+    def close(self, reason: str) -> None:
+        """Nobody gets it any more."""
+        self._closed = reason
 
     def end(self) -> None:
         """Undo what a thread that is gone has left open."""

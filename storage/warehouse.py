@@ -333,20 +333,20 @@ class Warehouse:
         if self._closed:
             return
         self._closed = True
-        self._checkpointer.stop()
-        try:
-            if self.log is not None:
-                self.log.close()
-            if self._ours:
-                self._close_in_good_order()
-        finally:
+        with contextlib.ExitStack() as rest:  # all of it, whatever fails
+            rest.callback(self.file.close)
+            rest.callback(self._flusher.close)
+            rest.callback(self._appenders.forget)
             if self._witness is not None:
-                self._witness.close(forget=False)
-            self._appenders.forget()
-            self._flusher.close()
-            self.file.close()
+                rest.callback(self._witness.close, forget=False)
+            rest.callback(self._close_in_good_order)
+            rest.callback(self._checkpointer.stop)
 
     def _close_in_good_order(self) -> None:
+        if self.log is not None:
+            self.log.close()
+        if not self._ours:
+            return
         if self.log is None or self.base_epoch >= self.log.last_epoch:
             catalog_store.mark_closed(self._flusher)
         done = self._checkpointer.run(final=True)
