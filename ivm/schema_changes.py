@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _SESSION = {"set", "reset", "attach", "detach", "load", "install", "pragma", "call"}
 _CALLED = {"macro", "function"}
+_READERS = {"python_arrow_scan", "pandas_scan"}  # DuckDB calls them by their bare names
 _DEFINITIONS = {"macro", "view", "type"}
 
 
@@ -100,6 +101,7 @@ def _count(cursor: Cursor) -> int | None:
 def _refuse_views(session: Session, statement: st.Ddl) -> None:
     """A view's table is the view's, and our records are ours."""
     catalog = session.engine.catalog
+    _refuse_used_names(statement)
     for parts in (*statement.names, *([statement.on] if statement.on else [])):
         refuse_own((*parts, "*") if statement.target == "schema" else parts)
         if statement.temporary or statement.target not in ("table", "view"):
@@ -134,6 +136,16 @@ def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
             f"it on its tables ({', '.join(sorted(views[name].bases)) or 'none'})",
             statement.offset,
         )
+
+
+def _refuse_used_names(statement: st.Ddl) -> None:
+    """DuckDB would take what has such a name for the batches of rows that it is lent."""
+    for name in [fold(parts[-1]) for parts in statement.names if statement.action == "create"]:
+        lent = statement.temporary and name.startswith("_ivm_")
+        if lent or (statement.target in _CALLED and name in _READERS):
+            raise UnsupportedError(
+                f"{name} is a name that the database works with: choose another", statement.offset
+            )
 
 
 def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl) -> None:

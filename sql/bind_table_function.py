@@ -20,7 +20,7 @@ from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
 from ivm.sql.bind_types import typed_nulls
 from ivm.sql.bind_unnest import element_types
-from ivm.sql.built_in import call_name, duck_text
+from ivm.sql.built_in import call_name, duck_text, qualified
 from ivm.sql.columns import column
 from ivm.sql.matched_pairs import with_rest
 from ivm.sql.plan import (
@@ -155,7 +155,8 @@ def _json_rows(
     unlisted = ", ".join(f"x.{name}" for name in _UNLISTED)
     found = describe(
         context.cursor,
-        f"SELECT x.*, {unlisted} FROM ({typed_nulls(given)}) AS t, {call.name}({arguments}) AS x",
+        f"SELECT x.*, {unlisted} FROM ({typed_nulls(given)}) AS t,"
+        f" {qualified(call.name)}({arguments}) AS x",
     )
     own = [name for name, _ in found]
     schema = _numbered([*given[:count], *[t for _, t in found]])

@@ -14,6 +14,7 @@ from sqlglot import exp
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_star import Item
 from ivm.sql.bind_types import types_of
+from ivm.sql.built_in import PLACE
 from ivm.sql.columns import cast, column, structure
 from ivm.sql.plan import NotIncremental, Plan, Unnest, types, width
 from ivm.sql.unnest_calls import CALL, is_unnest
@@ -57,7 +58,7 @@ def _fields(expr: exp.Expression, type: ColumnType, depth: int, context: Context
 
 def struct_fields(type: ColumnType, context: Context) -> Schema:
     """Names and types of a struct's fields."""
-    return describe(context.cursor, f"SELECT unnest(NULL::{type.sql})")
+    return describe(context.cursor, f"SELECT {PLACE}unnest(NULL::{type.sql})")
 
 
 def _dimensions(type: ColumnType) -> tuple[int, ColumnType]:
@@ -70,7 +71,7 @@ def _dimensions(type: ColumnType) -> tuple[int, ColumnType]:
 
 def element_types(lists: Sequence[int], schema: Schema, context: Context) -> list[ColumnType]:
     """Types of the elements of LIST columns."""
-    return list(types_of(context.cursor, [f"unnest(c{i})" for i in lists], schema))
+    return list(types_of(context.cursor, [f"{PLACE}unnest(c{i})" for i in lists], schema))
 
 
 class Unnests:

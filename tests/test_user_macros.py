@@ -10,12 +10,14 @@ import duckdb
 import pytest
 
 import ivm
+from ivm.errors import UnsupportedError
 from ivm.sql.bind_functions import _builtin
 from ivm.sql.bind_parse import synonyms
 from ivm.storage.duck import quote
-from tests.tiers import examples
+from tests.tiers import TIER, examples
 
 ROOT = Path(__file__).parent.parent
+CALLED = re.compile(r"""(?:main\.|PLACE\}|(?:call|qualified)\(["'])([a-z_]+)""")
 OURS = ("ivm", "sql", "delta_ops", "storage")
 TABLES = [
     "CREATE TABLE t(id INT, a INT, s VARCHAR)",
@@ -40,7 +42,6 @@ VIEWS = {
     "in_query": "SELECT id, id IN (SELECT a FROM k) AS x FROM t",
     "above_all": "SELECT id, id > ALL (SELECT a FROM k) AS x FROM t",
     "any_row": "SELECT id, id = ANY (SELECT a FROM k) AS x FROM t",
-    "any_item": "SELECT id, id = ANY (system.main.list_value(a, 3)) AS x FROM t",
 }
 CHANGES = [
     "DELETE FROM t WHERE a = 2",
@@ -63,30 +64,43 @@ CHANGES = [
 ]
 
 
+SYNTAX = {"list_value", "struct_pack", "row", "array_extract", "array_slice", "struct_extract"}
+READERS = {"python_arrow_scan", "pandas_scan"}
+
+
 def built_in_names() -> list[str]:
-    """Of functions that are called with parentheses: all those in our texts, and some others."""
+    """Of the functions that our texts call, and others."""
     with duckdb.connect() as connection:
         sql = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE internal"
-        found = sorted(name for (name,) in connection.execute(sql).fetchall() if name[0].isalpha())
+        found = sorted(name for (name,) in connection.execute(sql).fetchall())
     sources = [path for folder in OURS for path in (ROOT / folder).glob("*.py")]
-    ours = set(re.findall(r"[a-z_]+", " ".join(path.read_text() for path in sources)))
-    every = len(found) // examples(len(found))
+    ours = set(CALLED.findall(" ".join(path.read_text() for path in sources)))
+    every = 16 if TIER == "quick" else 1
     return [name for place, name in enumerate(found) if name in ours or place % every == 0]
 
 
-def failing(name: str) -> str:
-    """A macro of that name that fails, however many arguments it gets."""
-    forms = [", ".join(f"p{i}" for i in range(count)) for count in range(5)]
+def is_syntax(name: str) -> bool:
+    """Whether an operator or a literal stands for the function."""
+    return name in SYNTAX or not name.isidentifier()
+
+
+def failing(name: str) -> list[str]:
+    """Macros of that name that fail."""
+    forms = [", ".join(f"p{i}" for i in range(count)) for count in range(4)]
     body = f"system.main.error('the macro {name}')"
-    return f"CREATE MACRO {quote(name)} " + ", ".join(f"({form}) AS {body}" for form in forms)
+    scalar = ", ".join(f"({form}) AS {body}" for form in forms)
+    table = ", ".join(f"({form}) AS TABLE (SELECT {body} AS e)" for form in forms)
+    made = [f"CREATE MACRO {quote(name)} {scalar}"]
+    return made if name in READERS else [*made, f"CREATE MACRO {quote(name)} {table}"]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A database in which every built-in name is a macro that fails."""
-    found = tmp_path / "x.duckdb"
+@pytest.fixture(params=["calls", "syntax"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A database in which built-in names are macros that fail."""
+    found, syntax = tmp_path / "x.duckdb", request.param == "syntax"
+    names = [name for name in built_in_names() if is_syntax(name) == syntax]
     with duckdb.connect(str(found)) as connection:
-        connection.execute(f"BEGIN; {';'.join(map(failing, built_in_names()))}; COMMIT")
+        connection.execute(f"BEGIN; {';'.join(m for n in names for m in failing(n))}; COMMIT")
     return found
 
 
@@ -97,7 +111,9 @@ def same(db: ivm.Database, plain: duckdb.DuckDBPyConnection) -> None:
         ), name
 
 
-def test_the_life_of_a_database_in_which_every_name_is_a_macro(path: Path, tmp_path: Path) -> None:
+def test_the_life_of_a_database_in_which_every_name_is_a_macro(
+    path: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     plain = duckdb.connect(shutil.copy(path, tmp_path / "plain.duckdb"))
     views = [f"CREATE VIEW {name} AS {query}" for name, query in VIEWS.items()]
     with ivm.connect(path) as db:
@@ -107,7 +123,8 @@ def test_the_life_of_a_database_in_which_every_name_is_a_macro(path: Path, tmp_p
         db.insert("t", [{"id": 8, "a": 8, "s": "q"}, {"id": 3, "a": 1, "s": None}])
         plain.execute("INSERT INTO t VALUES (8, 8, 'q'), (3, 1, NULL)")
         same(db, plain)
-        assert len(db.execute("SHOW MATERIALIZED VIEWS").fetchall()) == len(VIEWS)
+        whole = [row[1] == "whole recompute" for row in db.execute("SHOW MATERIALIZED VIEWS")]
+        assert whole == [request.node.callspec.params["path"] == "syntax"] * len(VIEWS)
     with ivm.connect(path) as db:
         for statement in ("DELETE FROM t WHERE a = 5", "UPDATE k SET a = 3 WHERE id = 1"):
             plain.execute(statement)
@@ -203,3 +220,21 @@ def test_calls_mean_what_duckdb_means(macro: str, query: str, strategy: str | No
         assert sorted(map(repr, db.execute(query).fetchall())) == wanted
         found = db.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][1]
         assert strategy in (None, found)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE MACRO python_arrow_scan(a, b, c) AS TABLE (SELECT 1)",
+        "CREATE TEMP TABLE _ivm_delta(a INT)",
+        "CREATE TEMP VIEW _IVM_delta AS SELECT 1",
+    ],
+)
+def test_names_by_which_rows_are_lent_are_refused(statement: str) -> None:
+    with ivm.connect() as db:
+        with pytest.raises(UnsupportedError, match="works with: choose another"):
+            db.execute(statement)
+        db.execute("CREATE TABLE t(a INT)")
+        db.insert("t", [{"a": 1}, {"a": 1}])
+        db.delete("t", [{"a": 1}])
+        assert db.execute("FROM t").fetchall() == [(1,)]
