@@ -22,6 +22,7 @@ from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.sql.determinism import check_deterministic
 from ivm.sql.function_list import FunctionList, list_functions
+from ivm.sql.statement_tokens import tokens, unquoted
 from ivm.storage.duck import Cursor, describe, rows
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
@@ -46,16 +47,25 @@ def other(session: Session, statement: st.Other, params: Params) -> Result:
     A checkpoint is ours, so that the file is known to have been written by us.
     """
     session.engine.flush()
-    if statement.kind in ("checkpoint", "force"):
+    if statement.kind in ("checkpoint", "force") and _is_own(session, statement.text):
         session.engine.warehouse.checkpoint()
         return Result("done")
     return query(session, statement, params)
+
+
+def _is_own(session: Session, text: str) -> bool:
+    """Whether a CHECKPOINT names our database, or none."""
+    *_, last = tokens(text)
+    own = fold(session.engine.warehouse.database)
+    return last.word.lower() == "checkpoint" or fold(unquoted(last)) == own
 
 
 def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """A statement that changes the catalog or the session."""
     refuse_meaning(statement)
     session.has_temporary |= _may_be_temporary(statement)
+    if statement.action == "detach" and session.transaction is None:
+        session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:
         return query(session, statement, params)
     with session.writing() as transaction:

@@ -17,6 +17,7 @@ from typing import Any
 import duckdb
 
 from ivm.storage import catalog_store
+from ivm.storage.attached import checkpoint_attached
 from ivm.storage.catalog_store import BASE, FLUSHES
 from ivm.storage.checkpointer import Checkpointer
 from ivm.storage.database_file import DatabaseFile, explained
@@ -325,6 +326,10 @@ class Warehouse:
         """Write DuckDB's log into the file; False if open transactions prevent it now."""
         return self._checkpointer.run()
 
+    def checkpoint_attached(self, only: str) -> None:
+        """The same for another database, by its folded name."""
+        checkpoint_attached(self.cursor(), self.database, only)
+
     def close(self) -> None:
         """Checkpoint and close (flush first); closing twice does nothing.
 
@@ -347,6 +352,7 @@ class Warehouse:
             self.log.close()
         if not self._ours:
             return
+        checkpoint_attached(self.cursor(), self.database)
         if self.log is None or self.base_epoch >= self.log.last_epoch:
             catalog_store.mark_closed(self._flusher)
         done = self._checkpointer.run(final=True)
