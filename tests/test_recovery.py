@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 import ivm
 from ivm import errors, opening
 from ivm.cli import app
-from ivm.storage import warehouse_opening
+from ivm.storage import wal_witness, warehouse_opening
 from ivm.storage.checkpointer import Checkpointer
 from ivm.storage.side_folder import side_folder
 from ivm.storage.wal_witness import kept_log, wal_of
@@ -353,3 +353,35 @@ def test_closing_leaves_no_second_name_of_duckdbs_log(tmp_path: Path) -> None:
     with ahead(path):
         assert kept_log(side_folder(path)).samefile(wal_of(path))
     assert sorted(p.suffix for p in side_folder(path).iterdir()) == [".json", ".seg"]
+
+
+def test_the_new_write_ahead_log_has_a_durable_name_before_commits_leave_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a checkpoint DuckDB makes its log anew; ours may shrink only once that one is named."""
+    told: list[str] = []
+    with ivm.connect(tmp_path / "w.duckdb") as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        warehouse = db._engine.warehouse
+        assert warehouse.log is not None
+        sync, truncate = wal_witness.sync_folder, warehouse.log.truncate
+
+        def syncing(folder: Path) -> None:
+            told.append("sync" if folder == tmp_path else "other")
+            sync(folder)
+
+        def truncating(through_epoch: int) -> None:
+            told.append("truncate")
+            truncate(through_epoch)
+
+        monkeypatch.setattr(wal_witness, "sync_folder", syncing)
+        monkeypatch.setattr(warehouse.log, "truncate", truncating)
+        for _ in range(2):
+            assert warehouse.checkpoint()
+            told.clear()
+            db.insert("t", {"a": [1]})
+            db.flush()
+            assert told == ["sync", "truncate"]
+            db.insert("t", {"a": [1]})
+            db.flush()
+            assert told == ["sync", "truncate", "truncate"]
