@@ -63,6 +63,7 @@ def _is_own(session: Session, text: str) -> bool:
 def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """A statement that changes the catalog or the session."""
     refuse_meaning(statement)
+    _refuse_alias(session, statement)
     session.has_temporary |= _may_be_temporary(statement)
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
@@ -93,6 +94,22 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         else:
             _changed(session, transaction, statement)
     return Result("done") if counted is None else Result.count(counted)
+
+
+def _refuse_alias(session: Session, statement: st.Ddl) -> None:
+    """The views' texts, and ours, say the database by its name; DuckDB changes it at once.
+
+    Raises:
+        UnsupportedError: the statement gives the opened database another name.
+    """
+    own = fold(session.engine.warehouse.database)
+    renames = statement.action == "alter" and statement.target == "database"
+    if renames and own in [fold(parts[-1]) for parts in statement.names]:
+        raise UnsupportedError(
+            f"the opened database keeps the name {own!r}, by which its views are known: close "
+            "it and rename the file, or ATTACH it elsewhere under another name",
+            statement.offset,
+        )
 
 
 def _may_be_temporary(statement: st.Ddl) -> bool:

@@ -57,7 +57,8 @@ class SessionNames:
     def learn(self, statement: st.Ddl) -> None:
         """The session has run, or tried, this statement."""
         engine = self._session.engine
-        if statement.action in ("attach", "detach"):
+        renamed = statement.action == "alter" and statement.target == "database"
+        if statement.action in ("attach", "detach") or renamed:
             self._attaches = True
             engine.reload_databases(engine.warehouse.cursor())
         named = any(len(name) > 1 and fold(name[0]) == "temp" for name in statement.names)

@@ -141,3 +141,20 @@ def test_python_calls_change_the_table_that_duckdb_means(pair: Pair) -> None:
         assert error is None, (name, error)
         pair.plain.execute(f"INSERT INTO {name} VALUES ({key}, 'upsert')")
         pair.compare(name)
+
+
+def test_an_attached_database_can_get_another_name_and_the_opened_one_cannot(pair: Pair) -> None:
+    # DuckDB renames at once, whatever becomes of the transaction: nothing was found any more.
+    with pytest.raises(UnsupportedError, match="keeps the name"):
+        pair.ours.execute("ALTER DATABASE Shop SET ALIAS TO other")
+    for sql in (
+        "ATTACH ':memory:' AS b1",
+        "CREATE TABLE b1.t(id INT, w VARCHAR); CREATE SCHEMA b2",
+        "ALTER DATABASE b1 SET ALIAS TO b2",
+        "INSERT INTO b2.main.t VALUES (1, 'b2')",
+        "INSERT INTO b2.t VALUES (1, 'b2')",
+        "INSERT INTO b1.t VALUES (1, 'b1')",
+    ):
+        pair.both(sql)
+    pair.tables.append("b2.main.t")
+    pair.compare("renamed")
