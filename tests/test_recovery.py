@@ -17,6 +17,7 @@ from ivm import errors, opening
 from ivm.cli import app
 from ivm.storage import wal_witness, warehouse_opening
 from ivm.storage.checkpointer import Checkpointer
+from ivm.storage.log import sync_folder
 from ivm.storage.side_folder import side_folder
 from ivm.storage.wal_witness import kept_log, wal_of
 from ivm.storage.warehouse import Warehouse
@@ -364,11 +365,11 @@ def test_the_new_write_ahead_log_has_a_durable_name_before_commits_leave_the_log
         db.execute("CREATE TABLE t (a INTEGER)")
         warehouse = db._engine.warehouse
         assert warehouse.log is not None
-        sync, truncate = wal_witness.sync_folder, warehouse.log.truncate
+        truncate = warehouse.log.truncate
 
         def syncing(folder: Path) -> None:
             told.append("sync" if folder == tmp_path else "other")
-            sync(folder)
+            sync_folder(folder)
 
         def truncating(through_epoch: int) -> None:
             told.append("truncate")
