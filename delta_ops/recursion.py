@@ -26,6 +26,7 @@ from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.pending_iterations import PendingIterations, at_iteration, one_later
 from ivm.storage.errors import EvaluationError
+from ivm.storage.interrupts import check
 from ivm.storage.keys import consolidate
 from ivm.storage.types import ColumnType
 from ivm.storage.zset import ZSet, add, empty
@@ -140,6 +141,7 @@ class Recursion(Operator):
         while pending:
             iteration, rows = pending.pop()
             change = self._held.change(iteration, rows, pending)
+            check()
             if len(change.weights):
                 self._depth_after = max(self._depth_after, iteration)
                 yield change

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,50 @@ def test_between_syncs_a_failure_keeps_what_was_acknowledged(
             log.sync(1)
     log.close()
     assert epochs(tmp_path) == [1]
+
+
+def test_what_is_taken_back_is_taken_back_durably(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = written(tmp_path, 2)
+    calls: list[str] = []
+
+    def told(name: str) -> Callable[..., None]:
+        real = getattr(os, name)
+
+        def call(*args: Any) -> None:
+            calls.append(name)
+            real(*args)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("ftruncate", "fdatasync"):
+            patch.setattr(os, name, told(name))
+        patch.setattr(log_module, "write_all", full_disk)
+        with pytest.raises(UnavailableError, match="No space left"):
+            log.append(record(3))
+    assert calls == ["ftruncate", "fdatasync"]
+    log.close()
+
+
+def test_a_segment_that_may_or_may_not_be_there_ends_the_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug: records went on in the old segment, and a crash left the new one behind it."""
+    log = written(tmp_path, 2)
+
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log_module, "sync_folder", refuse)
+        with pytest.raises(UnavailableError):
+            log.rotate(TABLES)
+    with pytest.raises(UnavailableError, match="read-only"):
+        log.append(record(3))
+    log.close()
+    assert epochs(tmp_path) == [1, 2]
 
 
 # -- syncing ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ivm
+from ivm.delta_ops.recursion import Recursion
 from ivm.storage.interrupts import NOTHING
 from ivm.transaction import COMMITTED
 from tests.tiers import TIER
@@ -73,6 +74,30 @@ def test_ctrl_c_ends_a_long_query() -> None:
         timer.join()
         assert told.value.__notes__ == [NOTHING]
         assert db.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_ctrl_c_ends_a_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE e (a INTEGER, b INTEGER)")
+        db.execute(
+            "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE r(x) AS (SELECT 0 UNION "
+            "SELECT b FROM r JOIN e ON a = x) SELECT x FROM r"
+        )
+        db.execute("INSERT INTO e SELECT range, range + 1 FROM range(1, 50)")
+        iterations: list[int] = []
+
+        def strike(_: object, left: int) -> None:
+            iterations.append(left)
+            signal.raise_signal(signal.SIGINT)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Recursion, "_demand_end", strike)
+            with pytest.raises(KeyboardInterrupt) as told:
+                db.insert("e", {"a": [0], "b": [1]})
+        assert told.value.__notes__ == [NOTHING]
+        assert len(iterations) == 1
+        db.insert("e", {"a": [0], "b": [1]})
+        assert db.execute("SELECT count(*) FROM v").fetchall() == [(51,)]
 
 
 def test_ctrl_c_ends_a_wait_for_another_thread() -> None:
