@@ -17,7 +17,7 @@ import pyarrow as pa
 from ivm.arrow_rows import ArrowReader
 from ivm.sql.conversions import column_of, is_own
 from ivm.sql.literal_columns import python_column
-from ivm.storage.column import Column, column_from_arrow
+from ivm.storage.column import Column, column_from_arrow, concat, empty_column
 from ivm.storage.duck import Cursor, quote, table
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.identifiers import fold
@@ -28,6 +28,7 @@ Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
 
 _ROW = (dict, Mapping)  # a plain dict is told fastest
+_PARAMETERS = 500  # in one statement
 _FORMS = 256  # sets of column names that a reader remembers
 
 
@@ -164,12 +165,14 @@ def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return column
 
 
-def _array(values: Any) -> pa.Array | pa.ChunkedArray:
-    """A column's values as Arrow, in the type that is their own."""
+def _array(values: Any) -> pa.Array | pa.ChunkedArray | None:
+    """A column's values as Arrow, in the type that is their own; None if Arrow has none."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return _single(values)
     try:
         return pa.array(values)
+    except pa.ArrowNotImplementedError:
+        return None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types, or too large
         return pa.array([None if v is None else str(v) for v in values], pa.large_string())
 
@@ -188,7 +191,11 @@ def _typed(
         type = schema[position][1]
         column = python_column(values, type) if isinstance(values, list) else None
         if column is None:
-            array = _array(values)
+            own = None if isinstance(values, list) and _is_parameter(type) else _array(values)
+            if own is None:
+                columns[position] = _cast_parameters(list(values), type, table_name, cursor)
+                continue
+            array = own
             column = column_of(array, type)
         if column is None:
             foreign[name] = array
@@ -197,6 +204,30 @@ def _typed(
     if foreign:
         columns.update(_cast(foreign, positions, schema, table_name, cursor))
     return columns
+
+
+def _is_parameter(type: ColumnType) -> bool:
+    """Whether Arrow has no form for Python's values: UUIDs and times with a zone inside others."""
+    return type.dtype is None and any(word in type.sql for word in ("UUID", "TIME WITH TIME ZONE"))
+
+
+def _cast_parameters(
+    values: list[Any], type: ColumnType, table_name: str, cursor: Cursor
+) -> Column:
+    """Python values as DuckDB's INSERT takes them for parameters."""
+    parts = []
+    for begin in range(0, len(values), _PARAMETERS):
+        part = values[begin : begin + _PARAMETERS]
+        cells = ", ".join([f"(CAST(? AS {type.sql}))"] * len(part))
+        try:
+            cast = table(cursor, f"VALUES {cells}", part)
+        except duckdb.Error as error:
+            raise ConstraintError(
+                f"a value does not fit table {table_name!r} ({type.sql}): {of_our_sql(error)}; "
+                "nothing was changed"
+            ) from error
+        parts.append(column_from_arrow(cast.column(0), type))
+    return concat(parts) if parts else empty_column(type)
 
 
 def _cast(

@@ -16,6 +16,7 @@ from ivm import view_statements
 from ivm.catalog import View
 from ivm.dml import refuse_hidden, refuse_own
 from ivm.fatal_types import refuse_fatal_types
+from ivm.imports import import_database, is_import
 from ivm.meaning import refuse_meaning
 from ivm.queries import query
 from ivm.result import Result
@@ -64,6 +65,8 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """A statement that changes the catalog or the session."""
     refuse_meaning(statement)
     _refuse_alias(session, statement)
+    if is_import(statement):
+        return import_database(session, statement)
     session.has_temporary |= _may_be_temporary(statement)
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))

@@ -137,6 +137,11 @@ OTHERS: list[tuple[str, list[Any], list[Any] | None]] = [
     ("DECIMAL(4,2)", [99.999], None),
     ("DATE", ["2020-02-30"], None),
     ("ENUM('a')", ["b"], None),
+    ("UUID[]", [[KEY, None], None, []], [[KEY, None], None, []]),
+    ("VARCHAR", [[KEY]], [f"[{KEY}]"]),
+    ("TIMETZ[]", [[dt.time(12, tzinfo=ZONE)]], [[dt.time(12, tzinfo=ZONE)]]),
+    ("STRUCT(a UUID)", [{"a": KEY}], [{"a": KEY}]),
+    ("UUID[]", [[5]], None),
 ]  # fmt: skip
 
 
