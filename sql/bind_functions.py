@@ -13,14 +13,12 @@ from sqlglot import exp
 
 from ivm.sql.bind_macros import Macros
 from ivm.sql.bind_parse import verbatim
-from ivm.sql.built_in import call_name, is_ours
+from ivm.sql.built_in import FACTS, call_name, is_ours
 from ivm.sql.function_list import FunctionList
 from ivm.sql.hiding_macros import hiding_macros
 from ivm.sql.plan import NotIncremental
 from ivm.storage.duck import Cursor, rows
-from ivm.storage.scratch import Scratch
 
-_scratch = Scratch()
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _REFUSED: dict[type[exp.Expr], str] = {
     exp.Subquery: "a subquery in an expression",
@@ -124,7 +122,7 @@ def _builtin() -> tuple[frozenset[str], frozenset[str]]:
         "SELECT lower(function_name), list(DISTINCT function_type), any_value(macro_definition)"
         " FROM duckdb_functions() WHERE internal GROUP BY ALL"
     )
-    with _scratch.borrow() as scratch:
+    with FACTS.borrow() as scratch:
         found = rows(scratch, query)
     aggregates = frozenset(n for n, kinds, _ in found if "aggregate" in kinds)
     return aggregates, frozenset(_unbindable(found, aggregates))

@@ -21,11 +21,11 @@ from sqlglot.tokenizer_core import TokenType
 
 from ivm.sql.bind_collation import without_collations
 from ivm.sql.bind_methods import without_methods
+from ivm.sql.built_in import FACTS
 from ivm.sql.hiding_macros import refuse_unseen
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import syntax_tree
 from ivm.storage.duck import Cursor, rows
-from ivm.storage.scratch import Scratch
 
 _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 _PLACES = ("query_location", "query_location_length", "syntax_type", "is_operator")
@@ -39,7 +39,6 @@ _PASSING: dict[object, type[exp.Expression]] = {
     exp.Last: exp.LastValue, "last": exp.LastValue, "last_value": exp.LastValue,
     "nth_value": exp.NthValue, "lag": exp.Lag, "lead": exp.Lead,
 }  # fmt: skip
-_scratch = Scratch()
 _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
 
@@ -274,7 +273,7 @@ def synonyms() -> dict[str, str]:
         "SELECT DISTINCT lower(type_name), lower(logical_type) FROM duckdb_types()"
         " WHERE internal AND type_name <> 'JSON' AND lower(type_name) <> lower(logical_type)"
     )
-    with _scratch.borrow() as scratch:
+    with FACTS.borrow() as scratch:
         named = [(f"type {name}", chief) for name, chief in rows(scratch, types)]
         return dict([*rows(scratch, functions), *named])
 

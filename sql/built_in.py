@@ -21,7 +21,8 @@ from ivm.storage.scratch import Scratch
 PLACE = "system.main."
 _OURS = "built in"
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
-_scratch = Scratch()
+FACTS = Scratch()
+"""Asked about functions and types: it has none but DuckDB's own."""
 
 Node = TypeVar("Node", bound=exp.Expr)
 
@@ -30,7 +31,7 @@ Node = TypeVar("Node", bound=exp.Expr)
 def names() -> frozenset[str]:
     """The names of all functions and macros that come with DuckDB, in small letters."""
     query = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE internal"
-    with _scratch.borrow() as scratch:
+    with FACTS.borrow() as scratch:
         return frozenset([name for (name,) in rows(scratch, query)])
 
 
