@@ -77,8 +77,10 @@ class Maintenance:
             _refuse_whole_groups(trial, view.name)
             view.plan, view.reason, view.key = plan, None, unique_key(plan)
             view.rounds = not trial.node(node).reproducible
-        except NotIncremental as verdict:
-            view.plan, view.reason, view.key, view.rounds = None, verdict.reason, None, False
+        except (NotIncremental, RecursionError) as verdict:
+            deep = "an expression nested too deeply to be planned"
+            reason = verdict.reason if isinstance(verdict, NotIncremental) else deep
+            view.plan, view.reason, view.key, view.rounds = None, reason, None, False
 
     def _demand_read(self, compiler: Compiler, view: View) -> None:
         """The plan reads what DuckDB reads: no name was taken for another relation's."""

@@ -22,6 +22,7 @@ from sqlglot.tokenizer_core import TokenType
 from ivm.sql.bind_collation import without_collations
 from ivm.sql.bind_methods import without_methods
 from ivm.sql.built_in import FACTS
+from ivm.sql.columns import balanced
 from ivm.sql.hiding_macros import refuse_unseen
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import syntax_tree
@@ -204,7 +205,7 @@ def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) 
         if not isinstance(tree, exp.Expression):
             continue
         if _canonical(syntax_tree(written, cursor), names) == wanted:
-            tree = without_collations(without_methods(tree))
+            tree = balanced(without_collations(without_methods(tree)))
             refuse_unseen(tree, parsed, hiding)
             return tree
     raise NotIncremental("a construct that the planner cannot read back exactly")

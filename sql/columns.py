@@ -12,6 +12,7 @@ from sqlglot import ErrorLevel, exp
 from ivm.storage.types import ColumnType
 
 # Other functions are no atoms: sqlglot writes some of them with operators.
+_MANY = 32
 _ATOMS = (exp.Column, exp.Literal, exp.Paren, exp.Cast, exp.Null, exp.Boolean, exp.Anonymous)
 
 
@@ -84,11 +85,33 @@ def conjuncts(predicate: exp.Expression | None) -> list[exp.Expression]:
 
 def conjunction(terms: Iterable[exp.Expression]) -> exp.Expression | None:
     """The terms joined by AND; None if there are none."""
-    whole: exp.Expression | None = None
-    for term in terms:
-        part = exp.Paren(this=term.copy()) if isinstance(term, exp.Or) else term.copy()
-        whole = part if whole is None else exp.And(this=whole, expression=part)
+    parts = [exp.Paren(this=t.copy()) if isinstance(t, exp.Or) else t.copy() for t in terms]
+    return joined(exp.And, parts) if parts else None
+
+
+def joined(kind: type[exp.Connector], terms: Sequence[exp.Expression]) -> exp.Expression:
+    """The terms joined by AND or OR; many as a tree with short branches."""
+    if len(terms) > _MANY:
+        half = len(terms) // 2
+        terms = [joined(kind, terms[:half]), joined(kind, terms[half:])]
+    whole = terms[0]
+    for term in terms[1:]:
+        made = kind(this=whole, expression=term)
+        assert isinstance(made, exp.Expression)
+        whole = made
     return whole
+
+
+def balanced(tree: exp.Expression) -> exp.Expression:
+    """The tree with long chains of AND or OR as trees with short branches."""
+    tops = [n for n in tree.find_all(exp.And, exp.Or) if not isinstance(n.parent, type(n))]
+    for top in tops:
+        terms = list(top.flatten(unnest=False))
+        if len(terms) > _MANY:
+            kind = type(top)
+            made = joined(kind, [t for t in terms if isinstance(t, exp.Expression)])
+            top.replace(made)
+    return tree
 
 
 def compared(kind: type[exp.Binary], left: exp.Expression, right: exp.Expression) -> exp.Expression:

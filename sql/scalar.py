@@ -58,6 +58,7 @@ _RULES = {
     **scalar_string.RULES,
     **scalar_temporal.RULES,
 }
+_DEEPEST = 100
 _FUNCTIONS = {**scalar_string.FUNCTIONS, **scalar_temporal.FUNCTIONS}
 
 
@@ -131,9 +132,23 @@ def _cast_kernel(source: ColumnType, target: ColumnType) -> Kernel | None:
 
 
 def _compile(expr: exp.Expr, types: Sequence[ColumnType]) -> tuple[Compiler, Term]:
+    if _is_deep(expr):
+        raise NotListedError("an expression nested too deeply for a kernel")
     compiler = Compiler(types, _RULES, _FUNCTIONS, scalar_cast.cast)
     compiler.binder.learn(expr)
     return compiler, compiler.term(expr)
+
+
+def _is_deep(expr: exp.Expr) -> bool:
+    """Whether the kernel would be too many calls in one another; CASE is one for each branch."""
+    waiting = [(expr, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > _DEEPEST:
+            return True
+        below = depth + 1 + len(node.args.get("ifs") or ())
+        waiting.extend((child, below) for child in node.iter_expressions())
+    return False
 
 
 def _finish(term: Term, inexact: bool, fallback: Fallback) -> Kernel:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from ivm.storage.deep_stack import deeply
 from ivm.storage.duck import Cursor, literal, rows
 
 
@@ -20,15 +21,17 @@ def bound_plan(query: str, cursor: Cursor) -> Any:
 
 
 def _read(call: str, cursor: Cursor) -> Any:
-    return json.loads(rows(cursor, f"SELECT {call}")[0][0])
+    text = rows(cursor, f"SELECT {call}")[0][0]
+    return deeply(lambda: json.loads(text))
 
 
 def nodes(tree: Any) -> Iterator[dict[str, Any]]:
     """All nodes, each before those below it."""
-    if isinstance(tree, dict):
-        yield tree
-        for value in tree.values():
-            yield from nodes(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from nodes(value)
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(reversed(node.values()))
+        elif isinstance(node, list):
+            waiting.extend(reversed(node))
