@@ -75,13 +75,14 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     with session.writing() as transaction:
         _refuse_views(session, statement)
         _refuse_on_view(session, statement)
+        temporary = _is_of_temporary(session, statement)
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
         session.engine.indexes.let_go()
         if statement.action in ("drop", "alter") and session.transaction is None:
             transaction.may_heal()
         transaction.show(session.reads(statement))
-        if not statement.temporary:
+        if not temporary:
             transaction.change_catalog()
         if statement.action == "drop" and statement.cascade:
             _drop_readers(session, transaction, statement)
@@ -94,7 +95,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         if statement.temporary:
             names = [parts[-1].lower() for parts in statement.names]
             session.own_macros |= frozenset(names if statement.target in _CALLED else ())
-        else:
+        if not temporary:
             _changed(session, transaction, statement)
     return Result("done") if counted is None else Result.count(counted)
 
@@ -113,6 +114,14 @@ def _refuse_alias(session: Session, statement: st.Ddl) -> None:
             "it and rename the file, or ATTACH it elsewhere under another name",
             statement.offset,
         )
+
+
+def _is_of_temporary(session: Session, statement: st.Ddl) -> bool:
+    """Whether a statement concerns nothing but what only this session sees."""
+    if statement.temporary or statement.target not in ("table", "view"):
+        return statement.temporary
+    stands = statement.action in ("drop", "alter", "comment") and bool(statement.names)
+    return stands and all(session.names.is_temporary(parts) for parts in statement.names)
 
 
 def _may_be_temporary(statement: st.Ddl) -> bool:

@@ -50,6 +50,11 @@ class SessionNames:
         """The canonical name of the relation of the database that the session means, or None."""
         return self._session.engine.catalog.resolve(parts, self.hidden)
 
+    def is_temporary(self, parts: Sequence[str]) -> bool:
+        """Whether a name means one of the session's temporary relations."""
+        *schemas, name = [fold(part) for part in parts]
+        return name in self.hidden and (schemas in ([], ["main"]) or schemas[0] == "temp")
+
     def hides(self, parts: Sequence[str]) -> str | None:
         """The relation of the database that a name would mean if the session had none alike."""
         return self._session.engine.catalog.resolve(parts) if self.hidden else None

@@ -158,3 +158,31 @@ def test_an_attached_database_can_get_another_name_and_the_opened_one_cannot(pai
         pair.both(sql)
     pair.tables.append("b2.main.t")
     pair.compare("renamed")
+
+
+@pytest.mark.parametrize("pair", ["alone"], indirect=True)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t ALTER w TYPE TEXT USING 'y'",
+        "ALTER TABLE temp.t ALTER w SET DEFAULT 'x'",
+        "ALTER TABLE main.t RENAME TO other",
+        "DROP TABLE t CASCADE",
+        "COMMENT ON TABLE t IS 'told'",
+        "ALTER VIEW pv RENAME TO other",
+        "DROP VIEW pv",
+    ],
+)
+def test_ddl_of_what_is_temporary_concerns_no_view(pair: Pair, statement: str) -> None:
+    # The views' texts have the same names, and were taken to be concerned.
+    pair.both("CREATE VIEW pv AS FROM shop.main.t")
+    pair.ours.execute("CREATE MATERIALIZED VIEW over AS SELECT id, w FROM pv")
+    pair.both("INSERT INTO shop.main.t VALUES (1, 'kept')")
+    pair.both("CREATE TEMP TABLE IF NOT EXISTS t (id INT, w VARCHAR)")
+    pair.both("CREATE TEMP VIEW pv AS SELECT 1 AS id, 'temporary' AS w")
+    pair.tables = [name for name in pair.tables if not name.startswith("temp.")]
+    assert pair.both(statement)
+    pair.compare(statement)
+    assert pair.ours.execute("FROM over").fetchall() == [(1, "kept")]
+    assert pair.both("INSERT INTO shop.main.t VALUES (2, 'later')")
+    pair.compare(statement)
