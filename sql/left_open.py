@@ -258,7 +258,8 @@ def _of_window(plan: Window) -> Iterator[Part]:
         if plan.most is None or exact:
             yield Part(part.exact.union(exact), part.shuffled)
         if known and plan.most is None:  # the rows in order look all alike, as far as `told` goes
-            yield Part(frozenset(told).union(i for i, c in calls if _reads(c) <= told))
+            alike = [i for i, c in calls if _reads(c) <= told and not c.function.find(exp.Distinct)]
+            yield Part(frozenset(told).union(alike))  # distinct values come in no order at all
 
 
 def _is_fixed_call(call: WindowCall, part: Part, told: set[int], unique: bool) -> bool:
