@@ -219,6 +219,7 @@ def test_what_cannot_be_read_is_read_again() -> None:
         model |= {(1, "a"): 5.0, (1, "b"): 6.0}
         check(db, model)
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Snapshot, "scan", fails)  # else it may have been read before it is asked
             patch.setattr(Snapshot, "find", fails)
             db._engine.indexes.forget()
             with pytest.raises(UnavailableError, match="stop"):

@@ -88,7 +88,8 @@ FIXED = [
     ("SELECT g, first(k), sum(k) FROM t GROUP BY g", [Part(frozenset([0, 2]))]),
     ("SELECT g, v, row_number() OVER (ORDER BY g) FROM t",
      [Part(frozenset([0, 1])), Part(frozenset([0, 2]))]),
-    ("SELECT g, list(DISTINCT g) OVER (ORDER BY g ROWS 5 PRECEDING) FROM t", [Part(frozenset([0]))]),
+    ("SELECT g, list(DISTINCT g) OVER (ORDER BY g ROWS 5 PRECEDING) FROM t",
+     [Part(frozenset([0]))]),
 ]  # fmt: skip
 
 
