@@ -41,6 +41,7 @@ Finish: TypeAlias = Callable[[Indexes], Column]
 
 _VARIANCES = ("var_pop", "var_samp", "stddev_pop", "stddev_samp", "sem")
 _BITS = ("bit_and", "bit_or", "bit_xor")
+_TIMES = frozenset(["TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME"])
 _KAHAN = ("favg", "kahan_sum")
 _EXACT = frozenset(
     [
@@ -125,7 +126,7 @@ def is_linear(call: AggregateCall) -> bool:
     if function in ("sum", "sum_no_overflow"):
         return _summable(type) or type.is_float or type.sql == "BOOLEAN"
     if function == "avg":
-        return _summable(type) or type.is_float
+        return _summable(type) or type.is_float or type.sql in _TIMES
     if function in _BITS:
         return type == call.output and type.is_integer and type.is_word
     return function in (*_VARIANCES, *_KAHAN) and (
@@ -153,6 +154,8 @@ def finisher(call: AggregateCall, terms: TermTable) -> Finish:
         return _variance(function, argument, terms)
     if function in _BITS:
         return _bits(function, argument, call.argument_type, terms)
+    if call.argument_type.sql in _TIMES:
+        return _mean_time(argument, call.argument_type, terms)
     if call.argument_type.is_float or function in _KAHAN:
         return _float_sum(function, argument, terms)
     return _integer_sum(function, argument, call.argument_type, terms)
@@ -224,6 +227,17 @@ def _integer_sum(function: str, argument: Argument, type: ColumnType, terms: Ter
     return finish
 
 
+def _mean_time(argument: Argument, type: ColumnType, terms: TermTable) -> Finish:
+    count, places = terms.count(argument).lane, terms.integer(argument, type).lanes
+    span = slice(places[0], places[-1] + 1)
+
+    def finish(lanes: Indexes) -> Column:
+        counts = lanes[:, count]
+        return _nullable(wide.means(lanes[:, span], np.maximum(counts, 1)), counts > 0)
+
+    return finish
+
+
 def _float_sum(function: str, argument: Argument, terms: TermTable) -> Finish:
     count, sums = terms.count(argument).lane, terms.float(argument)
 
@@ -271,6 +285,8 @@ def rounds(call: AggregateCall) -> bool:
     """Whether DuckDB may answer with other bits: it rounds on the way, or any form of a minimum."""
     type = call.argument_type
     if type is None or call.function in ("count", "count_if", "bool_and", "bool_or"):
+        return False
+    if call.function == "avg" and type.sql in _TIMES:
         return False
     if call.function == "avg":
         return not type.is_integer or call.distinct or call.filter is not None

@@ -55,6 +55,20 @@ def from_lanes(lanes: Indexes) -> Wide:
     return _joined(limbs[0] | (limbs[1] << 32), limbs[2] | (carry << 32))
 
 
+def means(lanes: Indexes, counts: Indexes) -> Indexes:
+    """Averages as DuckDB's of times: cut off, and up by one where over half of `counts` is left.
+
+    Args:
+        lanes: int64[n, 2], sums of 64-bit integers by halves.
+        counts: int64[n], positive, below 2³¹.
+    """
+    high, low = lanes[:, 1] + (lanes[:, 0] >> 32), lanes[:, 0] & _LOW
+    above, rest = np.divmod(high, counts)
+    below, left = np.divmod((rest << 32) | low, counts)
+    floor = (above << 32) + below
+    return floor + np.where(high < 0, left > 0, left > counts // 2)
+
+
 def check_decimal(values: Wide) -> None:
     """Refuse what has more than 38 digits.
 

@@ -34,6 +34,8 @@ from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, Schema, type_of
 
 _BIGINT = type_of("BIGINT")
+_TIMESTAMP = type_of("TIMESTAMP")
+_CAST_TO_AVERAGE = frozenset(["DATE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"])
 _COUNT = AggregateCall("count_star", (), False, None, _BIGINT)
 
 
@@ -162,10 +164,23 @@ def _maintained(
     inputs = _Inputs(groups)
     placed = [inputs.call(call) for call in calls]
     below = context.project(plan, inputs.exprs or [exp.true()])
+    if cast_times := _with_times_cast(calls, placed, types(below)):
+        return _maintained(plan, groups, cast_times, context)
     answers = types_of(context.cursor, [call_text(c) for c in placed], below.schema)
     typed = tuple([replace(c, type=t) for c, t in zip(placed, answers, strict=True)])
     schema = _named([*types(below)[: len(groups)], *answers])
     return below, Aggregate(below, tuple(range(len(groups))), typed, schema)
+
+
+def _with_times_cast(
+    calls: list[Call], placed: list[AggregateCall], found: Sequence[ColumnType]
+) -> list[Call]:
+    """The calls with the casts that DuckDB makes by itself for an AVG; none if it makes none."""
+    result = list(calls)
+    for i, (call, one) in enumerate(zip(calls, placed, strict=True)):
+        if one.function == "avg" and found[one.arguments[0]].sql in _CAST_TO_AVERAGE:
+            result[i] = replace(call, arguments=(cast(call.arguments[0], _TIMESTAMP),))
+    return result if any(new is not old for new, old in zip(result, calls, strict=True)) else []
 
 
 def _recomputed(

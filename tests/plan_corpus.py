@@ -258,6 +258,8 @@ QUERIES: dict[str, list[str]] = {
         "SELECT g, count(*) FROM t GROUP BY g",
         "SELECT g, sum(v), avg(d), min(f), max(day), count(k) FROM t GROUP BY g",
         "SELECT g, sum(k), sum(d), avg(k), sum(f) FROM t GROUP BY g",
+        "SELECT g, avg(day), avg(DISTINCT day), avg(day::TIMESTAMPTZ) FROM t GROUP BY g",
+        "SELECT avg(ts), avg(ts::TIME), avg(ts::TIMESTAMP_MS) FILTER (v > 1) FROM u",
         "SELECT g, var_pop(k), var_samp(k), variance(k), stddev(k) FROM t GROUP BY g",
         "SELECT stddev_pop(v), stddev_samp(d) FROM t",
         "SELECT g, bool_and(b), bool_or(b), count_if(k > 1), bool_and(k > 1) FROM t GROUP BY g",

@@ -64,6 +64,8 @@ def exact_functions(type: ColumnType) -> list[str]:
         names += ["bool_and", "bool_or", "count_if", "sum"]
     if type.is_integer or type.is_decimal or type.is_float:
         names += ["sum", "avg"]
+    if type.sql in ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME"):
+        names.append("avg")
     return names
 
 
