@@ -40,7 +40,9 @@ def measure(cell: Cell, file: Path, transactions: Sequence[stream.Transaction]) 
 
 def verify(db: ivm.Database, view: str) -> None:
     """A benchmark of wrong rows is worth nothing: end it."""
-    ((name, rows, missing, extra, ok),) = db.execute(f"VERIFY MATERIALIZED VIEW {view}").fetchall()
+    ((name, rows, missing, extra, ok, *_),) = db.execute(
+        f"VERIFY MATERIALIZED VIEW {view}"
+    ).fetchall()
     if not ok:
         raise SystemExit(f"{name} is wrong: {missing} rows missing, {extra} too many, of {rows}")
 

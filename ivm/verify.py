@@ -22,7 +22,7 @@ from ivm.engine import Engine
 from ivm.sql.left_open import Part, Parts, fixed_parts, is_whole, text_leaves_open
 from ivm.sql.serialized import syntax_tree
 from ivm.storage.duck import Cursor, rows, run, table
-from ivm.storage.types import ColumnType, Schema
+from ivm.storage.types import ColumnType, Schema, type_of
 
 TOLERANCE = 1e-9
 _ANSWER = "_ivm_answer"
@@ -123,7 +123,7 @@ def _compare_part(
     columns = sorted(part.exact | part.shuffled)
     values = [_sorted(i, schema[i][1]) if i in part.shuffled else f"c{i}" for i in columns]
     listed = ", ".join(f"{value} AS c{i}" for i, value in enumerate([*values, "true"]))
-    chosen = [schema[i] for i in columns]
+    chosen = [*(schema[i] for i in columns), ("", type_of("BOOLEAN"))]
     return _compare(cursor, f"SELECT {listed} {old}", f"SELECT {listed} {new}", chosen)
 
 

@@ -12,7 +12,8 @@ from ivm.storage.identifiers import Path
 _SCANNED = """
 SELECT CAST(system.main.json_extract(plan, '$.error') AS BOOLEAN),
        CAST(system.main.json_extract(plan, '$..qualified_name.path') AS VARCHAR[][])
-FROM (SELECT system.main.json_serialize_plan($1) AS plan)
+FROM (SELECT CASE WHEN plan <> '' THEN plan END AS plan
+      FROM (SELECT CAST(system.main.json_serialize_plan($1) AS VARCHAR) AS plan))
 """
 
 
@@ -23,7 +24,7 @@ def bound_relations(cursor: Cursor, query: str) -> frozenset[Path] | None:
         cursor: sees them; its transaction goes on even if the query does not bind.
 
     Returns:
-        None if DuckDB cannot tell: the query does not bind, or its plan is too deep for that.
+        None if DuckDB cannot tell: the query does not bind, or its plan cannot be written.
     """
     ((failed, paths),) = rows(cursor, _SCANNED, [query])
-    return None if failed else frozenset(tuple(path) for path in paths)
+    return None if failed or paths is None else frozenset(tuple(path) for path in paths)

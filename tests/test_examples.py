@@ -57,7 +57,7 @@ TIMELINE = [
     "  ann reads [], bob reads ['on tour', 'hello']",
     "the celebrity deletes a post: 49 timelines changed",
     "  ann reads [], bob reads ['hello']",
-    "verified: [('home_timeline', 49, 0, 0, True)]",
+    "verified: [('home_timeline', 49, 0, 0, True, 'the order within timeline')]",
 ]
 
 
