@@ -20,10 +20,10 @@ from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
 from ivm.storage.duck import Cursor, rows, run
 from tests.plan_corpus import QUERIES, build
-from tests.tiers import examples
+from tests.tiers import examples, some
 from tests.view_world import Epochs, World, followed, worlds
 
-COMPILED = [q for group in QUERIES.values() for q in group]
+COMPILED = some([q for group in QUERIES.values() for q in group])
 STEPS = examples(4)
 
 

@@ -19,10 +19,10 @@ from ivm.sql.render import render
 from ivm.storage.duck import Cursor, describe, table
 from ivm.storage.zset import from_arrow
 from tests.from_corpus import QUERIES, fill
-from tests.tiers import examples
+from tests.tiers import examples, some
 from tests.view_world import Epochs, World, followed, multiset, worlds
 
-ALL = [q for group in QUERIES.values() for q in group]
+ALL = some([q for group in QUERIES.values() for q in group])
 STEPS = examples(4)
 BOTH = (World.rendered, World.wanted)
 
@@ -59,10 +59,10 @@ def test_unnest_and_range_hold_no_state(
     world: tuple[World, Epochs],
 ) -> None:
     circuit = world[0].circuit
-    for query in (
-        "SELECT k, unnest(range(k)), unnest(NULL) FROM t",
-        *QUERIES["unnest in FROM"][:4],
-    ):
+    linear = ("SELECT k, unnest(range(k)), unnest(NULL) FROM t", *QUERIES["unnest in FROM"][:4])
+    taken = [query for query in linear if query in ALL]
+    assert taken
+    for query in taken:
         nodes = circuit.nodes_of(query)
         assert {circuit.node(n).operator.strategy for n in nodes} == {"linear"}
 
