@@ -154,8 +154,8 @@ class Transaction:
             if self._read_only or self._may_write_elsewhere():
                 self._engine.refresh_all()  # views cannot be brought up to date in it
             self._flush()
+            self.native = True  # before it is: an exception may come behind DuckDB's BEGIN
             run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
-            self.native = True
             self._write(self.changes)
 
     def _may_write_elsewhere(self) -> bool:
