@@ -11,7 +11,8 @@ from ivm.capture_clauses import Params
 from ivm.sql.statement_nodes import Dml
 from ivm.storage.carried import carried
 from ivm.storage.consolidate import consolidate
-from ivm.storage.duck import Cursor, quote
+from ivm.storage.duck import Cursor
+from ivm.storage.identifiers import quote
 from ivm.storage.table_info import TableInfo
 from ivm.storage.types import Schema
 from ivm.storage.zset import ZSet, add, empty, from_arrow

@@ -27,8 +27,9 @@ from ivm.capture_watch import (
 )
 from ivm.sql.statement_nodes import Dml
 from ivm.sql.statement_tokens import Token
-from ivm.storage.duck import Cursor, quote, rows, run, table
+from ivm.storage.duck import Cursor, rows, run, table
 from ivm.storage.errors import InternalError, SqlError
+from ivm.storage.identifiers import quote
 from ivm.storage.row_ids import last_row_id, same_row
 from ivm.storage.table_info import TableInfo
 from ivm.storage.zset import from_arrow

@@ -14,8 +14,9 @@ from ivm.capture_clauses import Clauses, Params
 from ivm.capture_result import Captured, run_shown
 from ivm.capture_watch import beside_everything, temporary, watching
 from ivm.sql.statement_nodes import Dml
-from ivm.storage.duck import Cursor, quote, run
+from ivm.storage.duck import Cursor, run
 from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import quote
 from ivm.storage.table_info import TableInfo
 
 _SOURCE = "__ivm_source"

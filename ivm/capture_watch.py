@@ -21,7 +21,8 @@ from ivm.capture_clauses import Params
 from ivm.capture_result import Captured, Change, net, nothing, run_verbatim
 from ivm.sql.statement_nodes import Dml
 from ivm.storage.column import FixedColumn
-from ivm.storage.duck import Cursor, quote, run, table
+from ivm.storage.duck import Cursor, run, table
+from ivm.storage.identifiers import quote
 from ivm.storage.row_ids import last_row_id, same_row
 from ivm.storage.table_info import TableInfo
 from ivm.storage.types import ColumnType, type_of

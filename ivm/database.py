@@ -215,7 +215,7 @@ class Database:
         engine = self._engine
         with self._entry() as session, session.writing():
             found = engine.catalog.view(name_parts(view))
-            engine.refresh([found.name])
+            engine.recomputed.refresh([found.name])
             feed = Subscription(found.name, found.schema, engine.log.settle, self._unsubscribe)
             engine.feeds.add(feed)
         return feed

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import duckdb
 
-from ivm.catalog import Catalog, View
+from ivm.catalog import Catalog
 from ivm.door import Door
 from ivm.doors import door_of
 from ivm.feeds import Feeds
@@ -26,30 +26,26 @@ from ivm.key_indexes import KeyIndexes
 from ivm.log_writer import LogWriter
 from ivm.maintenance import Maintenance
 from ivm.pending import Pending
+from ivm.recomputed_views import RecomputedViews
 from ivm.relations import Relations
 from ivm.rows import RowReader
 from ivm.snapshot import Snapshot
 from ivm.sql.function_list import own_names
-from ivm.storage.carried import unfit_type, why_unfit
-from ivm.storage.catalog_store import BASE, StoredView, save_view
+from ivm.storage.catalog_store import BASE
 from ivm.storage.change import TableChange
-from ivm.storage.duck import Cursor, chunks, quote, run
-from ivm.storage.errors import EvaluationError, UnsupportedError
+from ivm.storage.duck import Cursor, chunks, run
 from ivm.storage.flush import NetChange, apply_change
+from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Shelter, check
-from ivm.storage.keys import consolidate
 from ivm.storage.pending import PendingTable, PendingView
 from ivm.storage.refused import RefusedError
 from ivm.storage.warehouse import UndecidedError, Warehouse, roll_back
-from ivm.storage.zset import ZSet, add, empty
-from ivm.translate import ours
+from ivm.storage.zset import ZSet
 from ivm.turns import Turns
+from ivm.view_tables import ViewTables
 
 MOST_PENDING = 4_000_000
 """Rows beyond which writers wait for a flush, before they do anything."""
-
-UNSETTLED = "unsettled"
-RECOMPUTED = "recomputed"
 
 
 class Engine:
@@ -78,6 +74,8 @@ class Engine:
         self._macros: frozenset[str] | None = None
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
+        self.view_tables = ViewTables(self)
+        self.recomputed = RecomputedViews(self)
         self.changing = False
         """A transaction that is open changes the catalog."""
 
@@ -212,6 +210,27 @@ class Engine:
         if logged:
             self.log.take_back(self.epoch + 1)
 
+    def preview(
+        self,
+        changes: Sequence[TableChange],
+        recomputed: Mapping[str, ZSet],
+        names: Collection[str],
+    ) -> dict[str, ZSet]:
+        """View deltas of a transaction that is not over yet; no state changes.
+
+        Args:
+            changes: what it did so far.
+            recomputed: differences of recomputed views it has written so far.
+            names: the views that are meant.
+
+        Returns:
+            The whole delta of each of them that is incremental since the transaction began.
+        """
+        try:
+            return self._step(changes, recomputed, names)
+        finally:
+            self.maintenance.rollback()
+
     def _adopt(
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
     ) -> None:
@@ -238,16 +257,6 @@ class Engine:
         self.feeds.tell(self.epoch, deltas)
         self.on_pending(self.pending.rows)
 
-    def refresh_watched(self) -> None:
-        """Make the differences that subscribers of recomputed views wait for."""
-        if not self.maintenance.stale:
-            return
-        for name in self.feeds.views:
-            try:
-                self.refresh([name])
-            except Exception as error:  # the commit stands; the subscribers are told
-                self.feeds.fail(name, ours(error))
-
     def close(self) -> None:
         """Leave every table and view in the file as of the last commit.
 
@@ -259,7 +268,7 @@ class Engine:
             self.feeds.close(name)
         if self.log.fault is None:
             try:
-                self.refresh_all()
+                self.recomputed.refresh_all()
             finally:
                 self.flush()
 
@@ -416,7 +425,7 @@ class Engine:
         """
         with self.warehouse.write_lock if cursor is not None else contextlib.nullcontext():
             self.flush(relations)
-            if generation != self.relations.generation or self.is_outdated(relations):
+            if generation != self.relations.generation or self.recomputed.is_outdated(relations):
                 return False
             if cursor is not None:
                 self.warehouse.pin(cursor, writing=writing)
@@ -426,191 +435,3 @@ class Engine:
         """Flush if very much is pending, for whoever is about to add to it."""
         if self.pending.rows > MOST_PENDING:
             self.flush()
-
-    # -- views ----------------------------------------------------------------------------------
-
-    def settle(self, view: View) -> None:
-        """Put the circuit's own rows into the view's table, where DuckDB would round otherwise.
-
-        Deltas take out exactly the rows they once put in, so the first ones must be the circuit's.
-
-        Raises:
-            EvaluationError: the circuit cannot be filled; no change can be followed either.
-        """
-        closing = contextlib.closing(self.warehouse.cursor())  # a failure undoes it
-        with self.warehouse.write_lock, closing as cursor:
-            run(cursor, "BEGIN TRANSACTION")
-            run(cursor, f"DELETE FROM {self.catalog.qualified[view.name]}")
-            held = PendingView(view.schema)  # takes rows out, maybe before they have been put in
-            for chunk in self.maintenance.contents(view):
-                part = PendingView(view.schema) if (chunk.weights > 0).all() else held
-                part.add(chunk)
-                if part is not held:
-                    self.write(cursor, view.name, part.net())
-            self.write(cursor, view.name, held.net())
-            save_view(cursor, self.stored(view, settled=True))
-            run(cursor, "COMMIT")
-
-    def stored(self, view: View, *, settled: bool) -> StoredView:
-        """The view as the file records it.
-
-        An unsettled one is filled anew at the next opening, one that was recomputed at the first
-        opening that maintains it by deltas: its rows may be stale.
-        """
-        given = () if view.schema == view.described else tuple(n for n, _ in view.schema)
-        note = None if settled else UNSETTLED
-        return StoredView(view.name, view.query, given, note if view.incremental else RECOMPUTED)
-
-    def rebuild(
-        self, dropped: Collection[str], filled: Collection[str], before: Mapping[str, ZSet]
-    ) -> None:
-        """Views were dropped, or bound and filled anew: forget their circuits, compile new ones.
-
-        Args:
-            dropped: their names; some may have been created anew.
-            filled: their names.
-            before: the rows that the listeners of views that stay know of.
-        """
-        for name in {*dropped, *filled}:  # all of them before any is compiled: they share nodes
-            self.maintenance.detach(name)
-        for name in dropped:
-            self.feeds.close(name)
-        views = [view for name, view in self.catalog.views.items() if name in filled]
-        for view in views:
-            self.maintenance.attach(view)
-        with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
-            self.maintenance.hydrate()
-            for view in views:
-                if view.rounds:
-                    self.settle(view)
-        deltas = {name: self._since(name, rows) for name, rows in before.items()}
-        self.feeds.tell(self.epoch, {name: delta for name, delta in deltas.items() if len(delta)})
-
-    def _since(self, name: str, before: ZSet) -> ZSet:
-        schema = self.catalog.relation_schema(name)
-        return consolidate(add([self.content(name), before.negate()]), [t for _, t in schema])
-
-    def content(self, name: str) -> ZSet:
-        """All rows of a table or view as DuckDB has them."""
-        schema = self.catalog.relation_schema(name)
-        return add([empty([t for _, t in schema]), *self.scan(name, range(len(schema)))])
-
-    def refill(self, cursor: Cursor, view: View) -> None:
-        """Replace a view's rows by its query's answer, as the cursor's transaction sees it."""
-        run(cursor, f"DELETE FROM {self.catalog.qualified[view.name]}")
-        self.fill(cursor, view, self.catalog.qualified[view.name])
-
-    def fill(self, cursor: Cursor, view: View, table: str) -> None:
-        """Fill a view's empty table with its query's answer, as the cursor's transaction sees it.
-
-        Raises:
-            UnsupportedError: a value in it, or in what it reads, cannot be followed.
-        """
-        with self.warehouse.zone.on(cursor):
-            run(cursor, f"INSERT INTO {table} {self.maintenance.text(view)}")
-        for relation in (*[self.catalog.qualified[name] for name in view.reads], table):
-            type = unfit_type(cursor.sql(f"FROM {relation}"))
-            if type is not None:
-                raise UnsupportedError(f"the view {view.name} over {relation}: {why_unfit(type)}")
-
-    # -- views that are recomputed --------------------------------------------------------------
-
-    def is_outdated(self, names: Iterable[str]) -> bool:
-        """Whether something is stale at or below the given relations, as far as they are known.
-
-        While a transaction changes the catalog, others cannot tell what they read by its names.
-        """
-        stale = self.maintenance.stale
-        return bool(stale) and (self.changing or bool(self.maintenance.needs_refresh(names)))
-
-    def refresh(self, names: Iterable[str]) -> None:
-        """Recompute what is stale at or below the given relations (the caller holds the turn)."""
-        stale = self.maintenance.needs_refresh(names)
-        for layer in self.maintenance.layers(stale):
-            self._refresh(layer)
-
-    def refresh_all(self) -> None:
-        """Recompute all that is stale.
-
-        A view that cannot be computed stays as it last was; reading it says why.
-        """
-        for name in list(self.catalog.views):
-            with contextlib.suppress(EvaluationError):
-                self.refresh([name])
-
-    def _refresh(self, views: list[View]) -> None:
-        with self.warehouse.write_lock:
-            self.flush()
-            cursor = self.warehouse.cursor()
-            found = {view.name: self.maintenance.recompute(view, cursor) for view in views}
-            changed = {name: delta for name, delta in found.items() if len(delta)}
-            deltas = self.maintenance.step((), changed) if changed else {}
-            deltas |= changed
-            try:
-                self.maintenance.commit()
-                self.pending.add(self.epoch, (), deltas, logged=False)
-                self.maintenance.stale.difference_update(found)
-                self.feeds.tell(self.epoch, deltas)
-            except BaseException as error:
-                why = f"views were refreshed ({', '.join(found)}), but the memory could not follow"
-                raise self.log.broken(why, error) from error
-            self.flush(found)
-
-    def outdated(self, changes: Sequence[TableChange], names: Iterable[str]) -> list[list[View]]:
-        """Recomputed views at or below the given relations that lack something, in layers.
-
-        Args:
-            changes: what a transaction did so far.
-            names: the relations it is going to read.
-        """
-        below = {n for name in names if name in self.catalog.views for n in self._recomputed(name)}
-        touched = {change.table for change in changes}
-        lacking = [
-            view
-            for name, view in self.catalog.views.items()
-            if name in below and (name in self.maintenance.stale or view.bases & touched)
-        ]
-        return list(self.maintenance.layers(lacking))
-
-    def preview(
-        self,
-        changes: Sequence[TableChange],
-        recomputed: Mapping[str, ZSet],
-        names: Collection[str],
-    ) -> dict[str, ZSet]:
-        """View deltas of a transaction that is not over yet; no state changes.
-
-        Args:
-            changes: what it did so far.
-            recomputed: differences of recomputed views it has written so far.
-            names: the views that are meant.
-
-        Returns:
-            The whole delta of each of them that is incremental since the transaction began.
-        """
-        try:
-            return self._step(changes, recomputed, names)
-        finally:
-            self.maintenance.rollback()
-
-    def _recomputed(self, name: str) -> tuple[str, ...]:
-        view = self.catalog.views[name]
-        return view.recomputed_below if view.incremental else (*view.recomputed_below, name)
-
-    def recompute_inside(self, cursor: Cursor, view: View, recomputed: dict[str, ZSet]) -> None:
-        """Bring a recomputed view up to the cursor's transaction; adds to its difference so far."""
-        with self.warehouse.zone.on(cursor):
-            delta = self.maintenance.recompute(view, cursor)
-        if not len(delta):
-            return
-        part = PendingView(view.schema)
-        part.add(delta)
-        self.write(cursor, view.name, part.net())
-        if view.name in recomputed:
-            part.add(recomputed[view.name])
-        net = part.net()
-        recomputed[view.name] = _delta_of(net)
-
-
-def _delta_of(net: NetChange) -> ZSet:
-    return add([net.delete.negate(), net.insert])

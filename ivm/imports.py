@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from ivm.result import Result
 from ivm.sql import statements as st
-from ivm.storage.duck import literal, quote, rows, run
+from ivm.storage.duck import rows, run
 from ivm.storage.errors import InputError
-from ivm.storage.identifiers import fold, path_of
+from ivm.storage.identifiers import fold, literal, path_of, quote
 from ivm.views import words_of
 
 if TYPE_CHECKING:

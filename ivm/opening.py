@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 
 from ivm.catalog import Catalog, View
-from ivm.engine import RECOMPUTED, UNSETTLED, Engine
+from ivm.engine import Engine
 from ivm.functions import Function
 from ivm.sql.function_list import FunctionList, list_functions
 from ivm.storage.catalog_store import StoredView, forget_view_epochs, load_views, save_view
@@ -32,6 +32,7 @@ from ivm.storage.pending import PendingTable
 from ivm.storage.warehouse import Warehouse
 from ivm.storage.warehouse_opening import Choice
 from ivm.transaction import Transaction
+from ivm.view_tables import RECOMPUTED, UNSETTLED
 from ivm.views import define
 
 _MISSING = re.compile(r"Scalar Function with name \"?(\w+)\"? does not exist")
@@ -92,11 +93,11 @@ def _load(engine: Engine) -> bool:
             taken_up = True
         elif each.broken == UNSETTLED:
             with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
-                engine.settle(view)
+                engine.view_tables.settle(view)
     if given_up:
         run(cursor, "BEGIN TRANSACTION")
         for view in given_up:
-            save_view(cursor, engine.stored(view, settled=True))
+            save_view(cursor, engine.view_tables.stored(view, settled=True))
         run(cursor, "COMMIT")
     return taken_up
 
@@ -185,12 +186,12 @@ def _refresh_all(engine: Engine) -> None:
     with engine.warehouse.write_lock:
         run(cursor, "BEGIN TRANSACTION")
         for view in engine.catalog.views.values():
-            engine.refill(cursor, view)
-            save_view(cursor, engine.stored(view, settled=not view.rounds))
+            engine.view_tables.refill(cursor, view)
+            save_view(cursor, engine.view_tables.stored(view, settled=not view.rounds))
         forget_view_epochs(cursor)
         run(cursor, "COMMIT")
         engine.warehouse.refilled()
     for view in engine.catalog.views.values():
         if view.rounds:
             with contextlib.suppress(EvaluationError):
-                engine.settle(view)
+                engine.view_tables.settle(view)

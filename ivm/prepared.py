@@ -17,8 +17,9 @@ from ivm.queries import query
 from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.sql.statement_tokens import CLOSING, OPENING, Token, tokens
-from ivm.storage.duck import quote, run
+from ivm.storage.duck import run
 from ivm.storage.errors import InputError, UnsupportedError
+from ivm.storage.identifiers import literal, quote
 
 if TYPE_CHECKING:
     from ivm.session import Params, Session
@@ -132,8 +133,7 @@ def _filled(text: str, held: Mapping[str, str]) -> str:
     """The text with variables read in the places of its parameters."""
     found, at = "", 0
     for name, start, end in _parameters(text):
-        variable = "'" + held[name].replace("'", "''") + "'"
-        found += f"{text[at:start]}system.main.getvariable({variable})"
+        found += f"{text[at:start]}system.main.getvariable({literal(held[name])})"
         at = end
     return found + text[at:]
 

@@ -43,7 +43,11 @@ def _beside(
 ) -> Result:
     """Read others than the relation whose rows DuckDB refuses: theirs are written for the time."""
     engine, relations = session.engine, session.reads(statement)
-    if refused.relation in relations or not refused.relation or engine.is_outdated(relations):
+    if (
+        refused.relation in relations
+        or not refused.relation
+        or engine.recomputed.is_outdated(relations)
+    ):
         raise refused
     engine.show_pending(session.cursor, relations)
     try:
@@ -90,12 +94,12 @@ def _bring_up(session: Session, statement: st.Statement, *, writing: bool) -> bo
             generation = engine.relations.generation
             relations = session.reads(statement)
             if outdated:
-                engine.refresh(relations)
+                engine.recomputed.refresh(relations)
             several = len(relations) > 1  # one relation is at one epoch by itself
             cursor = session.cursor if several else None
             if engine.ready(relations, generation, cursor, writing=writing):
                 return several
-            outdated = engine.is_outdated(relations)
+            outdated = engine.recomputed.is_outdated(relations)
 
 
 def _inside(session: Session, statement: st.Statement, params: Params) -> Result:

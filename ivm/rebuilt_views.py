@@ -31,6 +31,7 @@ class RebuiltViews:
 
     def __init__(self, engine: Engine, cursor: Cursor) -> None:
         self._engine = engine
+        self._tables = engine.view_tables
         self._cursor = cursor
         self._filled: dict[str, int] = {}
         self._dropped: set[str] = set()
@@ -71,17 +72,17 @@ class RebuiltViews:
     def fill(self, views: Iterable[View], changes: int) -> None:
         """Fill views from what they read, as it is after so many changes."""
         for view in views:
-            self._engine.refill(self._cursor, view)
-            save_view(self._cursor, self._engine.stored(view, settled=not view.rounds))
+            self._tables.refill(self._cursor, view)
+            save_view(self._cursor, self._tables.stored(view, settled=not view.rounds))
             self._filled[view.name] = changes
 
     def remember_rows(self) -> None:
         """Keep the rows that listeners know; the transaction is about to commit."""
         stay = self._filled.keys() - self._dropped - self._created
         listened = [name for name in self._engine.feeds.views if name in stay]
-        self._known = {name: self._engine.content(name) for name in listened}
+        self._known = {name: self._tables.content(name) for name in listened}
 
     def adopt(self) -> None:
         """The transaction has committed."""
         if self:
-            self._engine.rebuild(self._dropped, self._filled, self._known)
+            self._tables.rebuild(self._dropped, self._filled, self._known)

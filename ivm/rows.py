@@ -18,9 +18,9 @@ from ivm.arrow_rows import ArrowReader
 from ivm.sql.conversions import column_of, is_own
 from ivm.sql.literal_columns import python_column
 from ivm.storage.column import Column, column_from_arrow, concat, empty_column
-from ivm.storage.duck import Cursor, quote, table
+from ivm.storage.duck import Cursor, table
 from ivm.storage.errors import ConstraintError, InputError
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import fold, quote
 from ivm.storage.types import ColumnType, Schema
 from ivm.translate import of_our_sql
 

@@ -14,8 +14,8 @@ import duckdb
 
 from ivm import view_statements
 from ivm.catalog import View
-from ivm.dml import refuse_hidden, refuse_own
-from ivm.fatal_types import refuse_fatal_types
+from ivm.ddl_refusals import refuse_alias, refuse_in_place, refuse_types
+from ivm.dml import refuse_hidden
 from ivm.imports import import_database, is_import
 from ivm.meaning import refuse_meaning
 from ivm.queries import query
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from ivm.session import Params, Session
 
 _SESSION = {"set", "reset", "attach", "detach", "load", "install", "pragma", "call"}
-_CALLED = {"macro", "function"}
-_READERS = {"python_arrow_scan", "pandas_scan"}  # DuckDB calls them by their bare names
 _DEFINITIONS = {"macro", "view", "type"}
 
 
@@ -64,17 +62,15 @@ def _is_own(session: Session, text: str) -> bool:
 def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """A statement that changes the catalog or the session."""
     refuse_meaning(statement)
-    _refuse_alias(session, statement)
+    refuse_alias(session, statement)
     if is_import(statement):
         return import_database(session, statement)
-    session.has_temporary |= _may_be_temporary(statement)
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:
         return query(session, statement, params)
     with session.writing() as transaction:
-        _refuse_views(session, statement)
-        _refuse_on_view(session, statement)
+        refuse_in_place(session, statement)
         temporary = _is_of_temporary(session, statement)
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
@@ -92,28 +88,9 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
             transaction.write_late(alone=statement.target == "index")
         except duckdb.Error as error:
             raise translated(error, statement.offset, statement.text) from error
-        if statement.temporary:
-            names = [parts[-1].lower() for parts in statement.names]
-            session.own_macros |= frozenset(names if statement.target in _CALLED else ())
         if not temporary:
             _changed(session, transaction, statement)
     return Result("done") if counted is None else Result.count(counted)
-
-
-def _refuse_alias(session: Session, statement: st.Ddl) -> None:
-    """The views' texts, and ours, say the database by its name; DuckDB changes it at once.
-
-    Raises:
-        UnsupportedError: the statement gives the opened database another name.
-    """
-    own = fold(session.engine.warehouse.database)
-    renames = statement.action == "alter" and statement.target == "database"
-    if renames and own in [fold(parts[-1]) for parts in statement.names]:
-        raise UnsupportedError(
-            f"the opened database keeps the name {own!r}, by which its views are known: close "
-            "it and rename the file, or ATTACH it elsewhere under another name",
-            statement.offset,
-        )
 
 
 def _is_of_temporary(session: Session, statement: st.Ddl) -> bool:
@@ -124,67 +101,11 @@ def _is_of_temporary(session: Session, statement: st.Ddl) -> bool:
     return stands and all(session.names.is_temporary(parts) for parts in statement.names)
 
 
-def _may_be_temporary(statement: st.Ddl) -> bool:
-    """Whether it may make what only this session sees."""
-    named = any(parts[0].lower() == "temp" for parts in statement.names)
-    return statement.temporary or named or statement.action in ("call", "pragma", "import")
-
-
 def _count(cursor: Cursor) -> int | None:
     """The rows that CREATE TABLE … AS has made (the statement is run to its end)."""
     rows = cursor.fetchall()
     counts = bool(rows) and [column[0] for column in cursor.description or ()] == ["Count"]
     return int(rows[0][0]) if counts else None
-
-
-def _refuse_views(session: Session, statement: st.Ddl) -> None:
-    """A view's table is the view's, and our records are ours."""
-    catalog = session.engine.catalog
-    _refuse_used_names(statement)
-    for parts in (*statement.names, *([statement.on] if statement.on else [])):
-        refuse_own((*parts, "*") if statement.target == "schema" else parts)
-        if statement.temporary or statement.target not in ("table", "view"):
-            continue
-        made = statement.action == "create"  # beside what is temporary, not instead of it
-        name = catalog.resolve(parts) if made else session.names.resolve(parts)
-        if name in catalog.views and statement.action in ("drop", "alter"):
-            raise UnsupportedError(
-                f"{name!r} is a materialized view: use DROP MATERIALIZED VIEW, or CREATE OR "
-                "REPLACE MATERIALIZED VIEW to change it",
-                statement.offset,
-            )
-        if name in catalog.views and statement.action == "create" and statement.target == "table":
-            raise UnsupportedError(
-                f"{name!r} is a materialized view: drop it first", statement.offset
-            )
-
-
-def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
-    """What stands on a view's table could refuse its rows, or change others as they come.
-
-    Raises:
-        UnsupportedError: an index or a trigger would be made on a view.
-    """
-    views = session.engine.catalog.views
-    if statement.action != "create" or statement.on is None:
-        return
-    name = session.names.resolve(statement.on)
-    if name in views:
-        raise UnsupportedError(
-            f"{name!r} is a materialized view, and no {statement.target} can be made on it: make "
-            f"it on its tables ({', '.join(sorted(views[name].bases)) or 'none'})",
-            statement.offset,
-        )
-
-
-def _refuse_used_names(statement: st.Ddl) -> None:
-    """DuckDB would take what has such a name for the batches of rows that it is lent."""
-    for name in [fold(parts[-1]) for parts in statement.names if statement.action == "create"]:
-        lent = statement.temporary and name.startswith("_ivm_")
-        if lent or (statement.target in _CALLED and name in _READERS):
-            raise UnsupportedError(
-                f"{name} is a name that the database works with: choose another", statement.offset
-            )
 
 
 def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
@@ -209,7 +130,7 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     engine.reload_tables(session.cursor)
     if engine.catalog.tables != before:  # else a macro, or a table of another database
         transaction.change_tables()
-        _refuse_types(before, engine.catalog.tables)
+        refuse_types(before, engine.catalog.tables)
     affected = _affected(session, statement, before)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None
@@ -219,12 +140,6 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
         engine.maintenance.bind(view, session.cursor, functions)
         engine.catalog.add_view(view)
     transaction.rebuild(affected)
-
-
-def _refuse_types(before: Mapping[str, TableInfo], after: Mapping[str, TableInfo]) -> None:
-    for name, info in after.items():
-        if name not in before or before[name].schema != info.schema:
-            refuse_fatal_types(f"table {name!r}", info.schema)
 
 
 def _affected(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> list[View]:

@@ -43,8 +43,6 @@ class Session:
         self.transaction: Transaction | None = None
         self.prepared: dict[str, st.Statement] = {}
         self.names = SessionNames(self)
-        self.own_macros: frozenset[str] = frozenset()
-        self.has_temporary = False
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and by who reads a result
         self._closed = False
@@ -104,14 +102,13 @@ class Session:
 
     def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
         """Nothing temporary is meant by the texts of these views (see `shadows`)."""
-        if self.has_temporary:
-            refuse_temporary(self.cursor, queries)
+        refuse_temporary(self.cursor, self.names.temporary, queries)
 
     def _sees_more(self) -> bool:
         """Whether names may mean here what they mean to nobody else."""
-        return self.has_temporary or (
-            self.transaction is not None and self.transaction.changes_catalog
-        )
+        transaction = self.transaction
+        catalog_changes = transaction is not None and transaction.changes_catalog
+        return catalog_changes or bool(self.names.temporary)
 
     # -- the cursor -----------------------------------------------------------------------------
 
@@ -153,7 +150,8 @@ class Session:
     @property
     def macros(self) -> frozenset[str]:
         """The names of functions and macros, in small letters, that are not DuckDB's own."""
-        return self.engine.macros | self.own_macros if self.own_macros else self.engine.macros
+        own = self.names.macros
+        return self.engine.macros | own if own else self.engine.macros
 
     # -- transactions ---------------------------------------------------------------------------
 

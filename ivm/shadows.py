@@ -6,38 +6,32 @@ macros behind it, means something that only the session sees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from ivm.session_names import Temporary
 from ivm.sql.bound_relations import bound_relations
-from ivm.storage.duck import Cursor, rows
+from ivm.storage.duck import Cursor
 from ivm.storage.errors import UnsupportedError
 from ivm.views import stand_ins, words_behind, words_of
 
-_TEMPORARY = """
-SELECT 'table', table_name FROM system.main.duckdb_tables() WHERE temporary
-UNION ALL SELECT 'view', view_name FROM system.main.duckdb_views() WHERE temporary AND NOT internal
-UNION ALL SELECT 'type', type_name FROM system.main.duckdb_types()
-WHERE database_name = 'temp' AND NOT internal
-UNION ALL SELECT DISTINCT 'macro', function_name FROM system.main.duckdb_functions()
-WHERE database_name = 'temp' AND NOT internal
-"""
 
-
-def refuse_temporary(cursor: Cursor, queries: Iterable[tuple[str, str]]) -> None:
+def refuse_temporary(
+    cursor: Cursor, temporary: Sequence[Temporary], queries: Iterable[tuple[str, str]]
+) -> None:
     """Nothing temporary is meant by these queries, as a session would read them.
 
     Args:
         cursor: the session's.
+        temporary: what it has for itself.
         queries: names of views, and their texts.
 
     Raises:
         UnsupportedError: something is, or may be.
     """
-    found = [(kind, str(name)) for kind, name in rows(cursor, _TEMPORARY)]
-    behind = stand_ins(cursor) if found else []
-    for view, query in queries if found else ():
+    behind = stand_ins(cursor) if temporary else []
+    for view, query in queries if temporary else ():
         words = words_behind(query, behind)
-        suspects = [each for each in found if words.issuperset(words_of(each[1]))]
+        suspects = [each for each in temporary if words.issuperset(words_of(each.name))]
         if suspects and (_more_than_tables(suspects) or _reads_temporary(cursor, query)):
             kind, name = suspects[0]
             raise UnsupportedError(
@@ -47,8 +41,8 @@ def refuse_temporary(cursor: Cursor, queries: Iterable[tuple[str, str]]) -> None
             )
 
 
-def _more_than_tables(suspects: list[tuple[str, str]]) -> bool:
-    return any(kind != "table" for kind, _ in suspects)
+def _more_than_tables(suspects: Sequence[Temporary]) -> bool:
+    return any(each.kind != "table" for each in suspects)
 
 
 def _reads_temporary(cursor: Cursor, query: str) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ivm.database import Database
 from ivm.shell_completion import Column
-from ivm.storage.duck import literal, quote
 from ivm.storage.errors import InputError
+from ivm.storage.identifiers import literal, quote
 
 _COLUMNS = """
 SELECT schema_name, table_name, column_name, data_type

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from ivm.storage.duck import literal, run
+from ivm.storage.duck import run
+from ivm.storage.identifiers import literal
 from ivm.storage.scratch import Scratch
 
 Texts = list[str | None]

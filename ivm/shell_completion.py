@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ivm.shell_scope import Scope, scope_of
 from ivm.shell_wants import COMMAND_LINE, Want, last_part, wants, word_before
 from ivm.shell_words import CLAUSES, STATEMENTS, TABLE_FUNCTIONS, TYPES
-from ivm.storage.duck import quote
+from ivm.storage.identifiers import quote
 
 
 @dataclass(frozen=True)

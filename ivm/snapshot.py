@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ivm.storage.column import Column
-from ivm.storage.duck import Cursor, chunks, evaluate, quote, rows
+from ivm.storage.duck import Cursor, chunks, evaluate, rows
+from ivm.storage.identifiers import quote
 from ivm.storage.table_info import TableInfo
 from ivm.storage.types import Schema
 from ivm.storage.zset import ZSet

@@ -20,8 +20,9 @@ from ivm.rows import Rows
 from ivm.sql import statements as st
 from ivm.storage.change import TableChange
 from ivm.storage.column import Column
-from ivm.storage.duck import lent, quote
+from ivm.storage.duck import lent
 from ivm.storage.errors import ConstraintError, InputError, SqlError
+from ivm.storage.identifiers import quote
 from ivm.storage.table_info import TableInfo
 from ivm.storage.zset import Weights, ZSet
 from ivm.transaction import Transaction

@@ -152,7 +152,7 @@ class Transaction:
         """Begin the DuckDB transaction, with the changes so far in it."""
         if not self.native:
             if self._read_only or self._may_write_elsewhere():
-                self._engine.refresh_all()  # views cannot be brought up to date in it
+                self._engine.recomputed.refresh_all()  # views cannot be brought up to date in it
             self._flush()
             self.native = True  # before it is: an exception may come behind DuckDB's BEGIN
             run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
@@ -207,7 +207,7 @@ class Transaction:
         """Go native, with the views a statement reads up to the transaction's own writes."""
         relations = tuple(relations)
         if not self.native and not self.changes:  # a write of its own, none of this transaction
-            self._engine.refresh(relations)
+            self._engine.recomputed.refresh(relations)
         self.go_native()
         self._fill()
         self._show(relations)
@@ -218,11 +218,11 @@ class Transaction:
         if not views or not (self.changes or self._engine.maintenance.needs_refresh(views)):
             return
         engine = self._engine
-        for layer in engine.outdated(self.changes, views):
+        for layer in engine.recomputed.outdated(self.changes, views):
             self._write_deltas({name for view in layer for name in view.reads})
             self._refuse_temporary([(view.name, view.query) for view in layer])
             for view in layer:
-                engine.recompute_inside(self._cursor, view, self._recomputed)
+                engine.recomputed.recompute_inside(self._cursor, view, self._recomputed)
         self._write_deltas(views)
 
     def _write_deltas(self, names: Iterable[str]) -> None:
@@ -341,7 +341,7 @@ class Transaction:
         except BaseException as error:
             why = "the change of the catalog is committed, but the memory could not follow"
             raise engine.log.broken(why, error) from error
-        engine.refresh_watched()
+        engine.recomputed.refresh_watched()
 
     def _commit(self) -> None:
         try:

@@ -17,9 +17,9 @@ from ivm.sql.bound_relations import bound_relations
 from ivm.sql.determinism import check_deterministic
 from ivm.sql.function_list import FunctionList
 from ivm.storage.catalog_store import delete_view, save_view
-from ivm.storage.duck import Cursor, describe, quote, rows, run
+from ivm.storage.duck import Cursor, describe, rows, run
 from ivm.storage.errors import SqlError, UnsupportedError
-from ivm.storage.identifiers import canonical_name, fold, path_of
+from ivm.storage.identifiers import canonical_name, fold, path_of, quote
 from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 from ivm.translate import translated
@@ -164,8 +164,8 @@ def create(engine: Engine, transaction: Transaction, cursor: Cursor, view: View)
     path = (engine.warehouse.database, *path_of(view.name))
     table = ".".join([quote(part) for part in path])
     run(cursor, f"CREATE TABLE {table} ({columns})")
-    engine.fill(cursor, view, table)
-    save_view(cursor, engine.stored(view, settled=not view.rounds))
+    engine.view_tables.fill(cursor, view, table)
+    save_view(cursor, engine.view_tables.stored(view, settled=not view.rounds))
     catalog.add_view(view)
     transaction.create_view(view)
     engine.reload_tables(cursor)

@@ -15,7 +15,8 @@ from ivm.sql.bind_types import probe
 from ivm.sql.built_in import call_name
 from ivm.sql.columns import column, conjunction, index_of, structure, text
 from ivm.sql.plan import NotIncremental
-from ivm.storage.duck import literal, rows
+from ivm.storage.duck import rows
+from ivm.storage.identifiers import literal
 
 Choice = list[tuple[str, int]]
 """Names and positions of columns."""

@@ -15,7 +15,7 @@ from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_scope import Bound
 from ivm.sql.bind_types import typed_nulls
 from ivm.sql.plan import NotIncremental, Recursive, RecursiveScan, open_scans, types, width
-from ivm.storage.duck import quote
+from ivm.storage.identifiers import quote
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
 

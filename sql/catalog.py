@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ivm.sql.plan import Plan
-from ivm.storage.duck import Cursor, describe, quote, rows
-from ivm.storage.identifiers import Path, fold
+from ivm.storage.duck import Cursor, describe, rows
+from ivm.storage.identifiers import Path, fold, quote
 from ivm.storage.types import Schema
 
 

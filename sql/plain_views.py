@@ -12,8 +12,8 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from ivm.sql.plan import NotIncremental
-from ivm.storage.duck import Cursor, quote, rows
-from ivm.storage.identifiers import Path, fold
+from ivm.storage.duck import Cursor, rows
+from ivm.storage.identifiers import Path, fold, quote
 from ivm.storage.table_info import read_schemas
 
 _VIEWS = """

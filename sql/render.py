@@ -41,7 +41,7 @@ from ivm.sql.plan import (
 )
 from ivm.sql.render_unnest import render_table_function, render_unnest, unnest_text
 from ivm.sql.render_window import render_window, window_texts
-from ivm.storage.duck import literal, quote
+from ivm.storage.identifiers import literal, quote
 from ivm.storage.ordering import OrderKey
 
 _JOINS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ivm.sql.built_in import PLACE, duck_text, qualified
 from ivm.sql.plan import RowCall, TableFunction, Unnest
-from ivm.storage.duck import quote
+from ivm.storage.identifiers import quote
 
 
 def render_unnest(plan: Unnest, source: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ivm.storage.deep_stack import deeply
-from ivm.storage.duck import Cursor, literal, rows
+from ivm.storage.duck import Cursor, rows
+from ivm.storage.identifiers import literal
 
 
 def syntax_tree(query: str, cursor: Cursor) -> Any:

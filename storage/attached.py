@@ -10,8 +10,8 @@ import contextlib
 
 import duckdb
 
-from ivm.storage.duck import Cursor, quote, rows, run
-from ivm.storage.identifiers import fold
+from ivm.storage.duck import Cursor, rows, run
+from ivm.storage.identifiers import fold, quote
 
 _ATTACHED = """
 SELECT database_name FROM system.main.duckdb_databases()

@@ -13,6 +13,8 @@ from typing import TypeAlias
 import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
+from ivm.storage.identifiers import literal, quote
+
 Relation: TypeAlias = duckdb.DuckDBPyRelation
 
 _MOST_HOURS = 2562046  # 2^63 nanoseconds are 2562047 hours and 47 minutes
@@ -34,7 +36,7 @@ def carried(relation: Relation) -> Relation:
         return relation
     columns = enumerate(zip(relation.columns, types, conditions, strict=True), 1)
     return relation.project(
-        ", ".join([f"{_checked(i, *column[1:])} AS {_quoted(column[0])}" for i, column in columns])
+        ", ".join([f"{_checked(i, *column[1:])} AS {quote(column[0])}" for i, column in columns])
     )
 
 
@@ -59,7 +61,7 @@ def _conditions(relation: Relation) -> list[str | None]:
 def _checked(position: int, type: DuckDBPyType, unfit: str | None) -> str:
     if unfit is None:
         return f"#{position}"
-    why = _literal(why_unfit(str(type)))
+    why = literal(why_unfit(str(type)))
     return f"CASE WHEN {unfit} THEN system.main.error({why}) ELSE #{position} END"
 
 
@@ -104,7 +106,7 @@ def _in_struct(value: str, type: DuckDBPyType, depth: int) -> list[str | None]:
 
 def _in_union(value: str, type: DuckDBPyType, depth: int) -> list[str | None]:
     members = [
-        (f"system.main.union_extract({value}, {_literal(name)})", member)
+        (f"system.main.union_extract({value}, {literal(name)})", member)
         for name, member in _parts(type)[1:]  # the first one is the tag
     ]
     empty = " AND ".join([f"{member} IS NULL" for member, _ in members])
@@ -115,14 +117,6 @@ def _in_union(value: str, type: DuckDBPyType, depth: int) -> list[str | None]:
 def _parts(type: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:
     """The types inside of a type (an array has its size beside them)."""
     return [(name, part) for name, part in type.children if isinstance(part, DuckDBPyType)]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 _UNFIT = {

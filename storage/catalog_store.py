@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ivm.storage.duck import Cursor, literal, rows, run
+from ivm.storage.duck import Cursor, rows, run
 from ivm.storage.errors import CorruptionError
 from ivm.storage.home_zone import zone_of
+from ivm.storage.identifiers import literal
 
 FORMAT = "1"
 BASE = ""

@@ -18,8 +18,8 @@ from pathlib import Path as FilePath
 import duckdb
 
 from ivm.storage.database_file import DatabaseFile
-from ivm.storage.duck import Cursor, literal, quote, rows, run
-from ivm.storage.identifiers import Path
+from ivm.storage.duck import Cursor, rows, run
+from ivm.storage.identifiers import Path, literal, quote
 from ivm.storage.side_folder import HEADERS_AT, headers
 from ivm.storage.table_info import read_schemas
 from ivm.storage.wal_witness import kept_log, left, wal_of

@@ -16,21 +16,12 @@ import duckdb
 import pyarrow as pa
 
 from ivm.storage.carried import carried
+from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import check, interruptible
 from ivm.storage.types import Schema, type_of
 from ivm.storage.zset import ZSet, from_arrow
 
 Cursor = duckdb.DuckDBPyConnection
-
-
-def quote(name: str) -> str:
-    """`name` as a quoted SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """`text` as a SQL string literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def run(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> None:

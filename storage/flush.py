@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivm.storage.column import FixedColumn, Mask
-from ivm.storage.duck import Cursor, evaluate, lent, quote, run
+from ivm.storage.duck import Cursor, evaluate, lent, run
 from ivm.storage.duck import rows as read
+from ivm.storage.identifiers import quote
 from ivm.storage.row_ids import same_row
 from ivm.storage.small_flush import SMALL, Appenders, python_rows
 from ivm.storage.types import ColumnType, Schema, type_of

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import duckdb
 
-from ivm.storage.duck import Cursor, literal, rows, run
+from ivm.storage.duck import Cursor, rows, run
+from ivm.storage.identifiers import literal
 
 
 class HomeZone:

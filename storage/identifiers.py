@@ -33,7 +33,7 @@ def is_text(text: str) -> bool:
 def canonical_name(path: Sequence[str]) -> str:
     """The name of the relation at a path of schemas and a name."""
     shown = path[1:] if len(path) == 2 and path[0] == "main" else path
-    return ".".join([_quoted(part) if "." in part or '"' in part else part for part in shown])
+    return ".".join([quote(part) if "." in part or '"' in part else part for part in shown])
 
 
 def path_of(name: str) -> Path:
@@ -57,5 +57,11 @@ def split_name(text: str) -> tuple[str, ...]:
     return (*parts, part)
 
 
-def _quoted(part: str) -> str:
-    return '"' + part.replace('"', '""') + '"'
+def quote(name: str) -> str:
+    """`name` as a quoted SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """`text` as a SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"

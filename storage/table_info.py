@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ivm.storage.duck import Cursor, quote, rows
+from ivm.storage.duck import Cursor, rows
 from ivm.storage.flush import Target
-from ivm.storage.identifiers import Path, canonical_name, fold
+from ivm.storage.identifiers import Path, canonical_name, fold, quote
 from ivm.storage.types import Schema, type_of
 
 

@@ -21,11 +21,12 @@ from ivm.storage.attached import checkpoint_attached
 from ivm.storage.catalog_store import BASE, FLUSHES
 from ivm.storage.checkpointer import Checkpointer
 from ivm.storage.database_file import DatabaseFile, explained
-from ivm.storage.duck import Cursor, literal, rows, run
+from ivm.storage.duck import Cursor, rows, run
 from ivm.storage.errors import CorruptionError, UnavailableError
 from ivm.storage.flush import NetChange, Target, apply_changes, lacking
 from ivm.storage.home_zone import HomeZone
 from ivm.storage.identifiers import Path as SchemaPath
+from ivm.storage.identifiers import literal
 from ivm.storage.log import ChangeLog
 from ivm.storage.refused import Part, refused
 from ivm.storage.small_flush import Appenders

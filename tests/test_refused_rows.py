@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ivm
-from ivm import doors, schema_changes
+from ivm import ddl_refusals, doors
 from ivm.errors import ConstraintError
 from ivm.storage.table_info import TableInfo
 
@@ -41,7 +41,7 @@ def _let_all_pass(monkeypatch: pytest.MonkeyPatch) -> None:
         return text, lambda columns, count: np.ones(count, np.bool_)
 
     monkeypatch.setattr(doors, "_check", passes)
-    monkeypatch.setattr(schema_changes, "_refuse_on_view", lambda session, statement: None)
+    monkeypatch.setattr(ddl_refusals, "_refuse_on_view", lambda session, statement: None)
 
 
 @pytest.mark.parametrize("reopened", [False, True])

@@ -13,7 +13,7 @@ import ivm
 from ivm.errors import UnsupportedError
 from ivm.sql.bind_functions import _builtin
 from ivm.sql.bind_parse import synonyms
-from ivm.storage.duck import quote
+from ivm.storage.identifiers import quote
 from tests.tiers import TIER, examples
 
 ROOT = Path(__file__).parent.parent

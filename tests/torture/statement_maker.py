@@ -10,6 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from ivm.storage.duck import Cursor, rows
+from ivm.storage.identifiers import quote
 
 HOME = "shop"
 """The name of the database under test."""
@@ -145,10 +146,10 @@ class Maker:
         return bool(rows(self._cursor, _TEMPORARY))
 
     def _column(self, relation: Relation) -> str:
-        return quoted(self._random.choice(relation.columns)[0])
+        return quote(self._random.choice(relation.columns)[0])
 
     def _numbers(self, relation: Relation) -> list[str]:
-        return [quoted(n) for n, t in relation.columns if t in ("INTEGER", "BIGINT")]
+        return [quote(n) for n, t in relation.columns if t in ("INTEGER", "BIGINT")]
 
     def _small(self) -> str:
         return str(self._random.randrange(-3, 5))
@@ -167,7 +168,7 @@ class Maker:
     def _cased(self, name: str) -> str:
         simple = name.isidentifier() and name.lower() != "order"
         cased = self._random.choice([name, name, name.upper(), name.lower()])
-        return cased if simple and self._random.random() < 0.7 else quoted(cased)
+        return cased if simple and self._random.random() < 0.7 else quote(cased)
 
     def _literals(self, types: list[str]) -> str:
         drawn = [self._random.choice(TYPES.get(t, ["NULL"])) for t in types]
@@ -182,7 +183,7 @@ class Maker:
         chosen = [c for c in table.columns if self._random.random() < 0.85] or list(table.columns)
         if self._random.random() < 0.5:
             chosen = list(table.columns)
-        names = ", ".join(quoted(n) for n, _ in chosen)
+        names = ", ".join(quote(n) for n, _ in chosen)
         values = ", ".join(
             self._literals([t for _, t in chosen]) for _ in range(self._random.choice([1, 1, 1, 3]))
         )
@@ -207,7 +208,7 @@ class Maker:
         name, type = self._random.choice(table.columns)
         value = self._random.choice(TYPES.get(type, ["NULL"]))
         sign = self._random.choice(["=", "=", "<>", ">", "IS NOT DISTINCT FROM"])
-        return f"{quoted(name)} {sign} {value}"
+        return f"{quote(name)} {sign} {value}"
 
     def _update(self) -> str:
         table = self._table()
@@ -216,7 +217,7 @@ class Maker:
         name, type = self._random.choice(table.columns)
         value = self._random.choice(TYPES.get(type, ["NULL"]))
         if type in ("INTEGER", "BIGINT") and self._random.random() < 0.5:
-            value = f"{quoted(name)} + {self._small()}"
+            value = f"{quote(name)} + {self._small()}"
         where = self._random.choice(
             ["", f" WHERE {self._where(table)}", f" WHERE {self._where(table)}"]
         )
@@ -225,7 +226,7 @@ class Maker:
             inner = f"SELECT {self._column(other)}::VARCHAR FROM {self._spelt(other)}"
             where = f" WHERE {self._column(table)}::VARCHAR IN ({inner})"
         end = self._random.choice(["", "", " RETURNING *"])
-        return f"UPDATE {self._spelt(table)} SET {quoted(name)} = {value}{where}{end}"
+        return f"UPDATE {self._spelt(table)} SET {quote(name)} = {value}{where}{end}"
 
     def _delete(self) -> str:
         table = self._table()
@@ -241,11 +242,11 @@ class Maker:
         (key, type), (name, other) = table.columns[0], self._random.choice(table.columns)
         value = self._random.choice(TYPES.get(other, ["NULL"]))
         source = f"(SELECT {self._random.choice(TYPES.get(type, ['NULL']))}::{type} AS s)"
-        then = self._random.choice([f"UPDATE SET {quoted(name)} = {value}", "DELETE", "DO NOTHING"])
+        then = self._random.choice([f"UPDATE SET {quote(name)} = {value}", "DELETE", "DO NOTHING"])
         return (
-            f"MERGE INTO {self._spelt(table)} AS tt USING {source} AS ss ON tt.{quoted(key)} = ss.s"
+            f"MERGE INTO {self._spelt(table)} AS tt USING {source} AS ss ON tt.{quote(key)} = ss.s"
             f" WHEN MATCHED THEN {then}"
-            f" WHEN NOT MATCHED THEN INSERT ({quoted(key)}) VALUES (ss.s)"
+            f" WHEN NOT MATCHED THEN INSERT ({quote(key)}) VALUES (ss.s)"
         )
 
     def _upsert(self) -> str:
@@ -311,17 +312,17 @@ class Maker:
             return self._create_table()
         column, type = self._random.choice(table.columns)
         other = self._random.choice(list(TYPES))
-        cast = f"TRY_CAST({quoted(column)}::VARCHAR AS {other})"
+        cast = f"TRY_CAST({quote(column)}::VARCHAR AS {other})"
         what = [
             f"ADD COLUMN {self._random.choice(_COLUMNS)} {other}",
             f"ADD COLUMN {self._random.choice(_COLUMNS)} INTEGER DEFAULT 7",
-            f"DROP COLUMN {quoted(column)}",
-            f"RENAME COLUMN {quoted(column)} TO {self._random.choice(_COLUMNS)}",
-            f"ALTER {quoted(column)} TYPE {other} USING {cast}",
-            f"ALTER {quoted(column)} TYPE {type}",
-            f"ALTER {quoted(column)} SET DEFAULT {self._random.choice(TYPES.get(type, ['NULL']))}",
-            f"ALTER {quoted(column)} SET NOT NULL",
-            f"ALTER {quoted(column)} DROP NOT NULL",
+            f"DROP COLUMN {quote(column)}",
+            f"RENAME COLUMN {quote(column)} TO {self._random.choice(_COLUMNS)}",
+            f"ALTER {quote(column)} TYPE {other} USING {cast}",
+            f"ALTER {quote(column)} TYPE {type}",
+            f"ALTER {quote(column)} SET DEFAULT {self._random.choice(TYPES.get(type, ['NULL']))}",
+            f"ALTER {quote(column)} SET NOT NULL",
+            f"ALTER {quote(column)} DROP NOT NULL",
             f"RENAME TO {self._cased(self._random.choice(_NAMES))}",
         ]
         return f"ALTER TABLE {self._spelt(table)} {self._random.choice(what)}"
@@ -407,7 +408,3 @@ class Maker:
                 f"DELETE FROM {named} WHERE error('told') IS NULL",
             ]
         )
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

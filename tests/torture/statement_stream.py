@@ -20,8 +20,9 @@ import duckdb
 import ivm
 from ivm.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.duck import rows
+from ivm.storage.identifiers import quote
 from tests.crash_image import image
-from tests.torture.statement_maker import AWAY, HOME, Maker, quoted
+from tests.torture.statement_maker import AWAY, HOME, Maker
 
 _MATERIALIZED = re.compile(r"\bMATERIALIZED VIEW\b")
 _REFUSAL = re.compile(
@@ -176,7 +177,7 @@ class Stream:
         self._compare_tables(session)
         for name, in rows(session.plain, "SELECT view_name FROM duckdb_views() WHERE NOT internal"
                           f" AND database_name = '{HOME}' AND view_name LIKE 'v%'"):  # fmt: skip
-            self._compare(session, f"SELECT * FROM {HOME}.main.{quoted(name)}", name)
+            self._compare(session, f"SELECT * FROM {HOME}.main.{quote(name)}", name)
         verdicts = self._verified(session)
         assert [row for row in verdicts if not row[4]] == []
 
@@ -187,7 +188,7 @@ class Stream:
     def _compare_tables(self, session: Session) -> None:
         listed = [r for r in Maker(self._random, session.plain).tables() if r.database != "temp"]
         for d, s, name, *_ in listed:
-            self._compare(session, f"SELECT * FROM {quoted(d)}.{quoted(s)}.{quoted(name)}", name)
+            self._compare(session, f"SELECT * FROM {quote(d)}.{quote(s)}.{quote(name)}", name)
 
     def _compare(self, session: Session, sql: str, told: str) -> None:
         try:
