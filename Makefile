@@ -8,8 +8,9 @@ BENCH_ARGS ?=
 FUZZ_SECONDS ?= 300
 SUITES ?= $(IVM_SUITES)
 CONFORMANCE_ARGS ?=
+TORTURE := tests/torture tests/test_names.py tests/test_names_in_ddl.py
 
-.PHONY: help setup test test-all lint format demo bench fuzz conformance clean
+.PHONY: help setup test test-all lint format demo bench fuzz torture conformance clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -55,6 +56,11 @@ fuzz: $(READY)  ## the property tests with new seeds until FUZZ_SECONDS are over
 		echo "seed $$seed"; \
 		IVM_TESTS=fuzz $(PY) -m pytest -q -n 2 -m hypothesis --hypothesis-seed=$$seed || exit 1; \
 	done
+
+torture: $(READY)  ## sessions, signals, faults and names with new seeds, for hours (IVM_SEED=n: from there)
+	@seed=$${IVM_SEED:-$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}; \
+	echo "IVM_SEED=$$seed"; \
+	IVM_TESTS=fuzz IVM_SEED=$$seed $(PY) -m pytest $(PYTEST_ARGS) --timeout=3600 $(TORTURE)
 
 conformance: $(READY)  ## peers' public suites (SUITES=/path/to/suites)
 	@test -n "$(SUITES)" || { echo "conformance suites NOT RUN: make conformance SUITES=/path"; exit 1; }

@@ -10,6 +10,7 @@ import pytest
 
 import ivm
 from ivm.errors import InputError, IvmError
+from tests.view_oracle import assert_verified
 
 SCRIPT = """
 CREATE SCHEMA s; CREATE TYPE mood AS ENUM ('a;b', 'c'); CREATE SEQUENCE numbers;
@@ -43,7 +44,7 @@ def test_what_was_exported_is_imported(tmp_path: Path, options: str, how: str) -
         assert rows(db) == expected
         db.execute("INSERT INTO t VALUES (3, 'z', 'c')")
         assert db.execute('FROM s."m w"').fetchall() == [(4,)]
-        assert all(row[-1] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
+        assert_verified(db)
         with pytest.raises(IvmError, match="already exists"):
             db.execute(f"IMPORT DATABASE '{tmp_path}/it''s moved'")
         assert db.execute('FROM s."m w"').fetchall() == [(4,)]

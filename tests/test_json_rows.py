@@ -20,6 +20,7 @@ from ivm.delta_ops.duck_unnest import DuckUnnest
 from ivm.storage.errors import EvaluationError, SqlError
 from tests.operator_help import Bench, Duck, Row, drive, streams, types_of
 from tests.tiers import examples
+from tests.view_oracle import assert_verified
 
 STEPS = 18
 FUNCTIONS = ("json_each", "json_tree")
@@ -122,8 +123,7 @@ def test_views_follow_their_documents(seed: int, tmp_path: Path) -> None:
             db = ivm.connect(path)
         else:
             db.execute(*step(random))
-        verified = db.execute("VERIFY MATERIALIZED VIEWS").fetchall()
-        assert [row for row in verified if not row[4]] == []
+        assert_verified(db)
     db.close()
 
 

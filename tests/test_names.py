@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import ivm
 from ivm.errors import IvmError
+from tests.tiers import TIER
 
 TABLES = ["t", '"a.b"', '"Q""x"', '"Ä"', '"ä"', "s.t", "a.b", "s1.s2.t", "s1.t", '"s.s".t']
 """Tables of the database, each of them under a view."""
@@ -137,7 +137,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
 
 def test_changes_touch_the_table_that_duckdb_means(pair: Pair) -> None:
     for i, name in enumerate(SPELLINGS):
-        tried = CHANGES if "IVM_FUZZ" in os.environ else [CHANGES[0], CHANGES[i % len(CHANGES)]]
+        tried = CHANGES if TIER == "fuzz" else [CHANGES[0], CHANGES[i % len(CHANGES)]]
         done = [pair.both(change, name=name, id=10 * i + k) for k, change in enumerate(tried)]
         if any(done):
             pair.compare(name)

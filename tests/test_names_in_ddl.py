@@ -11,6 +11,7 @@ from ivm.errors import IvmError, SqlError, UnsupportedError
 from ivm.storage.identifiers import path_of
 from tests.test_names import SPELLINGS, TABLES, Pair, pair
 from tests.tiers import TIER
+from tests.view_oracle import verdicts
 
 __all__ = ["pair"]  # the fixture
 
@@ -109,10 +110,10 @@ def test_our_statements_and_calls_find_a_view_by_every_spelling(pair: Pair) -> N
         pair.ours.execute("BEGIN")
         pair.ours.execute(f"CREATE MATERIALIZED VIEW {name} AS SELECT id FROM shop.main.t")
         for spelling in (name, name.upper().replace("Ä", "ä") if '"' not in name else name):
-            verified = pair.ours.execute(f"VERIFY MATERIALIZED VIEW {spelling}").fetchall()
-            assert verified[0][4], spelling
+            (verdict,) = verdicts(pair.ours, spelling)
+            assert verdict["ok"] is True, spelling
             told = pair.ours.execute(f"EXPLAIN MATERIALIZED VIEW {spelling}").fetchall()
-            assert path_of(told[0][0]) == path_of(verified[0][0])
+            assert path_of(told[0][0]) == path_of(verdict["view"])
         pair.ours.execute("COMMIT")
         feed = pair.ours.subscribe(name)
         pair.ours.insert("shop.main.t", {"id": [100 + i]})

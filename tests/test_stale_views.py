@@ -11,6 +11,7 @@ import pytest
 import ivm
 from ivm import errors
 from ivm.engine import Engine
+from tests.view_oracle import assert_verified
 
 LAST = "SELECT y FROM (SELECT list(x ORDER BY id)[-1] AS y FROM {})"
 """The x of the highest id; recomputed whole."""
@@ -30,10 +31,6 @@ def _create(db: ivm.Database) -> None:
     db.execute("CREATE MATERIALIZED VIEW d AS SELECT id, (x - y)::SMALLINT AS d FROM t, last")
     strategies = {view.name: view.strategy for view in db.views()}
     assert strategies == {"last": "whole recompute", "d": "indexed"}
-
-
-def _all_right(db: ivm.Database) -> bool:
-    return all(row[4] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
 
 
 def _sql(db: ivm.Database, x: int) -> None:
@@ -63,7 +60,7 @@ def test_a_change_is_not_refused_beside_a_stale_view(db: ivm.Database, change) -
         change(db, x)
         assert db.execute("FROM d").fetchall() == [(1, 0)]
         change(db, -x)
-    assert _all_right(db)
+    assert_verified(db)
 
 
 def test_a_change_that_fails_in_truth_is_refused(db: ivm.Database) -> None:
@@ -73,7 +70,7 @@ def test_a_change_that_fails_in_truth_is_refused(db: ivm.Database) -> None:
     assert db.execute("FROM d ORDER BY id").fetchall() == [(1, -5), (2, 0)]
     db.insert("t", {"id": [3], "x": [6]})
     assert db.execute("FROM d ORDER BY id").fetchall() == [(1, -6), (2, -1), (3, 0)]
-    assert _all_right(db)
+    assert_verified(db)
 
 
 def test_two_stale_views_below_one_are_stepped_together(db: ivm.Database) -> None:
@@ -85,7 +82,7 @@ def test_two_stale_views_below_one_are_stepped_together(db: ivm.Database) -> Non
     for x in (60_000, -60_000):
         db.execute(f"UPDATE t SET x = {x}")
         assert db.execute("FROM none").fetchall() == [(0,)]
-    assert _all_right(db)
+    assert_verified(db)
 
 
 def test_a_tower_is_read_fresh_inside_a_transaction(db: ivm.Database) -> None:
@@ -99,7 +96,7 @@ def test_a_tower_is_read_fresh_inside_a_transaction(db: ivm.Database) -> None:
         assert db.execute("FROM more").fetchall() == [(1, x + 1)]
     db.execute("COMMIT")
     assert db.execute("FROM top").fetchall() == [(21,)]
-    assert _all_right(db)
+    assert_verified(db)
 
 
 def test_such_a_commit_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,4 +122,4 @@ def test_such_a_commit_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with ivm.connect(image) as db:
         assert db.execute("FROM t").fetchall() in ([(1, 60_000)], [(1, -60_000)])
         assert db.execute("FROM d").fetchall() == [(1, 0)]
-        assert _all_right(db)
+        assert_verified(db)

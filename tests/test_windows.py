@@ -20,6 +20,7 @@ from ivm.sql.rewrite import rewrite
 from ivm.storage.duck import Cursor, describe
 from tests.plan_corpus import build
 from tests.tiers import examples
+from tests.view_oracle import assert_verified
 from tests.view_world import Epochs, World, followed, multiset, worlds
 from tests.window_corpus import INDEXED, OPEN, RECOMPUTED
 
@@ -173,4 +174,4 @@ def test_sums_of_doubles_are_rounded(sign: str, held: str, near: str, new: str) 
         )
         db.execute(f"INSERT INTO t SELECT {sign}({new})")
         assert db.execute("SELECT n FROM v ORDER BY n").fetchall() == [(1,), (2,)]
-        assert db.execute("VERIFY MATERIALIZED VIEW v").fetchall()[0][4]
+        assert_verified(db, "v")

@@ -54,3 +54,17 @@ def assert_views_right(db: ivm.Database, twin: duckdb.DuckDBPyConnection) -> Non
     for view in db.views():
         stored = db.execute(f"SELECT * FROM {view.name}").fetchall()
         assert_same_rows(stored, twin.execute(view.sql).fetchall(), f"{view.name}: {view.sql}")
+
+
+def verdicts(db: ivm.Database, name: str | None = None) -> list[dict[str, Any]]:
+    """What VERIFY says of a view, or of all, under the names of its columns."""
+    what = "MATERIALIZED VIEWS" if name is None else f"MATERIALIZED VIEW {name}"
+    result = db.execute(f"VERIFY {what}")
+    return [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()]
+
+
+def assert_verified(db: ivm.Database, name: str | None = None, told: object = "") -> None:
+    """VERIFY calls this view right, or all of them, of which there must be some."""
+    found = verdicts(db, name)
+    assert found, (told, "no view was verified")
+    assert [verdict for verdict in found if verdict["ok"] is not True] == [], told

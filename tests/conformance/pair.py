@@ -17,6 +17,7 @@ import ivm
 from tests.conformance.compare import difference
 from tests.conformance.dialect import Statement
 from tests.conformance.openness import leaves_open
+from tests.view_oracle import verdicts
 
 Rows = list[tuple[Any, ...]]
 
@@ -99,9 +100,9 @@ class Pair:
         if not found or not named:
             raise WrongError(found or "another number of rows")
         for name in named:
-            verdict = self.db.execute(f"VERIFY MATERIALIZED VIEW {name}").fetchall()
-            if not verdict[0][4]:
-                raise WrongError(f"VERIFY {verdict[0]}")
+            (verdict,) = verdicts(self.db, name)
+            if not verdict["ok"]:
+                raise WrongError(f"VERIFY {verdict}")
 
     def _refuse_absent(self, statement: Statement) -> None:
         for name, reason in list(self._absent.items()):

@@ -11,7 +11,7 @@ import pytest
 
 import ivm
 from ivm.errors import IvmError
-from tests.tiers import examples
+from tests.tiers import examples, seeds
 
 ATTACH = "ATTACH '{folder}/arch.duckdb' AS arch"
 SETUP = [
@@ -99,7 +99,7 @@ class Pair:
         self.plain.close()
 
 
-@pytest.mark.parametrize("seed", range(examples(4)))
+@pytest.mark.parametrize("seed", seeds(examples(4)))
 def test_random_work_beside_an_attached_database(tmp_path: Path, seed: int) -> None:
     choice = random.Random(seed)
     pair = Pair(tmp_path)

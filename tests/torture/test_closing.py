@@ -14,7 +14,8 @@ import pytest
 
 import ivm
 from ivm import errors, lifetime
-from tests.tiers import TIER
+from tests.tiers import TIER, seeds
+from tests.view_oracle import assert_verified
 
 ROUNDS = {"quick": 1, "full": 30, "fuzz": 300}[TIER]
 WAIT = 60.0
@@ -78,7 +79,7 @@ class Crowd:
         return False
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("seed", seeds(ROUNDS))
 def test_closing_beside_statements_loses_nothing(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "x.duckdb"
     db = ivm.connect(path)
@@ -103,7 +104,7 @@ def test_closing_beside_statements_loses_nothing(tmp_path: Path, seed: int) -> N
         assert set(crowd.acknowledged) <= set(rows)
         # At most one statement of each thread stands without its caller having been told.
         assert len(rows) <= len(crowd.acknowledged) + len(crowd.threads)
-        assert all(row[4] for row in again.execute("VERIFY MATERIALIZED VIEWS").fetchall())
+        assert_verified(again)
 
 
 def test_a_statement_that_does_not_end_lets_the_file_go_when_it_does(

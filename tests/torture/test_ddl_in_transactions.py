@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import TIER, examples
+from tests.tiers import SEED, TIER, examples, seeds
 from tests.torture.ddl_twins import VIEWS, Twins
 
 # What can be done to the catalog, and what undoes it for the next turn.
@@ -156,7 +156,7 @@ def _go_on(twins: Twins) -> None:
 
 def test_views_follow_every_kind_of_ddl_beside_changes(tmp_path: Path) -> None:
     twins = Twins(tmp_path / "twins.duckdb", CHOSEN)
-    choice = random.Random(1)
+    choice = random.Random(SEED)
     for kind in DDL:
         for order, end in ORDERS if TIER == "fuzz" else [("both", "COMMIT")]:
             _turn(twins, kind, order, end, choice)
@@ -181,6 +181,6 @@ def _random_sequence(seed: int, path: Path, views: Iterable[str]) -> None:
     twins.close()
 
 
-@pytest.mark.parametrize("seed", range(examples(3)))
+@pytest.mark.parametrize("seed", seeds(examples(3)))
 def test_views_follow_random_transactions_with_ddl(seed: int, tmp_path: Path) -> None:
     _random_sequence(seed, tmp_path / "twins.duckdb", CHOSEN)
