@@ -11,12 +11,14 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from ivm.sql.bind_methods import is_caught, is_marked, with_parameters
 from ivm.sql.bind_parse import parse_query
 from ivm.sql.columns import closed
 from ivm.sql.function_list import FunctionList, Macro
 from ivm.sql.plan import NotIncremental
 from ivm.sql.stored_text import bare_lambdas
 from ivm.storage.duck import Cursor
+from ivm.storage.identifiers import fold
 
 
 class Macros:
@@ -102,16 +104,17 @@ def _assigned(macro: Macro, arguments: list[exp.Expression]) -> dict[str, exp.Ex
     given: dict[str, exp.Expression] = {}
     for place, argument in enumerate(arguments):
         if isinstance(argument, (exp.PropertyEQ, exp.Kwarg)):
-            given[argument.this.name.lower()] = argument.expression
+            given[fold(argument.this.name)] = argument.expression
         else:
             given[macro.parameters[place]] = argument
     return given
 
 
 def _body(query: exp.Expression) -> exp.Expression:
+    """The one item; the caller's columns do not hide the parameters of its lambdas."""
     only = query.expressions[0]
     assert isinstance(only, exp.Expression)
-    return only
+    return with_parameters(only)
 
 
 def _substituted(
@@ -124,8 +127,11 @@ def _substituted(
         raise NotIncremental(f"the macro {name}(), which reads tables, with columns as arguments")
 
     def swap(node: exp.Expression) -> exp.Expression:
-        if isinstance(node, exp.Column) and not node.table:
-            argument = given.get(node.name.lower())
+        if isinstance(node, exp.Column) and not node.table and not is_marked(node):
+            argument = given.get(fold(node.name))
+            if argument is not None and is_caught(argument, node):
+                # DuckDB takes the column in some clauses, and the parameter in others.
+                raise NotIncremental(f"the macro {name}(), in a lambda with an argument's name")
             return node if argument is None else closed(argument)
         return node
 

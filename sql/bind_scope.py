@@ -108,7 +108,7 @@ class Scope:
         ]
         return exp.Anonymous(this="struct_pack", expressions=fields)
 
-    def name(self, found: exp.Column) -> str | None:
+    def own_name(self, found: exp.Column) -> str | None:
         """What the FROM clause calls a bound column; None if it has no name of its own there."""
         place = index_of(found)
         names = [n for r in self.relations for n, i in r.columns if i == place]

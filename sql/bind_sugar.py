@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ivm.sql.bind_methods import is_marked, parameter
 from ivm.sql.built_in import call
+from ivm.storage.identifiers import fold
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _ITEM = "_item"
@@ -29,24 +31,24 @@ def desugared(node: exp.Expression) -> exp.Expression | None:
 
 def _comprehension(node: exp.Comprehension) -> exp.Expression | None:
     """[f(x) for x in l if p(x)]: the list filtered, then mapped."""
-    parameter = node.args["expression"]
+    item = exp.to_identifier(node.args["expression"].name)
     if node.args.get("position") is not None:
         return None
     source = node.args["iterator"]
     condition = node.args.get("condition")
     if condition is not None:
-        source = call("list_filter", source, _lambda(condition, parameter.name))
-    return call("list_transform", source, _lambda(node.this, parameter.name))
+        source = call("list_filter", source, _lambda(condition, item))
+    return call("list_transform", source, _lambda(node.this, item))
 
 
-def _lambda(body: exp.Expression, parameter: str) -> exp.Expression:
+def _lambda(body: exp.Expression, name: exp.Identifier) -> exp.Expression:
     """A lambda over a body in which the parameter is written as a column."""
 
     def swap(part: exp.Expression) -> exp.Expression:
-        own = isinstance(part, exp.Column) and not part.table
-        return part.this if own and part.name.lower() == parameter.lower() else part
+        if not isinstance(part, exp.Column) or is_marked(part):
+            return part
+        return parameter(part) if fold(part.parts[0].name) == fold(name.name) else part
 
-    name = exp.to_identifier(parameter)
     return exp.Lambda(this=body.copy().transform(swap, copy=False), expressions=[name])
 
 

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from ivm.sql.bind_attach import attached
 from ivm.sql.bind_context import Context, demand_only
+from ivm.sql.bind_methods import with_parameters
 from ivm.sql.bind_nested import Nesting
 from ivm.sql.bind_scalar import bind_scalar
 from ivm.sql.bind_scope import Bound, Relation, Scope
@@ -122,7 +123,8 @@ def _unnest(
     count = width(left)
     nesting = Nesting(context, left, bind)
     written = call.arguments if call.name in _JSON else [_list(call)]
-    bound = [bind_scalar(a, scope, context.functions, nesting=nesting) for a in written]
+    given = [with_parameters(a.copy()) for a in written]  # columns to the left hide none
+    bound = [bind_scalar(a, scope, context.functions, nesting=nesting) for a in given]
     whole, exprs = attached(left, bound, context)
     below = context.project(whole, [*[column(i) for i in range(count)], *exprs])
     if call.name in _JSON:
