@@ -147,7 +147,7 @@ def test_a_commit_stands_though_its_subscribers_cannot_be_served(
         db.execute("CREATE MATERIALIZED VIEW w AS SELECT current_user AS u, a FROM t")
         feed = db.subscribe("w")
         with monkeypatch.context() as patch:
-            patch.setattr(db._engine, "refresh", odd)
+            patch.setattr(db._engine.recomputed, "refresh", odd)
             db.insert("t", {"a": [1]})
         with pytest.raises(errors.InternalError, match="foreseen"):
             feed.poll(0)

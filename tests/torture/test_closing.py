@@ -194,7 +194,10 @@ def test_what_fails_at_closing_keeps_the_file_from_nobody(
         raise ValueError("nobody has foreseen this")
 
     path = tmp_path / "x.duckdb"
-    for owner, name in (("_engine", "refresh_all"), ("_engine.warehouse", "_close_in_good_order")):
+    for owner, name in (
+        ("_engine.recomputed", "refresh_all"),
+        ("_engine.warehouse", "_close_in_good_order"),
+    ):
         db = ivm.connect(path)
         db.execute("CREATE TABLE IF NOT EXISTS t (a INTEGER)")
         db.insert("t", {"a": [1]})
@@ -217,7 +220,7 @@ def test_a_forgotten_database_that_cannot_be_closed_disturbs_no_other(
         raise ValueError("nobody has foreseen this")
 
     forgotten = [ivm.connect(tmp_path / f"{i}.duckdb") for i in range(2)]
-    monkeypatch.setattr(forgotten[0]._engine, "refresh_all", odd)
+    monkeypatch.setattr(forgotten[0]._engine.recomputed, "refresh_all", odd)
     del forgotten
     with ivm.connect() as other:
         assert other.execute("SELECT 1").fetchall() == [(1,)]
