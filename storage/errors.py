@@ -6,8 +6,8 @@
     │   ├── ConstraintError   a key, NOT NULL, CHECK or type forbids the change
     │   └── EvaluationError   an expression of a view fails on this change (overflow, bad cast)
     ├── UnsupportedError      it has no meaning here: the message names the way out
-    ├── UnavailableError      another process, a closed handle, a full disk: retry or reopen
-    ├── CorruptionError       stored data is damaged or foreign: restore, nothing was changed
+    ├── UnavailableError      not now (a lock, a failed transaction, a disk): retry or reopen
+    ├── CorruptionError       stored data is damaged or foreign: restore it, or ivm.recover
     └── InternalError         a fault of ours: please report it
 
 A message names the thing and the value, gives the reason and ends with the way out.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 
 class IvmError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base of all errors that leave the package, whatever was raised inside."""
 
 
 class InputError(IvmError):
@@ -65,11 +65,19 @@ class UnsupportedError(IvmError):
 
 
 class UnavailableError(IvmError):
-    """The database cannot serve this now (locked, closed, read-only, disk full)."""
+    """The database cannot serve this now; the message says what comes first.
+
+    The file is locked, the handle closed, the disk full; a statement of the transaction has failed
+    or was interrupted, and with it all of it; work in the background has failed; or it is not known
+    whether a commit is in the file, and only opening it again can tell.
+    """
 
 
 class CorruptionError(IvmError):
-    """Stored data is damaged or not ours; nothing was changed."""
+    """Stored data is damaged, not ours, or does not fit its log; nothing was changed.
+
+    Where file and log do not fit each other, `ivm.recover` offers the ways out.
+    """
 
 
 class InternalError(IvmError):
