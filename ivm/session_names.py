@@ -108,7 +108,7 @@ class SessionNames:
         found = [Temporary(kind, name) for kind, name in rows(session.cursor, _TEMPORARY)]
         self._temporary = tuple(found)
         self._hidden = frozenset([fold(t.name) for t in found if t.kind in ("table", "view")])
-        self._macros = frozenset([t.name.lower() for t in found if t.kind == "macro"])
+        self._macros = frozenset([fold(t.name) for t in found if t.kind == "macro"])
         if self._attaches:
             session.engine.reload_databases(session.cursor)
         transaction = session.transaction

@@ -25,6 +25,7 @@ from ivm.sql.plan import NotIncremental, Plan, Project, width
 from ivm.sql.render import render
 from ivm.sql.unnest_calls import refuse_stray
 from ivm.storage.duck import Cursor, describe
+from ivm.storage.identifiers import fold
 from ivm.storage.types import Schema
 
 
@@ -78,7 +79,7 @@ def _bound(query: str, context: Context, wanted: Schema) -> Plan:
 def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:
     """Equal names in equal places: a star or USING was expanded as DuckDB does."""
     same = len(found) == len(wanted) and all(
-        isinstance(a, MadeUp) or a.lower() == b.lower() for a, b in zip(found, wanted, strict=True)
+        isinstance(a, MadeUp) or fold(a) == fold(b) for a, b in zip(found, wanted, strict=True)
     )
     if not same:
         raise NotIncremental(f"the column names {list(found)} differ from {list(wanted)}")

@@ -7,6 +7,7 @@ from sqlglot import exp
 from ivm.sql.bind_context import demand_only
 from ivm.sql.bind_scope import Bound, Relation, Scope
 from ivm.sql.plan import Plan
+from ivm.storage.identifiers import fold
 
 
 def renamed(bound: Bound, node: exp.Expression) -> Bound:
@@ -23,8 +24,8 @@ def distinct_names(bound: Bound) -> Bound:
     count: dict[str, int] = {}
     names = []
     for name in bound.names:
-        seen = count.get(name.lower())
-        count[name.lower()] = 0 if seen is None else seen + 1
+        seen = count.get(fold(name))
+        count[fold(name)] = 0 if seen is None else seen + 1
         names.append(name if seen is None else f"{name}_{seen + 1}")
     return Bound(bound.plan, tuple(names))
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 from ivm.sql.bind_collation import told_by
 from ivm.sql.built_in import ours
 from ivm.sql.columns import structure
+from ivm.storage.identifiers import fold
 
 _PLAIN = (exp.Column, exp.Collate)
 
@@ -69,11 +70,11 @@ class _Shown:
         alias = item.parent
         if not isinstance(alias, exp.Alias):
             return False
-        name, own = alias.alias.lower(), _is_own(item, alias)
+        name, own = fold(alias.alias), _is_own(item, alias)
         parts = ("having", "qualify", "windows", "order") if own else tuple(self._select.args)
         keys = [*self._keys("group"), *self._keys("order")]
         return any(
-            column.name.lower() == name and not any(column is key for key in keys)
+            fold(column.name) == name and not any(column is key for key in keys)
             for part in parts
             for node in _nodes(self._select.args.get(part))
             for column in node.find_all(exp.Column)
@@ -86,7 +87,7 @@ class _Shown:
         if isinstance(key, exp.Column) and not key.table:
             for item in self._items:
                 alias = item.parent
-                if isinstance(alias, exp.Alias) and alias.alias.lower() == key.name.lower():
+                if isinstance(alias, exp.Alias) and fold(alias.alias) == fold(key.name):
                     return item if own or not _is_own(item, alias) else key
         return key
 
@@ -96,8 +97,8 @@ class _Shown:
         named = [item for _, item in found if isinstance(item, exp.Collate)]
         rest = [item for _, item in found if not isinstance(item, exp.Collate)]
         # An alias gives way to a column of its name, by which then something else is grouped.
-        read = {column.name.lower() for item in named for column in item.find_all(exp.Column)}
-        if any(c.name.lower() in read for item in rest for c in item.find_all(exp.Column)):
+        read = {fold(column.name) for item in named for column in item.find_all(exp.Column)}
+        if any(fold(c.name) in read for item in rest for c in item.find_all(exp.Column)):
             return False
         terms = [told_by(item) for item in named]
         if any(term is None for term in terms):
@@ -138,7 +139,7 @@ def _nodes(part: object) -> list[exp.Expr]:
 def _is_own(item: exp.Expr, alias: exp.Alias) -> bool:
     """Whether the alias of a collated column is the column's own name."""
     column = item.this if isinstance(item, exp.Collate) else item
-    return isinstance(column, exp.Column) and column.name.lower() == alias.alias.lower()
+    return isinstance(column, exp.Column) and fold(column.name) == fold(alias.alias)
 
 
 def _first(text: exp.Expr) -> exp.Expr:

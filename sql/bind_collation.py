@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.built_in import call
+from ivm.storage.identifiers import fold
 
 _FUNCTIONS: dict[str, tuple[str, ...]] = {  # from the inside out
     "nocase": ("lower",),
@@ -92,8 +93,8 @@ def _names_result(key: exp.Ordered) -> bool:
     if isinstance(query, exp.SetOperation):
         return True
     items = query.expressions if isinstance(query, exp.Select) else []
-    aliases = {item.alias.lower() for item in items if isinstance(item, exp.Alias)}
-    return any(column.name.lower() in aliases for column in key.this.find_all(exp.Column))
+    aliases = {fold(item.alias) for item in items if isinstance(item, exp.Alias)}
+    return any(fold(column.name) in aliases for column in key.this.find_all(exp.Column))
 
 
 def _name(node: exp.Collate) -> str:

@@ -16,7 +16,7 @@ from ivm.sql.built_in import call_name
 from ivm.sql.columns import column, conjunction, index_of, structure, text
 from ivm.sql.plan import NotIncremental
 from ivm.storage.duck import rows
-from ivm.storage.identifiers import literal
+from ivm.storage.identifiers import fold, literal
 
 Choice = list[tuple[str, int]]
 """Names and positions of columns."""
@@ -62,7 +62,7 @@ def star_columns(node: exp.Expression, scope: Scope) -> Choice | None:
         return None
     known = scope.star(node.table or None) if isinstance(node, exp.Column) else scope.star(None)
     excluded = [_excluded(e, scope) for e in star.args.get("except_") or []]
-    kept = [(n, i) for n, i in known if n.lower() not in excluded and i not in excluded]
+    kept = [(n, i) for n, i in known if fold(n) not in excluded and i not in excluded]
     pattern = star.args.get("ilike")
     return kept if pattern is None else _where(kept, f'"name" ILIKE {text(pattern)}')
 
@@ -82,9 +82,9 @@ def as_star(node: exp.Expression) -> exp.Star | None:
 
 
 def _excluded(node: exp.Expression, scope: Scope) -> str | int:
-    """A name in lower case, or the position of a qualified column."""
+    """A folded name, or the position of a qualified column."""
     if not (isinstance(node, exp.Column) and node.table):
-        return node.name.lower()
+        return fold(node.name)
     found = scope.resolve(node)
     if not isinstance(found, exp.Column):
         raise NotIncremental(f"EXCLUDE of {text(node)}")

@@ -20,6 +20,7 @@ from ivm.sql.catalog import Catalog
 from ivm.sql.columns import cast, column, position, text
 from ivm.sql.plan import NotIncremental, Plan, Project
 from ivm.storage.duck import Cursor
+from ivm.storage.identifiers import fold
 from ivm.storage.types import ColumnType
 
 
@@ -99,8 +100,8 @@ class Context:
     widened: dict[int, tuple[Plan, Plan]] = field(default_factory=dict)
 
     def with_cte(self, name: str, bound: Bound, node: exp.Expression) -> Context:
-        texts = {**self.cte_texts, name.lower(): text(node)}
-        return replace(self, ctes={**self.ctes, name.lower(): bound}, cte_texts=texts)
+        texts = {**self.cte_texts, fold(name): text(node)}
+        return replace(self, ctes={**self.ctes, fold(name): bound}, cte_texts=texts)
 
     def standalone(self, query: exp.Expression) -> str:
         """A nested query with the common table expressions it may name."""

@@ -38,6 +38,7 @@ from ivm.sql.plain_views import find_view, in_its_schema
 from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
 from ivm.sql.stored_text import view_query
 from ivm.storage.duck import describe, rows
+from ivm.storage.identifiers import fold
 from ivm.storage.types import Schema, type_of
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
@@ -232,7 +233,7 @@ class _FromBinder:
     def _table(self, node: exp.Table) -> tuple[Bound, tuple[str, ...]]:
         demand_only(node, "this db catalog alias joins", "a table")
         parts = tuple(p.name for p in node.parts)
-        cte = self._context.ctes.get(parts[0].lower()) if len(parts) == 1 else None
+        cte = self._context.ctes.get(fold(parts[0])) if len(parts) == 1 else None
         bound = cte or self._stored(parts)
         return renamed(bound, node), (node.alias,) if node.alias else parts
 
@@ -249,7 +250,7 @@ class _FromBinder:
         if below:
             return Bound(View(name, below), tuple(names))
         known = self._collated(parts)
-        collated = tuple(i for i, n in enumerate(names) if n.lower() in known)
+        collated = tuple(i for i, n in enumerate(names) if fold(n) in known)
         key = tuple(names.index(n) for n in catalog.primary_key(name)) or None
         if key and set(key) & set(collated):
             key = None

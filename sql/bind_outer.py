@@ -17,6 +17,7 @@ from ivm.sql.bind_scope import Scope
 from ivm.sql.columns import structure
 from ivm.sql.placeholders import parameter
 from ivm.sql.plan import Expr, NotIncremental, Plan
+from ivm.storage.identifiers import fold
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Outer:
         """The parameter that a name means; None if no query around knows the name."""
         found = self.scope.resolve(node)
         if found is None and not node.table:
-            found = self.aliases.get(node.name.lower())
+            found = self.aliases.get(fold(node.name))
         if found is None and self.context.outer is not None:
             found = self.context.outer.resolve(node)
         return None if found is None else self.parameter(found)

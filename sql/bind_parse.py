@@ -15,18 +15,18 @@ import sqlglot
 from sqlglot import ErrorLevel, exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
-from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenType
 
 from ivm.sql.bind_collation import without_collations
 from ivm.sql.bind_methods import without_methods
 from ivm.sql.built_in import FACTS
-from ivm.sql.columns import balanced
+from ivm.sql.columns import Writer, balanced, text
 from ivm.sql.hiding_macros import refuse_unseen
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import syntax_tree
 from ivm.storage.duck import Cursor, rows
+from ivm.storage.identifiers import fold
 
 _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
 _PLACES = ("query_location", "query_location_length", "syntax_type", "is_operator")
@@ -151,7 +151,7 @@ class Verbatim(DuckDB):
     Tokenizer = _Tokenizer
 
 
-class _Writer(DuckDBGenerator):
+class _Writer(Writer):
     def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
         """A comma stays a comma, also before UNNEST."""
         if not any(value for part, value in expression.args.items() if part != "this"):
@@ -235,9 +235,7 @@ def _passing_nulls(tree: exp.Expr) -> exp.Expr:
 
 def verbatim(expr: exp.Expression) -> exp.Expression:
     """The expression with every function as its plain name and arguments."""
-    tree = sqlglot.parse_one(
-        expr.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE), dialect=Verbatim
-    )
+    tree = sqlglot.parse_one(text(expr), dialect=Verbatim)
     assert isinstance(tree, exp.Expression)
     for call in list(tree.find_all(exp.Anonymous)):
         call.set("expressions", _arguments(call.expressions))
@@ -308,7 +306,7 @@ def _canonical(node: Any, names: dict[str, str]) -> Any:
 
 def _canonical_type(type: dict[str, Any], names: dict[str, str]) -> Any:
     """NUMERIC is DECIMAL(18, 3); the length of a VARCHAR says nothing."""
-    name = type["type_name"].lower()
+    name = fold(type["type_name"])
     type["type_name"] = name = names.get(f"type {name}", name)
     del type["qualified_name"]
     if name == "varchar":
@@ -380,7 +378,7 @@ def _canonical_not(negation: dict[str, Any]) -> Any:
 
 
 def _canonical_call(call: dict[str, Any], names: dict[str, str]) -> Any:
-    name = call["function_name"].lower()
+    name = fold(call["function_name"])
     while name in names:
         name = names[name]
     call["function_name"] = name

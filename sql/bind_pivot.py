@@ -24,6 +24,7 @@ from ivm.sql.built_in import ours
 from ivm.sql.columns import column, text, used
 from ivm.sql.plan import Filter, NotIncremental, Plan, Unnest, types, width
 from ivm.storage.duck import describe
+from ivm.storage.identifiers import fold
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
 
@@ -63,7 +64,7 @@ def _visible(source: tuple[Plan, Scope], below: str, context: Context) -> Bound:
     """The columns that a star shows; their names become data in an UNPIVOT."""
     visible = source[1].star(None)
     names = tuple(name for name, _ in describe(context.cursor, below))
-    if [n.lower() for n in names] != [n.lower() for n, _ in visible]:
+    if [fold(n) for n in names] != [fold(n) for n, _ in visible]:
         raise NotIncremental("a PIVOT of columns that are named otherwise in DuckDB")
     return Bound(context.narrow(source[0], [i for _, i in visible]), names)
 
@@ -144,16 +145,16 @@ def _check_texts(ons: list[exp.Expression], source: Bound, context: Context) -> 
 
 
 def _place(node: exp.Expression, source: Bound) -> int:
-    names = [name.lower() for name in source.names]
-    if names.count(node.name.lower()) != 1:
+    names = [fold(name) for name in source.names]
+    if names.count(fold(node.name)) != 1:
         raise NotIncremental(f"the name {node.name} in PIVOT")
-    return names.index(node.name.lower())
+    return names.index(fold(node.name))
 
 
 def _others(source: Bound, exprs: list[exp.Expression]) -> list[exp.Expression]:
     """The columns that no expression reads."""
-    read = {c.name.lower() for e in exprs for c in e.find_all(exp.Column)}
-    return [exp.column(n, quoted=True) for n in source.names if n.lower() not in read]
+    read = {fold(c.name) for e in exprs for c in e.find_all(exp.Column)}
+    return [exp.column(n, quoted=True) for n in source.names if fold(n) not in read]
 
 
 def _reads_like(on: exp.Expression, value: exp.Expression) -> exp.Expression:
@@ -198,8 +199,8 @@ def _present(pivot: exp.Pivot, rest: list[str], count: int) -> list[int]:
     values = [part.name for node in pivot.expressions for part in _parts(node)]
     values = [*given[:count], *values[len(given) :]]
     names = [*rest, pivot.args["fields"][0].this.name, *values]
-    names = [name.lower() for name in [*given, *names[len(given) :]]]
-    return [names.index(value.lower()) for value in values]
+    names = [fold(name) for name in [*given, *names[len(given) :]]]
+    return [names.index(fold(value)) for value in values]
 
 
 def _entries(

@@ -20,6 +20,7 @@ from ivm.sql.bind_types import typed_nulls
 from ivm.sql.columns import cast, column
 from ivm.sql.plan import Distinct, NotIncremental, Plan, SetOp, Union, types, width
 from ivm.storage.duck import describe
+from ivm.storage.identifiers import fold
 from ivm.storage.types import ColumnType
 
 _TAIL = "with_ order limit offset"
@@ -121,8 +122,8 @@ def _common_types(left: Plan, right: Plan, context: Context) -> tuple[ColumnType
 def _by_name(left: Bound, right: Bound, context: Context) -> tuple[Bound, Bound]:
     """Both sides with the columns of either, absent ones NULL of the other side's type."""
     names = list(left.names)
-    known = {n.lower() for n in names}
-    names += [n for n in right.names if n.lower() not in known]
+    known = {fold(n) for n in names}
+    names += [n for n in right.names if fold(n) not in known]
     return tuple(  # type: ignore[return-value]
         Bound(_aligned(mine, other, names, context), tuple(names))
         for mine, other in ((left, right), (right, left))
@@ -130,10 +131,10 @@ def _by_name(left: Bound, right: Bound, context: Context) -> tuple[Bound, Bound]
 
 
 def _aligned(mine: Bound, other: Bound, names: list[str], context: Context) -> Plan:
-    own = {n.lower(): i for i, n in enumerate(mine.names)}
-    foreign = {n.lower(): t for n, t in zip(other.names, types(other.plan), strict=True)}
+    own = {fold(n): i for i, n in enumerate(mine.names)}
+    foreign = {fold(n): t for n, t in zip(other.names, types(other.plan), strict=True)}
     exprs = [
-        column(own[n.lower()]) if n.lower() in own else cast(exp.null(), foreign[n.lower()])
+        column(own[fold(n)]) if fold(n) in own else cast(exp.null(), foreign[fold(n)])
         for n in names
     ]
     return context.project(mine.plan, exprs)

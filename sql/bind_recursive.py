@@ -15,7 +15,7 @@ from ivm.sql.bind_context import Context, demand_only
 from ivm.sql.bind_scope import Bound
 from ivm.sql.bind_types import typed_nulls
 from ivm.sql.plan import NotIncremental, Recursive, RecursiveScan, open_scans, types, width
-from ivm.storage.identifiers import quote
+from ivm.storage.identifiers import fold, quote
 
 BindQuery = Callable[[exp.Expression, Context], Bound]
 
@@ -54,12 +54,12 @@ def bind_recursive(cte: exp.CTE, context: Context, bind: BindQuery) -> Context |
 
 
 def _reads(query: exp.Expression, name: str) -> bool:
-    return any(table.name.lower() == name.lower() for table in query.find_all(exp.Table))
+    return any(fold(table.name) == fold(name) for table in query.find_all(exp.Table))
 
 
 def _within(context: Context, name: str, bound: Bound) -> Context:
     """The context with the name in sight, for DuckDB as any table of its columns."""
-    key = name.lower()
+    key = fold(name)
     names = ", ".join(quote(n) for n in bound.names)
     table = f"{quote(name)}({names}) AS ({typed_nulls(types(bound.plan))})"
     return replace(

@@ -99,7 +99,7 @@ class Scope:
         found = [r for r in self.relations if r.answers((node.name,))]
         if node.table or len(found) != 1 or not found[0].columns:
             return None
-        names = [name.lower() for name, _ in found[0].columns]
+        names = [fold(name) for name, _ in found[0].columns]
         if len(set(names)) < len(names):
             return None
         fields = [

@@ -29,6 +29,7 @@ from ivm.sql.placeholders import holds_stand_in
 from ivm.sql.plan import Distinct, Filter, NotIncremental, Plan, width
 from ivm.sql.unnest_calls import is_unnest
 from ivm.storage.duck import describe
+from ivm.storage.identifiers import fold
 
 _CLAUSES = (
     "with_ expressions from_ joins where group having qualify windows order limit offset distinct"
@@ -65,7 +66,7 @@ class _SelectBinder:
         for item in expand(self._select.expressions, self._scope, self._scalar):
             bound += spread_structs(item, self._plan, self._context)
             if item.alias:
-                self._aliases.setdefault(item.alias.lower(), item.expr)
+                self._aliases.setdefault(fold(item.alias), item.expr)
         return bound
 
     def _scalar(self, node: exp.Expression) -> exp.Expression:
@@ -85,7 +86,7 @@ class _SelectBinder:
         )
 
     def _gives_way(self, node: exp.Column) -> bool:
-        if self._grouping is None or node.table or node.name.lower() not in self._aliases:
+        if self._grouping is None or node.table or fold(node.name) not in self._aliases:
             return False
         found = self._scope.resolve(node)
         inside = any(self._context.functions.is_aggregate(above) for above in ancestors(node))
@@ -223,7 +224,7 @@ class _SelectBinder:
         if ordinal is not None:
             return self._items[ordinal].expr
         if isinstance(node, exp.Column) and not node.table:
-            alias = self._aliases.get(node.name.lower())
+            alias = self._aliases.get(fold(node.name))
             if alias is not None:
                 return alias
         return self._late(node)
@@ -265,9 +266,9 @@ class _SelectBinder:
         return lifted
 
     def _definitions(self) -> dict[str, exp.Expression]:
-        """The WINDOW clause over the plan: lower-case name → window."""
+        """The WINDOW clause over the plan: folded name → window."""
         named = self._select.args.get("windows") or []
-        bound = {w.name.lower(): self._scalar(w) for w in named}
+        bound = {fold(w.name): self._scalar(w) for w in named}
         if self._grouping is None:
             return bound
         return {name: self._grouping.lift(w) for name, w in bound.items()}

@@ -16,6 +16,7 @@ from ivm.sql.bind_scope import Scope
 from ivm.sql.built_in import call
 from ivm.sql.columns import column
 from ivm.sql.plan import NotIncremental
+from ivm.storage.identifiers import fold
 
 _STAR_PARTS = {"except_", "replace", "rename", "ilike"}
 
@@ -90,10 +91,10 @@ def _columns(
     unknown = {k for k, v in star.args.items() if v} - _STAR_PARTS
     if unknown:
         raise NotIncremental("this kind of star")
-    replaced = {e.alias.lower(): e.this for e in star.args.get("replace") or []}
-    renamed = {e.this.name.lower(): e.alias for e in star.args.get("rename") or []}
+    replaced = {fold(e.alias): e.this for e in star.args.get("replace") or []}
+    renamed = {fold(e.this.name): e.alias for e in star.args.get("rename") or []}
     for name, index in chosen:
-        key = name.lower()
+        key = fold(name)
         expr = bind(replaced[key]) if key in replaced else column(index)
         yield Item(renamed.get(key, name), None, expr)
 

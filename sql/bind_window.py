@@ -22,6 +22,7 @@ from ivm.sql.render_split import splittable
 from ivm.sql.render_window import window_texts, with_order
 from ivm.sql.unique_key import unique_keys
 from ivm.sql.window_distinct import Marked, marked
+from ivm.storage.identifiers import fold
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType
 
@@ -81,7 +82,7 @@ class Windows:
         name = node.args.get("alias")
         if name is None:
             return node
-        base = self.definitions.get(name.name.lower())
+        base = self.definitions.get(fold(name.name))
         if base is None:
             raise NotIncremental(f"the window {name.name}")
         base = self._defined(base)

@@ -12,10 +12,10 @@ import re
 from typing import TypeVar
 
 from sqlglot import ErrorLevel, exp
-from sqlglot.generators.duckdb import DuckDBGenerator
 
-from ivm.sql.columns import text
+from ivm.sql.columns import Writer, text
 from ivm.storage.duck import rows
+from ivm.storage.identifiers import fold
 from ivm.storage.scratch import Scratch
 
 PLACE = "system.main."
@@ -37,7 +37,7 @@ def names() -> frozenset[str]:
 
 def qualified(name: str) -> str:
     """How a function of a plan is called; one that is none of DuckDB's keeps its bare name."""
-    return PLACE + name if name.lower() in names() else name
+    return PLACE + name if fold(name) in names() else name
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -60,14 +60,14 @@ def is_ours(node: exp.Expr) -> bool:
 def call_name(node: exp.Expression) -> str:
     """DuckDB's name of a call in lower case; empty for syntax such as CASE."""
     if isinstance(node, exp.Anonymous):
-        return node.name.lower()
+        return fold(node.name)
     if isinstance(node, exp.Connector):  # a call to sqlglot, whose text may begin with a real one
         return ""
     found = _CALL.match(text(node))
-    return found[1].lower() if found else ""
+    return fold(found[1]) if found else ""
 
 
-class _Writer(DuckDBGenerator):
+class _Writer(Writer):
     """Writes the names of functions in full."""
 
     def func(
@@ -79,7 +79,7 @@ class _Writer(DuckDBGenerator):
         normalize: bool = True,
     ) -> str:
         written = super().func(name, *args, prefix=prefix, suffix=suffix, normalize=normalize)
-        return PLACE + written if name.lower() in names() else written
+        return PLACE + written if fold(name) in names() else written
 
 
 def duck_text(expr: exp.Expression) -> str:

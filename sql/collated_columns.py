@@ -27,6 +27,7 @@ from ivm.sql.plan import (
     width,
 )
 from ivm.sql.statement_tokens import CLOSING, OPENING, tokens, unquoted
+from ivm.storage.identifiers import fold
 
 Places = frozenset[int]
 _NONE: Places = frozenset()
@@ -58,7 +59,7 @@ def collated_names(table: str) -> set[str]:
     some = any("COLLATE" in [t.word for t in entry] for entry in entries)
     marks = {"COLLATE", "GENERATED"} if some else set()
     named = [entry for entry in entries if marks & {token.word for token in entry}]
-    return {unquoted(entry[0]).lower() for entry in named}
+    return {fold(unquoted(entry[0])) for entry in named}
 
 
 def _collated(plan: Plan) -> Places:

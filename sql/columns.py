@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from sqlglot import ErrorLevel, exp
+from sqlglot.generators.duckdb import DuckDBGenerator
 
 from ivm.storage.types import ColumnType
 
@@ -26,9 +27,16 @@ def index_of(node: exp.Column) -> int:
     return int(node.name[1:])
 
 
+class Writer(DuckDBGenerator):
+    """Writes functions in capitals, but for names that these would change."""
+
+    def normalize_func(self, name: str) -> str:
+        return str(super().normalize_func(name)) if name.isascii() else name
+
+
 def text(expr: exp.Expression) -> str:
     """The expression as DuckDB reads it; also its structural key."""
-    return expr.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    return Writer(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).generate(expr)
 
 
 def used(expr: exp.Expression) -> set[int]:

@@ -14,6 +14,7 @@ from ivm.sql.serialized import nodes, syntax_tree
 from ivm.sql.stored_text import view_query
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold
 
 _CLOCK = frozenset(
     [
@@ -116,7 +117,7 @@ class _Checker:
                 through, "Run it as a query when you need it, or select the aggregates it shows",
             )  # fmt: skip
         if node.get("type") == "TABLE_FUNCTION":
-            name = str(node["function"].get("function_name", "")).lower()
+            name = fold(str(node["function"].get("function_name", "")))
             if name not in _TABLE_FUNCTIONS and name not in self._macros:
                 raise _refusal(
                     f"{name}() in FROM", "no change of a table tells when its rows change", place,
@@ -206,7 +207,7 @@ def _with_names(tree: Any) -> set[str]:
 
 def _called(node: dict[str, Any]) -> str | None:
     if "function_name" in node:
-        return str(node["function_name"]).lower()
+        return fold(str(node["function_name"]))
     names = node.get("column_names")
     if isinstance(names, list) and len(names) == 1 and str(names[0]).lower() in _CLOCK_WORDS:
         return str(names[0]).lower()

@@ -43,7 +43,7 @@ def expression_of(
 
 def _called(query: str, cursor: duckdb.DuckDBPyConnection) -> set[str]:
     found = nodes(syntax_tree(query, cursor))
-    return {node["function_name"].lower() for node in found if "function_name" in node}
+    return {fold(node["function_name"]) for node in found if "function_name" in node}
 
 
 def _numbered(tree: exp.Expression, names: Sequence[str]) -> exp.Expression | None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ivm.storage.duck import Cursor, rows
+from ivm.storage.identifiers import fold
 
 _LIST = """
-SELECT system.main.lower(function_name), function_type = 'table_macro',
-    system.main.list_transform(parameters, lambda p: system.main.lower(p)), macro_definition,
+SELECT function_name, function_type = 'table_macro',
+    parameters, macro_definition,
     system.main.len(system.main.list_filter(parameter_types, lambda t: t IS NOT NULL)) > 0,
     internal, internal OR schema_name IN (system.main.current_schema(), 'main'),
     function_type = 'aggregate'
@@ -60,21 +61,21 @@ class FunctionList:
 
 
 def own_names(cursor: Cursor) -> frozenset[str]:
-    """The names, in small letters, of the functions and macros that are not DuckDB's own."""
+    """The names, folded, of the functions and macros that are not DuckDB's own."""
     names = "SELECT DISTINCT function_name FROM system.main.duckdb_functions() WHERE NOT internal"
-    return frozenset([name.lower() for (name,) in rows(cursor, names)])
+    return frozenset([fold(name) for (name,) in rows(cursor, names)])
 
 
 def list_functions(cursor: Cursor) -> FunctionList:
     """The functions that a cursor sees."""
     found = rows(cursor, _LIST)
     macros = [
-        Macro(name, table, tuple(parameters), *rest)
+        Macro(fold(name), table, tuple(map(fold, parameters)), *rest)
         for name, table, parameters, *rest, _ in found
         if rest[0] is not None
     ]
     others = [
-        (name, aggregate) for name, _, _, definition, *_, aggregate in found if not definition
+        (fold(name), aggregate) for name, _, _, definition, *_, aggregate in found if not definition
     ]
     aggregates = frozenset([name for name, aggregate in others if aggregate])
     unstable = frozenset([name for name, aggregate in others if not aggregate])

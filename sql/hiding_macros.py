@@ -19,6 +19,7 @@ from ivm.sql.function_list import FunctionList
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import nodes, syntax_tree
 from ivm.storage.duck import Cursor
+from ivm.storage.identifiers import fold
 
 # What brackets and dots stand for; operators have names that are no words.
 _LITERALS = frozenset(
@@ -100,10 +101,10 @@ def _called(tree: exp.Expr) -> Iterator[str]:
 
 
 def _named(parsed: Any) -> set[str]:
-    return {node["function_name"].lower() for node in nodes(parsed) if "function_name" in node}
+    return {fold(node["function_name"]) for node in nodes(parsed) if "function_name" in node}
 
 
 def _unqualified(parsed: Any) -> Iterator[str]:
     for node in nodes(parsed):
         if "function_name" in node and not node.get("schema"):
-            yield node["function_name"].lower()
+            yield fold(node["function_name"])

@@ -10,6 +10,7 @@ from sqlglot import exp
 from ivm.sql.bind_scope import Scope
 from ivm.sql.columns import column
 from ivm.sql.plan import NotIncremental, Plan, width
+from ivm.storage.identifiers import fold
 
 
 def combined(left: Plan, scope: Scope, other: Scope) -> Scope:
@@ -26,8 +27,8 @@ def shared_names(node: exp.Join, left: Scope, right: Scope) -> list[str]:
     """The names that USING lists, or that both sides of a NATURAL join have."""
     if node.method.upper() != "NATURAL":
         return [c.name for c in node.args.get("using") or []]
-    known = {name.lower() for name, _ in right.star(None)}
-    shared = [name for name, _ in left.star(None) if name.lower() in known]
+    known = {fold(name) for name, _ in right.star(None)}
+    shared = [name for name, _ in left.star(None) if fold(name) in known]
     return list(dict.fromkeys(shared))
 
 

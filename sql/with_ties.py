@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ivm.sql.statement_tokens import CLOSING, OPENING, Token, tokens, unquoted
 from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import fold
 
 _BESIDE = frozenset(["FROM", "WHERE", "GROUP", "HAVING", "WINDOW"])
 _LATER = frozenset(["QUALIFY", "UNION", "INTERSECT", "EXCEPT"])  # ranks are of what they leave
@@ -94,7 +95,7 @@ def _item(key: Sequence[Token], items: list[_Item]) -> _Item | None:
     if len(key) == 1 and word.isdigit():
         listed = (item for item in items if item.number == int(word))
         return next(listed, _Item(None, (), int(word)))
-    named = (item for item in items if len(key) == 1 and item.name == unquoted(key[0]).lower())
+    named = (item for item in items if len(key) == 1 and item.name == fold(unquoted(key[0])))
     written = [_same(token) for token in key]
     alike = (i for i in items if i.number and [_same(t) for t in i.value] == written)
     return next(named, None) or next(alike, None)
@@ -137,16 +138,16 @@ def _items(head: list[Token]) -> list[_Item]:
 def _named(part: Sequence[Token]) -> tuple[str | None, Sequence[Token]]:
     """The name and the expression of an entry of a select list."""
     if _words(part[1:2]) == [":"]:
-        return unquoted(part[0]).lower(), part[2:]
+        return fold(unquoted(part[0])), part[2:]
     if _words(part[-2:-1]) == ["AS"]:
-        return unquoted(part[-1]).lower(), part[:-2]
+        return fold(unquoted(part[-1])), part[:-2]
     if all(t.word == "." for t in part[1::2]):
-        return unquoted(part[-1]).lower(), part
+        return fold(unquoted(part[-1])), part
     name, last = part[-1], part[-2]
     ends_value = last.word in CLOSING or last.word in ("", "END") or _words(part[-3:-2]) == ["."]
     is_name = name.text[0] in '"_' or name.text[0].isalpha()
     if is_name and name.word != "END" and (len(part) == 2 or ends_value):
-        return unquoted(name).lower(), part[:-1]
+        return fold(unquoted(name)), part[:-1]
     return None, part
 
 
