@@ -205,7 +205,7 @@ def _sides(term: exp.Expression, split: int) -> tuple[type[exp.Expression], Pair
         raise NotIncremental("an ASOF join with a further condition")
     a, b = bare.this.unnest(), bare.expression.unnest()
     if not used(a) or not used(b):
-        raise NotIncremental("an ASOF join with a condition on no row")
+        raise NotIncremental("an ASOF join with a further condition")
     if min(used(a)) >= split:
         a, b, operator = b, a, _MIRRORED[operator]
     if max(used(a)) >= split or min(used(b)) < split:
