@@ -4,19 +4,44 @@ Law: DuckDB reads `x.f(y)` as f(x, y). sqlglot turns each column to the left of 
 or an arrow into bare names, as if they were parts of the function's own name; here they are columns
 again. To DuckDB a column of the FROM clause hides the parameter of a lambda if its name alone (or a
 field of it) stands before a method, and nowhere else: such a name is a column with a mark here, and
-who knows the FROM clause decides. Any other name of a parameter stays a bare name.
+who knows the FROM clause decides. Any other name of a parameter stays a bare name. What stands
+behind the name of a schema or of a database is that one's function, if it has one.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlglot import exp
 
+from ivm.sql.plan import NotIncremental
+from ivm.sql.serialized import nodes
+from ivm.storage.duck import Cursor, rows
 from ivm.storage.identifiers import fold
 
 _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
 _NAMED = (exp.Column, exp.Alias, exp.Dot, exp.Lambda, exp.Window)  # names in them are no values
 _KEYED = (exp.PropertyEQ, exp.Kwarg)
 _MARK = "parameter"
+_PLACES = """
+SELECT schema_name FROM system.main.duckdb_schemas()
+UNION SELECT database_name FROM system.main.duckdb_databases()
+"""
+
+
+def refuse_places(parsed: Any, cursor: Cursor) -> None:
+    """Refuse what may be a method of a column, or a function of a schema or database of its name.
+
+    Args:
+        parsed: DuckDB's syntax tree.
+
+    Raises:
+        NotIncremental: names the schema or database.
+    """
+    named = {fold(node["schema"]) for node in nodes(parsed) if _is_behind_name(node)}
+    places = {fold(name) for (name,) in rows(cursor, _PLACES)} if named else set()
+    for name in sorted(named & places):
+        raise NotIncremental(f"a call behind {name}, which is a schema or database")
 
 
 def without_methods(tree: exp.Expression) -> exp.Expression:
@@ -32,6 +57,10 @@ def without_methods(tree: exp.Expression) -> exp.Expression:
             left = _receiver(node.this, parameters)
             node.replace(exp.Anonymous(this=call.this, expressions=[left, *call.expressions]))
     return tree
+
+
+def _is_behind_name(node: dict[str, Any]) -> bool:
+    return "function_name" in node and bool(node.get("schema"))
 
 
 def is_marked(node: exp.Expression) -> bool:

@@ -19,7 +19,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenType
 
 from ivm.sql.bind_collation import without_collations
-from ivm.sql.bind_methods import without_methods
+from ivm.sql.bind_methods import refuse_places, without_methods
 from ivm.sql.built_in import FACTS
 from ivm.sql.columns import Writer, balanced, text
 from ivm.sql.hiding_macros import refuse_unseen
@@ -206,6 +206,7 @@ def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) 
             continue
         if _canonical(syntax_tree(written, cursor), names) == wanted:
             tree = balanced(without_collations(without_methods(tree)))
+            refuse_places(parsed, cursor)
             refuse_unseen(tree, parsed, hiding)
             return tree
     raise NotIncremental("a construct that the planner cannot read back exactly")

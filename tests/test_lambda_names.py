@@ -32,7 +32,9 @@ CREATE MACRO w6() AS (SELECT list_transform(['k'], lambda s: s.upper()) FROM t L
 CREATE MACRO w7(x) AS list_transform(['k'], lambda s: m(s.upper()) || x);
 CREATE MACRO w8(x) AS list_transform(['k'], lambda z: m(z) || x);
 CREATE MACRO of_tx(s) AS TABLE (SELECT list_transform(['k'], lambda s: s.upper()) AS q FROM tx);
-CREATE MACRO of_t(s) AS TABLE (SELECT list_transform(['k'], lambda s: s.upper()) AS q FROM t)
+CREATE MACRO of_t(s) AS TABLE (SELECT list_transform(['k'], lambda s: s.upper()) AS q FROM t);
+CREATE SCHEMA schema_a;
+CREATE MACRO schema_a.concat(x, y) AS 'of a schema: ' || x || y
 """
 
 PLANNED = [
@@ -89,6 +91,14 @@ REFUSED = [
     "SELECT 1 FROM ts WHERE list_transform([{'a': 'k'}], lambda x: x.a) = ['k']",
     "SELECT count(*) FROM ts HAVING first(list_transform([{'a': 'k'}], lambda x: x.a)) = ['k']",
 ]
+# Behind a dot, a function of the schema or database hides the method of a column.
+QUALIFIED = [
+    "SELECT schema_a.concat(s, s) FROM t AS schema_a",
+    "SELECT schema_a.concat(a, a) FROM (SELECT s AS schema_a, s AS a FROM t)",
+    "SELECT main.concat(main) FROM (SELECT s AS main FROM t)",
+    "SELECT memory.m(s) FROM t AS memory",
+    "SELECT list_transform(['k'], lambda schema_a: schema_a.concat(schema_a, 'z')) FROM t",
+]
 
 
 @pytest.fixture(scope="module")
@@ -109,4 +119,13 @@ def test_a_name_in_a_lambda_means_what_it_means_to_duckdb(cursor: Cursor, query:
 def test_a_field_that_may_be_a_column_has_no_plan(cursor: Cursor, query: str) -> None:
     rows(cursor, query)
     with pytest.raises(NotIncremental, match="a lambda"):
+        bind(query, DuckCatalog(cursor), cursor)
+
+
+@pytest.mark.parametrize("query", QUALIFIED)
+def test_a_method_that_may_be_a_function_of_a_schema_has_no_plan(
+    cursor: Cursor, query: str
+) -> None:
+    rows(cursor, query)
+    with pytest.raises(NotIncremental, match="a schema or database"):
         bind(query, DuckCatalog(cursor), cursor)
