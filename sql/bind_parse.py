@@ -193,7 +193,7 @@ def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) 
     """
     names = _synonyms_beside(hiding)
     parsed = syntax_tree(sql, cursor)
-    if parsed.get("error"):
+    if parsed is None:
         raise NotIncremental("a query that DuckDB does not serialize")
     wanted = _canonical(parsed, names)
     for dialect in (Read, Verbatim):

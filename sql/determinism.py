@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ivm.sql.function_list import FunctionList, list_functions
-from ivm.sql.serialized import nodes, syntax_tree
+from ivm.sql.serialized import nodes, read_or_error, syntax_tree
 from ivm.sql.stored_text import view_query
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.errors import UnsupportedError
@@ -59,9 +59,9 @@ def check_deterministic(query: str, cursor: Cursor, functions: FunctionList | No
     Raises:
         UnsupportedError: names the construct, why, where, and the way out.
     """
-    tree = syntax_tree(query, cursor)
-    if tree.get("error"):
-        _refuse_open_pivot(tree)
+    tree, error = read_or_error(query, cursor)
+    if error:
+        _refuse_open_pivot(error)
         return
     checker = _Checker(cursor, list_functions(cursor) if functions is None else functions)
     checker.check(tree, None, ())
@@ -158,7 +158,7 @@ class _Checker:
         if name not in known or name in through:
             return
         for definition in known[name]:
-            tree = _parsed(definition, self._cursor)
+            tree = syntax_tree(definition, self._cursor)
             if tree is not None:
                 self.check(tree, -1 if place is None else place, (*through, name))
 
@@ -184,19 +184,13 @@ def _clock_refusal(what: str, place: int | None, through: _Path) -> UnsupportedE
     )  # fmt: skip
 
 
-def _refuse_open_pivot(answer: dict[str, Any]) -> None:
+def _refuse_open_pivot(error: str) -> None:
     """A PIVOT without an IN list is several statements to DuckDB, which it does not serialize."""
-    if "Only SELECT" in answer["error_message"]:
+    if "Only SELECT" in error:
         raise UnsupportedError(
             "PIVOT without an IN list cannot stand in a materialized view: its columns depend "
             "on the data. List the values: PIVOT … ON column IN ('a', 'b') USING …."
         )
-
-
-def _parsed(sql: str, cursor: Cursor) -> Any:
-    """DuckDB's syntax tree; None for what it cannot serialize."""
-    tree = syntax_tree(sql, cursor)
-    return None if tree.get("error") else tree
 
 
 def _with_names(tree: Any) -> set[str]:

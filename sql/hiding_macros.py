@@ -73,12 +73,14 @@ def refuse_caught(query: str, cursor: Cursor, functions: FunctionList) -> None:
     """Refuse SQL of a plan in which a macro would be called, by us or by a macro of DuckDB's.
 
     Raises:
-        NotIncremental: names the macro.
+        NotIncremental: names the macro, or DuckDB does not tell what the SQL calls.
     """
     hiding = hiding_macros(functions)
     if not hiding:
         return
     parsed = syntax_tree(query, cursor)
+    if parsed is None:
+        raise NotIncremental("SQL of a plan that DuckDB does not serialize, beside such macros")
     callers = _callers(functions, hiding)
     for name in [*_unqualified(parsed), *callers.intersection(_named(parsed))]:
         if name in hiding | callers:

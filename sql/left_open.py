@@ -64,6 +64,7 @@ _ORDERED = frozenset(
         "approx_quantile", "approx_top_k",
     ]
 )  # fmt: skip
+_MOST = 16  # parts
 _PEERS_ALIKE = frozenset(["rank", "dense_rank", "rank_dense", "percent_rank", "cume_dist"])
 
 
@@ -101,14 +102,15 @@ def is_whole(part: Part, plan: Plan) -> bool:
     return part.exact == _every(plan)
 
 
-def text_leaves_open(tree: Any, unknown: Iterable[str]) -> bool:
+def text_leaves_open(tree: Any | None, unknown: Iterable[str]) -> bool:
     """Whether a query's syntax tree has a construct that looks at an order, or may have one.
 
     Args:
+        tree: None if it is not known.
         unknown: lower-case names of the views and macros whose text is not looked at.
     """
     names = frozenset(unknown)
-    return any(_looks_at_order(node, names) for node in nodes(tree))
+    return tree is None or any(_looks_at_order(node, names) for node in nodes(tree))
 
 
 def _looks_at_order(node: dict[str, Any], unknown: frozenset[str]) -> bool:
@@ -130,9 +132,12 @@ def _whole(plan: Plan, below: Sequence[Plan]) -> Parts:
 
 
 def _distinct(parts: Iterable[Part]) -> Parts:
-    """The parts without those that another one holds."""
+    """The parts without those that another one holds; of very many, those with most columns."""
     found = list(dict.fromkeys(parts))
-    return tuple(p for p in found if not any(_holds(q, p) for q in found if q != p))
+    wide = [p for p in found if not any(_holds(q, p) for q in found if q != p)]
+    if len(wide) > _MOST:  # joins multiply them, and nothing is wrong with knowing less
+        wide.sort(key=lambda part: (len(part.exact), len(part.shuffled)), reverse=True)
+    return tuple(wide[:_MOST])
 
 
 def _holds(more: Part, less: Part) -> bool:

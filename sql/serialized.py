@@ -11,9 +11,16 @@ from ivm.storage.duck import Cursor, rows
 from ivm.storage.identifiers import literal
 
 
-def syntax_tree(query: str, cursor: Cursor) -> Any:
-    """The syntax tree of a SELECT; of what DuckDB cannot serialize, a dict with "error"."""
-    return _read(f"system.main.json_serialize_sql({literal(query)})", cursor)
+def syntax_tree(query: str, cursor: Cursor) -> dict[str, Any] | None:
+    """The syntax tree of a SELECT; None if DuckDB cannot serialize it."""
+    tree, error = read_or_error(query, cursor)
+    return None if error else tree
+
+
+def read_or_error(query: str, cursor: Cursor) -> tuple[dict[str, Any], str]:
+    """The syntax tree of a SELECT, and why DuckDB cannot serialize it (empty if it can)."""
+    tree = _read(f"system.main.json_serialize_sql({literal(query)})", cursor)
+    return tree, tree["error_message"] if tree["error"] else ""
 
 
 def bound_plan(query: str, cursor: Cursor) -> Any:

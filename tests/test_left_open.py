@@ -98,6 +98,14 @@ def test_the_parts(cursors: list[Cursor], query: str, parts: list[Part]) -> None
     assert set(fixed_parts(planned(query, cursors[0]))) == set(parts)
 
 
+def test_joins_do_not_multiply_the_parts_without_end(cursors: list[Cursor]) -> None:
+    numbered = "(SELECT k, g, row_number() OVER (ORDER BY k) AS r FROM t)"
+    joins = " ".join(f"JOIN {numbered} AS q{i} USING (k)" for i in range(8))
+    parts = fixed_parts(planned(f"FROM {numbered} AS q {joins}", cursors[0]))
+    assert len(parts) == 16
+    assert all(0 in part.exact for part in parts)
+
+
 WHOLE = [
     "SELECT k, v FROM t ORDER BY v, k LIMIT 5",
     "SELECT g, list(k ORDER BY k), list(DISTINCT v ORDER BY v) FROM t GROUP BY g",
@@ -129,6 +137,7 @@ def test_orders_that_leave_nothing_open(cursors: list[Cursor], query: str) -> No
         ("SELECT row_number() OVER () FROM t", True),
         ("SELECT a.k FROM t a ASOF JOIN u b ON a.v >= b.v", True),
         ("SELECT * FROM plain", True),
+        ("PIVOT t ON k USING sum(v)", True),  # DuckDB does not tell
     ],
 )
 def test_texts(cursors: list[Cursor], query: str, leaves_open: bool) -> None:

@@ -13,6 +13,9 @@ import ivm
 from ivm.errors import UnsupportedError
 from ivm.sql.bind_functions import _builtin
 from ivm.sql.bind_parse import synonyms
+from ivm.sql.function_list import list_functions
+from ivm.sql.hiding_macros import refuse_caught
+from ivm.sql.plan import NotIncremental
 from ivm.storage.identifiers import quote
 from tests.tiers import TIER, examples
 from tests.view_oracle import assert_verified
@@ -238,3 +241,10 @@ def test_names_by_which_rows_are_lent_are_refused(statement: str) -> None:
         db.insert("t", [{"a": 1}, {"a": 1}])
         db.delete("t", [{"a": 1}])
         assert db.execute("FROM t").fetchall() == [(1,)]
+
+
+def test_what_duckdb_does_not_read_back_has_no_plan_beside_a_macro_that_hides() -> None:
+    with duckdb.connect() as cursor:
+        cursor.execute("CREATE MACRO upper(s) AS s")
+        with pytest.raises(NotIncremental, match="does not serialize"):
+            refuse_caught("PIVOT t ON a USING max(upper(s))", cursor, list_functions(cursor))
