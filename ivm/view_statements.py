@@ -15,7 +15,7 @@ from ivm import views
 from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.sql.function_list import list_functions
-from ivm.sql.plain_views import find_view
+from ivm.sql.plain_views import PlainViews
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of
 from ivm.translate import translated
@@ -72,7 +72,7 @@ def _refuse_captured(session: Session, name: str, statement: st.CreateView) -> N
     """Refuse a view whose name plain views of its schema give to a relation of main."""
     engine, last = session.engine, path_of(name)[-1]
     captured = views.could_capture(engine, session.cursor, name)
-    plain = captured and find_view(session.cursor, ("main", fold(last)))
+    plain = captured and PlainViews(session.cursor).find(("main", fold(last)))
     if captured and (plain or engine.catalog.resolve((last,))):
         raise UnsupportedError(
             f"a view {name!r} could take the place of {last!r} below the materialized view "

@@ -21,6 +21,7 @@ from ivm.sql.columns import column
 from ivm.sql.function_list import FunctionList, list_functions
 from ivm.sql.hiding_macros import hiding_macros, refuse_caught, refuse_literals
 from ivm.sql.placeholders import check_complete
+from ivm.sql.plain_views import PlainViews
 from ivm.sql.plan import NotIncremental, Plan, Project, width
 from ivm.sql.render import render
 from ivm.sql.unnest_calls import refuse_stray
@@ -51,7 +52,9 @@ def bind(
     try:
         known = list_functions(cursor) if functions is None else functions
         refuse_literals(hiding_macros(known))
-        plan = _bound(query, Context(catalog, cursor, Functions(cursor, known)), wanted)
+        plan = _bound(
+            query, Context(catalog, cursor, Functions(cursor, known), PlainViews(cursor)), wanted
+        )
         written = render(plan)
         refuse_caught(written, cursor, known)
         found = describe(cursor, written)

@@ -18,6 +18,7 @@ from ivm.sql.bind_types import types_of
 from ivm.sql.built_in import duck_text
 from ivm.sql.catalog import Catalog
 from ivm.sql.columns import cast, column, position, text
+from ivm.sql.plain_views import PlainViews
 from ivm.sql.plan import NotIncremental, Plan, Project
 from ivm.storage.duck import Cursor
 from ivm.storage.identifiers import fold
@@ -43,7 +44,7 @@ class Names(Protocol):
 
     Attributes:
         scope: the names of the query around.
-        aliases: lower-case alias → expression, of its SELECT list.
+        aliases: folded alias → expression, of its SELECT list.
         plan: what the scope's positions stand in.
         context: that of the query around.
     """
@@ -83,7 +84,7 @@ class Context:
         nested: the nested queries met so far, by number; shared by the whole binding.
         numbers: gives each nested query its number.
         widened: plans that have the rows of another one with more columns, and that other one.
-        ctes: bound common table expressions by lower-case name.
+        ctes: bound common table expressions by folded name.
         cte_texts: their SQL.
         views: DuckDB views being expanded, against cycles.
     """
@@ -91,6 +92,7 @@ class Context:
     catalog: Catalog
     cursor: Cursor
     functions: Functions
+    plain_views: PlainViews
     ctes: Mapping[str, Bound] = field(default_factory=dict)
     cte_texts: Mapping[str, str] = field(default_factory=dict)
     views: tuple[str, ...] = ()

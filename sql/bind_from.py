@@ -34,7 +34,6 @@ from ivm.sql.collated_columns import collated_names
 from ivm.sql.columns import conjuncts, used
 from ivm.sql.decorrelate import dependent
 from ivm.sql.join_columns import asof_terms, combined, equal, shared_names, visible
-from ivm.sql.plain_views import find_view, in_its_schema
 from ivm.sql.plan import Join, NotIncremental, Plan, Scan, Values, View, width
 from ivm.sql.stored_text import view_query
 from ivm.storage.duck import describe, rows
@@ -268,12 +267,12 @@ class _FromBinder:
 
     def _plain_view(self, parts: tuple[str, ...]) -> Bound:
         context, path = self._context, self._context.catalog.place(parts)
-        view = None if path is None else find_view(context.cursor, path)
+        view = None if path is None else context.plain_views.find(path)
         if view is None or view.qualified in context.views:
             raise NotIncremental(f"the relation {'.'.join(parts)}")
         inner = replace(context, ctes={}, cte_texts={}, views=(*context.views, view.qualified))
         query = parse_query(view_query(view.sql), context.cursor, context.functions.hiding)
-        bound = self._bind(in_its_schema(query, view, context.cursor), inner)
+        bound = self._bind(context.plain_views.in_its_schema(query, view), inner)
         names = tuple(n for n, _ in describe(context.cursor, f"FROM {view.qualified}"))
         return Bound(bound.plan, names)
 

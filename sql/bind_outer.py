@@ -29,7 +29,7 @@ class Outer:
         scope: the names around it.
         plan: what the scope's positions stand in.
         context: that of the query around, with its own surroundings.
-        aliases: lower-case alias → expression, of the SELECT list around.
+        aliases: folded alias → expression, of the SELECT list around.
         arguments: over `plan`, one per parameter.
     """
 

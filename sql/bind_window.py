@@ -38,7 +38,7 @@ class Windows:
     """Collects the window functions of a SELECT and rewrites its expressions over their results.
 
     Args:
-        definitions: the WINDOW clause: lower-case name → window.
+        definitions: the WINDOW clause: folded name → window.
         count: columns of the plan below.
     """
 

@@ -6,6 +6,7 @@ schema has (DuckDB looks at the innermost schema's name alone), and only then wh
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -45,49 +46,71 @@ class PlainView(NamedTuple):
     sql: str
 
 
-def find_view(cursor: Cursor, path: Path) -> PlainView | None:
-    """The plain view at a folded path of the database, or None."""
-    database = _database(cursor)
-    found = [row for row in rows(cursor, _VIEWS, [database]) if fold(row[1]) == path[-1]]
-    schemas = read_schemas(cursor, database) if found else {}
-    for schema, name, sql in found:
-        whole = (*schemas[schema], name)
-        if tuple(map(fold, whole)) == path:
-            return PlainView(whole, ".".join(map(quote, (database, *whole))), sql)
-    return None
+class PlainViews:
+    """The plain views of a database, read when the first of them is asked for.
 
-
-def in_its_schema(query: exp.Expression, view: PlainView, cursor: Cursor) -> exp.Expression:
-    """The query of a view with the names that mean relations of its schema written in full.
-
-    Raises:
-        NotIncremental: the schema may give other names another meaning, too.
+    Args:
+        cursor: sees them.
     """
-    schema, database = view.path[-2], _database(cursor)
-    if schema == "main":
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+
+    def find(self, path: Path) -> PlainView | None:
+        """The plain view at a folded path of the database, or None."""
+        return self._known.get(path)
+
+    def in_its_schema(self, query: exp.Expression, view: PlainView) -> exp.Expression:
+        """The query of a view with the names that mean relations of its schema written in full.
+
+        Raises:
+            NotIncremental: the schema may give other names another meaning, too.
+        """
+        schema = view.path[-2]
+        if schema == "main":
+            return query
+        if rows(self._cursor, _OWN, [self._database, schema]):
+            raise NotIncremental("a view of a schema that has macros or types of its own")
+        query = query.copy()
+        known = self._relations(schema)
+        taken = {fold(cte.alias) for cte in query.find_all(exp.CTE)}
+        for table in _unqualified(query):
+            if fold(table.name) not in known:
+                continue
+            if fold(table.name) in taken:
+                raise NotIncremental("a view that names a query like a table of its schema")
+            table.set("db", exp.to_identifier(schema, quoted=True))
+            table.set("catalog", exp.to_identifier(self._database, quoted=True))
         return query
-    if rows(cursor, _OWN, [database, schema]):
-        raise NotIncremental("a view of a schema that has macros or types of its own")
-    query = query.copy()
-    schemas = read_schemas(cursor, database)
-    named = [oid for oid, path in schemas.items() if tuple(map(fold, path)) == (fold(schema),)]
-    known = {fold(name) for oid, name in rows(cursor, _RELATIONS, [database]) if oid in named}
-    taken = {fold(cte.alias) for cte in query.find_all(exp.CTE)}
-    for table in _unqualified(query):
-        if fold(table.name) not in known:
-            continue
-        if fold(table.name) in taken:
-            raise NotIncremental("a view that names a query like a table of its schema")
-        table.set("db", exp.to_identifier(schema, quoted=True))
-        table.set("catalog", exp.to_identifier(database, quoted=True))
-    return query
+
+    @functools.cached_property
+    def _database(self) -> str:
+        return str(rows(self._cursor, "SELECT system.main.current_database()")[0][0])
+
+    @functools.cached_property
+    def _schemas(self) -> dict[int, Path]:
+        return read_schemas(self._cursor, self._database)
+
+    @functools.cached_property
+    def _known(self) -> dict[Path, PlainView]:
+        """By folded path."""
+        found = {}
+        for schema, name, sql in rows(self._cursor, _VIEWS, [self._database]):
+            path = (*self._schemas[schema], name)
+            qualified = ".".join(map(quote, (self._database, *path)))
+            found[tuple(map(fold, path))] = PlainView(path, qualified, sql)
+        return found
+
+    def _relations(self, schema: str) -> set[str]:
+        """Folded names of what a schema has."""
+        own = {
+            oid for oid, path in self._schemas.items() if tuple(map(fold, path)) == (fold(schema),)
+        }
+        found = rows(self._cursor, _RELATIONS, [self._database])
+        return {fold(name) for oid, name in found if oid in own}
 
 
 def _unqualified(query: exp.Expression) -> Iterator[exp.Table]:
     for table in query.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and not table.db:
             yield table
-
-
-def _database(cursor: Cursor) -> str:
-    return str(rows(cursor, "SELECT system.main.current_database()")[0][0])
