@@ -54,7 +54,8 @@ _EXAMPLES = """
   [cyan]INSERT INTO orders VALUES ('EU', 9.50);[/cyan]      revenue is right at once
   [cyan]FROM revenue;[/cyan]
 
-Exit codes: 0 all went well, 1 an error in SQL or in opening, 2 a wrong command line.
+Exit codes: 0 all went well; 1 an error in SQL or in opening, or recover leaves a choice;
+2 a wrong command line; 130 ended by Ctrl-C.
 """
 
 
@@ -191,7 +192,10 @@ def _recover(
         bool, typer.Option("--give-up", help="Go on without the log's commits; set them aside.")
     ] = False,
 ) -> None:
-    """Say whether FILE and its log fit each other, or make them fit."""
+    """Say whether FILE and its log fit each other, or make them fit.
+
+    Without an option nothing is changed. Nothing is ever deleted: what is given up is set aside.
+    """
     if replay and give_up:
         _refuse("--replay and --give-up exclude each other: give one")
     output, errors = standard_output(), standard_error()

@@ -92,7 +92,8 @@ _HELP_SQL = (
     "  EXPLAIN MATERIALIZED VIEW v;                           how it is maintained",
     "  VERIFY MATERIALIZED VIEW v;                            recompute and compare",
     "  SHOW MATERIALIZED VIEWS;   DROP MATERIALIZED VIEW v;",
-    "Tab completes, Ctrl-R searches the history, Ctrl-C drops the line, Ctrl-D leaves.",
+    "Tab completes, Ctrl-R searches the history, Ctrl-D leaves. Ctrl-C drops the line, or ends",
+    "the statement that runs.",
 )
 
 
