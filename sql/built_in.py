@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from typing import TypeVar
 
 from sqlglot import ErrorLevel, exp
@@ -28,16 +29,19 @@ Node = TypeVar("Node", bound=exp.Expr)
 
 
 @functools.cache
-def names() -> frozenset[str]:
-    """The names of all functions and macros that come with DuckDB, in small letters."""
-    query = "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE internal"
+def places() -> Mapping[str, str]:
+    """The functions and macros that come with DuckDB: folded name → what stands before it."""
+    query = (
+        "SELECT DISTINCT function_name, schema_name FROM duckdb_functions()"
+        " WHERE internal ORDER BY schema_name DESC"  # main comes last, and stands
+    )
     with FACTS.borrow() as scratch:
-        return frozenset([name for (name,) in rows(scratch, query)])
+        return {fold(name): f"system.{schema}." for name, schema in rows(scratch, query)}
 
 
 def qualified(name: str) -> str:
     """How a function of a plan is called; one that is none of DuckDB's keeps its bare name."""
-    return PLACE + name if fold(name) in names() else name
+    return places().get(fold(name), "") + name
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -79,7 +83,7 @@ class _Writer(Writer):
         normalize: bool = True,
     ) -> str:
         written = super().func(name, *args, prefix=prefix, suffix=suffix, normalize=normalize)
-        return PLACE + written if fold(name) in names() else written
+        return places().get(fold(name), "") + written
 
 
 def duck_text(expr: exp.Expression) -> str:

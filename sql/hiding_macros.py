@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ivm.sql.built_in import call_name, is_ours, names
+from ivm.sql.built_in import call_name, is_ours, places
 from ivm.sql.function_list import FunctionList
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import nodes, syntax_tree
@@ -32,7 +32,8 @@ _ASKED = (exp.Limit, exp.Offset, exp.Fetch, exp.Columns, exp.Star, exp.Like, exp
 
 def hiding_macros(functions: FunctionList) -> frozenset[str]:
     """The names of the user's macros that are names of built-in functions too."""
-    return frozenset([m.name for m in functions.macros if m.near and not m.internal]) & names()
+    own = [macro.name for macro in functions.macros if macro.near and not macro.internal]
+    return frozenset([name for name in own if name in places()])
 
 
 def refuse_literals(hiding: frozenset[str]) -> None:

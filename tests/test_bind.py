@@ -38,3 +38,9 @@ def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:
 def test_what_has_no_plan_is_named(cursor: Cursor, query: str, reason: str) -> None:
     with pytest.raises(NotIncremental, match=reason):
         bind(query, DuckCatalog(cursor), cursor)
+
+
+def test_functions_of_pg_catalog_have_plans(cursor: Cursor) -> None:
+    query = "SELECT pg_typeof(k), pg_size_pretty(k) FROM t WHERE pg_typeof(v) <> 'x'"
+    rendered = render(bind(query, DuckCatalog(cursor), cursor))
+    assert multiset(cursor, rendered) == multiset(cursor, query)
