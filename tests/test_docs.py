@@ -267,3 +267,23 @@ def test_the_architecture_names_what_exists() -> None:
     for name, path in NAMED.findall(page):
         tree = ast.parse(source_of(path).read_text(encoding="utf-8"))
         assert name in set(defined_in(tree)), f"{name} is not in {path}"
+
+
+PROSE = (*PAGES, "CHANGELOG.md", "ARCHITECTURE.md", "docs/shell.md")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def anchors_of(text: str) -> set[str]:
+    """What a link to a heading ends with."""
+    headings = [re.sub(r"[^\w -]", "", heading.lower()) for heading in HEADING.findall(text)]
+    return {heading.replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PROSE)
+def test_every_link_leads_somewhere(page: str) -> None:
+    for path, anchor in LINK.findall(text_of(page)):
+        linked = (ROOT / page).parent / path if path else ROOT / page
+        assert linked.exists() or source_of(path).exists(), path
+        if anchor:
+            assert anchor in anchors_of(linked.read_text(encoding="utf-8")), f"{path}#{anchor}"
