@@ -133,10 +133,21 @@ def _plainly_added(plan: Plan, nodes: Sequence[exp.Expression], context: Context
     pairs = zip(calls, nodes, strict=True)
     told = {*partition, *[key.column for key in terms]}
     unique = any(told.issuperset(key) for key in unique_keys(below))
-    framed = [replace(call, frame=node.args.get("spec")) for call, node in pairs]
+    framed = [replace(call, frame=_spelt(node.args.get("spec"))) for call, node in pairs]
     given = [_tied(call, below, terms, unique, context) for call in framed]
     done = _window(below, partition, terms, given, context)
     return context.narrow(done, [*range(before), *range(width(below), width(done))])
+
+
+def _spelt(frame: exp.Expression | None) -> exp.Expression | None:
+    """The frame with its words in capitals: sqlglot leaves some as they were written."""
+    if frame is None:
+        return None
+    spelt = frame.copy()
+    for part, word in frame.args.items():
+        if isinstance(word, str):
+            spelt.set(part, word.upper())
+    return spelt
 
 
 def _terms(keys: list[exp.Ordered], places: list[int]) -> tuple[OrderKey, ...]:

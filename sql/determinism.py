@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ivm.sql.function_list import FunctionList, list_functions
+from ivm.sql.function_list import REACHED, FunctionList, list_functions
 from ivm.sql.serialized import nodes, read_or_error, syntax_tree
 from ivm.sql.stored_text import view_query
 from ivm.storage.duck import Cursor, rows
@@ -40,10 +40,11 @@ _TABLE_FUNCTIONS = frozenset(
     ["unnest", "range", "generate_series", "repeat", "repeat_row", "json_each", "json_tree"]
 )
 _TELLING = ("information_schema", "pg_catalog")
-_RELATIONS = """
+_RELATIONS = f"""
 SELECT system.main.lower(view_name), sql, internal FROM system.main.duckdb_views()
-WHERE schema_name <> 'information_schema'
+WHERE schema_name <> 'information_schema' AND {REACHED}
 UNION ALL SELECT system.main.lower(table_name), NULL, FALSE FROM system.main.duckdb_tables()
+WHERE {REACHED}
 """
 _HARMLESS = frozenset(["error", "assert_true"])
 

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.identifiers import fold
 
-_LIST = """
+# Other attached databases have names of their own.
+REACHED = "database_name IN (system.main.current_database(), 'temp', 'system')"
+_LIST = f"""
 SELECT function_name, function_type = 'table_macro',
     parameters, macro_definition,
     system.main.len(system.main.list_filter(parameter_types, lambda t: t IS NOT NULL)) > 0,
     internal, internal OR schema_name IN (system.main.current_schema(), 'main'),
     function_type = 'aggregate'
 FROM system.main.duckdb_functions()
-WHERE function_type IN ('macro', 'table_macro') AND macro_definition IS NOT NULL
+WHERE function_type IN ('macro', 'table_macro') AND macro_definition IS NOT NULL AND {REACHED}
     OR internal AND stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')
     OR function_type = 'aggregate'
 ORDER BY system.main.len(parameters)
@@ -61,8 +63,9 @@ class FunctionList:
 
 
 def own_names(cursor: Cursor) -> frozenset[str]:
-    """The names, folded, of the functions and macros that are not DuckDB's own."""
-    names = "SELECT DISTINCT function_name FROM system.main.duckdb_functions() WHERE NOT internal"
+    """The names, folded, of the user's functions and macros that text may mean."""
+    names = f"""SELECT DISTINCT function_name FROM system.main.duckdb_functions()
+        WHERE NOT internal AND {REACHED}"""
     return frozenset([fold(name) for (name,) in rows(cursor, names)])
 
 

@@ -35,6 +35,7 @@ WHOLE = frozenset(
         "test_nexmark",
         "test_random_queries",
         "test_random_streams",
+        "test_spelling",
         "test_suites",
         "test_tpch",
         "test_tpch_subqueries",
