@@ -222,11 +222,11 @@ class _FromBinder:
         raise NotIncremental(f"{_kind(node)} in FROM")
 
     def _table_macro(self, node: exp.Expression) -> tuple[Bound, tuple[str, ...]]:
-        """A call of the user's, whose query sees no common table expressions."""
+        """A call of the user's, whose query sees the caller's common table expressions."""
         demand_only(node, "this alias joins", "a table macro")
         name, arguments = function_call(node)
         query = self._context.functions.macros.table(name, arguments)
-        bound = self._bind(query, replace(self._context, ctes={}, cte_texts={}, outer=None))
+        bound = self._bind(query, replace(self._context, outer=None))
         return renamed(bound, node), (node.alias or name,)
 
     def _table(self, node: exp.Table) -> tuple[Bound, tuple[str, ...]]:

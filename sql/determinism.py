@@ -7,10 +7,11 @@ and a way out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ivm.sql.function_list import REACHED, FunctionList, list_functions
-from ivm.sql.serialized import nodes, read_or_error, syntax_tree
+from ivm.sql.serialized import read_or_error, syntax_tree
 from ivm.sql.stored_text import view_query
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.errors import UnsupportedError
@@ -41,10 +42,14 @@ _TABLE_FUNCTIONS = frozenset(
 )
 _TELLING = ("information_schema", "pg_catalog")
 _RELATIONS = f"""
-SELECT system.main.lower(view_name), sql, internal FROM system.main.duckdb_views()
+SELECT view_name, schema_name, sql, internal FROM system.main.duckdb_views()
 WHERE schema_name <> 'information_schema' AND {REACHED}
-UNION ALL SELECT system.main.lower(table_name), NULL, FALSE FROM system.main.duckdb_tables()
+UNION ALL SELECT table_name, schema_name, NULL, FALSE FROM system.main.duckdb_tables()
 WHERE {REACHED}
+"""
+_ATTACHED = """
+SELECT database_name FROM system.main.duckdb_databases()
+WHERE NOT internal AND database_name <> system.main.current_database()
 """
 _HARMLESS = frozenset(["error", "assert_true"])
 
@@ -79,11 +84,13 @@ class _Checker:
         self._views: dict[str, list[str]] = {}
         told: set[str] = set()
         own: set[str] = set()
-        for name, definition, internal in rows(cursor, _RELATIONS):
-            (told if internal else own).add(name)
+        for name, schema, definition, internal in rows(cursor, _RELATIONS):
+            if internal or fold(schema) == "main":  # (a name alone means none of other schemas)
+                (told if internal else own).add(fold(name))
             if definition is not None and not internal:
-                self._views.setdefault(name, []).append(view_query(definition))
+                self._views.setdefault(fold(name), []).append(view_query(definition))
         self._told = told - own
+        self._elsewhere = frozenset([fold(name) for (name,) in rows(cursor, _ATTACHED)])
         self._macros: dict[str, list[str]] = {}
         for macro in functions.macros:
             if not macro.internal:
@@ -91,19 +98,32 @@ class _Checker:
                 self._macros.setdefault(macro.name, []).append(body)
 
     def check(self, tree: Any, place: int | None, through: _Path) -> None:
-        self._told -= _with_names(tree)
-        for node in nodes(tree):
+        for node, hidden in _scoped(tree):
             at = _place(node) if place is None else place
             if node.get("sample"):
                 raise _refusal("a sample", "its rows are chosen by chance", at, through, _FIXED)
+            self._check_database(node, at, through)
             self._check_from(node, at, through)
-            name = _called(node)
-            if name is not None:
-                self._check_call(name, at, through)
-            table = node.get("table_name")
-            if node.get("type") == "BASE_TABLE" and table:
-                self._check_relation(node, at, through)
-                self._enter(str(table).lower(), self._views, at, through)
+            called = _called(node)
+            if called is not None:
+                self._check_call(called, at, through)
+            if node.get("type") == "BASE_TABLE":
+                name = fold(node["table_name"])
+                if node["schema_name"] or name not in hidden:
+                    self._check_relation(node, at, through)
+                    self._enter(name, self._views, at, through)
+
+    def _check_database(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
+        """Refuse relations and macros of other databases."""
+        parts = [node.get(f"{part}_name", node.get(part)) for part in ("catalog", "schema")]
+        given = [str(part) for part in parts if part]
+        if given and fold(given[0]) in self._elsewhere:
+            name = node.get("table_name", node.get("function_name"))
+            raise _refusal(
+                ".".join([*given, str(name)]), "it belongs to another database, and what changes "
+                "there is not told here", place, through, "Load the rows into a table, or create "
+                "the macro here",
+            )  # fmt: skip
 
     def _check_from(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
         """Refuse relations that are no function of the tables."""
@@ -129,7 +149,7 @@ class _Checker:
 
     def _check_relation(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
         """Refuse the relations that tell of the database itself."""
-        parts = [str(node[f"{part}_name"]).lower() for part in ("catalog", "schema", "table")]
+        parts = [fold(node[f"{part}_name"]) for part in ("catalog", "schema", "table")]
         catalog, schema, name = parts
         named = schema in ("", "main") and name in self._told
         if named or schema in _TELLING or catalog == "system":
@@ -194,10 +214,25 @@ def _refuse_open_pivot(error: str) -> None:
         )
 
 
-def _with_names(tree: Any) -> set[str]:
-    """Names of common table expressions, which hide relations."""
-    maps = [node["cte_map"]["map"] for node in nodes(tree) if node.get("cte_map")]
-    return {entry["key"].lower() for map in maps for entry in map}
+def _scoped(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """All nodes, each with the names of the common table expressions that it sees."""
+    waiting: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
+    while waiting:
+        node, hidden = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend((part, hidden) for part in reversed(node))
+        if not isinstance(node, dict):
+            continue
+        below = []
+        for entry in (node.get("cte_map") or {}).get("map", ()):
+            below.append((entry["value"], hidden))
+            hidden |= {fold(entry["key"])}
+        for key, part in node.items():
+            again = key == "right" and node.get("type") == "RECURSIVE_CTE_NODE"
+            if key != "cte_map":
+                below.append((part, hidden | {fold(node["cte_name"])} if again else hidden))
+        waiting.extend(reversed(below))
+        yield node, hidden
 
 
 def _called(node: dict[str, Any]) -> str | None:

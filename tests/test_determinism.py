@@ -19,6 +19,14 @@ CREATE VIEW two_dice(k, r) AS SELECT k, r + 1 FROM dice;
 CREATE VIEW told AS SELECT 1 FROM duckdb_indexes;
 CREATE VIEW "x AS (y" AS SELECT random() AS r;
 CREATE TABLE sqlite_schema (k INTEGER);
+CREATE SCHEMA aside;
+CREATE TABLE aside.duckdb_types (k INTEGER);
+ATTACH ':memory:' AS other;
+CREATE TABLE other.rows (k INTEGER);
+CREATE VIEW other.t AS SELECT random() AS k;
+CREATE MACRO other.one(x) AS 1;
+CREATE MACRO other.double_it(x) AS random();
+CREATE VIEW reaching AS SELECT other.one(k) AS k FROM t;
 CREATE MACRO roll(x) AS x + random();
 CREATE MACRO twice(x) AS roll(x) + roll(x);
 CREATE MACRO late() AS TABLE SELECT now() AS n;
@@ -61,6 +69,16 @@ REFUSED = {
     "FROM information_schema.tables": ("information_schema.tables", 5),
     "SELECT k FROM t WHERE k > (SELECT count(*) FROM main.duckdb_views)": ("main.duckdb_views", 48),
     "SELECT * FROM told": ("duckdb_indexes", 14),
+    "SELECT count(*) FROM duckdb_types": ("duckdb_types", 21),
+    "WITH duckdb_tables AS (SELECT 1 FROM duckdb_tables) FROM duckdb_tables": ("duckdb_tables", 37),
+    "SELECT 1 FROM (WITH duckdb_tables AS (SELECT 1) FROM duckdb_tables) AS x, duckdb_tables": (
+        "duckdb_tables",
+        74,
+    ),
+    "SELECT k FROM other.rows": ("other.rows", 14),
+    "SELECT k FROM OTHER.main.t": ("OTHER.main.t", 14),
+    "SELECT other.one(k) FROM t": ("other.one", 7),
+    "SELECT k FROM reaching": ("other.one", 14),
     "SELECT * FROM duckdb_tables()": ("duckdb_tables() in FROM", 14),
     "SELECT * FROM read_csv('x.csv')": ("read_csv() in FROM", 14),
 }
@@ -87,6 +105,21 @@ def test_refused_with_its_place(
 
 @pytest.mark.parametrize("query", [q for group in QUERIES.values() for q in group])
 def test_functions_of_the_tables_pass(cursor: Cursor, query: str) -> None:
+    check_deterministic(query, cursor)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "WITH duckdb_tables AS (SELECT k FROM t) SELECT count(*) FROM duckdb_tables",
+        "WITH a AS (SELECT k FROM t), dice AS (FROM a) FROM dice, (FROM dice)",
+        "WITH RECURSIVE dice AS (SELECT 1 AS k UNION SELECT k + 1 FROM dice WHERE k < 3) FROM dice",
+        "SELECT k, double_it(k) FROM t",
+        "FROM sqlite_schema",
+        "FROM aside.duckdb_types",
+    ],
+)
+def test_what_only_has_such_a_name_passes(cursor: Cursor, query: str) -> None:
     check_deterministic(query, cursor)
 
 

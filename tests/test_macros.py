@@ -94,3 +94,12 @@ def test_a_rolled_back_replacement_leaves_the_views_as_they_were(db: ivm.Databas
     db.execute("ROLLBACK")
     db.execute("INSERT INTO t VALUES (7)")
     assert column(db, "c") == [1, 3, 7]
+
+
+def test_a_macro_sees_the_common_table_expressions_of_its_caller(db: ivm.Database) -> None:
+    query = "WITH t AS (SELECT k FROM u) SELECT a.k, main.t.k AS other FROM above(0) AS a, main.t"
+    db.execute(f"CREATE MATERIALIZED VIEW seeing AS {query}")
+    for change in ("INSERT INTO u VALUES (200), (200)", "DELETE FROM t WHERE k = 3"):
+        db.execute(change)
+        wanted = sorted(db.execute(query).fetchall())
+        assert sorted(db.execute("FROM seeing").fetchall()) == wanted != []
