@@ -121,7 +121,7 @@ class Recursion(Operator):
                 self._feed(changes, pending)
             except EvaluationError:
                 parts.append(self._take_out())
-                self._feed(changes, pending)
+                self._feed(changes)
                 pending = self._held.restart()
         most = max(MOST_ROWS, 4 * self._held.row_count)
         for change in self._settle(pending):

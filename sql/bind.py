@@ -19,7 +19,7 @@ from ivm.sql.bind_scope import MadeUp
 from ivm.sql.catalog import Catalog
 from ivm.sql.columns import column
 from ivm.sql.function_list import FunctionList, list_functions
-from ivm.sql.hiding_macros import hiding_macros, refuse_caught, refuse_literals
+from ivm.sql.hiding_macros import refuse_caught, refuse_literals
 from ivm.sql.placeholders import check_complete
 from ivm.sql.plain_views import PlainViews
 from ivm.sql.plan import NotIncremental, Plan, Project, width
@@ -51,7 +51,7 @@ def bind(
     wanted = describe(cursor, query)
     try:
         known = list_functions(cursor) if functions is None else functions
-        refuse_literals(hiding_macros(known))
+        refuse_literals(known.hiding)
         plan = _bound(
             query, Context(catalog, cursor, Functions(cursor, known), PlainViews(cursor)), wanted
         )

@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_order import ORDERLESS, ordered, parts_of
-from ivm.sql.bind_parse import synonyms, verbatim
-from ivm.sql.built_in import call_name, duck_text
+from ivm.sql.bind_parse import verbatim
+from ivm.sql.built_in import call_name, chief_name, duck_text
 from ivm.sql.columns import cast, structure, used
 from ivm.sql.plan import Plan
 from ivm.storage.types import ColumnType, type_of
@@ -83,8 +83,7 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
     if isinstance(node, _WRAPPERS):
         return None
     call = verbatim(node)
-    name = call_name(call)
-    name = synonyms().get(name, name)
+    name = chief_name(call_name(call))
     distinct, arguments, keys = parts_of(call)
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
         name, arguments = "count_star", []

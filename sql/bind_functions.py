@@ -15,7 +15,6 @@ from ivm.sql.bind_macros import Macros
 from ivm.sql.bind_parse import verbatim
 from ivm.sql.built_in import FACTS, call_name, is_ours
 from ivm.sql.function_list import FunctionList
-from ivm.sql.hiding_macros import hiding_macros
 from ivm.sql.plan import NotIncremental
 from ivm.storage.duck import Cursor, rows
 
@@ -50,7 +49,7 @@ class Functions:
     def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
         self._aggregates, self._tables = _builtin()
         self._aggregates |= functions.aggregates
-        self.hiding = hiding_macros(functions)
+        self.hiding = functions.hiding
         self.macros = Macros(cursor, functions, self._tables, self.hiding)
 
     def is_aggregate(self, node: exp.Expression) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.sql.bind_context import Context
-from ivm.sql.bind_parse import synonyms, verbatim
-from ivm.sql.built_in import call_name
+from ivm.sql.bind_parse import verbatim
+from ivm.sql.built_in import call_name, chief_name
 from ivm.sql.columns import column, structure, used
 
 # Functions of the multiset of their arguments: no order can change them.
@@ -32,8 +32,7 @@ def complete_aggregate(node: exp.Expression, count: int, context: Context) -> ex
         whole.set("this", complete_aggregate(node.this, count, context))
         return whole
     call = verbatim(node)
-    name = call_name(call)
-    if synonyms().get(name, name) in ORDERLESS or not call.expressions:
+    if chief_name(call_name(call)) in ORDERLESS or not call.expressions:
         return call
     distinct, arguments, keys = parts_of(call)
     if not arguments:

@@ -7,7 +7,6 @@ its usual reading changes the meaning, a reading that leaves all function names 
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Any, ClassVar
 
@@ -20,12 +19,12 @@ from sqlglot.tokenizer_core import TokenType
 
 from ivm.sql.bind_collation import without_collations
 from ivm.sql.bind_methods import refuse_places, without_methods
-from ivm.sql.built_in import FACTS
+from ivm.sql.built_in import synonyms
 from ivm.sql.columns import Writer, balanced, text
 from ivm.sql.hiding_macros import refuse_unseen
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import syntax_tree
-from ivm.storage.duck import Cursor, rows
+from ivm.storage.duck import Cursor
 from ivm.storage.identifiers import fold
 
 _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
@@ -260,22 +259,6 @@ def _synonyms_beside(hiding: frozenset[str]) -> dict[str, str]:
     """The synonyms that still are some beside macros with such names."""
     known = synonyms()
     return {n: chief for n, chief in known.items() if not {n, chief} & hiding} if hiding else known
-
-
-@functools.cache
-def synonyms() -> dict[str, str]:
-    """The chief name of each built-in function and type that has several."""
-    functions = (
-        "SELECT DISTINCT lower(function_name), lower(alias_of) FROM duckdb_functions()"
-        " WHERE internal AND alias_of <> ''"
-    )
-    types = (
-        "SELECT DISTINCT lower(type_name), lower(logical_type) FROM duckdb_types()"
-        " WHERE internal AND type_name <> 'JSON' AND lower(type_name) <> lower(logical_type)"
-    )
-    with FACTS.borrow() as scratch:
-        named = [(f"type {name}", chief) for name, chief in rows(scratch, types)]
-        return dict([*rows(scratch, functions), *named])
 
 
 def _canonical(node: Any, names: dict[str, str]) -> Any:

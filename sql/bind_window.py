@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_order import ORDERLESS, complete_aggregate, parts_of
-from ivm.sql.bind_parse import synonyms, verbatim
+from ivm.sql.bind_parse import verbatim
 from ivm.sql.bind_types import types_of
-from ivm.sql.built_in import call_name
+from ivm.sql.built_in import call_name, chief_name
 from ivm.sql.columns import column, position, structure, used
 from ivm.sql.plan import NotIncremental, Plan, Ties, Window, WindowCall, types, width
 from ivm.sql.render_split import splittable
@@ -214,8 +214,7 @@ def _tied(
     """The call with what breaks its ties (there are none if the order is `unique`)."""
     call, frame = whole.function, whole.frame
     inner = call.this if isinstance(call, exp.Filter) else call
-    name = call_name(inner)
-    name = synonyms().get(name, name)
+    name = chief_name(call_name(inner))
     ties = _ties(name, inner, frame)
     if name == "fill" and not _has_order(inner):
         return _filled(whole, order, unique)

@@ -44,6 +44,30 @@ def qualified(name: str) -> str:
     return places().get(fold(name), "") + name
 
 
+@functools.cache
+def synonyms() -> dict[str, str]:
+    """The chief name of each built-in function and type that has several."""
+    functions = (
+        "SELECT DISTINCT lower(function_name), lower(alias_of) FROM duckdb_functions()"
+        " WHERE internal AND alias_of <> ''"
+    )
+    types = (
+        "SELECT DISTINCT lower(type_name), lower(logical_type) FROM duckdb_types()"
+        " WHERE internal AND type_name <> 'JSON' AND lower(type_name) <> lower(logical_type)"
+    )
+    with FACTS.borrow() as scratch:
+        named = [(f"type {name}", chief) for name, chief in rows(scratch, types)]
+        return dict([*rows(scratch, functions), *named])
+
+
+def chief_name(name: str) -> str:
+    """The chief name of a function, in lower case as the name given; its own if there is none."""
+    known = synonyms()
+    while name in known:
+        name = known[name]
+    return name
+
+
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """A call that means DuckDB's own function, in a tree in which the user's may stand too."""
     made = exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])

@@ -6,8 +6,10 @@ milliseconds to make it, so it is asked for once for all that is bound meanwhile
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
+from ivm.sql.built_in import places
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.identifiers import fold
 
@@ -60,6 +62,12 @@ class FunctionList:
     unstable: frozenset[str]
     aggregates: frozenset[str]
     macros: tuple[Macro, ...]
+
+    @functools.cached_property
+    def hiding(self) -> frozenset[str]:
+        """The names of the user's macros that are names of built-in functions too."""
+        own = [macro.name for macro in self.macros if macro.near and not macro.internal]
+        return frozenset([name for name in own if name in places()])
 
 
 def own_names(cursor: Cursor) -> frozenset[str]:

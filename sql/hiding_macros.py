@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ivm.sql.built_in import call_name, is_ours, places
+from ivm.sql.built_in import call_name, is_ours
 from ivm.sql.function_list import FunctionList
 from ivm.sql.plan import NotIncremental
 from ivm.sql.serialized import nodes, syntax_tree
@@ -28,12 +28,6 @@ _LITERALS = frozenset(
 _WORD = re.compile(r"\w+")
 # What is chosen or counted by asking an empty database, which has no macros.
 _ASKED = (exp.Limit, exp.Offset, exp.Fetch, exp.Columns, exp.Star, exp.Like, exp.ILike, exp.Glob)
-
-
-def hiding_macros(functions: FunctionList) -> frozenset[str]:
-    """The names of the user's macros that are names of built-in functions too."""
-    own = [macro.name for macro in functions.macros if macro.near and not macro.internal]
-    return frozenset([name for name in own if name in places()])
 
 
 def refuse_literals(hiding: frozenset[str]) -> None:
@@ -76,7 +70,7 @@ def refuse_caught(query: str, cursor: Cursor, functions: FunctionList) -> None:
     Raises:
         NotIncremental: names the macro, or DuckDB does not tell what the SQL calls.
     """
-    hiding = hiding_macros(functions)
+    hiding = functions.hiding
     if not hiding:
         return
     parsed = syntax_tree(query, cursor)

@@ -14,7 +14,8 @@ from sqlglot import exp
 
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_order import parts_of
-from ivm.sql.bind_parse import synonyms, verbatim
+from ivm.sql.bind_parse import verbatim
+from ivm.sql.built_in import chief_name
 from ivm.sql.columns import column
 
 _FLAGGED = frozenset(
@@ -77,7 +78,7 @@ def marked(node: exp.Expression, context: Context) -> Marked | None:
     distinct, arguments, keys = parts_of(call)
     if not distinct or len(arguments) != 1 or keys:
         return None
-    if synonyms().get(name, name) not in _FLAGGED:
+    if chief_name(name) not in _FLAGGED:
         return None
     plain = exp.Anonymous(this=call.name, expressions=[arguments[0].copy()])
     return Marked(plain, arguments[0], condition, neighbour)

@@ -23,8 +23,7 @@ from ivm.delta_ops.window_present import PresentNeighbour, PresentNth
 from ivm.delta_ops.window_recompute import DELTA, PART, Recomputed
 from ivm.delta_ops.window_sums import Sum
 from ivm.sql.bind_order import parts_of
-from ivm.sql.bind_parse import synonyms
-from ivm.sql.built_in import duck_text
+from ivm.sql.built_in import chief_name, duck_text
 from ivm.sql.columns import cast, column, position, used
 from ivm.sql.plan import Window, WindowCall, types, width
 from ivm.sql.render_window import completed, window_source, window_text
@@ -80,14 +79,13 @@ class _Call:
         ignore_nulls: NULLs are passed over.
     """
 
-    def __init__(self, call: WindowCall, names: dict[str, str]) -> None:
+    def __init__(self, call: WindowCall) -> None:
         function = call.function
         self.filter: int | None = None
         if isinstance(function, exp.Filter):
             self.filter = position(function.expression.this)
             function = function.this
-        name = function.name.lower()
-        self.name = names.get(name, name)
+        self.name = chief_name(function.name.lower())
         self.distinct, self.arguments, keys = parts_of(function)
         self.plain = not keys and not any(isinstance(a, exp.Lambda) for a in self.arguments)
         self.ignore_nulls = call.ignore_nulls or self.name == "any_value"
@@ -103,17 +101,12 @@ class _Maker:
         self._cursors = cursors
         self._given = types(plan.input)
         self.frames = FrameReader(plan, cursors)
-        cursor = cursors()
-        try:
-            self._names = synonyms()
-        finally:
-            cursor.close()
 
     def function(self, number: int) -> WindowFunction:
         """The function of one call."""
         call = self._plan.calls[number]
         type = self._plan.schema[width(self._plan.input) + number][1]
-        parts = _Call(call, self._names)
+        parts = _Call(call)
         if parts.plain:
             every = (self._rank, self._neighbour, self._nth, self._aggregate)
             some = (self._aggregate,) if parts.distinct else every

@@ -12,7 +12,7 @@ import pytest
 import ivm
 from ivm.errors import UnsupportedError
 from ivm.sql.bind_functions import _builtin
-from ivm.sql.bind_parse import synonyms
+from ivm.sql.built_in import synonyms
 from ivm.sql.function_list import list_functions
 from ivm.sql.hiding_macros import refuse_caught
 from ivm.sql.plan import NotIncremental
