@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import settings
 
-from tests.tiers import TIER, WHOLE
+from tests.tiers import SAMPLED, TIER, WHOLE
 
-settings.register_profile("steady", derandomize=True)
-settings.load_profile("default" if TIER == "fuzz" else "steady")
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("new", deadline=None)
+settings.load_profile("new" if TIER == "fuzz" else "steady")
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
@@ -17,11 +20,19 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A quick run leaves out the modules that drive whole databases for long."""
+    """A quick run leaves out what drives whole databases for long, and cases alike."""
     if TIER != "quick":
         return
-    left = [item for item in items if item.path.stem in WHOLE]
-    items[:] = [item for item in items if item.path.stem not in WHOLE]
+    met: Counter[str] = Counter()
+    taken: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        name = f"{item.path.stem}::{getattr(item, 'originalname', item.name)}"
+        turn = met[name] % SAMPLED.get(name, 1)
+        met[name] += 1
+        whole = not WHOLE.isdisjoint((item.path.stem, name))
+        (left if turn or whole else taken).append(item)
+    items[:] = taken
     config.hook.pytest_deselected(items=left)
 
 
@@ -29,7 +40,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What was not run must not look passed."""
     if TIER == "quick":
         terminalreporter.write_line(
-            f"quick run: {len(WHOLE)} modules and most random cases are left to `make test-all`"
+            f"quick run: {len(WHOLE)} modules or tests, and most of many cases alike, are left to "
+            "`make test-all`"
         )
     for report in terminalreporter.stats.get("skipped", []):
         if report.nodeid.endswith("test_the_suites_pass"):

@@ -191,4 +191,3 @@ QUERIES: dict[str, list[str]] = {
         "SELECT r.k, name FROM r JOIN n ON n.k = r.k",
     ],
 }
-ALL = [query for group in QUERIES.values() for query in group]

@@ -23,7 +23,7 @@ from tests.plan_corpus import QUERIES, build
 from tests.tiers import examples, some
 from tests.view_world import Epochs, World, followed, worlds
 
-COMPILED = some([q for group in QUERIES.values() for q in group])
+COMPILED = some([q for group in QUERIES.values() for q in group], 8)
 STEPS = examples(4)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import subprocess
@@ -18,16 +19,27 @@ from ivm import errors
 from ivm.storage import log
 
 
+@contextlib.contextmanager
+def created(path: Path) -> Iterator[ivm.Database]:
+    with ivm.connect(path) as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL CHECK (n < 100))")
+        db.execute("CREATE TABLE free (a TINYINT, s VARCHAR)")
+        db.execute("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS c, sum(n) AS n FROM t")
+        db.insert("t", [{"id": 1, "n": 10}])
+        yield db
+
+
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[ivm.Database]:
-    with ivm.connect(tmp_path / "faults.duckdb") as opened:
-        opened.execute(
-            "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL CHECK (n < 100))"
-        )
-        opened.execute("CREATE TABLE free (a TINYINT, s VARCHAR)")
-        opened.execute("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS c, sum(n) AS n FROM t")
-        opened.insert("t", [{"id": 1, "n": 10}])
-        yield opened
+    with created(tmp_path / "faults.duckdb") as db:
+        yield db
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ivm.Database]:
+    """One for all that is to change nothing."""
+    with created(tmp_path_factory.mktemp("faults") / "faults.duckdb") as db:
+        yield db
 
 
 def contents(db: ivm.Database) -> list[Any]:
@@ -79,14 +91,15 @@ WRONG = [
 
 @pytest.mark.parametrize(("sql", "kind", "says"), WRONG)
 def test_a_wrong_statement_changes_nothing(
-    db: ivm.Database, sql: str, kind: type[Exception], says: str
+    unchanged: ivm.Database, sql: str, kind: type[Exception], says: str
 ) -> None:
-    before = contents(db)
+    db, before = unchanged, contents(unchanged)
     with pytest.raises(kind, match=says):
         db.execute(sql)
     assert contents(db) == before
     db.execute("INSERT INTO t VALUES (50, 5)")
     assert db.execute("SELECT n FROM total").fetchall() == [(15,)]
+    db.execute("DELETE FROM t WHERE id = 50")
 
 
 CALLS: list[tuple[str, Any, type[Exception], str]] = [
@@ -112,12 +125,12 @@ CALLS: list[tuple[str, Any, type[Exception], str]] = [
 
 @pytest.mark.parametrize(("method", "arguments", "kind", "says"), CALLS)
 def test_a_wrong_call_changes_nothing(
-    db: ivm.Database, method: str, arguments: Any, kind: type[Exception], says: str
+    unchanged: ivm.Database, method: str, arguments: Any, kind: type[Exception], says: str
 ) -> None:
-    before = contents(db)
+    before = contents(unchanged)
     with pytest.raises(kind, match=says):
-        getattr(db, method)(*arguments)
-    assert contents(db) == before
+        getattr(unchanged, method)(*arguments)
+    assert contents(unchanged) == before
 
 
 @pytest.mark.parametrize("path", [5, None, b"shop"])

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 import ivm
-from tests.tiers import examples
+from tests.tiers import TIER, examples
 from tests.view_grammar import queries
 from tests.view_oracle import assert_views_right
 
@@ -203,7 +203,7 @@ class LazyViews(Views):
 FUZZ = settings(
     deadline=None,
     max_examples=examples(25),
-    stateful_step_count=20,
+    stateful_step_count=10 if TIER == "quick" else 20,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 

@@ -19,10 +19,10 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.duck_unnest import DuckUnnest
 from ivm.storage.errors import EvaluationError, SqlError
 from tests.operator_help import Bench, Duck, Row, drive, streams, types_of
-from tests.tiers import examples
+from tests.tiers import TIER, examples
 from tests.view_oracle import assert_verified
 
-STEPS = 18
+STEPS = {"quick": 9}.get(TIER, 18)
 FUNCTIONS = ("json_each", "json_tree")
 DOCUMENTS = (
     """'{"a":1,"b":[1,{"c":null}]}'""", "'[1, 2 ]'", "'[]'", "'{}'", "'5'", "'null'",

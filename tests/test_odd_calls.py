@@ -15,8 +15,9 @@ from ivm.errors import ConstraintError, InputError, SqlError, UnsupportedError
 from tests.view_oracle import assert_verified
 
 
-@pytest.fixture(name="db")
+@pytest.fixture(name="db", scope="module")
 def _db() -> Iterator[ivm.Database]:
+    """One for all calls that are refused."""
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR)")
         db.execute("CREATE TABLE k (x INTEGER)")
@@ -68,6 +69,7 @@ def test_weights_of_any_kind_that_are_whole(db: ivm.Database) -> None:
     db.apply("k", [{"x": 1}], [2.0])
     db.apply("k", [], [])
     assert db.execute("SELECT n FROM v").fetchall() == [(2,)]
+    db.apply("k", [{"x": 1}], [-2])
 
 
 @pytest.mark.parametrize("limit", ["1 GB", 0, -1, 1.5])
@@ -228,3 +230,4 @@ def test_types_that_end_duckdbs_process_are_refused(db: ivm.Database, statement:
     db.execute("CREATE TABLE named AS SELECT {'x': ARRAY_VALUE(1, 2)} AS r")
     db.execute("CREATE MATERIALIZED VIEW w AS FROM named; DELETE FROM named")
     assert db.execute("VERIFY MATERIALIZED VIEW w").fetchall() == [("w", 0, 0, 0, True)]
+    db.execute("DROP MATERIALIZED VIEW w; DROP TABLE named")

@@ -38,7 +38,7 @@ CORPORA: dict[str, tuple[Callable[..., None], list[str]]] = {
     "window": (plan_corpus.build, WINDOWS),
     "subquery": (plan_corpus.build, flat(subquery_corpus.QUERIES)),
     "from": (from_corpus.fill, flat(from_corpus.QUERIES)),
-    "recursion": (recursion_tables, recursion_corpus.ALL),
+    "recursion": (recursion_tables, flat(recursion_corpus.QUERIES)),
 }
 
 

@@ -20,7 +20,7 @@ from tests.subquery_corpus import QUERIES
 from tests.tiers import some
 from tests.view_world import Epochs, followed, shown, worlds
 
-ALL = some([query for group in QUERIES.values() for query in group])
+ALL = some([query for group in QUERIES.values() for query in group], 8)
 TABLES = ("t", "u", "w")
 
 

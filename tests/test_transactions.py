@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
+from tests.tiers import examples
 
 KEYLESS = "CREATE TABLE t (i INTEGER, j INTEGER)"
 KEYED = "CREATE TABLE t (i INTEGER PRIMARY KEY, j INTEGER)"
@@ -108,7 +109,7 @@ def _transactions(draw: st.DrawFn) -> list[list[str]]:
     ]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.booleans(), st.sampled_from(SIZES), _transactions(), st.booleans())
 def test_random_transactions(
     keyed: bool, size: int, transactions: list[list[str]], read: bool

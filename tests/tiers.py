@@ -2,9 +2,9 @@
 
 `IVM_TESTS` names the tier (`make test`, `make test-all`, `make fuzz` and `make torture`); plain
 pytest is `full`. `IVM_SEED` is the first seed of all that the torture tests draw. A quick run
-leaves out the modules in `WHOLE`, which drive whole databases for long, draws fewer examples
-everywhere else, and takes a third of the corpora of queries; nothing is in quick that is not in
-full.
+leaves out what `WHOLE` names, which drives whole databases for long, takes some of the cases
+of the tests in `SAMPLED` and of the corpora of queries, and draws fewer examples everywhere else;
+nothing is in quick that is not in full.
 """
 
 from __future__ import annotations
@@ -35,23 +35,103 @@ WHOLE = frozenset(
         "test_nexmark",
         "test_random_queries",
         "test_random_streams",
+        "test_recursion::test_recursive_views_derived_anew_follow_their_tables",
+        "test_shell::test_no_color_is_heeded",
+        "test_shell::test_tab_completes_and_enter_takes_the_completion",
+        "test_shell::test_tables_are_coloured_and_cut_on_a_terminal",
+        "test_shell::test_watch_on_a_terminal",
         "test_spelling",
         "test_suites",
         "test_tpch",
         "test_tpch_subqueries",
     }
 )
-"""Modules of the full tier alone."""
+"""Modules and tests of the full tier alone."""
+
+SAMPLED = {
+    "test_bind::test_rendered_plan_is_the_query": 5,
+    "test_capture::test_delete": 3,
+    "test_capture::test_insert_on_conflict": 3,
+    "test_capture::test_merge": 3,
+    "test_capture::test_update": 3,
+    "test_cli::test_odd_streams": 3,
+    "test_collations::test_a_view_beside_a_collation_follows_its_tables": 5,
+    "test_collations::test_groups_by_a_collation_show_their_first_text": 3,
+    "test_conversions::test_python_values_mean_what_duckdb_makes_of_them": 2,
+    "test_conversions::test_what_is_converted_is_what_duckdb_makes_of_it": 3,
+    "test_database::test_structs_inside_of_structs_and_tuples_can_be_columns": 3,
+    "test_determinism::test_functions_of_the_tables_pass": 5,
+    "test_docs::test_construct_is_maintained_as_said": 4,
+    "test_doors::test_defaults_are_those_of_duckdb": 2,
+    "test_error_tree::test_values": 4,
+    "test_every_type::test_every_way_in": 2,
+    "test_failed_statements::test_a_failing_cast_is_told_as_duckdb_tells_it": 3,
+    "test_fill::test_values_around_a_change_are_filled_anew": 5,
+    "test_flush::test_every_value_of_a_type_is_deleted_alone": 5,
+    "test_flush::test_one_row_of_any_type_is_updated_and_deleted_by_its_key": 4,
+    "test_from_items::test_of_equal_right_rows_an_asof_join_takes_the_first": 2,
+    "test_imports::test_what_was_exported_is_imported": 2,
+    "test_json_rows::test_views_follow_their_documents": 2,
+    "test_keyed_changes::test_anything_else_is_left_to_duckdb": 4,
+    "test_keyed_changes::test_one_row_by_its_key_needs_no_duckdb": 4,
+    "test_keyed_changes::test_what_duckdb_refuses_is_refused": 3,
+    "test_keys::test_group_as_duckdb_groups": 4,
+    "test_keys::test_order_as_duckdb_orders": 4,
+    "test_keys::test_same_key_and_codes_follow_the_classes": 4,
+    "test_lambda_names::test_a_name_in_a_lambda_means_what_it_means_to_duckdb": 3,
+    "test_left_open::test_what_is_fixed_is_the_same_in_every_order": 3,
+    "test_log::test_every_type_comes_back_bit_for_bit": 3,
+    "test_odd_calls::test_each_given_row_takes_out_one": 2,
+    "test_odd_calls::test_rows": 2,
+    "test_op_aggregate::test_each_type_follows_duckdb": 3,
+    "test_op_join::test_join_keys_of_any_type": 3,
+    "test_op_range_join::test_compared_values_of_any_type": 3,
+    "test_op_range_join::test_null_as_no_bound": 3,
+    "test_op_row_calls::test_modes_and_histograms_of_all_rows": 3,
+    "test_op_row_calls::test_quantiles": 2,
+    "test_op_row_calls::test_quantiles_by_rank": 2,
+    "test_op_row_calls::test_rows_of_any_type": 4,
+    "test_op_setop::test_follows_duckdb": 3,
+    "test_op_topk::test_follows_duckdb": 3,
+    "test_op_unnest::test_elements_of_every_type": 3,
+    "test_op_window::test_distances": 2,
+    "test_op_window::test_distinct_values_of_frames": 4,
+    "test_op_window::test_frames": 5,
+    "test_op_window::test_frames_with_a_value": 3,
+    "test_op_window::test_functions_left_to_duckdb": 4,
+    "test_op_window::test_lag_and_lead": 3,
+    "test_op_window::test_months_away": 3,
+    "test_op_window::test_ranks": 4,
+    "test_recovery::test_what_another_program_wrote_and_the_log_stand_together_if_they_can": 3,
+    "test_recursion::test_recursive_views_follow_their_tables": 2,
+    "test_recursion::test_recursive_views_of_a_database": 2,
+    "test_refused_rows::test_a_refused_row": 2,
+    "test_rewrite::test_rewritten_plan_is_the_query": 5,
+    "test_scalar_arithmetic::test_constants_and_signs": 3,
+    "test_scalar_arithmetic::test_operator_on_one_type": 3,
+    "test_scalar_arithmetic::test_operators_on_mixed_types": 4,
+    "test_scalar_cast::test_cast": 4,
+    "test_scalar_comparison::test_every_pair": 4,
+    "test_schema_names::test_a_name_that_comes_later_is_followed": 3,
+    "test_schema_names::test_a_view_over_a_plain_view_of_a_schema": 2,
+    "test_shadows::test_views_hold_what_other_sessions_read": 2,
+    "test_transactions::test_rows_of_before_and_of_the_transaction_are_changed": 3,
+    "test_unpivot_names::test_nulls_are_dropped_as_duckdb_does": 3,
+    "test_user_macros::test_the_life_of_a_database_in_which_every_name_is_a_macro": 2,
+    "test_windows::test_excluded_peers_are_those_of_the_windows_own_order": 3,
+    "test_with_ties::test_the_first_rows_and_their_ties": 4,
+}
+"""Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 
 
-def some(cases: Sequence[T]) -> Sequence[T]:
-    """The cases of a corpus that a run takes: a third of them in a quick one."""
-    return cases[::3] if TIER == "quick" else cases
+def some(cases: Sequence[T], of: int = 3) -> Sequence[T]:
+    """The cases that a run takes: the first of so many in a quick one."""
+    return cases[::of] if TIER == "quick" else cases
 
 
 def examples(few: int) -> int:
     """How many examples a property test draws that draws `few` in a full run."""
-    return {"quick": max(2, few // 4), "full": few, "fuzz": 10 * few}[TIER]
+    return {"quick": max(2, few // 6), "full": few, "fuzz": 10 * few}[TIER]
 
 
 def seeds(count: int) -> range:

@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.errors import InputError, IvmError, UnsupportedError
+from ivm.errors import ConstraintError, InputError, IvmError
 from tests.crash_image import image
 from tests.tiers import TIER
 from tests.view_oracle import assert_verified
@@ -27,6 +27,7 @@ SHARED = [
     "CREATE MACRO m(x) AS x + 1",
     "CREATE TABLE other(id INT, a INT, b INT, c INT)",
     "CREATE VIEW p AS SELECT id + 10 AS id, a, b, c FROM other",
+    "CREATE MATERIALIZED VIEW kept AS SELECT b, m(count(*)) AS n FROM p GROUP BY b",
 ]
 TABLE = ["CREATE TABLE {t}(id INT{key}, a INT, b INT, c INT)", f"INSERT INTO {{t}} VALUES {ROWS}"]
 VIEWS = ["SELECT id, b FROM {t} WHERE b > 0", "SELECT b, count(*) AS n FROM {t} GROUP BY b"]
@@ -121,6 +122,15 @@ CALLS: list[Call] = [
 ]
 """Python calls of keyed tables, and the SQL that says the same."""
 
+OTHERWISE = {
+    ("add column", "c3"): InputError,  # rows with weights have every column
+    ("check", "c1"): InputError,  # without a key, whole rows are deleted
+    ("generated", "c1"): InputError,
+    ("renamed", "c1"): InputError,
+    ("other order", "c1"): ConstraintError,  # the row is not there any more
+}
+"""Calls that are refused where DuckDB does something or nothing, by kind and number."""
+
 
 class World:
     """Both databases, and a table for every statement."""
@@ -154,7 +164,7 @@ class World:
     def plainly(self, sql: str, name: str) -> None:
         self.plain.execute(self.text(sql, name).replace("MATERIALIZED VIEW", "VIEW")).fetchall()
 
-    def wait_beside(self, ddl: list[str]) -> None:
+    def wait_beside(self, kind: str) -> None:
         """All statements wait for a transaction that does this to every table."""
         self.ours.execute("BEGIN")
         jobs = [*self._statements(), *self._python_calls()]
@@ -186,7 +196,7 @@ class World:
             thread.start()
             assert event.wait(60)
         assert not ended, ended  # all of them wait
-        for sql in ddl:
+        for sql in DDL[kind]:
             for name in self.tables if "{t}" in sql else [""]:
                 self.both(sql, name)
         self.ours.execute("COMMIT")
@@ -194,7 +204,7 @@ class World:
             thread.join(60)
             assert not thread.is_alive()
         turns._wait = wait  # type: ignore[method-assign]
-        self._compare_errors(dict(ended))
+        self._compare_errors(kind, dict(ended))
 
     def _statements(self) -> Iterator[tuple[str, Callable[[], object]]]:
         for name, sql in self.jobs:
@@ -207,7 +217,7 @@ class World:
         for name, call, _ in self.calls:
             yield name, functools.partial(call, self.ours, name)
 
-    def _compare_errors(self, ended: dict[str, IvmError | None]) -> None:
+    def _compare_errors(self, kind: str, ended: dict[str, IvmError | None]) -> None:
         for name, sql in [*self.jobs, *[(name, sql) for name, _, sql in self.calls]]:
             error, message = ended[name], None
             try:
@@ -217,8 +227,8 @@ class World:
                 if sql.startswith("BEGIN"):
                     self.plain.execute("ROLLBACK")
             told = (sql, f"ours: {error!r}", f"DuckDB: {message}")
-            beyond = message is not None and "index on a base table" in message  # a view has one
-            if beyond or isinstance(error, UnsupportedError | InputError):
+            if (kind, name) in OTHERWISE:
+                assert (type(error), message) == (OTHERWISE[kind, name], None), told
                 self.refused.add(name)
             else:
                 assert (error is None) == (message is None), told
@@ -253,17 +263,15 @@ def worlds(tmp_path: Path) -> Iterator[Callable[[str], World]]:
 
 KEY = " PRIMARY KEY"
 CASES = [(kind, key) for kind in DDL for key in ("", KEY) if (kind, key) != ("primary key", KEY)]
-_SHORT = [("unique index", ""), ("other order", KEY)]
+_SHORT = [("unique index", ""), ("a view in its place", KEY)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "key"), {"quick": _SHORT, "full": CASES[::3], "fuzz": CASES}[TIER]
-)
+@pytest.mark.parametrize(("kind", "key"), _SHORT if TIER == "quick" else CASES)
 def test_what_waited_meets_the_catalog_as_it_is(
     worlds: Callable[[str], World], kind: str, key: str
 ) -> None:
     world = worlds(key)
-    world.wait_beside(DDL[kind])
+    world.wait_beside(kind)
     with ivm.connect(image(world.path, world.folder / "image.duckdb")) as copy:
         world.compare(copy, "in the image of a crash")
     world.compare(world.ours, "at once")
