@@ -6,6 +6,7 @@ order DuckDB returns them in. Errors of the expression become `EvaluationError` 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 import duckdb
@@ -46,13 +47,11 @@ def run_sql(
     output: Schema,
 ) -> ZSet:
     """`duck.evaluate` on a fresh cursor, with DuckDB's errors as `EvaluationError`."""
-    cursor = cursor_factory()
-    try:
-        return duck.evaluate(cursor, sql, inputs, output)
-    except _REFUSALS as error:
-        raise EvaluationError(str(error)) from error
-    finally:
-        cursor.close()
+    with contextlib.closing(cursor_factory()) as cursor:
+        try:
+            return duck.evaluate(cursor, sql, inputs, output)
+        except _REFUSALS as error:
+            raise EvaluationError(str(error)) from error
 
 
 def row_numbers(column: Column) -> Indexes:

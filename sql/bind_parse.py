@@ -198,7 +198,7 @@ def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) 
     for dialect in (Read, Verbatim):
         try:
             tree = _passing_nulls(sqlglot.parse_one(sql, dialect=dialect))
-            written = tree.sql(dialect=Written, unsupported_level=ErrorLevel.IGNORE)
+            written = tree.sql(dialect=Written, unsupported_level=ErrorLevel.IGNORE, comments=False)
         except (SqlglotError, ValueError):  # of a path that sqlglot reads, but cannot write
             continue
         if not isinstance(tree, exp.Expression):
@@ -275,7 +275,7 @@ def _canonical(node: Any, names: dict[str, str]) -> Any:
         return _list_of(plain)
     if plain.get("class") == "LAMBDA":
         return _canonical_arrow(plain, node["expr"])
-    if plain.get("alias") == "_values":
+    if plain.get("alias") == "_values" and "column_name_alias" in plain:
         return _bare_values(plain)
     if plain.get("type") == "OPERATOR_CAST":
         return _canonical_cast(plain)

@@ -16,7 +16,7 @@ from ivm.sql.bind_order import ORDERLESS, complete_aggregate, parts_of
 from ivm.sql.bind_parse import verbatim
 from ivm.sql.bind_types import types_of
 from ivm.sql.built_in import call_name, chief_name
-from ivm.sql.columns import column, position, structure, used
+from ivm.sql.columns import cast, column, position, structure, used
 from ivm.sql.plan import NotIncremental, Plan, Ties, Window, WindowCall, types, width
 from ivm.sql.render_split import splittable
 from ivm.sql.render_window import window_texts, with_order
@@ -24,7 +24,7 @@ from ivm.sql.unique_key import unique_keys
 from ivm.sql.window_distinct import Marked, marked
 from ivm.storage.identifiers import fold
 from ivm.storage.ordering import OrderKey
-from ivm.storage.types import ColumnType
+from ivm.storage.types import ColumnType, type_of
 
 _PEERS_ALIKE = frozenset(["rank", "rank_dense", "dense_rank", "percent_rank", "cume_dist"])
 _BY_POSITION = frozenset(["lag", "lead", "ntile", "row_number"])
@@ -180,7 +180,7 @@ class _Wide:
         whole = call.copy()
         if isinstance(whole, exp.Filter):
             condition = whole.expression
-            flag = exp.Cast(this=condition.this.copy(), to=exp.DataType(this=exp.DType.BOOLEAN))
+            flag = cast(condition.this, type_of("BOOLEAN"))
             condition.set("this", column(self.place(flag)))
         function = whole.this if isinstance(whole, exp.Filter) else whole
         has_order = any(isinstance(a, exp.Order) for a in function.expressions)  # of its arguments

@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
-from ivm.sql.columns import Writer, text
+from ivm.sql.columns import WRITTEN, Writer, text
 from ivm.storage.duck import rows
 from ivm.storage.identifiers import fold
 from ivm.storage.scratch import Scratch
@@ -112,4 +112,4 @@ class _Writer(Writer):
 
 def duck_text(expr: exp.Expression) -> str:
     """A bound expression as DuckDB is to read it."""
-    return _Writer(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).generate(expr)
+    return _Writer(**WRITTEN).generate(expr)

@@ -5,15 +5,16 @@ Law: no function here changes a tree that was given to it; plans share their tre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.generators.duckdb import DuckDBGenerator
 
 from ivm.storage.types import ColumnType
 
+_MANY = 32  # terms in a row, of which a tree with long branches would be made
 # Other functions are no atoms: sqlglot writes some of them with operators.
-_MANY = 32
 _ATOMS = (exp.Column, exp.Literal, exp.Paren, exp.Cast, exp.Null, exp.Boolean, exp.Anonymous)
 
 
@@ -27,6 +28,11 @@ def index_of(node: exp.Column) -> int:
     return int(node.name[1:])
 
 
+WRITTEN: Mapping[str, Any] = {
+    "dialect": "duckdb", "unsupported_level": ErrorLevel.IGNORE, "comments": False
+}  # fmt: skip
+
+
 class Writer(DuckDBGenerator):
     """Writes functions in capitals, but for names that these would change."""
 
@@ -35,8 +41,8 @@ class Writer(DuckDBGenerator):
 
 
 def text(expr: exp.Expression) -> str:
-    """The expression as DuckDB reads it; also its structural key."""
-    return Writer(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).generate(expr)
+    """The expression as DuckDB reads it, without comments; also its structural key."""
+    return Writer(**WRITTEN).generate(expr)
 
 
 def used(expr: exp.Expression) -> set[int]:

@@ -7,6 +7,7 @@ hydration reads.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Hashable, Iterator, Sequence
 
 from ivm.delta_ops.arrange import Arrange
@@ -84,11 +85,8 @@ class Compiler:
     def fetch(self, node: int) -> Iterator[ZSet]:
         """A node's whole content in chunks, from SQL over the base tables."""
         plan = self._plans[node]
-        cursor = self._cursors()
-        try:
+        with contextlib.closing(self._cursors()) as cursor:
             yield from chunks(cursor, render(plan), plan.schema)
-        finally:
-            cursor.close()
 
     def _node(self, plan: Plan) -> int:
         """The node of a plan, made once: outer joins read their inputs several times."""

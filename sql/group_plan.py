@@ -155,7 +155,7 @@ class _Inputs(Expressions):
 
 
 def _boolean(expr: exp.Expression) -> exp.Expression:
-    return exp.Cast(this=expr.copy(), to=exp.DataType(this=exp.DType.BOOLEAN))
+    return cast(expr, type_of("BOOLEAN"))
 
 
 def _maintained(

@@ -26,10 +26,15 @@ from ivm.sql.plan import (
     Plan,
     Project,
     Recursive,
+    RecursiveScan,
+    Scan,
     SetOp,
+    TableFunction,
     TopK,
     Union,
     Unnest,
+    Values,
+    View,
     Window,
     WindowCall,
     inputs,
@@ -93,7 +98,7 @@ def fixed_parts(plan: Plan) -> Parts:
             return _distinct(_of_window(plan))
         case Unnest():
             return _distinct(_unnested(plan))
-        case _:  # rows that are given: of tables, constants, lower views, the last ones of a step
+        case Scan() | Values() | View() | TableFunction() | RecursiveScan():  # rows that are given
             return (Part(_every(plan)),)
 
 

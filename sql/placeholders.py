@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ivm.sql.columns import closed, data_type
+from ivm.sql.columns import cast, closed
 from ivm.sql.plan import Expr, NotIncremental, Plan, WindowCall, inputs
 from ivm.storage.types import ColumnType
 
@@ -48,7 +48,7 @@ def call(query: int, arguments: Sequence[Expr], type: ColumnType) -> Expr:
 def _stand_in(tag: str, numbers: list[int], parts: Sequence[Expr], type: ColumnType) -> Expr:
     literals: list[exp.Expression] = [exp.Literal.string(tag), *map(exp.Literal.number, numbers)]
     row = exp.Anonymous(this="row", expressions=[*literals, *[p.copy() for p in parts]])
-    null = exp.Cast(this=exp.Null(), to=data_type(type))
+    null = cast(exp.Null(), type)
     return exp.Case(ifs=[exp.If(this=exp.Is(this=row, expression=exp.Null()), true=null)])
 
 

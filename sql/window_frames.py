@@ -6,6 +6,7 @@ the order's key here as DuckDB adds it; any other frame is `None`, and DuckDB's 
 
 from __future__ import annotations
 
+import contextlib
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -114,13 +115,9 @@ class FrameReader:
 
     def _evaluated(self, value: exp.Expression) -> tuple[Any, str]:
         """The constant as a Python value, an interval with its parts, and the time zone."""
-        cursor = self._cursors()
-        try:
-            found = duck.table(
-                cursor, f"SELECT {duck_text(value)}, {PLACE}current_setting('TimeZone')"
-            )
-        finally:
-            cursor.close()
+        constants = f"SELECT {duck_text(value)}, {PLACE}current_setting('TimeZone')"
+        with contextlib.closing(self._cursors()) as cursor:
+            found = duck.table(cursor, constants)
         return found.column(0)[0].as_py(), found.column(1)[0].as_py()
 
 

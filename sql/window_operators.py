@@ -6,6 +6,8 @@ arguments are columns (or constants where these are parameters) and its frame ha
 
 from __future__ import annotations
 
+import contextlib
+
 from sqlglot import exp
 
 from ivm.delta_ops.aggregate_call import AggregateCall
@@ -164,11 +166,8 @@ class _Maker:
             return place if self._given[place] == type else None
         if used(value):
             return None
-        cursor = self._cursors()
-        try:
+        with contextlib.closing(self._cursors()) as cursor:
             found = duck.table(cursor, f"SELECT {duck_text(cast(value, type))}")
-        finally:
-            cursor.close()
         return from_arrow(found, (("v", type),)).columns[0]
 
     def _nth(self, call: _Call, whole: WindowCall, type: ColumnType) -> WindowFunction | None:

@@ -44,3 +44,15 @@ def test_functions_of_pg_catalog_have_plans(cursor: Cursor) -> None:
     query = "SELECT pg_typeof(k), pg_size_pretty(k) FROM t WHERE pg_typeof(v) <> 'x'"
     rendered = render(bind(query, DuckCatalog(cursor), cursor))
     assert multiset(cursor, rendered) == multiset(cursor, query)
+
+
+@pytest.mark.parametrize("value", ["(SELECT max(k) FROM t)", "(SELECT 1)", "(VALUES (1))"])
+def test_a_subquery_may_have_any_alias(cursor: Cursor, value: str) -> None:
+    query = f"SELECT {value} AS _values FROM t"
+    rendered = render(bind(query, DuckCatalog(cursor), cursor))
+    assert multiset(cursor, rendered) == multiset(cursor, query)
+
+
+def test_comments_are_no_part_of_a_plan(cursor: Cursor) -> None:
+    query = "SELECT k /* a */ + 1 AS q, /* b */ upper('x') FROM t WHERE k = 1 -- c\n OR k > 2"
+    assert "/*" not in render(bind(query, DuckCatalog(cursor), cursor))
