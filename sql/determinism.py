@@ -7,7 +7,7 @@ and a way out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ivm.sql.function_list import REACHED, FunctionList, list_functions
@@ -88,7 +88,7 @@ class _Checker:
             if internal or fold(schema) == "main":  # (a name alone means none of other schemas)
                 (told if internal else own).add(fold(name))
             if definition is not None and not internal:
-                self._views.setdefault(fold(name), []).append(view_query(definition))
+                self._views.setdefault(fold(name), []).append(definition)
         self._told = told - own
         self._elsewhere = frozenset([fold(name) for (name,) in rows(cursor, _ATTACHED)])
         self._macros: dict[str, list[str]] = {}
@@ -111,7 +111,7 @@ class _Checker:
                 name = fold(node["table_name"])
                 if node["schema_name"] or name not in hidden:
                     self._check_relation(node, at, through)
-                    self._enter(name, self._views, at, through)
+                    self._enter(name, map(view_query, self._views.get(name, ())), at, through)
 
     def _check_database(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
         """Refuse relations and macros of other databases."""
@@ -170,15 +170,11 @@ class _Checker:
             raise _refusal(
                 f"{name}()", "its value changes from call to call", place, through, _FIXED
             )
-        self._enter(name, self._macros, place, through)
+        self._enter(name, self._macros.get(name, ()), place, through)
 
-    def _enter(
-        self, name: str, known: dict[str, list[str]], place: int | None, through: _Path
-    ) -> None:
+    def _enter(self, name: str, queries: Iterable[str], place: int | None, through: _Path) -> None:
         """Look into a view or macro the query uses (once on each way)."""
-        if name not in known or name in through:
-            return
-        for definition in known[name]:
+        for definition in () if name in through else queries:
             tree = syntax_tree(definition, self._cursor)
             if tree is not None:
                 self.check(tree, -1 if place is None else place, (*through, name))
