@@ -19,18 +19,13 @@ import pyarrow as pa
 from ivm.catalog import View
 from ivm.difference import bare
 from ivm.engine import Engine
-from ivm.sql.left_open import Part, Parts, fixed_parts, is_whole, text_leaves_open
-from ivm.sql.serialized import syntax_tree
+from ivm.sql.left_open import Part, Parts, fixed_parts, is_whole
+from ivm.sql.left_open_text import text_parts
 from ivm.storage.duck import Cursor, rows, run, table
 from ivm.storage.types import ColumnType, Schema, type_of
 
 TOLERANCE = 1e-9
 _ANSWER = "_ivm_answer"
-_STAND_INS = """
-    SELECT system.main.lower(view_name) FROM system.main.duckdb_views() WHERE NOT internal
-    UNION ALL SELECT system.main.lower(function_name) FROM system.main.duckdb_functions()
-    WHERE NOT internal AND function_type IN ('macro', 'table_macro')
-"""
 
 
 @dataclass(frozen=True)
@@ -73,9 +68,7 @@ def _fixed(view: View, cursor: Cursor) -> Parts | None:
     if view.plan is not None:
         parts = fixed_parts(view.plan)
         return None if any(is_whole(part, view.plan) for part in parts) else parts
-    unknown = [name for (name,) in rows(cursor, _STAND_INS)]
-    open_ = text_leaves_open(syntax_tree(view.query, cursor), unknown)
-    return (Part(frozenset()),) if open_ else None
+    return text_parts(view.query, cursor)
 
 
 def _told(fixed: Parts, schema: Schema) -> str:

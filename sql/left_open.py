@@ -9,7 +9,7 @@ A lower materialized view is read as its rows stand, so what it chose is fixed f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlglot import exp
 
@@ -40,7 +40,6 @@ from ivm.sql.plan import (
     inputs,
     width,
 )
-from ivm.sql.serialized import nodes
 from ivm.sql.unique_key import unique_keys
 
 
@@ -60,17 +59,7 @@ Parts = tuple[Part, ...]
 """Each is fixed, without regard to the others; none: not even the number of rows is."""
 
 _LISTS = frozenset(["list", "string_agg"])
-_ORDERED = frozenset(
-    [
-        "first", "last", "any_value", "arbitrary", "list", "array_agg", "string_agg", "listagg",
-        "group_concat", "arg_min", "arg_max", "min_by", "max_by", "argmin", "argmax", "mode",
-        "arg_min_null", "arg_max_null", "arg_min_nulls_last", "arg_max_nulls_last", "lttb",
-        "json_group_array", "json_group_object", "json_group_structure", "reservoir_quantile",
-        "approx_quantile", "approx_top_k",
-    ]
-)  # fmt: skip
 _MOST = 16  # parts
-_PEERS_ALIKE = frozenset(["rank", "dense_rank", "rank_dense", "percent_rank", "cume_dist"])
 
 
 def fixed_parts(plan: Plan) -> Parts:
@@ -105,25 +94,6 @@ def fixed_parts(plan: Plan) -> Parts:
 def is_whole(part: Part, plan: Plan) -> bool:
     """Whether the part is all columns, to their last bit."""
     return part.exact == _every(plan)
-
-
-def text_leaves_open(tree: Any | None, unknown: Iterable[str]) -> bool:
-    """Whether a query's syntax tree has a construct that looks at an order, or may have one.
-
-    Args:
-        tree: None if it is not known.
-        unknown: lower-case names of the views and macros whose text is not looked at.
-    """
-    names = frozenset(unknown)
-    return tree is None or any(_looks_at_order(node, names) for node in nodes(tree))
-
-
-def _looks_at_order(node: dict[str, Any], unknown: frozenset[str]) -> bool:
-    name = str(node.get("function_name") or node.get("table_name") or "").lower()
-    limits = str(node.get("type")).startswith("LIMIT") or bool(node.get("distinct_on_targets"))
-    windows = node.get("class") == "WINDOW" and name not in _PEERS_ALIKE
-    joins = node.get("ref_type") in ("ASOF", "POSITIONAL")
-    return limits or windows or joins or name in _ORDERED or name in unknown
 
 
 def _every(plan: Plan) -> frozenset[int]:

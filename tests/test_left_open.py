@@ -10,10 +10,10 @@ import pytest
 
 from ivm.sql.bind import bind
 from ivm.sql.catalog import DuckCatalog
-from ivm.sql.left_open import Part, fixed_parts, is_whole, text_leaves_open
+from ivm.sql.left_open import Part, Parts, fixed_parts, is_whole
+from ivm.sql.left_open_text import text_parts
 from ivm.sql.plan import Plan
 from ivm.sql.rewrite import rewrite
-from ivm.sql.serialized import syntax_tree
 from ivm.storage.duck import Cursor, rows
 from tests.plan_corpus import QUERIES, build
 from tests.view_oracle import multiset
@@ -125,21 +125,60 @@ def test_orders_that_leave_nothing_open(cursors: list[Cursor], query: str) -> No
     assert any(is_whole(part, plan) for part in fixed_parts(plan))
 
 
+WHOLE_TEXTS = [
+    "SELECT sum(v), rank() OVER (ORDER BY k) FROM t",
+    "SELECT DISTINCT k FROM t",
+    "SELECT typed(k), geomean(v) FROM t GROUP BY ALL",
+    "SELECT typed(n) FROM lower_one UNION SELECT n FROM above(1)",
+    "SELECT sum(k) OVER (PARTITION BY g), count(*) OVER (ORDER BY v GROUPS 2 PRECEDING) FROM t",
+    "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a WHERE x < 5) FROM a",
+    "PIVOT t ON k IN (1, 2) USING sum(v)",
+]
+OPEN_VALUES = [
+    "SELECT * FROM t LIMIT 3",
+    "SELECT * FROM t LIMIT 3 %",
+    "FROM t OFFSET 3",
+    "FROM t FETCH FIRST 3 ROWS ONLY",
+    "SELECT (SELECT array_agg(k) FROM u) FROM t",
+    "SELECT ARRAY(SELECT k FROM u) FROM t",
+    "SELECT row_number() OVER () FROM t",
+    "SELECT sum(k) OVER w FROM t WINDOW w AS (ORDER BY v ROWS 2 PRECEDING)",
+    "SELECT sum(k) OVER (ORDER BY v GROUPS 2 PRECEDING EXCLUDE TIES) FROM t",
+    "SELECT nested(k) FROM t",
+    "SELECT json_group_array(k), mode(k) FROM t",
+    "SELECT k, rowid FROM t",
+]
+OPEN_ROWS = [
+    "SELECT DISTINCT list(k) FROM t GROUP BY g",
+    "SELECT unnest(list(k)) FROM t GROUP BY g",
+    "SELECT k FROM (SELECT k FROM t LIMIT 3) WHERE k > 1",
+    "SELECT a.k FROM t a ASOF JOIN u b ON a.v >= b.v",
+    "FROM chosen",
+    "FROM any_of(2)",
+    "SELECT k FROM t UNION SELECT any_value(k) FROM t GROUP BY g",
+    "WITH RECURSIVE a(x, y) USING KEY (x) AS (SELECT 1, 2 UNION SELECT x, y FROM a) FROM a",
+    "PIVOT t ON k IN (1, 2) USING first(v)",
+    "PIVOT t ON k USING sum(v)",  # DuckDB does not tell
+]
+
+
 @pytest.mark.parametrize(
-    ("query", "leaves_open"),
+    ("query", "parts"),
     [
-        ("SELECT sum(v), rank() OVER (ORDER BY k) FROM t", False),
-        ("SELECT * FROM t LIMIT 3", True),
-        ("SELECT * FROM t LIMIT 3 %", True),
-        ("SELECT DISTINCT k FROM t", False),
-        ("SELECT DISTINCT ON (k) k, v FROM t", True),
-        ("SELECT (SELECT array_agg(k) FROM u) FROM t", True),
-        ("SELECT row_number() OVER () FROM t", True),
-        ("SELECT a.k FROM t a ASOF JOIN u b ON a.v >= b.v", True),
-        ("SELECT * FROM plain", True),
-        ("PIVOT t ON k USING sum(v)", True),  # DuckDB does not tell
+        *((query, None) for query in WHOLE_TEXTS),
+        *((query, (Part(frozenset()),)) for query in OPEN_VALUES),
+        *((query, ()) for query in OPEN_ROWS),
     ],
 )
-def test_texts(cursors: list[Cursor], query: str, leaves_open: bool) -> None:
-    tree = syntax_tree(query, cursors[0])
-    assert text_leaves_open(tree, ["plain"]) == leaves_open
+def test_texts(query: str, parts: Parts | None) -> None:
+    with duckdb.connect() as cursor:
+        build(cursor, seed=3)
+        cursor.execute("CREATE MACRO typed(a INTEGER) AS a + 1")
+        cursor.execute("CREATE MACRO gathered(a) AS list(a)")
+        cursor.execute("CREATE MACRO nested(a) AS len(gathered(a)) + typed(1)")
+        cursor.execute("CREATE VIEW lower_one AS SELECT g, count(*) AS n FROM t GROUP BY g")
+        cursor.execute("CREATE MACRO above(a) AS TABLE SELECT n FROM lower_one WHERE n > a")
+        cursor.execute("CREATE MACRO any_of(a) AS TABLE FROM t LIMIT a")
+        cursor.execute("CREATE VIEW taken AS FROM t LIMIT 3")
+        cursor.execute("CREATE VIEW chosen AS SELECT k FROM taken")
+        assert text_parts(query, cursor) == parts

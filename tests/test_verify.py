@@ -73,6 +73,37 @@ def test_rows_that_are_not_the_views_are_found(db: ivm.Database, change: str) ->
     assert {verdict["ok"] for verdict in verdicts(db)} == {False}
 
 
+# None of them has a plan.
+RECOMPUTED = [
+    "SELECT typed(id) AS x FROM t",
+    "SELECT typed(sum(v)) AS x, g FROM t GROUP BY g",
+    "SELECT typed(v) AS x, g FROM plain",
+    "SELECT typed(v) AS x, count(*) AS n FROM above(2) GROUP BY v",
+    "SELECT typed(id) AS x, sum(v) OVER (PARTITION BY g) AS s FROM t",
+    "SELECT typed(v) AS x, rank() OVER (ORDER BY v) AS r FROM t",
+    "SELECT typed(id) + avg(f) OVER (ORDER BY v) AS x FROM t",
+    "SELECT DISTINCT typed(v) AS x FROM t UNION SELECT typed(id) FROM t",
+]
+
+
+@pytest.mark.parametrize("query", RECOMPUTED)
+def test_values_that_are_not_the_views_are_found_without_a_plan(
+    db: ivm.Database, query: str
+) -> None:
+    db.execute("CREATE MACRO typed(a INTEGER) AS a + 1")
+    db.execute("CREATE VIEW plain AS SELECT g, v FROM t WHERE v > 1")
+    db.execute("CREATE MACRO above(a) AS TABLE SELECT v FROM t WHERE v > a")
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert db.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][1] == "whole recompute"
+    db.execute("UPDATE t SET v = v + 1 WHERE id % 3 = 0")
+    (verdict,) = verdicts(db)
+    assert (verdict["missing"], verdict["extra"], "left_open" in verdict) == (0, 0, False)
+    db._engine.warehouse.cursor().execute("UPDATE main.v SET x = x + 99")
+    (verdict,) = verdicts(db)
+    assert not verdict["ok"]
+    assert verdict["missing"] == verdict["extra"] > 0
+
+
 # A plan of another query with the same columns stands for one that misreads the user's.
 MISREAD = [
     ("SELECT id, v FROM t WHERE v > 2", "SELECT id, v FROM t WHERE v >= 2"),

@@ -1,0 +1,130 @@
+"""What a query without a plan fixes of its answer, as far as DuckDB's syntax tree of it tells.
+
+Law: an answer is open only if the text, or a macro or plain view on its way, holds a construct that
+may look at an order. All others have one answer; what stands beside such a construct is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ivm.sql.function_list import REACHED, list_functions
+from ivm.sql.left_open import Part, Parts
+from ivm.sql.serialized import nodes, syntax_tree
+from ivm.sql.stored_text import view_query
+from ivm.storage.duck import Cursor, rows
+from ivm.storage.identifiers import fold
+
+# The aggregates that see a bag of values; those of extensions are not known.
+_UNORDERED = frozenset(
+    [
+        "approx_count_distinct", "avg", "bit_and", "bit_or", "bit_xor", "bitstring_agg",
+        "bool_and", "bool_or", "corr", "count", "count_if", "count_star", "countif", "covar_pop",
+        "covar_samp", "decimal_average", "entropy", "favg", "fsum", "histogram", "histogram_exact",
+        "kahan_sum", "kurtosis", "kurtosis_pop", "mad", "max", "mean", "median", "min", "product",
+        "quantile", "quantile_cont", "quantile_disc", "regr_avgx", "regr_avgy", "regr_count",
+        "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "sem",
+        "skewness", "stddev", "stddev_pop", "stddev_samp", "sum", "sum_no_overflow", "sumkahan",
+        "var_pop", "var_samp", "variance",
+    ]
+)  # fmt: skip
+_PEERS_ALIKE = frozenset(["rank", "dense_rank", "rank_dense", "percent_rank", "cume_dist"])
+_UNNEST = frozenset(["unnest", "unlist"])
+_VIEWS = f"""
+SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal AND {REACHED}
+"""
+
+_Node = dict[str, Any]
+
+
+def text_parts(query: str, cursor: Cursor) -> Parts | None:
+    """The parts of a query's answer that it fixes: all (None), the number of rows, or nothing.
+
+    Args:
+        query: one SELECT that DuckDB accepts.
+        cursor: sees the same views and macros.
+    """
+    tree = syntax_tree(query, cursor)
+    if tree is None:
+        return ()
+    texts = _Texts(cursor)
+    if not texts.have(texts.looks_at_order, tree):
+        return None
+    return (Part(frozenset()),) if _fixes_count(tree["statements"][0]["node"], texts) else ()
+
+
+class _Texts:
+    """The macros and plain views that a query may go through."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        functions = list_functions(cursor)
+        self._cursor = cursor
+        self._ordered = functions.aggregates - _UNORDERED
+        self._macros: dict[str, list[str]] = {}
+        for macro in functions.macros:
+            body = macro.definition if macro.table else f"SELECT {macro.definition}"
+            self._macros.setdefault(macro.name, []).append(body)
+        self._views: dict[str, list[str]] = {}
+        for name, definition in rows(cursor, _VIEWS):
+            self._views.setdefault(fold(name), []).append(view_query(definition))
+
+    def have(self, asked: Callable[[_Node], bool], tree: Any) -> bool:
+        """Whether a node of the tree, or of what it goes through, is one that is asked for."""
+        return any(node is None or asked(node) for node in self._all(tree))
+
+    def looks_at_order(self, node: _Node) -> bool:
+        """Whether the node's rows or value may depend on the order of its input."""
+        if node.get("class") == "WINDOW":
+            return self._tells_peers_apart(node)
+        return (
+            str(node.get("type")).startswith("LIMIT")
+            or bool(node.get("sample") or node.get("distinct_on_targets"))
+            or bool(node.get("key_targets"))  # WITH RECURSIVE … USING KEY
+            or node.get("ref_type") in ("ASOF", "POSITIONAL")
+            or fold(str((node.get("column_names") or [""])[-1])) == "rowid"
+            or _called(node) in self._ordered
+        )
+
+    def _tells_peers_apart(self, window: _Node) -> bool:
+        """Whether a window tells rows apart whose order is the same."""
+        name = _called(window)
+        plain = window["exclude_clause"] == "NO_OTHER" and not window["arg_orders"]
+        by_row = "ROWS" in window["start"] + window["end"]
+        return not plain or (name not in _PEERS_ALIKE and (by_row or name not in _UNORDERED))
+
+    def _all(self, tree: Any) -> Iterator[_Node | None]:
+        """All nodes, also of the texts gone through, once each; None for a text not understood."""
+        waiting, seen = [tree], set[str]()
+        while waiting:
+            below = waiting.pop()
+            for node in nodes(below) if below is not None else [None]:
+                yield node
+                for text in self._entered(node or {}):
+                    if text not in seen:
+                        seen.add(text)
+                        waiting.append(syntax_tree(text, self._cursor))
+
+    def _entered(self, node: _Node) -> list[str]:
+        relation = fold(str(node["table_name"])) if "table_name" in node else ""
+        return self._macros.get(_called(node), []) + self._views.get(relation, [])
+
+
+def _called(node: _Node) -> str:
+    return fold(str(node.get("function_name") or ""))
+
+
+def _fixes_count(top: _Node, texts: _Texts) -> bool:
+    """Whether an order decides over values at most, or over which rows a LIMIT takes."""
+    outer = ("select_list", "modifiers")
+    below = {key: part for key, part in top.items() if key not in outer}
+    return (
+        top["type"] == "SELECT_NODE"
+        and not texts.have(texts.looks_at_order, below)
+        and not texts.have(_multiplies, [top[key] for key in outer])
+    )
+
+
+def _multiplies(node: _Node) -> bool:
+    """Whether the number of rows depends on the values selected."""
+    return node.get("type") == "DISTINCT_MODIFIER" or _called(node) in _UNNEST
