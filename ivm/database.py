@@ -139,6 +139,15 @@ class Database:
         transaction = self._session().transaction
         return transaction is not None and transaction.over is None
 
+    @property
+    def aborted(self) -> str | None:
+        """Why this thread's transaction was rolled back before its end, if it was.
+
+        All but ROLLBACK and COMMIT is refused with it.
+        """
+        transaction = self._session().transaction
+        return None if transaction is None else transaction.over
+
     def interrupt(self) -> None:
         """Make DuckDB end what this thread's session runs, with an error (for signal handlers)."""
         self._session().cursor.interrupt()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
+import duckdb
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, get_app
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -31,6 +33,7 @@ from ivm.shell_lexer import SqlLexer
 from ivm.shell_open import MEMORY, title, version_number
 from ivm.shell_output import colours_wanted, standard_error, standard_output
 from ivm.shell_script import complete
+from ivm.storage.errors import IvmError
 
 _WORDS = {"exit": ".quit", "quit": ".quit", "\\q": ".quit", "help": ".help", "\\h": ".help"}
 """What people type at a prompt they do not know yet."""
@@ -83,7 +86,8 @@ class Shell:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._names: Names | None = None
+        self._names = Names()
+        self._read = False
         self._vocabulary: Future[tuple[list[str], frozenset[str]]] = Future()
         self._prompt: PromptSession[str] = PromptSession(
             multiline=True,
@@ -110,7 +114,7 @@ class Shell:
                 continue
             except EOFError:
                 break
-            self._names = None
+            self._read = False
             self._run(_WORDS.get(_bare(text), text))
 
     def _run(self, text: str) -> None:
@@ -125,13 +129,19 @@ class Shell:
         notes.line(notes.paint("dim", "SQL ends with ; · .help shows more · Ctrl-D leaves"))
 
     def _message(self) -> FormattedText:
-        sign = "*>" if self.console.database.in_transaction else ">"
+        database = self.console.database
+        sign = "!>" if database.aborted else "*>" if database.in_transaction else ">"
         return FormattedText([("class:prompt", f"{title(self.console.path)}{sign} ")])
 
     def names(self) -> Names:
-        """What can be completed; read again after each statement."""
-        if self._names is None:
-            self._names = self._read_names()
+        """What can be completed; read again after each statement.
+
+        If it cannot be read, what was known stays: the next statement tells what is wrong.
+        """
+        if not self._read:
+            self._read = True
+            with suppress(IvmError, duckdb.Error):
+                self._names = self._read_names()
         return self._names
 
     def _read_names(self) -> Names:

@@ -74,10 +74,11 @@ Listing = dict[str, tuple[Column, ...]]
 def listed(database: Database) -> tuple[Listing, Listing]:
     """Columns of tables (and plain views), and of materialized views, by name.
 
-    Inside a transaction no query is run for it: one would leave the transaction's fast path.
+    Inside a transaction no query is run for it: one would leave the transaction's fast path, and
+    be refused if the transaction was rolled back.
     """
     views = {v.name: _as_columns(v.columns) for v in database.views()}
-    if database.in_transaction:
+    if database.in_transaction or database.aborted:
         return {t.name: _as_columns(t.columns) for t in database.tables()}, views
     tables = {r.name: r.columns for r in relations(database) if r.kind != "materialized view"}
     return tables, views

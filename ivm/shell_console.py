@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -25,7 +25,7 @@ from ivm.shell_errors import report
 from ivm.shell_output import Output
 from ivm.shell_script import Part, parts
 from ivm.sql.explain_drawing import counted
-from ivm.storage.errors import InputError, IvmError
+from ivm.storage.errors import InputError, IvmError, UnavailableError
 
 _DEEPEST_READ = 16
 
@@ -160,15 +160,23 @@ class Console:
             text: the statement that errors' positions count in.
             where: file and line of it.
         """
+        aborted = self._aborted()
         try:
             return work()
         except (IvmError, duckdb.Error) as error:
             if not self.interrupted:
                 self.errors.lines(report(error, text, self.errors.paint, where))
-                return False
         except KeyboardInterrupt:
             self.interrupted = True
-        self.errors.line(self.errors.paint("error", "Cancelled."))
+        if self.interrupted:
+            self.errors.line(self.errors.paint("error", "Cancelled."))
+        if self._aborted() and not aborted:
+            self.errors.line("The transaction was rolled back: ROLLBACK, then begin again.")
+        return False
+
+    def _aborted(self) -> bool:
+        with suppress(UnavailableError):  # a closed database has no transaction
+            return self.database.aborted is not None
         return False
 
     def _statement(self, text: str) -> bool:

@@ -84,7 +84,9 @@ class _Checker:
         self._views: dict[str, list[str]] = {}
         told: set[str] = set()
         own: set[str] = set()
+        self._known: set[str] = set()
         for name, schema, definition, internal in rows(cursor, _RELATIONS):
+            self._known.add(fold(name))
             if internal or fold(schema) == "main":  # (a name alone means none of other schemas)
                 (told if internal else own).add(fold(name))
             if definition is not None and not internal:
@@ -97,8 +99,11 @@ class _Checker:
                 body = macro.definition if macro.table else f"SELECT {macro.definition}"
                 self._macros.setdefault(macro.name, []).append(body)
 
-    def check(self, tree: Any, place: int | None, through: _Path) -> None:
-        for node, hidden in _scoped(tree):
+    def check(
+        self, tree: Any, place: int | None, through: _Path, around: frozenset[str] = frozenset()
+    ) -> None:
+        """Refuse what a tree holds that sees the common table expressions named in `around`."""
+        for node, hidden in _scoped(tree, around):
             at = _place(node) if place is None else place
             if node.get("sample"):
                 raise _refusal("a sample", "its rows are chosen by chance", at, through, _FIXED)
@@ -106,12 +111,13 @@ class _Checker:
             self._check_from(node, at, through)
             called = _called(node)
             if called is not None:
-                self._check_call(called, at, through)
+                self._check_call(called, at, through, hidden)
             if node.get("type") == "BASE_TABLE":
                 name = fold(node["table_name"])
                 if node["schema_name"] or name not in hidden:
                     self._check_relation(node, at, through)
-                    self._enter(name, map(view_query, self._views.get(name, ())), at, through)
+                    views = map(view_query, self._views.get(name, ()))
+                    self._enter(name, views, at, through, frozenset())
 
     def _check_database(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
         """Refuse relations and macros of other databases."""
@@ -148,9 +154,15 @@ class _Checker:
             raise _clock_refusal("age() of one argument", place, through)
 
     def _check_relation(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
-        """Refuse the relations that tell of the database itself."""
+        """Refuse files, and the relations that tell of the database itself."""
         parts = [fold(node[f"{part}_name"]) for part in ("catalog", "schema", "table")]
         catalog, schema, name = parts
+        if not schema and name not in self._known:  # a replacement scan
+            raise _refusal(
+                repr(node["table_name"]), "it is no table of this database but a file or a "
+                "variable, and no change of a table tells when its rows change", place, through,
+                "Load its rows into a table, and select from that",
+            )  # fmt: skip
         named = schema in ("", "main") and name in self._told
         if named or schema in _TELLING or catalog == "system":
             raise _refusal(
@@ -158,7 +170,9 @@ class _Checker:
                 "tells when its rows change", place, through, "Run it as a query when you need it",
             )  # fmt: skip
 
-    def _check_call(self, name: str, place: int | None, through: _Path) -> None:
+    def _check_call(
+        self, name: str, place: int | None, through: _Path, hidden: frozenset[str]
+    ) -> None:
         if name in _CLOCK:
             raise _clock_refusal(f"{name}()", place, through)
         if name in _SESSION:
@@ -170,14 +184,21 @@ class _Checker:
             raise _refusal(
                 f"{name}()", "its value changes from call to call", place, through, _FIXED
             )
-        self._enter(name, self._macros.get(name, ()), place, through)
+        self._enter(name, self._macros.get(name, ()), place, through, hidden)
 
-    def _enter(self, name: str, queries: Iterable[str], place: int | None, through: _Path) -> None:
+    def _enter(
+        self,
+        name: str,
+        queries: Iterable[str],
+        place: int | None,
+        through: _Path,
+        around: frozenset[str],
+    ) -> None:
         """Look into a view or macro the query uses (once on each way)."""
         for definition in () if name in through else queries:
             tree = syntax_tree(definition, self._cursor)
             if tree is not None:
-                self.check(tree, -1 if place is None else place, (*through, name))
+                self.check(tree, -1 if place is None else place, (*through, name), around)
 
 
 _FIXED = "Compute the value once when the row is written and store it in a column"
@@ -210,9 +231,9 @@ def _refuse_open_pivot(error: str) -> None:
         )
 
 
-def _scoped(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+def _scoped(tree: Any, around: frozenset[str]) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
     """All nodes, each with the names of the common table expressions that it sees."""
-    waiting: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
+    waiting: list[tuple[Any, frozenset[str]]] = [(tree, around)]
     while waiting:
         node, hidden = waiting.pop()
         if isinstance(node, list):

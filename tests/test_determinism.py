@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
 
+import ivm
 from ivm.sql.determinism import check_deterministic
 from ivm.storage.duck import Cursor
 from ivm.storage.errors import UnsupportedError
@@ -69,6 +71,12 @@ REFUSED = {
     "FROM information_schema.tables": ("information_schema.tables", 5),
     "SELECT k FROM t WHERE k > (SELECT count(*) FROM main.duckdb_views)": ("main.duckdb_views", 48),
     "SELECT * FROM told": ("duckdb_indexes", 14),
+    "FROM 'no.csv'": ("'no.csv'", 5),
+    'SELECT k FROM t WHERE k > (SELECT max(k) FROM "no.parquet")': ("'no.parquet'", 46),
+    "WITH \"no.csv\" AS (SELECT 1) SELECT (SELECT 1 FROM 'no.csv') FROM 'no.json'": (
+        "'no.json'",
+        65,
+    ),
     "SELECT count(*) FROM duckdb_types": ("duckdb_types", 21),
     "WITH duckdb_tables AS (SELECT 1 FROM duckdb_tables) FROM duckdb_tables": ("duckdb_tables", 37),
     "SELECT 1 FROM (WITH duckdb_tables AS (SELECT 1) FROM duckdb_tables) AS x, duckdb_tables": (
@@ -140,3 +148,23 @@ def test_a_column_that_is_called_like_a_function_passes(cursor: Cursor) -> None:
 def test_what_the_session_holds_is_told_apart_from_chance(cursor: Cursor) -> None:
     with pytest.raises(UnsupportedError, match="comes from the session"):
         check_deterministic("SELECT getvariable('x')", cursor)
+
+
+def test_files_are_refused_through_whatever_they_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("a,b\n1,2\n")
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER)")
+        db.execute(f"CREATE VIEW reading AS SELECT a FROM '{file}'")
+        db.execute(f"CREATE MACRO top(x) AS x + (SELECT max(a) FROM '{file}')")
+        db.execute(f"CREATE MACRO every() AS TABLE FROM '{file}'")
+        for query in (
+            f"FROM '{file}'",
+            f"SELECT k FROM t WHERE k IN (SELECT a FROM '{file}')",
+            "SELECT a FROM reading",
+            "SELECT top(k) FROM t",
+            "FROM every()",
+            "WITH e AS (FROM every()) SELECT e.* FROM t, e",
+        ):
+            with pytest.raises(UnsupportedError, match="no table of this database but a file"):
+                db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")

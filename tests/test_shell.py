@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import ivm
-from ivm.shell import history_path, interact
+from ivm.shell import Shell, history_path, interact
 from ivm.shell_catalog import listed
-from ivm.shell_commands import COMMANDS
-from ivm.shell_output import Paint
+from ivm.shell_commands import COMMANDS, run_command
+from ivm.shell_console import Console, Settings
+from ivm.shell_output import Paint, standard_error, standard_output
 from ivm.shell_watch import Screen, ViewReader, drawn
 
 ENTER = "\r"
@@ -198,6 +200,24 @@ def test_completion_inside_a_transaction_runs_no_query(
     assert [column.name for column in tables["orders"]] == ["id", "region", "amount"]
     assert list(views) == ["revenue"]
     db.execute("ROLLBACK")
+
+
+def test_completion_goes_on_with_what_it_knew_if_nothing_can_be_read(
+    db: ivm.Database, keys: PipeInput
+) -> None:
+    outputs = standard_output(), standard_error()
+    shell = Shell(Console(db, ":memory:", *outputs, Settings("csv"), run_command))
+    shell._vocabulary.set_result(([], frozenset()))
+    assert "orders" in shell.names().tables
+    for statement in ("BEGIN", "SELEC"):
+        with suppress(ivm.errors.SqlError):
+            db.execute(statement)
+    assert "SELEC" in str(db.aborted)
+    shell._read = False
+    assert "orders" in shell.names().tables
+    db.close()
+    shell._read = False
+    assert "orders" in shell.names().tables
 
 
 def test_modes_change_in_the_shell(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:
@@ -407,6 +427,27 @@ def test_leaving_rolls_an_open_transaction_back(shop: str) -> None:
     terminal.process.expect(pexpect.EOF)
     with ivm.connect(shop) as database:
         assert database.execute("FROM orders").fetchall() == []
+
+
+def test_a_failed_transaction_can_be_seen_and_left(shop: str) -> None:
+    terminal = Terminal(shop)
+    terminal.type("BEGIN;")
+    terminal.wait_for("shop*>")
+    terminal.type("INSERT INTO orders VALUES ('EU', 1);")
+    terminal.wait_for("1 row changed")
+    terminal.type("SELEC * FROM orders;")
+    assert "The transaction was rolled back: ROLLBACK, then begin again." in terminal.wait_for(
+        "shop!>"
+    )
+    terminal.process.send("FROM orde")
+    terminal.wait_for("table, 2 columns")
+    terminal.type("rs;")
+    terminal.wait_for("the transaction was rolled back because a statement in it failed")
+    terminal.type("ROLLBACK;")
+    terminal.wait_for("shop>")
+    terminal.type("FROM orders;")
+    terminal.wait_for("0 rows")
+    assert terminal.leave() == 0
 
 
 def test_watch_on_a_terminal(shop: str) -> None:
