@@ -95,7 +95,8 @@ class _Checker:
         self._elsewhere = frozenset([fold(name) for (name,) in rows(cursor, _ATTACHED)])
         self._macros: dict[str, list[str]] = {}
         for macro in functions.macros:
-            if not macro.internal:
+            hidden = macro.table or macro.name in functions.hiding
+            if not (macro.internal and hidden):
                 body = macro.definition if macro.table else f"SELECT {macro.definition}"
                 self._macros.setdefault(macro.name, []).append(body)
 

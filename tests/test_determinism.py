@@ -87,6 +87,9 @@ REFUSED = {
     "SELECT k FROM OTHER.main.t": ("OTHER.main.t", 14),
     "SELECT other.one(k) FROM t": ("other.one", 7),
     "SELECT k FROM reaching": ("other.one", 14),
+    "SELECT k, pg_get_viewdef(k) FROM t": ("duckdb_views() in FROM", 10),
+    "SELECT format_type(k, NULL) FROM t": ("duckdb_types() in FROM", 7),
+    "SELECT pg_sleep(k) FROM t": ("sleep_ms()", 7),
     "SELECT * FROM duckdb_tables()": ("duckdb_tables() in FROM", 14),
     "SELECT * FROM read_csv('x.csv')": ("read_csv() in FROM", 14),
 }
@@ -109,6 +112,12 @@ def test_refused_with_its_place(
     construct, place = expected
     assert str(error.value).startswith(construct)
     assert place is None or error.value.position == place
+
+
+def test_a_macro_of_the_users_takes_the_place_of_duckdbs_own() -> None:
+    with duckdb.connect() as connection:
+        connection.execute("CREATE MACRO pg_get_viewdef(x) AS x + 1")
+        check_deterministic("SELECT pg_get_viewdef(1)", connection)
 
 
 @pytest.mark.parametrize("query", [q for group in QUERIES.values() for q in group])
