@@ -21,6 +21,9 @@ from ivm.storage.scratch import Scratch
 
 PLACE = "system.main."
 _OURS = "built in"
+_QUOTED_OR_PLACE = re.compile(
+    r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\bsystem\.(?:main|pg_catalog)\."""
+)
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 FACTS = Scratch()
 """Asked about functions and types: it has none but DuckDB's own."""
@@ -42,6 +45,11 @@ def places() -> Mapping[str, str]:
 def qualified(name: str) -> str:
     """How a function of a plan is called; one that is none of DuckDB's keeps its bare name."""
     return places().get(fold(name), "") + name
+
+
+def without_places(sql: str) -> str:
+    """SQL of ours, for people: functions without what stands before their names."""
+    return _QUOTED_OR_PLACE.sub(lambda found: found[1] or "", sql)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from ivm.sql.built_in import PLACE, duck_text, qualified
+from ivm.sql.built_in import duck_text, qualified, without_places
 from ivm.sql.columns import cast, column, index_of, replace, text
 from ivm.sql.plan import (
     Aggregate,
@@ -116,7 +116,7 @@ def summary(plan: Plan) -> str:
         case Join():
             return f"Join {plan.kind} {_condition(plan)}"
         case Aggregate():
-            calls = ", ".join(call_text(call).replace(PLACE, "") for call in plan.aggregates)
+            calls = ", ".join(without_places(call_text(call)) for call in plan.aggregates)
             return f"Aggregate {calls} by ({', '.join(f'c{i}' for i in plan.groups)})"
         case GroupRecompute():
             return f"GroupRecompute {', '.join(text(e) for e in plan.exprs)}"
@@ -125,7 +125,7 @@ def summary(plan: Plan) -> str:
         case Recursive():
             return f"Recursive {'UNION' if plan.distinct else 'UNION ALL'}"
         case Window():
-            return f"Window {', '.join(window_texts(plan)).replace(PLACE, '')}"
+            return f"Window {without_places(', '.join(window_texts(plan)))}"
         case TopK():
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
         case OpenLimit():

@@ -8,9 +8,10 @@ import duckdb
 import pytest
 from sqlglot import exp
 
+from ivm.sql.built_in import without_places
 from ivm.sql.columns import column
-from ivm.sql.plan import Filter, Join, Plan, Project, Scan, TopK, Union, Values
-from ivm.sql.render import render
+from ivm.sql.plan import AggregateCall, Filter, Join, Plan, Project, Scan, TopK, Union, Values
+from ivm.sql.render import call_text, render
 from ivm.storage.duck import Cursor, describe, rows
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import type_of
@@ -87,3 +88,9 @@ def test_rank_is_counted_before_the_offset(cursor: Cursor) -> None:
     plan = TopK(NUMBERS, (0,), (OrderKey(1, False, False),), 1, 1, True, schema)
     assert answer(cursor, plan) == [(1, 9, 2)]
     assert describe(cursor, render(plan)) == schema
+
+
+def test_what_people_read_keeps_texts_as_they_are() -> None:
+    call = AggregateCall("string_agg", (0, 1), False, None, INTEGER)
+    shown = without_places(f"{call_text(call)} FILTER (WHERE 'it''s system.main.' = c0)")
+    assert shown == "string_agg(c0, c1) FILTER (WHERE 'it''s system.main.' = c0)"
