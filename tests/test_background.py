@@ -51,10 +51,13 @@ def test_a_failed_background_flush_is_told_once_and_tried_again(
         flusher, done = db._lifetime._flusher, threading.Event()
         failing = failing_once(db._engine.flush, done)
         monkeypatch.setattr(db._engine, "flush", failing)
+        monkeypatch.setattr("ivm.flusher.AGAIN", 2 * WAIT)  # not before it was told
         flusher._flush()
         with pytest.raises(errors.UnavailableError, match=r"background.*foreseen.*repeat"):
             db.insert("t", {"a": [2]})
         db.insert("t", {"a": [3]})
+        assert flusher._due is not None
+        flusher._due -= 2 * WAIT
         assert done.wait(WAIT)  # the thread has done it by itself
         assert db.execute("FROM t ORDER BY a").fetchall() == [(1,), (3,)]
 

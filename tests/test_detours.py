@@ -94,6 +94,7 @@ WAYS = {
     ),
 }  # fmt: skip
 OUTSIDE = {
+    "EXPORT": "EXPORT DATABASE '{f}.{v}'; SELECT a FROM '{f}.{v}/t.csv'",
     "view": "CREATE OR REPLACE VIEW z AS FROM {v}; SELECT k, n FROM z",
     # DuckDB lets a transaction write to one database
     "COPY FROM DATABASE": (
@@ -238,6 +239,8 @@ def test_every_kind_of_statement_is_specified() -> None:
 
 
 def test_a_read_of_a_sequence_beside_two_relations(both: Both) -> None:
+    for _ in range(2):
+        both.insert()
     both.db.execute("CREATE SEQUENCE s; CREATE MACRO following() AS nextval('s')")
     assert len(both.db.execute("SELECT nextval('s') FROM t, linear LIMIT 2").fetchall()) == 2
     assert len(both.db.execute("SELECT following() FROM t, linear LIMIT 2").fetchall()) == 2

@@ -22,13 +22,16 @@ _SECONDS = 120
 
 
 def run(folder: Path) -> Iterator[Outcome]:
-    """A case for each view, and for each statement that is no view and went otherwise.
+    """A case for each view, each statement that is no view and went otherwise, and each halt.
 
     Args:
         folder: `duckdb` of the suites.
     """
     places = [str(folder.parent), str(Path(ivm.__file__).parents[1]), os.environ.get("PYTHONPATH")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, places)),
+        "DDB_KEEP": "1",  # views stay where their table is replaced
+    }
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "out.jsonl"
         command = [sys.executable, "-m", "run_duckdb.duckdb_suite", "--root", str(folder)]
@@ -53,3 +56,6 @@ def _outcomes(found: dict[str, Any]) -> Iterator[Outcome]:
     for issue in found["issues"].values():
         told = f"{issue['kind']}: {issue['detail']} [{issue['sql']}]"
         yield Outcome("duckdb", f"{file}:{issue['line']}", "fail", "", told)
+    for note in found["notes"]:
+        if note != "end":  # why the rest of the file was not run
+            yield Outcome("duckdb", file, "fail", "", f"note: {note}")

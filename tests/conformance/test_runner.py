@@ -6,6 +6,7 @@ import datetime
 
 import pytest
 
+from tests.conformance import duckdb_tests
 from tests.conformance.compare import difference
 from tests.conformance.dialect import split, translate
 from tests.conformance.known import Known, entries, settled, stale
@@ -131,3 +132,9 @@ def test_generated_changes_are_valid_and_change_every_table() -> None:
             pair.db.execute(statement)
     kinds = {(s.split()[0], t.name) for s in statements for t in made if t.name in s}
     assert len(kinds) == 6
+
+
+def test_a_halt_of_duckdbs_tests_is_told() -> None:
+    found = {"file": "x", "state": "done", "views": {}, "issues": {}, "notes": ["stopped", "end"]}
+    (outcome,) = duckdb_tests._outcomes(found)
+    assert (outcome.verdict, outcome.detail) == ("fail", "note: stopped")

@@ -35,7 +35,7 @@ VIEWS = {
     "whole": "SELECT median(x) AS m FROM t",
 }
 KINDS = ("interrupt", "alarm", "thread")
-HANGS = 15.0
+HANGS = 60.0
 """Seconds after which a round is taken to hang: it says where, and dies."""
 
 Rows = dict[int, int]

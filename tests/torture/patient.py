@@ -8,7 +8,6 @@ handle itself refuses to go on may a change that failed be there or not.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import duckdb
 
 import ivm
 from ivm import errors
+from tests.crash_image import image
 
 VIEWS = {
     "every": "SELECT a FROM t",
@@ -53,15 +53,10 @@ def check(db: ivm.Database, held: Counter[int], maybe: Counter[int]) -> None:
             assert ours == sorted(plain.execute(query).fetchall()), name
 
 
-def crash(path: Path, image: Path) -> Path:
+def crash(path: Path, folder: Path) -> Path:
     """What a crash would leave of the files, in a folder of its own."""
-    image.mkdir()
-    copy = image / path.name
-    for suffix in ("", ".wal"):
-        if (file := Path(f"{path}{suffix}")).exists():
-            shutil.copy(file, f"{copy}{suffix}")
-    shutil.copytree(f"{path}.ivm", f"{copy}.ivm")
-    return copy
+    folder.mkdir()
+    return image(path, folder / path.name)
 
 
 class Patient:
@@ -108,8 +103,8 @@ class Patient:
             self._demand_way_out(error)
         if self.db._engine.log.fault is None:
             check(self.db, self.held, self.maybe)
-        with ivm.connect(crash(self.path, self.folder / "image")) as image:
-            check(image, self.held, self.maybe)
+        with ivm.connect(crash(self.path, self.folder / "image")) as copy:
+            check(copy, self.held, self.maybe)
         try:
             self.db.close()
         except errors.UnavailableError as error:

@@ -65,12 +65,16 @@ def test_a_signal_behind_a_call_waits_for_the_outcome(tmp_path: Path, change: st
             at += 1 if TIER == "fuzz" else 20
 
 
+def _long_query(db: ivm.Database, timer: threading.Timer) -> None:
+    timer.start()
+    db.execute("SELECT count(*) FROM range(10000000000) a WHERE a.range % 7 = 8").fetchall()
+
+
 def test_ctrl_c_ends_a_long_query() -> None:
     with ivm.connect() as db:
         timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-        timer.start()
         with pytest.raises(KeyboardInterrupt) as told:
-            db.execute("SELECT count(*) FROM range(10000000000) a WHERE a.range % 7 = 8").fetchall()
+            _long_query(db, timer)
         timer.join()
         assert told.value.__notes__ == [NOTHING]
         assert db.execute("SELECT 1").fetchall() == [(1,)]
@@ -100,23 +104,27 @@ def test_ctrl_c_ends_a_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
         assert db.execute("SELECT count(*) FROM v").fetchall() == [(51,)]
 
 
-def test_ctrl_c_ends_a_wait_for_another_thread() -> None:
+def test_ctrl_c_ends_a_wait_for_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (a INTEGER)")
-        begun, may_end = threading.Event(), threading.Event()
+        begun, waits, may_end = (threading.Event() for _ in range(3))
+        wait = db._engine.turns._wait
+
+        def noticed() -> None:
+            waits.set()
+            wait()
 
         def hold() -> None:
             with db.transaction():
                 begun.set()
-                may_end.wait(60)
-                signal.raise_signal(signal.SIGINT)
-                may_end.clear()
+                if waits.wait(60):
+                    signal.raise_signal(signal.SIGINT)
                 may_end.wait(60)
 
+        monkeypatch.setattr(db._engine.turns, "_wait", noticed)
         holder = threading.Thread(target=hold)
         holder.start()
         assert begun.wait(60)
-        may_end.set()
         with pytest.raises(KeyboardInterrupt):
             db.execute("INSERT INTO t VALUES (1)")
         may_end.set()
