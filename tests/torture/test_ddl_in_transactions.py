@@ -36,8 +36,8 @@ DDL = {
     "set default": ("ALTER TABLE t ALTER a SET DEFAULT 5", "ALTER TABLE t ALTER a DROP DEFAULT"),
     "not null": ("ALTER TABLE k ALTER v SET NOT NULL", "ALTER TABLE k ALTER v DROP NOT NULL"),
     "replace table": (
-        "CREATE OR REPLACE TABLE t AS SELECT i AS id, i % 3 AS a, i AS b, 0 AS c,"
-        " 0.5::DOUBLE AS d, 'high' AS e FROM range(6)::INT[] r(i)",
+        "CREATE OR REPLACE TABLE t AS SELECT i::INT AS id, (i % 3)::INT AS a, i::INT AS b, 0 AS c,"
+        " 0.5::DOUBLE AS d, 'high' AS e FROM range(6) r(i)",
         "",
     ),
     "replace empty table": (
@@ -93,12 +93,15 @@ DDL = {
     ),
 }
 
+REFUSED = {"macro of a built-in name", "rename view"}
+"""What views that stand on it do not allow."""
+
 DML = [
     "INSERT INTO t(id, a, b) VALUES (20, 1, 7), (21, 1, 7), (22, 9, -2)",
     "UPDATE t SET b = b + 1 WHERE a = 1",
     "DELETE FROM t WHERE a = 0",
     "INSERT INTO t(id, a, b, d) SELECT id, v, 5, 1.5 FROM k WHERE id = 3",
-    "INSERT INTO k(id, v) VALUES (9, 3)",
+    "INSERT OR REPLACE INTO k(id, v) VALUES (9, 3)",
     "UPDATE k SET v = v + 1 WHERE id = 2",
     "DELETE FROM k WHERE id = 9",
     "MERGE INTO k USING (SELECT 1 AS id, 77 AS v) s ON k.id = s.id"
@@ -159,7 +162,9 @@ def test_views_follow_every_kind_of_ddl_beside_changes(tmp_path: Path) -> None:
     choice = random.Random(SEED)
     for kind in some(list(DDL)):
         for order, end in ORDERS if TIER == "fuzz" else [("both", "COMMIT")]:
+            twins.refused.clear()
             _turn(twins, kind, order, end, choice)
+            assert kind in REFUSED or not twins.refused, (kind, twins.refused)
     _go_on(twins)
 
 
