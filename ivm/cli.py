@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ivm.database import Database
 from ivm.recovery import recover
@@ -81,6 +81,18 @@ class Group(TyperGroup):
         typer.echo(_styled(_EXAMPLES, output.paint.on))
 
 
+class _Unnamed(typer.Context):
+    """Of a command without a name, which leaves no blank behind."""
+
+    @property
+    def command_path(self) -> str:
+        return super().command_path.rstrip()
+
+
+class _Default(TyperCommand):
+    context_class = _Unnamed
+
+
 def _styled(text: str, colours: bool) -> str:
     """The examples' two marks as escape sequences, or nothing."""
     for mark, code in (("bold", "1"), ("cyan", "36")):
@@ -128,7 +140,7 @@ Table = Annotated[bool, _flag("table", "Print results as tables (the default).")
 Markdown = Annotated[bool, _flag("markdown", "Print results as Markdown tables.")]
 
 
-@app.command(_DEFAULT, hidden=True)
+@app.command(_DEFAULT, hidden=True, cls=_Default)
 def _open(
     file: File = MEMORY,
     command: Annotated[
@@ -204,7 +216,7 @@ def _recover(
     except IvmError as error:
         errors.lines(report(error, "", errors.paint))
         raise typer.Exit(1) from error
-    for line in told(found, chosen=replay or give_up):
+    for line in told(found):
         output.line(line)
     if found.trouble is not None:
         raise typer.Exit(1)

@@ -32,13 +32,16 @@ class Recovery:
         path: of the database file.
         commits: in its log alone, if the log can be read: those replayed or given up, if so.
         trouble: why `connect` refuses the file, or None if it does not (any more).
-        set_aside: where the side folder with the commits that were given up lies now.
+        set_aside: where the side folder with the commits that were given up lies now, if there was
+            one.
+        done: the choice was carried out; it was not if nothing had to be chosen.
     """
 
     path: Path
     commits: int | None
     trouble: str | None = None
     set_aside: Path | None = None
+    done: bool = False
 
 
 def recover(
@@ -85,7 +88,7 @@ def recover(
         finally:
             engine.warehouse.close()
     aside = next(iter(set(_set_aside(file)) - before), None)
-    return Recovery(file, found.commits, set_aside=aside)
+    return Recovery(file, found.commits, set_aside=aside, done=True)
 
 
 def _look(path: Path) -> Recovery:

@@ -204,6 +204,7 @@ class Session:
         if self.transaction is None:
             raise InputError(f"no transaction is open to {what}: BEGIN one first")
         transaction, self.transaction = self.transaction, None
+        transaction.way_out = "it is over, begin again"  # this call ends it, failed or not
         return transaction
 
     def interrupt(self) -> None:

@@ -7,25 +7,30 @@ from collections.abc import Iterator
 from ivm.recovery import Recovery
 
 
-def told(found: Recovery, *, chosen: bool) -> Iterator[str]:
+def told(found: Recovery) -> Iterator[str]:
     """The lines.
 
     Args:
         found: by `recover`.
-        chosen: something was to be done.
     """
     if found.trouble is not None:
         yield found.trouble
         yield from _ways(found)
-    elif found.set_aside is not None:
-        yield f"{_number(found.commits)} given up; the log lies in {found.set_aside}."
-        yield "The views were filled anew from the tables."
-    elif chosen and found.commits:
-        yield f"{_number(found.commits)} of the log replayed."
-    else:
+    elif not found.done:
         yield f"{found.path} and its log fit each other: nothing is to be done."
         if found.commits:
             yield f"{_number(found.commits)} of the log will be replayed by the next opening."
+    elif found.set_aside is None and found.commits:
+        yield f"{_number(found.commits)} of the log replayed."
+    else:
+        yield f"{_given_up(found)}."
+        yield "The views were filled anew from the tables."
+
+
+def _given_up(found: Recovery) -> str:
+    if found.set_aside is None:
+        return f"{found.path} goes on with what it holds itself: its log is not there any more"
+    return f"{_number(found.commits)} given up; the log lies in {found.set_aside}"
 
 
 def _ways(found: Recovery) -> Iterator[str]:

@@ -68,6 +68,7 @@ class Transaction:
         self._read_only = read_only
         self.native = False
         self.over: str | None = None
+        self.way_out = "begin again"
         engine.turns.take(self)
 
     # -- the turn's questions -------------------------------------------------------------------
@@ -86,7 +87,7 @@ class Transaction:
                 self.rollback()
                 self.over = (
                     f"the transaction did nothing for {limit:g} s while others waited, and was "
-                    "rolled back: begin again"
+                    "rolled back"
                 )
         finally:
             self._busy.release()
@@ -96,7 +97,7 @@ class Transaction:
         self._busy.acquire()
         if self.over is not None:
             self._busy.release()
-            raise UnavailableError(self.over)
+            raise UnavailableError(f"{self.over}: {self.way_out}")
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -424,9 +425,9 @@ class Transaction:
                 self._roll_back()
                 self.over = (
                     "the transaction was rolled back because a statement in it failed "
-                    f"({str(error) or type(error).__name__}): "
-                    "ROLLBACK, then begin again"
+                    f"({str(error) or type(error).__name__})"
                 )
+                self.way_out = "ROLLBACK, then begin again"
 
     def _roll_back_cursor(self) -> None:
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 
 from ivm.storage.errors import CorruptionError, InputError, UnavailableError
+from ivm.storage.identifiers import literal
 from ivm.storage.side_folder import read_iteration
 
 DEFAULT_MEMORY = 1 << 30
@@ -24,6 +25,10 @@ OF_THE_PARENT = (
     " processes before ivm.connect(), or by 'spawn', or leave the database to the parent"
 )
 
+_OPENED = """
+SELECT database_name, path, type FROM system.main.duckdb_databases()
+WHERE database_name = system.main.current_database()
+"""
 _open_files: dict[Path, int] = {}  # and the process that opened them
 _open_lock = threading.Lock()
 
@@ -55,14 +60,12 @@ class DatabaseFile:
             _claim(self.file)
         try:
             self.connection = self._connect(memory_limit or default_memory_limit(), threads)
+            self.catalog = self._opened()
             if self.file is not None:
                 self._fd = os.open(self.file, os.O_RDONLY)
         except BaseException:
             self._release()
             raise
-        self.catalog = str(
-            self.connection.execute("SELECT system.main.current_database()").fetchall()[0][0]
-        )
 
     def iteration(self) -> int:
         """The file header's checkpoint counter, as it stands on disk."""
@@ -78,6 +81,17 @@ class DatabaseFile:
         if self._fd >= 0:
             os.close(self._fd)
         self._release()
+
+    def _opened(self) -> str:
+        """The database's name; of a CSV, JSON or Parquet file DuckDB makes one in memory."""
+        ((name, path, kind),) = self.connection.execute(_OPENED).fetchall()
+        if self.file is not None and (path is None or kind != "duckdb"):
+            self.connection.close()
+            raise CorruptionError(
+                f"{self.file} is no DuckDB database; it was not changed. Open one under another"
+                f" path, and load it there: CREATE TABLE … AS FROM {literal(str(self.file))}."
+            )
+        return str(name)
 
     def _release(self) -> None:
         if self.file is not None:

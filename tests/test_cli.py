@@ -168,6 +168,12 @@ def test_a_wrong_command_line_ends_with_2(args: list[str], reason: str) -> None:
     assert reason in result.stderr
 
 
+def test_usage_has_single_blanks() -> None:
+    assert run("--nonsense").stderr.startswith(
+        "Usage: ivm [OPTIONS] [FILE]\nTry 'ivm -h' for help."
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

@@ -243,7 +243,7 @@ def test_what_another_program_wrote_and_the_log_stand_together_if_they_can(
     assert found.trouble is not None
     assert "5 commits" in found.trouble
     if trouble is None:
-        assert ivm.recover(crashed, "replay") == ivm.Recovery(crashed, 5)
+        assert ivm.recover(crashed, "replay") == ivm.Recovery(crashed, 5, done=True)
         assert ivm.recover(crashed) == ivm.Recovery(crashed, 0)
         t, u = expected(range(3))
         t[(3, 3, 0)] -= 1
@@ -291,6 +291,20 @@ def test_the_command_line_recovers(fallen: Path, tmp_path: Path) -> None:
         assert "nothing is to be done" in command_line("recover", str(file)).stdout
     assert command_line("recover", str(tmp_path / "nothing.duckdb")).exit_code == 1
     assert command_line("recover", str(crashed), "--replay", "--give-up").exit_code == 2
+
+
+def test_going_on_without_a_lost_log_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.duckdb"
+    db = ahead(path)
+    lost = image(path, tmp_path / "lost.duckdb", folder=False)
+    db.close()
+    done = command_line("recover", str(lost), "--give-up")
+    assert done.exit_code == 0
+    assert f"{lost} goes on with what it holds itself" in done.stdout.replace("\n", " ")
+    with ivm.connect(lost) as db:
+        right(db)
+    done = command_line("recover", str(lost), "--give-up")
+    assert "nothing is to be done" in done.stdout
 
 
 def command_line(*args: str) -> Result:

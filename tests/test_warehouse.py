@@ -328,6 +328,21 @@ def test_a_file_that_is_no_database_is_refused(path: Path, content: bytes) -> No
     assert not side_folder(path).exists()
 
 
+@pytest.mark.parametrize("name", ["x.csv", "empty.csv", "x.json", "x.parquet", "x.TSV"])
+def test_a_file_that_duckdb_reads_beside_memory_is_no_database(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "x.parquet":
+        duckdb.execute(f"COPY (SELECT 1 AS a) TO '{path}'")
+    else:
+        path.write_text({"x.json": '[{"a": 1}]', "empty.csv": ""}.get(name, "a\tb\n1\t2\n"))
+    content = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match=f"CREATE TABLE … AS FROM '.*{name}'"):
+            Warehouse.open(path)
+    assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize("damage", ["cut short", "header", "blocks"])
 def test_a_damaged_file_is_refused(path: Path, damage: str) -> None:
     create(path).close()
