@@ -119,8 +119,8 @@ def _check(file: DatabaseFile, cursor: Cursor, database_id: str, choice: Choice)
         commits = _commits(folder, database_id, epochs[BASE])
         if commits and not (note and as_at_the_crash(file, folder, note.iteration)):
             raise CorruptionError(
-                f"Another program has written to {file.file} while its log still held {commits}"
-                f" commits that are not in it. {_ways(folder)}"
+                f"Another program has written to {file.file} while its log still held commits that "
+                f"are not in it ({commits}). {_ways(folder)}"
             )
     return foreign
 
