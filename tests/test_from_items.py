@@ -22,7 +22,7 @@ from tests.from_corpus import QUERIES, fill
 from tests.tiers import examples, some
 from tests.view_world import Epochs, World, followed, multiset, worlds
 
-ALL = some([q for group in QUERIES.values() for q in group], 8)
+ALL = some([q for group in QUERIES.values() for q in group], 7)
 STEPS = examples(4)
 BOTH = (World.rendered, World.wanted)
 
