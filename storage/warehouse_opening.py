@@ -118,9 +118,10 @@ def _check(file: DatabaseFile, cursor: Cursor, database_id: str, choice: Choice)
     if certain and choice == "refuse":
         commits = _commits(folder, database_id, epochs[BASE])
         if commits and not (note and as_at_the_crash(file, folder, note.iteration)):
+            held = "1 commit" if commits == 1 else f"{commits} commits"
             raise CorruptionError(
-                f"Another program has written to {file.file} while its log still held commits that "
-                f"are not in it ({commits}). {_ways(folder)}"
+                f"Another program has written to {file.file} while its log still held {held} that "
+                f"it lacks. {_ways(folder)}"
             )
     return foreign
 

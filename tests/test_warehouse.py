@@ -426,7 +426,7 @@ def test_a_foreign_write_below_unflushed_commits_is_refused(path: Path) -> None:
     with duckdb.connect(path) as plain:
         run(plain, "INSERT INTO t VALUES (77)")
     files = {p: p.read_bytes() for p in [path, *side_folder(path).iterdir()]}
-    with pytest.raises(CorruptionError, match=r"commits that are not in it \(1\)"):
+    with pytest.raises(CorruptionError, match="still held 1 commit that it lacks"):
         Warehouse.open(path)
     assert {p: p.read_bytes() for p in files} == files
     warehouse = Warehouse.open(path, choice="give up")
