@@ -1,6 +1,6 @@
 """DDL that is refused: what would take from the views their names, their tables or their types.
 
-Law: all but the types is refused before DuckDB has seen the statement; nothing of it stays.
+Law: all but types and values is refused before DuckDB has seen the statement; nothing of it stays.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from ivm.dml import refuse_own
 from ivm.fatal_types import refuse_fatal_types
 from ivm.sql import statements as st
+from ivm.storage.carried import may_be_unfit, unfit_type, why_unfit
+from ivm.storage.duck import Cursor
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import fold, quote
 from ivm.storage.table_info import TableInfo
 
 if TYPE_CHECKING:
@@ -107,3 +109,31 @@ def refuse_types(before: Mapping[str, TableInfo], after: Mapping[str, TableInfo]
     for name, info in after.items():
         if name not in before or before[name].schema != info.schema:
             refuse_fatal_types(f"table {name!r}", info.schema)
+
+
+def refuse_unfit(
+    cursor: Cursor,
+    tables: Mapping[str, TableInfo],
+    before: Mapping[str, TableInfo],
+    typed: set[str],
+) -> None:
+    """No column that was made or given a type holds a value that cannot be followed.
+
+    Args:
+        cursor: sees the tables as they are now.
+        tables: those.
+        before: as they were before the statement.
+        typed: names of tables whose columns' values may be others.
+
+    Raises:
+        UnsupportedError: one does.
+    """
+    known = {info.oid: info.schema for name, info in before.items() if name not in typed}
+    for name, info in tables.items():
+        old = known.get(info.oid, ())
+        made = [] if info.schema == old else [c for c in info.schema if c not in old]
+        listed = [quote(column) for column, type in made if may_be_unfit(type.sql)]
+        if listed:
+            found = unfit_type(cursor.sql(f"SELECT {', '.join(listed)} FROM {info.qualified}"))
+            if found is not None:
+                raise UnsupportedError(f"the table {name}: {why_unfit(found)}")

@@ -14,7 +14,7 @@ import duckdb
 
 from ivm import view_statements
 from ivm.catalog import View
-from ivm.ddl_refusals import refuse_alias, refuse_in_place, refuse_types
+from ivm.ddl_refusals import refuse_alias, refuse_in_place, refuse_types, refuse_unfit
 from ivm.dml import refuse_hidden
 from ivm.imports import import_database, is_import
 from ivm.meaning import refuse_meaning
@@ -131,7 +131,9 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     if engine.catalog.tables != before:  # else a macro, or a table of another database
         transaction.change_tables()
         refuse_types(before, engine.catalog.tables)
-    affected = _affected(session, statement, before)
+    typed = _typed(session, statement)
+    refuse_unfit(session.cursor, engine.catalog.tables, before, typed)
+    affected = _affected(session, statement, before, typed)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None
     for view in affected:
@@ -142,15 +144,24 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     transaction.rebuild(affected)
 
 
-def _affected(session: Session, statement: st.Ddl, before: Mapping[str, TableInfo]) -> list[View]:
+def _typed(session: Session, statement: st.Ddl) -> set[str]:
+    """Tables with a column of another type, or of other values of the same one (by USING)."""
+    if "type" not in words_of(statement.text):
+        return set()
+    resolve = session.engine.catalog.resolve
+    return {name for parts in statement.names if (name := resolve(parts)) is not None}
+
+
+def _affected(
+    session: Session, statement: st.Ddl, before: Mapping[str, TableInfo], typed: set[str]
+) -> list[View]:
     """Views whose tables are not what they were, or that may use a definition that changed."""
     catalog = session.engine.catalog
     schema_gone = statement.action == "drop" or statement.replace
     if statement.action == "import" or (statement.target == "schema" and schema_gone):
         return list(catalog.views.values())
     changed = {name for name, info in before.items() if _is_other(info, catalog.tables.get(name))}
-    if "type" in words_of(statement.text):  # USING may have changed the values alone
-        changed.update(name for n in statement.names if (name := catalog.resolve(n)) is not None)
+    changed |= typed
     changed.update(view.name for view in _using(session, statement))
     fresh = [name for name in catalog.tables if name not in before]
     changed.update(

@@ -40,6 +40,11 @@ def carried(relation: Relation) -> Relation:
     )
 
 
+def may_be_unfit(type: str) -> bool:
+    """Whether a type has values that Arrow does not carry."""
+    return any(word in type for word in _WHY)
+
+
 def unfit_type(relation: Relation) -> str | None:
     """The type of a column that holds a value which Arrow does not carry; None if there is none."""
     for type, unfit in zip(relation.types, _conditions(relation), strict=True):
@@ -67,8 +72,7 @@ def _checked(position: int, type: DuckDBPyType, unfit: str | None) -> str:
 
 def _unfit(value: str, type: DuckDBPyType, depth: int = 0) -> str | None:
     """SQL: whether a value holds what Arrow does not carry; None if none of its type does."""
-    name = str(type)
-    if "INTERVAL" not in name and "UNION" not in name:
+    if not may_be_unfit(str(type)):
         return None
     if type.id == "interval":
         return f"system.main.abs(system.main.hour({value})) > {_MOST_HOURS}"

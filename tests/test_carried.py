@@ -80,6 +80,49 @@ def test_no_change_brings_such_a_value(statement: str) -> None:
         assert_verified(db, "v")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(f"CREATE TABLE other AS SELECT 1 AS a, {bad} AS x" for _, bad in GOOD_AND_BAD),
+        f"CREATE TABLE other AS SELECT {LONG}::span AS x",
+        f"CREATE OR REPLACE TABLE t AS SELECT {LONG} AS i",
+        f"ALTER TABLE t ADD COLUMN x INTERVAL DEFAULT {LONG}",
+        f"ALTER TABLE t ALTER i TYPE INTERVAL USING {LONG}",
+        "ALTER TABLE t ALTER long SET DATA TYPE INTERVAL",
+        "COPY FROM DATABASE att TO memory",
+        "BEGIN; CREATE TABLE other AS SELECT 1 AS a; "
+        f"CREATE OR REPLACE TABLE other AS SELECT {LONG} AS i",
+    ],
+)
+def test_no_table_is_made_with_such_a_value(statement: str, tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as plain:
+        plain.execute(f"CREATE TABLE s AS SELECT {LONG} AS i")
+    with ivm.connect() as db:
+        db.execute(f"ATTACH '{tmp_path / 'a.duckdb'}' AS att; CREATE TYPE span AS INTERVAL")
+        db.execute("CREATE TABLE t (long VARCHAR, i INTERVAL)")
+        db.execute("INSERT INTO t VALUES ('2562048 hours', '1 day')")
+        with pytest.raises(UnsupportedError, match="cannot be followed"):
+            db.execute(statement)
+        if statement.startswith("BEGIN"):
+            db.execute("ROLLBACK")
+        with pytest.raises(IvmError, match="does not exist"):
+            db.execute("FROM other")
+        db.execute("UPDATE t SET i = INTERVAL '2 days'")
+        db.execute("CREATE TABLE other AS SELECT long, i AS x FROM t")
+        db.execute("ALTER TABLE other ALTER x TYPE INTERVAL USING x + x")
+        assert db.execute("DELETE FROM other RETURNING x::VARCHAR").fetchall() == [("4 days",)]
+
+
+def test_a_table_that_has_such_a_value_can_be_healed(tmp_path: Path) -> None:
+    file = tmp_path / "d.duckdb"
+    with duckdb.connect(str(file)) as plain:
+        plain.execute(f"CREATE TABLE t AS SELECT 1 AS a, {LONG} AS i, {LONG} AS j")
+    with ivm.connect(file) as db:
+        db.execute("ALTER TABLE t RENAME TO u; ALTER TABLE u ADD COLUMN b INTEGER")
+        db.execute("ALTER TABLE u DROP COLUMN i; ALTER TABLE u ALTER j TYPE VARCHAR")
+        assert db.execute("DELETE FROM u RETURNING a, b").fetchall() == [(1, None)]
+
+
 def test_a_view_over_such_a_value_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "d.duckdb"
     with duckdb.connect(str(file)) as plain:
