@@ -1,7 +1,7 @@
 """What a query without a plan fixes of its answer, as far as DuckDB's syntax tree of it tells.
 
 Law: an answer is open only if the text, or a macro or plain view on its way, holds a construct that
-may look at an order. All others have one answer; what stands beside such a construct is not told.
+may look at an order. All others have one answer, and so have the items selected beside such a one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Node = dict[str, Any]
 
 
 def text_parts(query: str, cursor: Cursor) -> Parts | None:
-    """The parts of a query's answer that it fixes: all (None), the number of rows, or nothing.
+    """The parts of a query's answer that it fixes; None if it fixes all.
 
     Args:
         query: one SELECT that DuckDB accepts.
@@ -51,7 +51,7 @@ def text_parts(query: str, cursor: Cursor) -> Parts | None:
     texts = _Texts(cursor)
     if not texts.have(texts.looks_at_order, tree):
         return None
-    return (Part(frozenset()),) if _fixes_count(tree["statements"][0]["node"], texts) else ()
+    return _parts(tree["statements"][0]["node"], texts)
 
 
 class _Texts:
@@ -82,7 +82,7 @@ class _Texts:
             or bool(node.get("sample") or node.get("distinct_on_targets"))
             or bool(node.get("key_targets"))  # WITH RECURSIVE … USING KEY
             or node.get("ref_type") in ("ASOF", "POSITIONAL")
-            or fold(str((node.get("column_names") or [""])[-1])) == "rowid"
+            or _names(node) == "rowid"
             or _called(node) in self._ordered
         )
 
@@ -114,17 +114,51 @@ def _called(node: _Node) -> str:
     return fold(str(node.get("function_name") or ""))
 
 
-def _fixes_count(top: _Node, texts: _Texts) -> bool:
-    """Whether an order decides over values at most, or over which rows a LIMIT takes."""
-    outer = ("select_list", "modifiers")
-    below = {key: part for key, part in top.items() if key not in outer}
-    return (
-        top["type"] == "SELECT_NODE"
-        and not texts.have(texts.looks_at_order, below)
-        and not texts.have(_multiplies, [top[key] for key in outer])
-    )
+def _parts(top: _Node, texts: _Texts) -> Parts:
+    """What is fixed where an order decides over values, or over which rows a LIMIT takes."""
+    if top["type"] != "SELECT_NODE":
+        return ()
+    items, modifiers = top["select_list"], top["modifiers"]
+    fixed, others = _split(items, texts)
+    rest = [part for key, part in top.items() if key not in ("select_list", "modifiers")]
+    rest += [part for modifier in modifiers for part in _limits(modifier)]
+    if _is_open(rest, others, texts) or texts.have(_multiplies, [items, modifiers]):
+        return ()
+    if texts.have(texts.looks_at_order, modifiers) or texts.have(_is_star, items):
+        return (Part(frozenset()),)
+    return (Part(fixed),)
+
+
+def _split(items: list[_Node], texts: _Texts) -> tuple[frozenset[int], set[str]]:
+    """Places of the items over which no order decides, and the names of the others."""
+    fixed, others = set[int](), set[str]()
+    for place, item in enumerate(items):
+        if _is_open(item, others, texts):
+            others.add(fold(item["alias"]))
+        else:
+            fixed.add(place)
+    return frozenset(fixed), others
+
+
+def _is_open(tree: Any, names: set[str], texts: _Texts) -> bool:
+    """Whether an order decides over something, which may be an item with one of these names."""
+    return texts.have(texts.looks_at_order, tree) or any(_names(n) in names for n in nodes(tree))
+
+
+def _names(node: _Node) -> str | None:
+    """What a column reference names."""
+    names = node.get("column_names")
+    return fold(str(names[-1])) if names else None
+
+
+def _limits(modifier: _Node) -> list[Any]:
+    return [modifier.get("limit"), modifier.get("offset")]
 
 
 def _multiplies(node: _Node) -> bool:
     """Whether the number of rows depends on the values selected."""
     return node.get("type") == "DISTINCT_MODIFIER" or _called(node) in _UNNEST
+
+
+def _is_star(node: _Node) -> bool:
+    return node.get("class") == "STAR"

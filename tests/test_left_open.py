@@ -80,6 +80,15 @@ def test_what_is_fixed_is_the_same_in_every_order(cursors: list[Cursor], query: 
         assert all(first == other for other in others), part
 
 
+@pytest.mark.parametrize("query", [*SOME, *OPEN, *OTHERS])
+def test_what_a_text_fixes_is_the_same_in_every_order(cursors: list[Cursor], query: str) -> None:
+    parts = text_parts(query, cursors[0])
+    count = len(cursors[0].sql(query).columns)
+    for part in (Part(frozenset(range(count))),) if parts is None else parts:
+        first, *others = (of_part(query, part, cursor) for cursor in cursors)
+        assert all(first == other for other in others), part
+
+
 FIXED = [
     ("SELECT k, v FROM t ORDER BY v LIMIT 5", [Part(frozenset([1]))]),
     ("SELECT k FROM t LIMIT 5", [Part(frozenset())]),
@@ -146,7 +155,14 @@ OPEN_VALUES = [
     "SELECT sum(k) OVER (ORDER BY v GROUPS 2 PRECEDING EXCLUDE TIES) FROM t",
     "SELECT nested(k) FROM t",
     "SELECT json_group_array(k), mode(k) FROM t",
-    "SELECT k, rowid FROM t",
+    "SELECT *, rowid FROM t",
+    "SELECT list(k) AS L, len(l) AS m, m + 1 FROM t",
+]
+OPEN_BESIDE = [
+    "SELECT typed(k), rowid, v FROM t",
+    "SELECT g, list(k) AS l, sum(v) FROM t GROUP BY ALL HAVING count(*) > 1 ORDER BY l",
+    "SELECT k, (SELECT first(v) FROM u), (SELECT sum(v) FROM u) FROM t",
+    "SELECT typed(v), lag(k) OVER (ORDER BY v) AS l, rank() OVER (ORDER BY v), l + 1 FROM t",
 ]
 OPEN_ROWS = [
     "SELECT DISTINCT list(k) FROM t GROUP BY g",
@@ -154,6 +170,10 @@ OPEN_ROWS = [
     "SELECT k FROM (SELECT k FROM t LIMIT 3) WHERE k > 1",
     "SELECT a.k FROM t a ASOF JOIN u b ON a.v >= b.v",
     "FROM chosen",
+    "SELECT g, list(k) AS l FROM t GROUP BY g HAVING l[1] > 2",
+    "SELECT k, row_number() OVER (ORDER BY v) AS r FROM t QUALIFY r < k",
+    "SELECT k, (SELECT first(v) FROM u) AS x FROM t WHERE X > 1",
+    "SELECT k FROM t LIMIT (SELECT first(v) FROM u)",
     "FROM any_of(2)",
     "SELECT k FROM t UNION SELECT any_value(k) FROM t GROUP BY g",
     "WITH RECURSIVE a(x, y) USING KEY (x) AS (SELECT 1, 2 UNION SELECT x, y FROM a) FROM a",
@@ -167,6 +187,7 @@ OPEN_ROWS = [
     [
         *((query, None) for query in WHOLE_TEXTS),
         *((query, (Part(frozenset()),)) for query in OPEN_VALUES),
+        *((query, (Part(frozenset([0, 2])),)) for query in OPEN_BESIDE),
         *((query, ()) for query in OPEN_ROWS),
     ],
 )

@@ -30,7 +30,7 @@ TOLD = {
         "the values of n",
     "SELECT id FROM (SELECT id FROM t ORDER BY v LIMIT 7) WHERE id > 10":
         "which rows, and how many",
-    "SELECT current_user AS who, list(v) AS l FROM t": "the values of who, l",
+    "SELECT current_user AS who, list(v) AS l FROM t": "the values of l",
 }  # fmt: skip
 
 
@@ -83,6 +83,8 @@ RECOMPUTED = [
     "SELECT typed(v) AS x, rank() OVER (ORDER BY v) AS r FROM t",
     "SELECT typed(id) + avg(f) OVER (ORDER BY v) AS x FROM t",
     "SELECT DISTINCT typed(v) AS x FROM t UNION SELECT typed(id) FROM t",
+    "SELECT typed(id) AS x, row_number() OVER (ORDER BY v) AS open FROM t",
+    "SELECT list(g) AS open, typed(v) AS x FROM t GROUP BY v",
 ]
 
 
@@ -97,7 +99,8 @@ def test_values_that_are_not_the_views_are_found_without_a_plan(
     assert db.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][1] == "whole recompute"
     db.execute("UPDATE t SET v = v + 1 WHERE id % 3 = 0")
     (verdict,) = verdicts(db)
-    assert (verdict["missing"], verdict["extra"], "left_open" in verdict) == (0, 0, False)
+    assert (verdict["missing"], verdict["extra"]) == (0, 0)
+    assert verdict.get("left_open") == ("the values of open" if "open" in query else None)
     db._engine.warehouse.cursor().execute("UPDATE main.v SET x = x + 99")
     (verdict,) = verdicts(db)
     assert not verdict["ok"]
