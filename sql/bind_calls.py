@@ -43,6 +43,8 @@ _ORDERLESS = _SUMS | ORDERLESS
 _OF_DOUBLES = {"product"} | _SUMS - {
     "sum", "avg", "sum_no_overflow", "entropy", "bitstring_agg", "histogram_exact"
 }  # fmt: skip
+# DuckDB reads a bare NULL in these as one of a BIGINT.
+_OF_WORDS = frozenset(["sum", "avg", "bit_and", "bit_or", "bit_xor"])
 # A struct made of columns for these is kept as its columns.
 _OF_STRUCTS = frozenset(
     ["list", "first", "last", "any_value", *[f"arg_{m}{n}" for m in ("min", "max") for n in _NULLS]]
@@ -165,6 +167,8 @@ def _as_read(
         found = context.types(arguments, plan)
         pairs = zip(arguments, found, strict=True)
         return [a if t.is_string else cast(a, type_of("VARCHAR")) for a, t in pairs]
+    if name in _OF_WORDS:
+        return [cast(a, type_of("BIGINT")) if isinstance(a, exp.Null) else a for a in arguments]
     if name not in _OF_DOUBLES:
         return arguments
     pairs = zip(arguments, context.types(arguments, plan), strict=True)

@@ -45,7 +45,7 @@ def expand(
     """
     for node in nodes:
         alias = node.alias if isinstance(node, exp.Alias) else None
-        item = node.this if isinstance(node, exp.Alias) else node
+        item = node.this if isinstance(node, exp.Alias) else _plain_star(node)
         if _is_struct(node, scope):
             yield Item(None, None, bind(_fields(node)))
         elif (chosen := star_columns(item, scope)) is not None:
@@ -57,6 +57,13 @@ def expand(
             yield Item(alias, alias, bind(item))
         else:
             yield Item(_own_name(node), None, bind(node))
+
+
+def _plain_star(item: exp.Expression) -> exp.Expression:
+    """The star in `COLUMNS(* REPLACE …)`, which alone means no more than the star; or the item."""
+    star = as_star(item.this) if isinstance(item, exp.Columns) else None
+    changes = star is not None and (star.args.get("replace") or star.args.get("rename"))
+    return item.this if changes and not item.args.get("unpack") else item
 
 
 def _named(items: Sequence[Item], alias: str) -> Iterator[Item]:

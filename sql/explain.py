@@ -25,6 +25,7 @@ def explain(
     compiler: Compiler,
     format: str = "text",
     *,
+    constant: bool = False,
     recomputing: Work | None = None,
     analyze: bool = False,
 ) -> str:
@@ -36,6 +37,7 @@ def explain(
         reason: why there is no plan.
         compiler: its circuit holds the view.
         format: ``text`` (a tree), ``json``, or ``mermaid`` (a flowchart).
+        constant: the view reads no table.
         recomputing: what recomputing the view has cost so far.
         analyze: adds what each operator has done since the database was opened.
 
@@ -45,7 +47,7 @@ def explain(
     if format not in FORMATS:
         raise SqlError(f"EXPLAIN has no format {format!r}: choose one of {', '.join(FORMATS)}")
     if plan is None:
-        tree = _whole(reason or "it has no plan")
+        tree = _CONSTANT.copy() if constant else _whole(reason or "it has no plan")
         if analyze:
             tree |= _work(recomputing or Work())
     else:
@@ -53,6 +55,15 @@ def explain(
     if format == "json":
         return json.dumps(tree, indent=2)
     return mermaid(tree) if format == "mermaid" else tree_text(tree)
+
+
+_CONSTANT: dict[str, Any] = {
+    "node": 0,
+    "operator": "Constant",
+    "strategy": "linear",
+    "why": "it reads no table, so its rows never change",
+    "inputs": [],
+}
 
 
 def _whole(reason: str) -> dict[str, Any]:

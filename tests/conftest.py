@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 
 import pytest
@@ -12,6 +13,8 @@ from tests.tiers import SAMPLED, TIER, WHOLE
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("new", deadline=None)
 settings.load_profile("new" if TIER == "fuzz" else "steady")
+# A run in the background is started with Ctrl-C ignored, and all that it starts would ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:

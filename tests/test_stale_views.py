@@ -123,3 +123,21 @@ def test_such_a_commit_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert db.execute("FROM t").fetchall() in ([(1, 60_000)], [(1, -60_000)])
         assert db.execute("FROM d").fetchall() == [(1, 0)]
         assert_verified(db)
+
+
+def test_a_view_that_reads_no_table_is_made_once() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        db.execute("CREATE MACRO top() AS 5")
+        db.execute(
+            "CREATE MATERIALIZED VIEW c AS SELECT list(a + top()) AS l FROM range(3) AS r(a)"
+        )
+        db.execute("CREATE MATERIALIZED VIEW above AS SELECT list_sum(l) AS s FROM c, t")
+        assert [(v.strategy, v.reason) for v in db.views()] == [("linear", None), ("indexed", None)]
+        (plan,) = db.execute("EXPLAIN MATERIALIZED VIEW c").fetchall()
+        assert "reads no table" in str(plan)
+        db.execute("INSERT INTO t VALUES (1)")
+        assert db.execute("FROM above").fetchall() == [(18,)]
+        db.execute("CREATE OR REPLACE MACRO top() AS 6")
+        assert db.execute("FROM above").fetchall() == [(21,)]
+        assert_verified(db)
