@@ -64,6 +64,11 @@ class View:
     def incremental(self) -> bool:
         return self.plan is not None
 
+    @property
+    def constant(self) -> bool:
+        """It reads no table, so its rows never change."""
+        return not self.bases
+
 
 class Catalog:
     """Base tables and materialized views of one database.

@@ -243,7 +243,7 @@ class Database:
                 strategy(view),
                 _columns(view.schema),
                 tuple(sorted(view.reads)),
-                view.reason if view.bases else None,
+                None if view.constant else view.reason,
             )
             for view in list(self._engine.catalog.views.values())
         ]

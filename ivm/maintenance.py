@@ -133,9 +133,9 @@ class Maintenance:
         return self._columns_read.get(table, frozenset())
 
     def strategy(self, view: View) -> str:
-        """The word of the view's slowest operator; rows that read no table never change."""
+        """The word of the view's slowest operator."""
         if view.plan is None:
-            return "whole recompute" if view.bases else "linear"
+            return "linear" if view.constant else "whole recompute"
         circuit = self._compiled(view).circuit
         nodes = circuit.nodes_of(view.name)
         return max((circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
@@ -157,7 +157,7 @@ class Maintenance:
             view.reason,
             self._compiled(view),
             format=format,
-            constant=not view.bases,
+            constant=view.constant,
             recomputing=work,
             analyze=analyze,
         )

@@ -15,7 +15,7 @@ from ivm.engine import Engine
 from ivm.fatal_types import refuse_fatal_types
 from ivm.sql.bound_relations import bound_relations
 from ivm.sql.determinism import check_deterministic
-from ivm.sql.function_list import FunctionList
+from ivm.sql.function_list import REACHED, FunctionList
 from ivm.storage.catalog_store import delete_view, save_view
 from ivm.storage.duck import Cursor, describe, rows, run
 from ivm.storage.errors import SqlError, UnsupportedError
@@ -24,11 +24,11 @@ from ivm.storage.types import Schema
 from ivm.transaction import Transaction
 from ivm.translate import translated
 
-_STAND_INS = (
-    "SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal UNION ALL "
-    "SELECT function_name, macro_definition FROM system.main.duckdb_functions() "
-    "WHERE NOT internal AND function_type IN ('macro', 'table_macro')"
-)
+_STAND_INS = f"""
+SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal AND {REACHED} UNION ALL
+SELECT function_name, macro_definition FROM system.main.duckdb_functions()
+WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND {REACHED}
+"""
 StandIn = tuple[str, str]
 """The name and the text of what stands for other relations."""
 

@@ -64,7 +64,7 @@ class Macros:
             return None
         macro = _chosen(known, len(arguments))
         given = _assigned(macro, arguments)
-        body = _body(self._parsed(f"SELECT {macro.definition}"))
+        body = _body(self._parsed(macro.query))
         if len(given) < len(macro.parameters):
             if body.find(exp.Query, exp.AggFunc, exp.Window):
                 raise NotIncremental(f"the macro {name}() with an argument left out")
@@ -81,7 +81,7 @@ class Macros:
         given = _assigned(macro, arguments)
         if len(given) < len(macro.parameters):
             raise NotIncremental(f"the table macro {name}() with an argument left out")
-        return _substituted(self._parsed(macro.definition), given, name)
+        return _substituted(self._parsed(macro.query), given, name)
 
     def _parsed(self, query: str) -> exp.Expression:
         return parse_query(bare_lambdas(query), self._cursor, self._hiding)

@@ -15,7 +15,7 @@ from ivm.sql.bind_context import Context
 from ivm.sql.bind_order import ORDERLESS, complete_aggregate, parts_of
 from ivm.sql.bind_parse import verbatim
 from ivm.sql.bind_types import types_of
-from ivm.sql.built_in import call_name, chief_name
+from ivm.sql.built_in import PEERS_ALIKE, call_name, chief_name
 from ivm.sql.columns import cast, column, position, structure, used
 from ivm.sql.plan import NotIncremental, Plan, Ties, Window, WindowCall, types, width
 from ivm.sql.render_split import splittable
@@ -26,7 +26,6 @@ from ivm.storage.identifiers import fold
 from ivm.storage.ordering import OrderKey
 from ivm.storage.types import ColumnType, type_of
 
-_PEERS_ALIKE = frozenset(["rank", "rank_dense", "dense_rank", "percent_rank", "cume_dist"])
 _BY_POSITION = frozenset(["lag", "lead", "ntile", "row_number"])
 _SUMS = frozenset(["sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"])
 _PARTS = ("partition_by", "order", "spec")
@@ -218,7 +217,7 @@ def _tied(
     ties = _ties(name, inner, frame)
     if name == "fill" and not _has_order(inner):
         return _filled(whole, order, unique)
-    placed = name in _BY_POSITION | _PEERS_ALIKE
+    placed = name in _BY_POSITION | PEERS_ALIKE
     if _excludes_peers(frame) and not placed and not unique:
         aggregate = context.functions.is_aggregate(call) and not whole.ignore_nulls
         return _split(whole, name, aggregate, types(plan))
@@ -256,7 +255,7 @@ def _split(
 
 def _ties(name: str, call: exp.Expression, frame: exp.Expression | None) -> Ties:
     by_rows = frame is not None and frame.args.get("kind") == "ROWS"
-    if name in _PEERS_ALIKE:
+    if name in PEERS_ALIKE:
         return "none"
     if name in _BY_POSITION:
         return "window"

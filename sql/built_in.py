@@ -24,6 +24,9 @@ _OURS = "built in"
 _QUOTED_OR_PLACE = re.compile(
     r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\bsystem\.(?:main|pg_catalog)\."""
 )
+PEERS_ALIKE = frozenset(["rank", "dense_rank", "rank_dense", "percent_rank", "cume_dist"])
+"""The window functions that have one value for rows with equal keys."""
+
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 FACTS = Scratch()
 """Asked about functions and types: it has none but DuckDB's own."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ivm.sql.function_list import REACHED, FunctionList, list_functions
+from ivm.sql.plain_views import PlainViews
 from ivm.sql.serialized import read_or_error, syntax_tree
-from ivm.sql.stored_text import view_query
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
@@ -42,9 +42,9 @@ _TABLE_FUNCTIONS = frozenset(
 )
 _TELLING = ("information_schema", "pg_catalog")
 _RELATIONS = f"""
-SELECT view_name, schema_name, sql, internal FROM system.main.duckdb_views()
+SELECT view_name, schema_name, internal FROM system.main.duckdb_views()
 WHERE schema_name <> 'information_schema' AND {REACHED}
-UNION ALL SELECT table_name, schema_name, NULL, FALSE FROM system.main.duckdb_tables()
+UNION ALL SELECT table_name, schema_name, FALSE FROM system.main.duckdb_tables()
 WHERE {REACHED}
 """
 _ATTACHED = """
@@ -81,24 +81,21 @@ class _Checker:
     def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
         self._cursor = cursor
         self._unstable = functions.unstable - _HARMLESS
-        self._views: dict[str, list[str]] = {}
+        self._views = PlainViews(cursor)
         told: set[str] = set()
         own: set[str] = set()
         self._known: set[str] = set()
-        for name, schema, definition, internal in rows(cursor, _RELATIONS):
+        for name, schema, internal in rows(cursor, _RELATIONS):
             self._known.add(fold(name))
             if internal or fold(schema) == "main":  # (a name alone means none of other schemas)
                 (told if internal else own).add(fold(name))
-            if definition is not None and not internal:
-                self._views.setdefault(fold(name), []).append(definition)
         self._told = told - own
         self._elsewhere = frozenset([fold(name) for (name,) in rows(cursor, _ATTACHED)])
         self._macros: dict[str, list[str]] = {}
         for macro in functions.macros:
             hidden = macro.table or macro.name in functions.hiding
             if not (macro.internal and hidden):
-                body = macro.definition if macro.table else f"SELECT {macro.definition}"
-                self._macros.setdefault(macro.name, []).append(body)
+                self._macros.setdefault(macro.name, []).append(macro.query)
 
     def check(
         self, tree: Any, place: int | None, through: _Path, around: frozenset[str] = frozenset()
@@ -117,8 +114,7 @@ class _Checker:
                 name = fold(node["table_name"])
                 if node["schema_name"] or name not in hidden:
                     self._check_relation(node, at, through)
-                    views = map(view_query, self._views.get(name, ()))
-                    self._enter(name, views, at, through, frozenset())
+                    self._enter(name, self._views.named(name), at, through, frozenset())
 
     def _check_database(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
         """Refuse relations and macros of other databases."""

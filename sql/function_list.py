@@ -48,6 +48,11 @@ class Macro:
     internal: bool
     near: bool
 
+    @property
+    def query(self) -> str:
+        """The definition as a query, that of a scalar macro of one row."""
+        return self.definition if self.table else f"SELECT {self.definition}"
+
 
 @dataclass(frozen=True)
 class FunctionList:

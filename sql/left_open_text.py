@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ivm.sql.function_list import REACHED, list_functions
+from ivm.sql.built_in import PEERS_ALIKE
+from ivm.sql.function_list import list_functions
 from ivm.sql.left_open import Part, Parts
+from ivm.sql.plain_views import PlainViews
 from ivm.sql.serialized import nodes, syntax_tree
-from ivm.sql.stored_text import view_query
-from ivm.storage.duck import Cursor, rows
+from ivm.storage.duck import Cursor
 from ivm.storage.identifiers import fold
 
 # The aggregates that see a bag of values; those of extensions are not known.
@@ -29,11 +30,7 @@ _UNORDERED = frozenset(
         "var_pop", "var_samp", "variance",
     ]
 )  # fmt: skip
-_PEERS_ALIKE = frozenset(["rank", "dense_rank", "rank_dense", "percent_rank", "cume_dist"])
 _UNNEST = frozenset(["unnest", "unlist"])
-_VIEWS = f"""
-SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal AND {REACHED}
-"""
 
 _Node = dict[str, Any]
 
@@ -63,11 +60,8 @@ class _Texts:
         self._ordered = functions.aggregates - _UNORDERED
         self._macros: dict[str, list[str]] = {}
         for macro in functions.macros:
-            body = macro.definition if macro.table else f"SELECT {macro.definition}"
-            self._macros.setdefault(macro.name, []).append(body)
-        self._views: dict[str, list[str]] = {}
-        for name, definition in rows(cursor, _VIEWS):
-            self._views.setdefault(fold(name), []).append(view_query(definition))
+            self._macros.setdefault(macro.name, []).append(macro.query)
+        self._views = PlainViews(cursor)
 
     def have(self, asked: Callable[[_Node], bool], tree: Any) -> bool:
         """Whether a node of the tree, or of what it goes through, is one that is asked for."""
@@ -91,7 +85,7 @@ class _Texts:
         name = _called(window)
         plain = window["exclude_clause"] == "NO_OTHER" and not window["arg_orders"]
         by_row = "ROWS" in window["start"] + window["end"]
-        return not plain or (name not in _PEERS_ALIKE and (by_row or name not in _UNORDERED))
+        return not plain or (name not in PEERS_ALIKE and (by_row or name not in _UNORDERED))
 
     def _all(self, tree: Any) -> Iterator[_Node | None]:
         """All nodes, also of the texts gone through, once each; None for a text not understood."""
@@ -107,7 +101,7 @@ class _Texts:
 
     def _entered(self, node: _Node) -> list[str]:
         relation = fold(str(node["table_name"])) if "table_name" in node else ""
-        return self._macros.get(_called(node), []) + self._views.get(relation, [])
+        return [*self._macros.get(_called(node), ()), *self._views.named(relation)]
 
 
 def _called(node: _Node) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from ivm.sql.plan import NotIncremental
+from ivm.sql.stored_text import view_query
 from ivm.storage.duck import Cursor, rows
 from ivm.storage.identifiers import Path, fold, quote
 from ivm.storage.table_info import read_schemas
@@ -55,6 +56,10 @@ class PlainViews:
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
+
+    def named(self, name: str) -> Iterator[str]:
+        """The queries of the plain views with a folded name, in whatever schemas they are."""
+        return (view_query(view.sql) for path, view in self._known.items() if path[-1] == name)
 
     def find(self, path: Path) -> PlainView | None:
         """The plain view at a folded path of the database, or None."""

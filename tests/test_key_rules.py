@@ -17,7 +17,7 @@ from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
 from ivm.sql.unique_key import unique_keys
 from ivm.storage.duck import Cursor, describe, rows, run
-from tests.test_bind import multiset
+from tests.plan_oracle import multiset
 from tests.tiers import examples
 from tests.view_oracle import assert_verified
 

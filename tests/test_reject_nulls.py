@@ -14,7 +14,7 @@ from ivm.sql.render import render
 from ivm.sql.rewrite import rewrite
 from ivm.storage.duck import Cursor
 from tests.plan_corpus import build
-from tests.test_bind import multiset
+from tests.plan_oracle import multiset
 
 
 @pytest.fixture(scope="module")

@@ -342,6 +342,16 @@ class Terminal:
         return int(self.process.exitstatus or 0)
 
 
+def in_transaction(shop: str) -> Terminal:
+    """A terminal with an open transaction that has inserted a row."""
+    terminal = Terminal(shop)
+    terminal.type("BEGIN;")
+    terminal.wait_for("shop*>")
+    terminal.type("INSERT INTO orders VALUES ('EU', 1);")
+    terminal.wait_for("1 row changed")
+    return terminal
+
+
 @pytest.fixture
 def shop(tmp_path: Path) -> str:
     file = tmp_path / "shop.duckdb"
@@ -415,11 +425,7 @@ def test_ctrl_c_ends_the_statement_and_not_the_shell(shop: str) -> None:
 
 
 def test_leaving_rolls_an_open_transaction_back(shop: str) -> None:
-    terminal = Terminal(shop)
-    terminal.type("BEGIN;")
-    terminal.wait_for("shop*>")
-    terminal.type("INSERT INTO orders VALUES ('EU', 1);")
-    terminal.wait_for("1 row changed")
+    terminal = in_transaction(shop)
     terminal.type(".watch revenue")
     terminal.wait_for("COMMIT or ROLLBACK it first")
     terminal.process.send(CTRL_D)
@@ -430,11 +436,7 @@ def test_leaving_rolls_an_open_transaction_back(shop: str) -> None:
 
 
 def test_a_failed_transaction_can_be_seen_and_left(shop: str) -> None:
-    terminal = Terminal(shop)
-    terminal.type("BEGIN;")
-    terminal.wait_for("shop*>")
-    terminal.type("INSERT INTO orders VALUES ('EU', 1);")
-    terminal.wait_for("1 row changed")
+    terminal = in_transaction(shop)
     terminal.type("SELEC * FROM orders;")
     assert "The transaction was rolled back: ROLLBACK, then begin again." in terminal.wait_for(
         "shop!>"
