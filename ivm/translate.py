@@ -43,6 +43,15 @@ _GIVEN_UP = (
     "of a file's commits none is lost"
 )
 _INTERRUPTED = "Query interrupted"  # what DuckDB makes of a KeyboardInterrupt
+# What Python raises where DuckDB calls it comes back as an error of DuckDB's.
+_CALLED = re.compile(
+    r"Invalid Input Error: (?:[a-z ]+ the object registered as '[^']*' failed|Python exception "
+    r"occurred while executing the UDF): (KeyboardInterrupt|MemoryError)(?::|$)"
+)
+_RAISED: dict[str, type[BaseException]] = {
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "MemoryError": MemoryError,
+}
 _LINE = re.compile(r"LINE (\d+): (.*)\n( *)\^")
 _GUESS = re.compile(
     r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema|_ivm)[^"]*"\?'
@@ -95,12 +104,27 @@ def translating() -> Iterator[None]:
     """
     try:
         yield
-    except (IvmError, MemoryError):
+    except MemoryError:
         raise
     except Exception as error:
-        if isinstance(error, RuntimeError) and str(error) == _INTERRUPTED:
-            raise KeyboardInterrupt from error
+        raised = _raised_below(error)
+        if raised is not None:
+            raise raised from error
+        if isinstance(error, IvmError):
+            raise
         raise ours(error) from error
+
+
+def _raised_below(error: BaseException | None) -> BaseException | None:
+    """What is no error of a statement, but was made one by DuckDB."""
+    while error is not None:
+        if isinstance(error, RuntimeError) and str(error) == _INTERRUPTED:
+            return KeyboardInterrupt()
+        found = _CALLED.match(str(error)) if isinstance(error, duckdb.Error) else None
+        if found is not None:
+            return _RAISED[found[1]]()
+        error = error.__cause__
+    return None
 
 
 def ours(error: Exception) -> IvmError:
