@@ -303,21 +303,18 @@ class Database:
             call.cursor = session.cursor
             try:
                 with session.lock:
-                    yield from self._calling(session)
+                    self._lifetime.demand_open()  # still
+                    if session.transaction is None:
+                        self._engine.warehouse.troubles.tell()
+                    try:
+                        yield session
+                        check()
+                    except BaseException as error:
+                        session.fail(error)
+                        raise
             finally:
                 if self._lifetime.unfinished:
                     self._lifetime.finish()
-
-    def _calling(self, session: Session) -> Iterator[Session]:
-        self._lifetime.demand_open()  # still
-        if session.transaction is None:
-            self._engine.warehouse.troubles.tell()
-        try:
-            yield session
-            check()
-        except BaseException as error:
-            session.fail(error)
-            raise
 
     def _session(self) -> Session:
         self._lifetime.demand_open()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
+_FREE: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+
 
 class Result:
     """Rows with named, typed columns, or a count of changed rows.
@@ -51,9 +53,10 @@ class Result:
         self.rowcount = rowcount
         self._cursor: Cursor | None = None
         self._table: pa.Table | None = None
+        self._counted = False
         self._on_end: Callable[[IvmError | None], None] | None = None
         self._error: IvmError | None = None
-        self._lock: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        self._lock = _FREE
 
     @classmethod
     def streaming(
@@ -85,9 +88,8 @@ class Result:
     @classmethod
     def count(cls, rows: int) -> Result:
         """The count of rows that a change touched, as DuckDB reports it."""
-        table = pa.table({"Count": pa.array([rows], pa.int64())})
-        result = cls("count", ["Count"], ["BIGINT"], rows)
-        result._table = table
+        result = cls("count", ("Count",), ("BIGINT",), rows)
+        result._counted = True
         return result
 
     def fetchall(self) -> list[Row]:
@@ -118,7 +120,7 @@ class Result:
         """
         with self._reading():
             self._hold()
-            table = self._table
+            table = self._held()
             self._table = None if table is None else table.slice(table.num_rows)
             return pa.table({}) if table is None else plain(table)
 
@@ -189,12 +191,20 @@ class Result:
             self._table = self._cursor.to_arrow_table()
         self._end()
 
+    def _held(self) -> pa.Table | None:
+        """The rows in memory; a count becomes one when it is read, which few are."""
+        if self._counted:
+            self._table = pa.table({"Count": pa.array([self.rowcount], pa.int64())})
+            self._counted = False
+        return self._table
+
     def _source(self) -> Cursor | None:
         """A cursor that holds the remaining rows."""
-        if self._cursor is None and self._table is not None:
+        table = None if self._cursor is not None else self._held()
+        if table is not None:
             self._cursor = duckdb.connect().execute("SET arrow_lossless_conversion = true")
             self._cursor.complete()
-            self._cursor.register("held", self._table)
+            self._cursor.register("held", table)
             self._cursor.execute("SELECT * FROM held")
             self._table = None
         return self._cursor

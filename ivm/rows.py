@@ -28,6 +28,7 @@ Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
 
 _ROW = (dict, Mapping)  # a plain dict is told fastest
+_TEXT = (str, bytes)  # sequences, but of no values
 _PARAMETERS = 500  # in one statement
 _FORMS = 256  # sets of column names that a reader remembers
 
@@ -38,11 +39,11 @@ def to_arrow(rows: Rows) -> pa.Table | pa.RecordBatch | dict[str, Any]:
     Raises:
         InputError: the object is none of the accepted kinds, or its dicts differ in their keys.
     """
-    if isinstance(rows, pa.Table | pa.RecordBatch):
+    if isinstance(rows, (pa.Table, pa.RecordBatch)):
         return rows
     if isinstance(rows, Mapping):
         return dict(rows)
-    if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
+    if isinstance(rows, Sequence) and not isinstance(rows, _TEXT):
         return _from_dicts(rows)
     if hasattr(rows, "__arrow_c_stream__"):  # polars, and pandas since 2.2
         return pa.table(rows)
@@ -63,11 +64,11 @@ def _from_dicts(rows: Sequence[Any]) -> dict[str, Any]:
                 f"a list of rows must hold dicts, not {type(row).__name__}: "
                 "write [{'column': value, …}, …]"
             )
-    names = list(rows[0])
+    names = rows[0].keys()
     if not names:
         raise InputError("the rows have no columns: give each row a value at least, or no rows")
     for row in rows:
-        if len(row) != len(names) or any(name not in row for name in names):
+        if row.keys() != names:
             raise InputError(
                 f"the row {dict(row)!r} has other columns than the first one"
                 f" ({', '.join(map(str, names))}):"
@@ -130,7 +131,7 @@ class RowReader:
 def _common_length(given: dict[str, Any]) -> int:
     count = None
     for name, values in given.items():
-        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        if isinstance(values, _TEXT) or not hasattr(values, "__len__"):
             raise InputError(f"a column must be a sequence of values, not {values!r}")
         count = len(values) if count is None else count
         if len(values) != count:

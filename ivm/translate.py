@@ -6,9 +6,8 @@ at tables of DuckDB's own, excerpts of SQL that no user wrote, and stacks.
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
+from types import TracebackType
 
 import duckdb
 
@@ -95,24 +94,38 @@ def of_our_sql(error: Exception) -> str:
     return _OURS.sub("", str(error), count=1)
 
 
-@contextlib.contextmanager
-def translating() -> Iterator[None]:
+class _Edge:
+    """See `translating`; no generator, as every call passes it."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, MemoryError):
+            return
+        raised = _raised_below(error)
+        if raised is not None:
+            raise raised from error
+        if not isinstance(error, IvmError):
+            raise ours(error) from error
+
+
+_EDGE = _Edge()
+
+
+def translating() -> _Edge:
     """Whatever is raised in the block leaves it as an error of ours.
 
     This is the edge of the package: every call of a user's passes it. Running out of memory
     keeps Python's own name, as Ctrl-C does, which DuckDB gives another one.
     """
-    try:
-        yield
-    except MemoryError:
-        raise
-    except Exception as error:
-        raised = _raised_below(error)
-        if raised is not None:
-            raise raised from error
-        if isinstance(error, IvmError):
-            raise
-        raise ours(error) from error
+    return _EDGE
 
 
 def _raised_below(error: BaseException | None) -> BaseException | None:

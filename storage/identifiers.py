@@ -44,6 +44,8 @@ def path_of(name: str) -> Path:
 
 def split_name(text: str) -> tuple[str, ...]:
     """The parts between the dots of a written name; dots and doubled quotes may stand in quotes."""
+    if '"' not in text and "." not in text:
+        return (text,)
     parts, part, quoted = [], "", False
     for i, character in enumerate(text):
         if character == '"':

@@ -73,49 +73,44 @@ def _put_change(parts: Parts, change: TableChange, tables: TableCodes) -> None:
     parts.append(struct.pack(f"<{len(columns)}H", *columns))
     types = tables.types[number]
     if removed:
-        _put_columns(parts, change, change.removed, [types[i] for i in columns if i < len(types)])
-    if added:
-        _put_columns(parts, change, change.added, types)
-
-
-def _put_columns(
-    parts: Parts, change: TableChange, batch: ZSet, types: Sequence[ColumnType]
-) -> None:
-    """As `_put_batch`, once the columns are known to be what the header says."""
-    if len(batch.columns) != len(types) or not all(map(_is_of, batch.columns, types)):
-        raise InternalError(
-            f"A change of the table {change.table} has other columns than the log's segment says:"
-            " it was made for the table as it was before a change of schema."
+        _put_batch(
+            parts, change.table, change.removed, [types[i] for i in columns if i < len(types)]
         )
-    _put_batch(parts, batch, types)
+    if added:
+        _put_batch(parts, change.table, change.added, types)
 
 
-def _is_of(column: Column, type: ColumnType) -> bool:
-    """Whether a column has the form that values of the type have in memory."""
-    if isinstance(column, FixedColumn):
-        return column.values.dtype == type.dtype
-    if isinstance(column, LabelColumn):
-        return type.is_bytes
-    return type.dtype is None and column.array.type == type.memory
-
-
-def _put_batch(parts: Parts, batch: ZSet, types: Sequence[ColumnType]) -> None:
+def _put_batch(parts: Parts, table: str, batch: ZSet, types: Sequence[ColumnType]) -> None:
+    """The rows, if their columns have the form of the types that the segment's header lists."""
+    if len(batch.columns) != len(types):
+        raise _misfit(table)
     if all_ones(batch.weights):
         parts.append(_PLAIN)
     else:
         parts += (_WITH_NULLS, np.ascontiguousarray(batch.weights))
     for column, type in zip(batch.columns, types, strict=True):
         if isinstance(column, FixedColumn):
+            if column.values.dtype != type.dtype:
+                raise _misfit(table)
             if column.valid is None and column.values.flags.c_contiguous:
                 parts += (_PLAIN, column.values)
             else:
                 _put_fixed(parts, column)
-        elif isinstance(column, LabelColumn) and len(column.codes) == 1:
-            _put_label(parts, column)
+        elif isinstance(column, LabelColumn) and type.is_bytes:
+            _put_labels(parts, column)
+        elif type.dtype is not None or column.array.type != type.memory:
+            raise _misfit(table)
         elif type.is_bytes:
             _put_strings(parts, column.array)
         else:
             _put_nested(parts, column.array, type)
+
+
+def _misfit(table: str) -> InternalError:
+    return InternalError(
+        f"A change of the table {table} has other columns than the log's segment says: it was made"
+        " for the table as it was before a change of schema."
+    )
 
 
 def _put_validity(parts: Parts, column: Column) -> None:
@@ -132,8 +127,11 @@ def _put_fixed(parts: Parts, column: FixedColumn) -> None:
     parts.append(values if values.flags.c_contiguous else np.ascontiguousarray(values))
 
 
-def _put_label(parts: Parts, column: LabelColumn) -> None:
-    """As `_put_strings`, for one label."""
+def _put_labels(parts: Parts, column: LabelColumn) -> None:
+    """As `_put_strings`; one label needs no Arrow."""
+    if len(column.codes) != 1:
+        _put_strings(parts, column.array)
+        return
     (text,) = words(column.codes)
     data = b"" if text is None else text.encode()
     if text is None:

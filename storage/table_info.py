@@ -5,6 +5,7 @@ Law: read anew at every call; nothing here is remembered, so it is never older t
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -101,9 +102,11 @@ class TableInfo:
 
     def position(self, column: str) -> int | None:
         """A column's position by its name (the case of A to Z does not matter), or None."""
-        wanted = fold(column)
-        names = (i for i, (name, _) in enumerate(self.schema) if fold(name) == wanted)
-        return next(names, None)
+        return self._positions.get(fold(column))
+
+    @functools.cached_property
+    def _positions(self) -> dict[str, int]:
+        return {fold(name): i for i, (name, _) in enumerate(self.schema)}
 
 
 _SCHEMAS = """
