@@ -42,7 +42,7 @@ class _Update(NamedTuple):
 
     Attributes:
         sets: a column's position to the SQL of its new value.
-        calls: a new value may call a function.
+        nested: a new value may call a function, or FROM hold a query.
         simple: one table, and a WHERE of columns, literals, parameters and operators alone.
     """
 
@@ -53,7 +53,7 @@ class _Update(NamedTuple):
     sources: str
     where: str
     returning: str
-    calls: bool
+    nested: bool
     simple: bool
 
 
@@ -63,7 +63,8 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
     update = _read(clauses, statement, info)
     if update is None:
         return beside_everything(cursor, statement, info, params)
-    if update.calls and not update.simple:  # a window or UNNEST would pass in the query below
+    if update.nested and not update.simple:
+        # In the query below a window or UNNEST would pass, and a query in FROM see the target.
         require_binding(cursor, statement.text, params)
     once = _plainly if update.simple else _in_two_steps
     result = attempt(cursor, lambda trial: once(trial, cursor, clauses, update, info))
@@ -171,7 +172,7 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Update | None:
         clauses.piece(sources + 1, where),
         clauses.piece(where, returning),
         clauses.piece(returning, end),
-        any(t.word == "(" for t in clauses.tokens[begin:sources]),
+        any(t.word == "(" for t in clauses.tokens[begin:where]),
         verb == 0 and sources == where and _is_simple(clauses.tokens[where + 1 : returning]),
     )
 

@@ -11,6 +11,7 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -166,6 +167,26 @@ Schema = tuple[tuple[str, ColumnType], ...]
 _scratch = Scratch("SET arrow_lossless_conversion = true")
 
 
+_UNREAD = (
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.InvalidInputException,
+    duckdb.ParserException,
+)
+
+
+def _exported(sql: str) -> pa.Field:
+    try:
+        with _scratch.borrow() as scratch:
+            return scratch.sql(f"SELECT NULL::{sql} AS v").to_arrow_table().schema.field(0)
+    except _UNREAD as error:
+        raise duckdb.NotImplementedException(
+            f"columns of the type {sql} cannot be kept in tables and materialized views: DuckDB "
+            "does not read the name that it gives the type; cast them to another type (the state "
+            "of an aggregate: finalize() it, or cast it to a STRUCT)"
+        ) from error
+
+
 @functools.lru_cache(maxsize=4096)
 def type_of(sql: str) -> ColumnType:
     """The `ColumnType` of a DuckDB type name.
@@ -177,12 +198,11 @@ def type_of(sql: str) -> ColumnType:
         The type, cached by name.
 
     Raises:
-        duckdb.Error: DuckDB does not know the type.
+        duckdb.NotImplementedException: DuckDB gives the name, but does not read it.
     """
     if sql in ('"NULL"', "NULL"):  # of a bare NULL, which beside any other type takes that one
         return ColumnType('"NULL"', pa.int32(), np.dtype("i4"))
-    with _scratch.borrow() as scratch:
-        exported = scratch.sql(f"SELECT NULL::{sql} AS v").to_arrow_table().schema.field(0)
+    exported = _exported(sql)
     arrow = exported.type
     if sql in _FIXED:
         return ColumnType(sql, arrow, np.dtype(_FIXED[sql]))

@@ -124,6 +124,20 @@ def test_names_that_need_quotes() -> None:
         ("MERGE INTO t USING nope ON true WHEN MATCHED THEN DELETE", duckdb.CatalogException),
         ("UPDATE t SET d = CAST(b AS DOUBLE)", duckdb.ConversionException),
         ("DELETE FROM t RETURNING nope", duckdb.BinderException),
+        (
+            "UPDATE t SET b = q.v FROM (SELECT v FROM u WHERE u.a = t.a) q",
+            duckdb.BinderException,
+        ),
+        (
+            "UPDATE t SET b = q.v FROM u, LATERAL (SELECT u.v WHERE u.a = t.a) q",
+            duckdb.BinderException,
+        ),
+        ("DELETE FROM t USING (SELECT 1 FROM u WHERE u.a = t.a) q", duckdb.BinderException),
+        (
+            "MERGE INTO t USING (SELECT * FROM u WHERE u.a = t.a) q ON q.a = t.a"
+            " WHEN MATCHED THEN DELETE",
+            duckdb.BinderException,
+        ),
     ],
 )
 def test_errors_are_duckdbs_own(sql: str, error: type[duckdb.Error]) -> None:

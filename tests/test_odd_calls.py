@@ -231,3 +231,11 @@ def test_types_that_end_duckdbs_process_are_refused(db: ivm.Database, statement:
     db.execute("CREATE MATERIALIZED VIEW w AS FROM named; DELETE FROM named")
     assert db.execute("VERIFY MATERIALIZED VIEW w").fetchall() == [("w", 0, 0, 0, True)]
     db.execute("DROP MATERIALIZED VIEW w; DROP TABLE named")
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "MATERIALIZED VIEW"])
+def test_types_that_duckdb_does_not_read_are_refused(db: ivm.Database, kind: str) -> None:
+    with pytest.raises(UnsupportedError, match="the type AGGREGATE_STATE cannot be kept"):
+        db.execute(f"CREATE {kind} w AS SELECT avg(a) EXPORT_STATE AS s FROM t")
+    db.execute(f"CREATE {kind} w AS SELECT finalize(avg(a) EXPORT_STATE) AS s FROM t")
+    db.execute(f"DROP {kind} w")

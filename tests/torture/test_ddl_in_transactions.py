@@ -93,7 +93,7 @@ DDL = {
     ),
 }
 
-REFUSED = {"drop type", "macro of a built-in name", "rename view"}
+REFUSED = {"drop type", "replace type", "macro of a built-in name", "rename view"}
 """What views that stand on it do not allow."""
 
 DML = [
