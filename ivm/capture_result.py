@@ -11,7 +11,7 @@ from ivm.capture_clauses import Params
 from ivm.sql.statement_nodes import Dml
 from ivm.storage.carried import carried
 from ivm.storage.consolidate import consolidate
-from ivm.storage.duck import Cursor
+from ivm.storage.duck import Cursor, run
 from ivm.storage.identifiers import quote
 from ivm.storage.table_info import TableInfo
 from ivm.storage.types import Schema
@@ -80,6 +80,8 @@ def run_returning(
     types = [str(t) for t in relation.types]
     found = carried(relation).to_arrow_table()
     width = found.num_columns - len(table.schema)
+    if shows_rows and not width:  # `* EXCLUDE (all)`: DuckDB refuses the list without ours in it
+        run(cursor, f"EXPLAIN {sql}", params)
     row = pa.Table.from_arrays(found.columns[width:], [n for n, _ in table.schema])
     rows = from_arrow(row, table.schema)
     if not shows_rows:

@@ -472,6 +472,8 @@ REFUSED: dict[str, str] = {
     "SELECT sum(v) OVER w FROM t WINDOW w AS (ORDER BY (SELECT max(v) FROM u))": "subquery",
     "WITH RECURSIVE r(n) USING KEY (n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 3)"
     " SELECT * FROM r": "USING KEY",
+    "WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT n + 1 FROM r)"
+    " SELECT * FROM r LIMIT 3": "LIMIT without ORDER BY over a recursive query",
     "SELECT 1 AS z, l[1] FROM t GROUP BY ROLLUP (l, z)": "beside constants in GROUPING SETS",
     "SELECT b IS TRUE, TRUE AS z FROM t GROUP BY CUBE (b, z)": "beside constants in GROUPING SETS",
     "SELECT (SELECT max(v) FROM u) AS z FROM t GROUP BY CUBE (z)": "a value of another query",

@@ -132,6 +132,9 @@ def test_names_that_need_quotes() -> None:
             "UPDATE t SET b = q.v FROM u, LATERAL (SELECT u.v WHERE u.a = t.a) q",
             duckdb.BinderException,
         ),
+        ("INSERT INTO t (a) VALUES (7) RETURNING * EXCLUDE (a, b, d)", duckdb.BinderException),
+        ("UPDATE t SET b = 'c' RETURNING * EXCLUDE (a, b, d)", duckdb.BinderException),
+        ("DELETE FROM t RETURNING * EXCLUDE (a, b, d)", duckdb.BinderException),
         ("DELETE FROM t USING (SELECT 1 FROM u WHERE u.a = t.a) q", duckdb.BinderException),
         (
             "MERGE INTO t USING (SELECT * FROM u WHERE u.a = t.a) q ON q.a = t.a"
