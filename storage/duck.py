@@ -24,7 +24,7 @@ from ivm.storage.zset import ZSet, from_arrow
 Cursor = duckdb.DuckDBPyConnection
 
 
-def run(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> None:
+def run(cursor: Cursor, sql: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> None:
     """Run a statement to its end and drop its result."""
     cursor.execute(sql, params)
     cursor.complete()
