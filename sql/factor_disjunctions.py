@@ -40,7 +40,7 @@ def implied(term: exp.Expression, types: Mapping[int, ColumnType]) -> Terms:
         return []
     parts = []
     for branch in branches:
-        part = conjunction(t for t in branch if _is_safe(t, types))
+        part = conjunction(t for t in branch if is_safe(t, types))
         if part is None:
             return []
         parts.append(part)
@@ -77,8 +77,11 @@ def _disjunction(parts: Terms) -> exp.Expression:
     return whole
 
 
-def _is_safe(term: exp.Expression, types: Mapping[int, ColumnType]) -> bool:
-    """Whether the term compares columns of one family of types, all given, with such constants."""
+def is_safe(term: exp.Expression, types: Mapping[int, ColumnType]) -> bool:
+    """Whether no value makes the term fail.
+
+    It compares columns of one family of types, all given, with such constants.
+    """
     families = {_family(node, types) for node in term.walk() if not isinstance(node, _SAFE)}
     return families in ({"string"}, {"integer"})
 

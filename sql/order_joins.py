@@ -19,6 +19,7 @@ from ivm.sql.columns import column, conjunction, position, remap, used
 from ivm.sql.factor_disjunctions import factored_conjuncts, implied
 from ivm.sql.plan import Filter, Join, Plan, Project, inputs, types, width
 from ivm.sql.split_keys import equality_sides, split_keys
+from ivm.sql.transfer_terms import is_table, transferred
 from ivm.sql.unique_key import unique_keys
 
 Terms = list[exp.Expression]
@@ -47,14 +48,18 @@ def order_joins(plan: Join, terms: Terms, push: Push) -> Plan:
     """
     items, conditions = _flatten(plan, 0)
     rest = conditions + terms
+    columns = dict(enumerate([type for item in items for type in types(item)]))
+    further = transferred(rest, columns)
     leaves = []
     start = 0
     for item in items:
         own = set(range(start, start + width(item)))
         mine = [c for c in rest if used(c) <= own]
         rest = [c for c in rest if c not in mine or not used(c)]
-        given = dict(enumerate(types(item), start))
+        given = {i: columns[i] for i in own}
         weaker = [t for c in rest for t in implied(c, given)]
+        if not is_table(item):
+            weaker += [t for t in further if used(t) <= own]
         moved = [_moved(c, -start) for c in mine + weaker]
         places = {i: i - start for i in own}
         leaves.append(_Joined(push(item, moved), places))

@@ -48,6 +48,7 @@ from ivm.sql.plan import (
 )
 from ivm.sql.reject_nulls import rejects_nulls
 from ivm.sql.split_keys import split_keys
+from ivm.sql.transfer_terms import is_table, transferred
 from ivm.storage.types import ColumnType
 
 Terms = list[exp.Expression]
@@ -117,7 +118,9 @@ def _push_outer(plan: Join, terms: Terms) -> Plan:
     if plan.kind != "full":
         left, terms = _take(terms, 0, split)
         conditions = factored_conjuncts(plan.residual)
+        further = _of_partners(plan, left + conditions)
         right, conditions = _take(conditions, split, width(plan.left) + width(plan.right))
+        right += further
         if plan.kind == "semi":
             own, conditions = _take(conditions, 0, split)
             left += own
@@ -125,6 +128,15 @@ def _push_outer(plan: Join, terms: Terms) -> Plan:
     right = [remap(term, lambda i: i - split) for term in right]
     sides = replace(plan, left=_push(plan.left, left), right=_push(plan.right, right))
     return filtered(split_keys(sides), terms)
+
+
+def _of_partners(plan: Join, terms: Terms) -> Terms:
+    """What follows of the right side's rows from terms that hold of every pair."""
+    if is_table(plan.right):
+        return []
+    split = width(plan.left)
+    columns = dict(enumerate([*types(plan.left), *types(plan.right)]))
+    return [t for t in transferred(terms, columns) if min(used(t)) >= split]
 
 
 def _take(terms: Terms, start: int, stop: int) -> tuple[Terms, Terms]:

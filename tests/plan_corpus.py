@@ -452,6 +452,26 @@ QUERIES: dict[str, list[str]] = {
     ],
 }
 
+QUERIES["conditions of equal columns"] = [
+    "SELECT * FROM t JOIN (SELECT k, sum(v) AS s FROM u GROUP BY k) q ON q.k = t.k WHERE t.k = 2",
+    "SELECT t.v, s FROM t LEFT JOIN (SELECT k, count(*) AS s FROM u GROUP BY k) q USING (k) "
+    "WHERE k IN (1, 3)",
+    "SELECT t.v, s FROM (SELECT k, count(*) AS s FROM u GROUP BY k) q RIGHT JOIN t USING (k) "
+    "WHERE t.k > 1 AND NOT t.k = 3",
+    "SELECT t.k, q.k FROM t FULL JOIN (SELECT DISTINCT k FROM u) q ON t.k = q.k AND t.k = 2",
+    "SELECT t.k, s FROM t LEFT JOIN (SELECT k, count(*) AS s FROM u GROUP BY k) q "
+    "ON t.k IS NOT DISTINCT FROM q.k WHERE t.k > 1 OR t.k = 0",
+    "SELECT t.k, s FROM t LEFT JOIN (SELECT v, count(*) AS s FROM u GROUP BY v) q "
+    "ON t.k = q.v AND t.v = q.v WHERE t.v BETWEEN 1 AND 3",
+    "SELECT v FROM t WHERE k = 1 AND k IN (SELECT k FROM u GROUP BY k HAVING count(*) > 1)",
+    "SELECT v FROM t WHERE k <> 1 AND NOT EXISTS (SELECT 1 FROM (SELECT DISTINCT k FROM u) q "
+    "WHERE q.k = t.k)",
+    "SELECT a.g, n FROM t a, (SELECT g, count(*) AS n FROM t GROUP BY g) b, "
+    "(SELECT DISTINCT g FROM w) c WHERE a.g = b.g AND b.g = c.g AND c.g > 'a'",
+    "SELECT t.f, n FROM t JOIN (SELECT f, count(*) AS n FROM t GROUP BY f) q ON q.f = t.f "
+    "WHERE t.f = 0",
+]
+
 QUERIES["recursion"] = [
     "WITH RECURSIVE r(k) AS (SELECT k FROM u UNION SELECT t.v FROM t JOIN r ON t.k = r.k) FROM r",
     "WITH RECURSIVE r(x, y) AS (SELECT k, v FROM t UNION SELECT x, u.v FROM r, u WHERE y = u.k "
