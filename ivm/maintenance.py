@@ -32,6 +32,7 @@ from ivm.sql.unique_key import unique_key
 from ivm.storage.change import TableChange
 from ivm.storage.duck import Cursor
 from ivm.storage.errors import EvaluationError
+from ivm.storage.interrupts import dispensable
 from ivm.storage.keys import cancel
 from ivm.storage.warehouse import Warehouse
 from ivm.storage.zset import ZSet, add
@@ -238,6 +239,19 @@ class Maintenance:
             EvaluationError: an expression fails on their rows; some state is still missing.
         """
         self._flush()
+        self._build()
+
+    def hydrate_early(self) -> None:
+        """Build the state that the next change would build, unless a signal cuts that short.
+
+        Raises:
+            EvaluationError: as `hydrate`.
+        """
+        self._flush()
+        with dispensable("The state of its views is not built yet: the next change does that."):
+            self._build()
+
+    def _build(self) -> None:
         try:
             self.circuit.hydrate(self.compiler.fetch)
         except duckdb.Error as error:

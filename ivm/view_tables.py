@@ -87,10 +87,12 @@ class ViewTables:
         for view in views:
             self._engine.maintenance.attach(view)
         with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
-            self._engine.maintenance.hydrate()
-            for view in views:
-                if view.rounds:
+            if unsettled := [view for view in views if view.rounds]:
+                self._engine.maintenance.hydrate()
+                for view in unsettled:
                     self.settle(view)
+            else:
+                self._engine.maintenance.hydrate_early()
         deltas = {name: self._since(name, rows) for name, rows in before.items()}
         self._engine.feeds.tell(
             self._engine.epoch, {name: delta for name, delta in deltas.items() if len(delta)}

@@ -172,6 +172,28 @@ class Shelter:
 
 
 @contextlib.contextmanager
+def dispensable(lost: str) -> Iterator[None]:
+    """A signal cuts the block short, and what is around it goes on.
+
+    Args:
+        lost: is told beside the outcome if it does.
+    """
+    call = _mine()
+    if call is None:
+        yield
+        return
+    before, call._sheltered = call._sheltered, False
+    try:
+        yield
+    except BaseException:
+        if call._waiting is None:
+            raise
+        call._outcome = f"{call._outcome} {lost}"
+    finally:
+        call._sheltered = before
+
+
+@contextlib.contextmanager
 def interruptible(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """What this cursor runs in the block is interrupted by a signal."""
     call = _mine()
