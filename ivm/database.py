@@ -245,7 +245,7 @@ class Database:
                 tuple(sorted(view.reads)),
                 None if view.constant else view.reason,
             )
-            for view in list(self._engine.catalog.views.values())
+            for view in self._session().views
         ]
 
     def tables(self) -> list[TableListing]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import duckdb
 
-from ivm.catalog import Catalog
+from ivm.catalog import Catalog, View
 from ivm.door import Door
 from ivm.doors import door_of
 from ivm.feeds import Feeds
@@ -76,8 +76,8 @@ class Engine:
         self.relations = Relations(warehouse, catalog)
         self.view_tables = ViewTables(self)
         self.recomputed = RecomputedViews(self)
-        self.changing = False
-        """A transaction that is open changes the catalog."""
+        self.committed_views: Mapping[str, View] | None = None
+        """The views before the open transaction changed the catalog; None if none changes it."""
 
     # -- committing -----------------------------------------------------------------------------
 

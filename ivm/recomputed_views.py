@@ -51,7 +51,7 @@ class RecomputedViews:
         """
         stale = self._maintenance.stale
         return bool(stale) and (
-            self._engine.changing or bool(self._maintenance.needs_refresh(names))
+            self._engine.committed_views is not None or bool(self._maintenance.needs_refresh(names))
         )
 
     def refresh(self, names: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 
 from ivm import dml, keyed_changes, prepared, queries, schema_changes, view_statements
+from ivm.catalog import View
 from ivm.door import Door
 from ivm.engine import Engine
 from ivm.result import Result
@@ -99,6 +100,15 @@ class Session:
         sql = statement.text if text is None else text
         found = None if self._sees_more() else relations.read_by(sql)
         return relations.seen_by(self.cursor, sql) if found is None else found
+
+    @property
+    def views(self) -> list[View]:
+        """The views, as the last commit or the session's own open transaction left them."""
+        engine, transaction = self.engine, self.transaction
+        committed = engine.committed_views
+        if committed is None or (transaction is not None and transaction.changes_catalog):
+            committed = engine.catalog.views
+        return list(committed.values())
 
     def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
         """Nothing temporary is meant by the texts of these views (see `shadows`)."""

@@ -254,9 +254,9 @@ class Transaction:
 
     def change_catalog(self) -> None:
         """A statement is going to change the catalog: it is as now again if that is undone."""
-        self._engine.changing = True
         if self._views_before is None:
             self._views_before = self._engine.catalog.snapshot()
+            self._engine.committed_views = self._views_before
 
     def change_tables(self) -> None:
         """A statement has changed what tables there are, or how they look."""
@@ -442,5 +442,5 @@ class Transaction:
         if self._written_late:
             self._engine.pending.put_back()  # unless it is settled
             self._engine.warehouse.write_lock.release()
-        self._engine.changing = False
+        self._engine.committed_views = None
         self._engine.turns.give()

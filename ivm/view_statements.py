@@ -171,7 +171,7 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
 
 def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
     """SHOW MATERIALIZED VIEWS: name, strategy, what it reads, its query."""
-    found = list(session.engine.catalog.views.values())
+    found = session.views
     columns = {
         "name": [view.name for view in found],
         "strategy": [session.engine.maintenance.strategy(view) for view in found],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -112,3 +113,19 @@ def test_a_view_can_be_explained_in_the_transaction_that_creates_it() -> None:
         ((_, later),) = db.execute("EXPLAIN MATERIALIZED VIEW v").fetchall()
         assert told.replace("not hydrated yet", "0 rows, 1.5 kB") == later
         assert db.execute("SHOW MATERIALIZED VIEWS").fetchall() == listed
+
+
+def test_other_sessions_list_the_views_that_are_committed() -> None:
+    def listed() -> list[str]:
+        shown = [name for name, *_ in db.execute("SHOW MATERIALIZED VIEWS").fetchall()]
+        assert [view.name for view in db.views()] == shown
+        return shown
+
+    with ivm.connect() as db, ThreadPoolExecutor(1) as other:
+        db.execute("CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS SELECT a FROM t")
+        db.execute("BEGIN; CREATE MATERIALIZED VIEW w AS FROM t; DROP MATERIALIZED VIEW v")
+        assert (listed(), other.submit(listed).result()) == (["w"], ["v"])
+        db.execute("ROLLBACK")
+        assert (listed(), other.submit(listed).result()) == (["v"], ["v"])
+        db.execute("BEGIN; DROP MATERIALIZED VIEW v; COMMIT")
+        assert (listed(), other.submit(listed).result()) == ([], [])
