@@ -7,8 +7,9 @@ import pytest
 import ivm
 from ivm.sql.serialized import nodes
 from ivm.storage.deep_stack import deeply
+from tests.tiers import TIER
 
-MANY = range(300)
+MANY = range(300 if TIER == "quick" else 990)  # DuckDB itself ends at a depth of 1000
 VIEWS = {
     "SELECT id FROM t WHERE " + " OR ".join(f"id = {i}" for i in MANY): "linear",
     "SELECT id FROM t WHERE " + " AND ".join(f"id <> {i + 5}" for i in MANY): "linear",
