@@ -274,7 +274,7 @@ def _run(file: str, mode: str, scripts: Iterable[tuple[str, int, str]]) -> None:
 
     def work(console: Console) -> bool:
         for source, line, text in scripts:
-            if not console.run(text, source, line) or console.interrupted:
+            if not console.run(text, source, line):
                 return False
             if console.ended:
                 break

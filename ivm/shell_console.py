@@ -6,14 +6,11 @@ statement that runs, never the process. Everything the interactive shell does go
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import duckdb
 import pyarrow as pa
@@ -26,6 +23,7 @@ from ivm.shell_output import Output
 from ivm.shell_script import Part, parts
 from ivm.sql.explain_drawing import counted
 from ivm.storage.errors import InputError, IvmError, UnavailableError
+from ivm.storage.interrupts import NOTHING
 
 _DEEPEST_READ = 16
 
@@ -95,9 +93,6 @@ class Console:
         if not self._depth:
             self.interrupted = False
         for part in parts(script):
-            if self.interrupted:
-                self.errors.line("Cancelled: the statements that follow were not run.")
-                return False
             line = lines_before + script.count("\n", 0, part.offset) + 1
             if not self._run_part(part, f"{source}:{line}" if source else ""):
                 return False
@@ -126,9 +121,8 @@ class Console:
 
     def query(self, text: str) -> None:
         """Run a query and write its rows."""
-        with self.interruptible():
-            result = self.database.execute(text)
-            table = result.arrow()
+        result = self.database.execute(text)
+        table = result.arrow()
         self._show(result, table, text)
 
     def replace(self, database: Database, path: str) -> None:
@@ -164,12 +158,11 @@ class Console:
         try:
             return work()
         except (IvmError, duckdb.Error) as error:
-            if not self.interrupted:
-                self.errors.lines(report(error, text, self.errors.paint, where))
-        except KeyboardInterrupt:
+            self.errors.lines(report(error, text, self.errors.paint, where))
+        except KeyboardInterrupt as cut:
             self.interrupted = True
-        if self.interrupted:
-            self.errors.line(self.errors.paint("error", "Cancelled."))
+            outcome = [note for note in getattr(cut, "__notes__", ()) if note != NOTHING]
+            self.errors.line(self.errors.paint("error", " ".join(["Cancelled.", *outcome])))
         if self._aborted() and not aborted:
             self.errors.line("The transaction was rolled back: ROLLBACK, then begin again.")
         return False
@@ -181,9 +174,8 @@ class Console:
 
     def _statement(self, text: str) -> bool:
         start = time.perf_counter()
-        with self.interruptible():
-            result = self.database.execute(text)
-            table = result.arrow() if result.kind == "rows" else None
+        result = self.database.execute(text)
+        table = result.arrow() if result.kind == "rows" else None
         seconds = time.perf_counter() - start
         summary = changed(result) if table is None else self._show(result, table, text)
         self._statements += 1
@@ -214,22 +206,6 @@ class Console:
             return None
         row = self.database.execute("SELECT current_setting('TimeZone')").fetchone()
         return None if row is None else str(row[0])
-
-    @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """While this lasts Ctrl-C makes the database end its statement with an error."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.signal(signal.SIGINT, self._interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        self.interrupted = True
-        self.database.interrupt()
 
 
 def script_text(path: Path) -> str:

@@ -26,6 +26,8 @@ from ivm.shell_commands import COMMANDS, run_command
 from ivm.shell_console import Console, Settings
 from ivm.shell_output import Paint, standard_error, standard_output
 from ivm.shell_watch import Screen, ViewReader, drawn
+from ivm.storage import duck
+from ivm.storage.interrupts import check
 
 ENTER = "\r"
 CTRL_C = "\x03"
@@ -422,6 +424,22 @@ def test_ctrl_c_ends_the_statement_and_not_the_shell(shop: str) -> None:
     terminal.type("SELECT 42 AS answer;")
     assert "42 │" in terminal.wait_for("1 row · ")
     assert terminal.leave() == 0
+
+
+def test_ctrl_c_says_what_has_become_of_the_statement(
+    db: ivm.Database, keys: PipeInput, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def checked() -> None:
+        monkeypatch.setattr(duck, "check", check)
+        signal.raise_signal(signal.SIGINT)
+        check()
+
+    monkeypatch.setattr(duck, "check", checked)  # where the state of the new view is built
+    create = "CREATE MATERIALIZED VIEW v AS SELECT amount, count(*) AS n FROM orders GROUP BY 1;"
+    shown = typed(db, keys, f"{create}{ENTER}SELECT n FROM v WHERE amount = 5;{ENTER}", capsys)
+    told = "Cancelled. The transaction is committed. The state of its views is not built yet"
+    assert shown.splitlines()[:2] == ["n", "1"]
+    assert shown.splitlines()[2].startswith(told)
 
 
 def test_leaving_rolls_an_open_transaction_back(shop: str) -> None:
