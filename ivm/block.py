@@ -24,29 +24,31 @@ class Block(contextlib.AbstractContextManager["Database"]):
 
     Args:
         database: what the block is given.
-        entry: the way to the thread's session.
+        call: does work with the thread's session.
     """
 
     def __init__(
         self,
         database: Database,
-        entry: Callable[[], contextlib.AbstractContextManager[Session]],
+        call: Callable[[Callable[[Session], None]], None],
     ) -> None:
         self._database = database
-        self._entry = entry
+        self._call = call
         self._session: Session | None = None
         self._before: Transaction | None = None
 
     def __enter__(self) -> Database:
         # No generator: interrupted behind its `yield`, it would leave the transaction open.
         try:
-            with self._entry() as session:
-                self._session, self._before = session, session.transaction
-                session.begin()
+            self._call(self._begin)
         except BaseException:
             self._undo()
             raise
         return self._database
+
+    def _begin(self, session: Session) -> None:
+        self._session, self._before = session, session.transaction
+        session.begin()
 
     def __exit__(
         self,
@@ -57,8 +59,7 @@ class Block(contextlib.AbstractContextManager["Database"]):
         if error is not None:
             self._undo()
             return
-        with self._entry() as session:
-            session.commit()
+        self._call(lambda session: session.commit())
 
     def _undo(self) -> None:
         session = self._session

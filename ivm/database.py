@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 import numpy.typing as npt
 
@@ -30,6 +31,8 @@ from ivm.storage.interrupts import Deferral, check
 from ivm.storage.types import Schema
 from ivm.table_changes import apply, delete, insert, upsert
 from ivm.translate import translating
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,7 @@ class Database:
         """
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
-        with self._entry() as session:
-            return session.execute(sql, params)
+        return self._call(lambda session: session.execute(sql, params))
 
     @property
     def in_transaction(self) -> bool:
@@ -159,9 +161,12 @@ class Database:
             InputError: it is no `ivm.Function`, or DuckDB does not take it (a name in use, an
                 unknown type).
         """
-        with self._entry() as session:
+
+        def register(session: Session) -> None:
             demand_function(function)
             function.register(session.cursor)
+
+        self._call(register)
 
     # -- rows without SQL -----------------------------------------------------------------------
 
@@ -179,16 +184,14 @@ class Database:
         Raises:
             ConstraintError: a row violates the table's key, NOT NULL, types or CHECKs.
         """
-        with self._entry() as session:
-            return insert(session, table, rows)
+        return self._call(lambda session: insert(session, table, rows))
 
     def upsert(self, table: str, rows: Rows) -> int:
         """Insert rows, or update those whose primary key is stored; the last of equal keys wins.
 
         Columns left out keep their value (of a new row: take their default).
         """
-        with self._entry() as session:
-            return upsert(session, table, rows)
+        return self._call(lambda session: upsert(session, table, rows))
 
     def delete(self, table: str, keys: Rows) -> int:
         """Delete rows by their key columns, or whole rows of a table without a primary key.
@@ -196,8 +199,7 @@ class Database:
         Raises:
             ConstraintError: a row is not stored; nothing was deleted.
         """
-        with self._entry() as session:
-            return delete(session, table, keys)
+        return self._call(lambda session: delete(session, table, keys))
 
     def apply(self, table: str, rows: Rows, weights: npt.ArrayLike) -> int:
         """Add a Z-set: rows with negative weights are deleted, then the others inserted.
@@ -206,12 +208,11 @@ class Database:
             rows: all columns of the table.
             weights: one integer a row; ±1 for a table with a primary key.
         """
-        with self._entry() as session:
-            return apply(session, table, rows, weights)
+        return self._call(lambda session: apply(session, table, rows, weights))
 
     def transaction(self) -> contextlib.AbstractContextManager[Database]:
         """Everything in the `with` block is one epoch, or nothing if it raises."""
-        return Block(self, self._entry)
+        return Block(self, self._call)
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -221,8 +222,11 @@ class Database:
         A delta is an Arrow table of the view's columns and `_weight` (int64): positive for rows
         that come, negative for rows that go.
         """
+        return self._call(lambda session: self._subscribed(session, view))
+
+    def _subscribed(self, session: Session, view: str) -> Subscription:
         engine = self._engine
-        with self._entry() as session, session.writing():
+        with session.writing():
             found = engine.catalog.view(name_parts(view))
             engine.recomputed.refresh([found.name])
             feed = Subscription(found.name, found.schema, engine.log.settle, self._unsubscribe)
@@ -292,9 +296,8 @@ class Database:
     ) -> None:
         self.close()
 
-    @contextlib.contextmanager
-    def _entry(self) -> Iterator[Session]:
-        """Every call that runs something passes here.
+    def _call(self, work: Callable[[Session], T]) -> T:
+        """Every call that runs something passes here: do it with the thread's session.
 
         See `Session.fail`, `translating` and `ivm.storage.interrupts`.
         """
@@ -307,8 +310,9 @@ class Database:
                     if session.transaction is None:
                         self._engine.warehouse.troubles.tell()
                     try:
-                        yield session
+                        done = work(session)
                         check()
+                        return done
                     except BaseException as error:
                         session.fail(error)
                         raise

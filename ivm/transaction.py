@@ -335,13 +335,14 @@ class Transaction:
     def _follow(self, epoch: int) -> None:
         """DuckDB has the transaction: let the log and the circuit learn of a new catalog."""
         engine = self._engine
-        try:
-            if self._duckdb_decides:
-                engine.log.start_segment(engine.catalog.tables_by_schema, epoch)
-            self._views.adopt()
-        except BaseException as error:
-            why = "the change of the catalog is committed, but the memory could not follow"
-            raise engine.log.broken(why, error) from error
+        if self.changes_catalog:
+            try:
+                if self._duckdb_decides:
+                    engine.log.start_segment(engine.catalog.tables_by_schema, epoch)
+                self._views.adopt()
+            except BaseException as error:
+                why = "the change of the catalog is committed, but the memory could not follow"
+                raise engine.log.broken(why, error) from error
         engine.recomputed.refresh_watched()
 
     def _commit(self) -> None:
