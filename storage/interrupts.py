@@ -189,6 +189,7 @@ def dispensable(lost: str) -> Iterator[None]:
         if call._waiting is None:
             raise
         call._outcome = f"{call._outcome} {lost}"
+        call._thrown = False  # the statements that follow are not run
     finally:
         call._sheltered = before
 

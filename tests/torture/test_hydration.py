@@ -89,6 +89,16 @@ def test_a_view_stands_and_follows(name: str) -> None:
     assert at > 1 or name == "plain"
 
 
+def test_what_follows_in_the_script_is_not_run() -> None:
+    with _database() as db:
+        script = f"CREATE MATERIALIZED VIEW v AS {VIEWS['sums']}; INSERT INTO t VALUES (7, 7)"
+        struck = _struck(db, 1, lambda: db.execute(script))
+        assert struck is not None
+        assert any("not built yet" in note for note in struck.__notes__)
+        assert db.execute("SELECT count(*) FROM t").fetchone() == (9,)
+        _follows(db)
+
+
 def test_a_view_whose_rows_are_written_by_its_state_is_brought_to_its_end() -> None:
     with _database() as db:
         create = "CREATE MATERIALIZED VIEW v AS SELECT b, avg(a / 3) AS m FROM t GROUP BY b"
