@@ -25,6 +25,7 @@ from ivm.statement_kinds import Reads, read_by_kind
 from ivm.storage.duck import run
 from ivm.storage.errors import InputError, IvmError, UnsupportedError
 from ivm.storage.interrupts import next_statement
+from ivm.storage.warehouse import roll_back
 from ivm.transaction import Transaction
 from ivm.translate import translated
 
@@ -82,6 +83,8 @@ class Session:
         if self.transaction is not None:
             self.release()
             self.transaction.fail(error)
+        elif self._open is None:  # else an earlier result's, which the failed call has not touched
+            roll_back(self.cursor)  # what was begun for one statement, and belongs to nobody now
 
     def reads(self, statement: st.Statement, text: str | None = None) -> frozenset[str]:
         """Canonical names of the tables and views that a statement reads.

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import ivm
+from ivm.storage import warehouse
+from ivm.storage.duck import Cursor, run
 from ivm.storage.zset import ZSet
 from tests.view_oracle import assert_verified
 
@@ -106,3 +108,21 @@ def test_rows_that_are_lent(kind: type[BaseException], monkeypatch: pytest.Monke
                 db.execute("ROLLBACK")
             db.execute("UPDATE t SET a = a + 1 WHERE id = 3")
             assert_verified(db)
+
+
+@pytest.mark.parametrize("error", ENDS)
+def test_an_exception_behind_the_begin_of_a_snapshot_leaves_no_transaction(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def begun(cursor: Cursor, sql: str) -> None:
+        run(cursor, sql)
+        monkeypatch.setattr(warehouse, "run", run)
+        raise error
+
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER); CREATE TABLE u (a INTEGER)")
+        monkeypatch.setattr(warehouse, "run", begun)
+        with pytest.raises(error):
+            db.execute("FROM t, u")
+        db.execute("INSERT INTO t SELECT 1")
+        assert db.execute("FROM t").fetchall() == [(1,)]
