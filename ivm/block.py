@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ivm.storage.interrupts import Deferral
-from ivm.translate import translating
+from ivm.translate import Translating
 
 if TYPE_CHECKING:
     from ivm.database import Database
@@ -24,23 +23,23 @@ class Block(contextlib.AbstractContextManager["Database"]):
 
     Args:
         database: what the block is given.
-        call: does work with the thread's session.
+        with_session: does work with the thread's session.
     """
 
     def __init__(
         self,
         database: Database,
-        call: Callable[[Callable[[Session], None]], None],
+        with_session: Callable[[Callable[[Session], None]], None],
     ) -> None:
         self._database = database
-        self._call = call
+        self._with_session = with_session
         self._session: Session | None = None
         self._before: Transaction | None = None
 
     def __enter__(self) -> Database:
         # No generator: interrupted behind its `yield`, it would leave the transaction open.
         try:
-            self._call(self._begin)
+            self._with_session(self._begin)
         except BaseException:
             self._undo()
             raise
@@ -50,19 +49,14 @@ class Block(contextlib.AbstractContextManager["Database"]):
         self._session, self._before = session, session.transaction
         session.begin()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self._undo()
             return
-        self._call(lambda session: session.commit())
+        self._with_session(lambda session: session.commit())
 
     def _undo(self) -> None:
         session = self._session
         if session is not None and session.transaction not in (None, self._before):
-            with Deferral(), translating():
+            with Deferral(), Translating():
                 session.rollback()

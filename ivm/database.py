@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 import numpy.typing as npt
@@ -30,7 +29,7 @@ from ivm.storage.errors import InputError
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.types import Schema
 from ivm.table_changes import apply, delete, insert, upsert
-from ivm.translate import translating
+from ivm.translate import Translating
 
 T = TypeVar("T")
 
@@ -133,7 +132,7 @@ class Database:
         """
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
-        return self._call(lambda session: session.execute(sql, params))
+        return self._with_session(lambda session: session.execute(sql, params))
 
     @property
     def in_transaction(self) -> bool:
@@ -166,7 +165,7 @@ class Database:
             demand_function(function)
             function.register(session.cursor)
 
-        self._call(register)
+        self._with_session(register)
 
     # -- rows without SQL -----------------------------------------------------------------------
 
@@ -184,14 +183,14 @@ class Database:
         Raises:
             ConstraintError: a row violates the table's key, NOT NULL, types or CHECKs.
         """
-        return self._call(lambda session: insert(session, table, rows))
+        return self._with_session(lambda session: insert(session, table, rows))
 
     def upsert(self, table: str, rows: Rows) -> int:
         """Insert rows, or update those whose primary key is stored; the last of equal keys wins.
 
         Columns left out keep their value (of a new row: take their default).
         """
-        return self._call(lambda session: upsert(session, table, rows))
+        return self._with_session(lambda session: upsert(session, table, rows))
 
     def delete(self, table: str, keys: Rows) -> int:
         """Delete rows by their key columns, or whole rows of a table without a primary key.
@@ -199,7 +198,7 @@ class Database:
         Raises:
             ConstraintError: a row is not stored; nothing was deleted.
         """
-        return self._call(lambda session: delete(session, table, keys))
+        return self._with_session(lambda session: delete(session, table, keys))
 
     def apply(self, table: str, rows: Rows, weights: npt.ArrayLike) -> int:
         """Add a Z-set: rows with negative weights are deleted, then the others inserted.
@@ -208,11 +207,11 @@ class Database:
             rows: all columns of the table.
             weights: one integer a row; ±1 for a table with a primary key.
         """
-        return self._call(lambda session: apply(session, table, rows, weights))
+        return self._with_session(lambda session: apply(session, table, rows, weights))
 
     def transaction(self) -> contextlib.AbstractContextManager[Database]:
         """Everything in the `with` block is one epoch, or nothing if it raises."""
-        return Block(self, self._call)
+        return Block(self, self._with_session)
 
     # -- views ----------------------------------------------------------------------------------
 
@@ -222,7 +221,7 @@ class Database:
         A delta is an Arrow table of the view's columns and `_weight` (int64): positive for rows
         that come, negative for rows that go.
         """
-        return self._call(lambda session: self._subscribed(session, view))
+        return self._with_session(lambda session: self._subscribed(session, view))
 
     def _subscribed(self, session: Session, view: str) -> Subscription:
         engine = self._engine
@@ -271,7 +270,7 @@ class Database:
     def flush(self) -> None:
         """Bring the DuckDB file up to the log now (reads do it by themselves)."""
         self._lifetime.demand_open()
-        with Deferral(), translating():
+        with Deferral(), Translating():
             self._engine.flush()
 
     # -- closing --------------------------------------------------------------------------------
@@ -282,26 +281,21 @@ class Database:
         Raises:
             UnavailableError: DuckDB cannot write; the file is let go, and its log has every commit.
         """
-        with Deferral(), translating():
+        with Deferral(), Translating():
             self._lifetime.close()
 
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
 
-    def _call(self, work: Callable[[Session], T]) -> T:
+    def _with_session(self, work: Callable[[Session], T]) -> T:
         """Every call that runs something passes here: do it with the thread's session.
 
-        See `Session.fail`, `translating` and `ivm.storage.interrupts`.
+        See `Session.fail`, `Translating` and `ivm.storage.interrupts`.
         """
-        with Deferral() as call, translating():
+        with Deferral() as call, Translating():
             session = self._session()
             call.cursor = session.cursor
             try:

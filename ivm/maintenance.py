@@ -10,6 +10,7 @@ with the differences (`Transaction.commit`).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
 
@@ -41,6 +42,7 @@ from ivm.translate import of_our_sql
 _Sources = dict[str, list[tuple[str, tuple[int, ...]]]]
 """Of each relation, the circuit's sources and the columns each one takes."""
 
+_UNBUILT = "The state of its views is not built yet: the next change does that."
 _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
 
@@ -232,28 +234,19 @@ class Maintenance:
         schema = self._catalog.tables[table].schema
         return cancel(add(parts), [schema[i][1] for i in columns])
 
-    def hydrate(self) -> None:
+    def hydrate(self, *, early: bool = False) -> None:
         """Build all state that is missing, from the tables as they are before the change.
+
+        Args:
+            early: the next change would do it too, so a signal may cut it short.
 
         Raises:
             EvaluationError: an expression fails on their rows; some state is still missing.
         """
         self._flush()
-        self._build()
-
-    def hydrate_early(self) -> None:
-        """Build the state that the next change would build, unless a signal cuts that short.
-
-        Raises:
-            EvaluationError: as `hydrate`.
-        """
-        self._flush()
-        with dispensable("The state of its views is not built yet: the next change does that."):
-            self._build()
-
-    def _build(self) -> None:
         try:
-            self.circuit.hydrate(self.compiler.fetch)
+            with dispensable(_UNBUILT) if early else contextlib.nullcontext():
+                self.circuit.hydrate(self.compiler.fetch)
         except duckdb.Error as error:
             raise _unfollowed(error) from error
 

@@ -15,6 +15,7 @@ import duckdb
 from ivm.result import Result
 from ivm.sql import statements as st
 from ivm.storage.refused import RefusedError
+from ivm.storage.warehouse import roll_back
 from ivm.translate import translated
 
 if TYPE_CHECKING:
@@ -50,11 +51,7 @@ def _beside(
     ):
         raise refused
     engine.show_pending(session.cursor, relations)
-    try:
-        session.cursor.execute(statement.text, params)
-    except BaseException:
-        session.cursor.execute("ROLLBACK")
-        raise
+    session.cursor.execute(statement.text, params)
     return session.stream(pinned=True, kept=False)
 
 
@@ -64,6 +61,7 @@ def _fresh(session: Session, statement: st.Statement, params: Params) -> Result:
     except duckdb.TransactionException as error:
         if "read-only" not in str(error):
             raise
+        roll_back(session.cursor)
         pinned = _run(session, statement, params, writing=True)  # it calls nextval
     return session.stream(pinned=pinned)
 
@@ -73,12 +71,7 @@ def _run(
 ) -> bool:
     """Run the statement; whether its cursor is in a transaction that sees one epoch."""
     pinned = _bring_up(session, statement, writing=writing)
-    try:
-        session.cursor.execute(statement.text, params)
-    except BaseException:
-        if pinned:
-            session.cursor.execute("ROLLBACK")
-        raise
+    session.cursor.execute(statement.text, params)
     return pinned
 
 

@@ -21,7 +21,7 @@ from ivm.storage.database_file import DatabaseFile, explained
 from ivm.storage.errors import CorruptionError, InputError
 from ivm.storage.side_folder import side_folder
 from ivm.storage.warehouse_opening import examine, unflushed
-from ivm.translate import translating
+from ivm.translate import Translating
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def recover(
         raise InputError(f"there is no database {file}: give the path of an existing file")
     if choice not in (None, "replay", "give up"):
         raise InputError(f'recover takes "replay" or "give up", not {choice!r}')
-    with translating():
+    with Translating():
         close_forgotten()  # maybe this very file
         found = _look(file)
         if choice is None or (found.trouble is None and not found.commits):

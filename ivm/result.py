@@ -19,7 +19,7 @@ from ivm.plain_arrow import plain
 from ivm.storage.duck import Cursor
 from ivm.storage.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import Deferral, check
-from ivm.translate import translating
+from ivm.translate import Translating
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +126,7 @@ class Result:
 
     def df(self) -> pd.DataFrame:
         """The remaining rows as a pandas frame."""
-        with translating():
+        with Translating():
             import pandas  # noqa: F401 -- without it, nothing has been read yet
         with self._reading():
             cursor = self._source()
@@ -139,7 +139,7 @@ class Result:
 
     def pl(self) -> pl.DataFrame:
         """The remaining rows as a polars frame."""
-        with translating():
+        with Translating():
             import polars
         with self._reading():
             frame = polars.from_arrow(_plain(self.arrow()))
@@ -167,7 +167,7 @@ class Result:
                 raise self._error
             call.cursor = self._cursor
             try:
-                with translating():
+                with Translating():
                     yield
                 check()
             except BaseException as error:

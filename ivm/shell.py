@@ -110,12 +110,13 @@ class Shell:
         while not self.console.ended:
             try:
                 text = self._prompt.prompt(self._message)
-                self._read = False
-                self._run(_WORDS.get(_bare(text), text))
             except KeyboardInterrupt:
                 continue
             except EOFError:
                 break
+            self._read = False
+            with suppress(KeyboardInterrupt):  # behind what it could have ended
+                self._run(_WORDS.get(_bare(text), text))
 
     def _run(self, text: str) -> None:
         text = text.encode(errors="replace").decode()  # bytes that are no UTF-8 can be typed

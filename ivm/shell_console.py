@@ -177,7 +177,11 @@ class Console:
         result = self.database.execute(text)
         table = result.arrow() if result.kind == "rows" else None
         seconds = time.perf_counter() - start
-        summary = changed(result) if table is None else self._show(result, table, text)
+        try:
+            summary = changed(result) if table is None else self._show(result, table, text)
+        except KeyboardInterrupt as cut:
+            cut.add_note("The statement is done; not all of its rows are shown.")
+            raise
         self._statements += 1
         summed_up = self.settings.talkative and self._depth  # in one line at the script's end
         if (self.settings.timer or self.settings.talkative) and not summed_up:

@@ -7,7 +7,6 @@ at tables of DuckDB's own, excerpts of SQL that no user wrote, and stacks.
 from __future__ import annotations
 
 import re
-from types import TracebackType
 
 import duckdb
 
@@ -94,19 +93,18 @@ def of_our_sql(error: Exception) -> str:
     return _OURS.sub("", str(error), count=1)
 
 
-class _Edge:
-    """See `translating`; no generator, as every call passes it."""
+class Translating:
+    """Whatever is raised in the block leaves it as an error of ours.
+
+    This is the edge of the package: every call of a user's passes it, so it is no generator.
+    Running out of memory keeps Python's own name, as Ctrl-C does, which DuckDB gives another one.
+    """
 
     __slots__ = ()
 
     def __enter__(self) -> None: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
             return
         raised = _raised_below(error)
@@ -114,18 +112,6 @@ class _Edge:
             raise raised from error
         if not isinstance(error, IvmError):
             raise ours(error) from error
-
-
-_EDGE = _Edge()
-
-
-def translating() -> _Edge:
-    """Whatever is raised in the block leaves it as an error of ours.
-
-    This is the edge of the package: every call of a user's passes it. Running out of memory
-    keeps Python's own name, as Ctrl-C does, which DuckDB gives another one.
-    """
-    return _EDGE
 
 
 def _raised_below(error: BaseException | None) -> BaseException | None:

@@ -92,7 +92,7 @@ class ViewTables:
                 for view in unsettled:
                     self.settle(view)
             else:
-                self._engine.maintenance.hydrate_early()
+                self._engine.maintenance.hydrate(early=True)
         deltas = {name: self._since(name, rows) for name, rows in before.items()}
         self._engine.feeds.tell(
             self._engine.epoch, {name: delta for name, delta in deltas.items() if len(delta)}

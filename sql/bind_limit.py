@@ -15,19 +15,8 @@ from ivm.sql.bind_columns import is_all
 from ivm.sql.bind_context import Context
 from ivm.sql.bind_types import probe
 from ivm.sql.columns import column, position, text
-from ivm.sql.plan import (
-    Aggregate,
-    Distinct,
-    GroupRecompute,
-    NotIncremental,
-    OpenLimit,
-    Plan,
-    Recursive,
-    TopK,
-    Window,
-    inputs,
-    width,
-)
+from ivm.sql.endless_recursion import refuse_endless
+from ivm.sql.plan import NotIncremental, OpenLimit, Plan, TopK, width
 from ivm.storage.duck import rows
 from ivm.storage.ordering import OrderKey
 
@@ -115,8 +104,9 @@ def limited(
     Raises:
         NotIncremental: DuckDB may end a recursive query below early.
     """
-    if not keys and not partition and _may_end_early(plan):
-        raise NotIncremental("LIMIT without ORDER BY over a recursive query")
+    bounded = not isinstance(limit, Limit) or limit.count is not None
+    if bounded and not keys and not partition:
+        refuse_endless(plan, "LIMIT without ORDER BY")
     before = width(plan)
     bound = [bind_key(k.this) for k in keys]
     extra = [e for e in [*partition, *bound] if position(e) is None]
@@ -131,14 +121,6 @@ def limited(
         return context.narrow(top, list(range(before))) if extra else top
     top = TopK(wide, groups, order, limit.count, limit.offset, False, wide.schema)
     return context.narrow(top, list(range(before))) if extra else top
-
-
-def _may_end_early(plan: Plan) -> bool:
-    """Whether there is a recursive query whose rows nothing gathers: it may have no last one."""
-    gathering = (Aggregate, GroupRecompute, Distinct, TopK, OpenLimit, Window)
-    if isinstance(plan, Recursive):
-        return True
-    return not isinstance(plan, gathering) and any(map(_may_end_early, inputs(plan)))
 
 
 def spread(keys: Sequence[exp.Ordered], count: int) -> list[exp.Ordered]:

@@ -15,6 +15,7 @@ from ivm.sql.bind_array import gathered
 from ivm.sql.bind_context import Context, Nested
 from ivm.sql.bind_outer import Outer
 from ivm.sql.bind_scope import Bound, Scope
+from ivm.sql.endless_recursion import refuse_endless
 from ivm.sql.placeholders import call
 from ivm.sql.plan import Expr, NotIncremental, Plan, types, width
 from ivm.storage.types import type_of
@@ -115,6 +116,9 @@ class Nesting:
         if len(operands) > 1 and width(plan) == 1:  # one value that is a row
             operands = [exp.Anonymous(this="row", expressions=operands)]
         _check_width(plan, len(operands), found)
+        is_exists = found.comparison is None and not found.scalar
+        if is_exists and not outer.arguments:
+            refuse_endless(plan, "EXISTS")
         nested = Nested(plan, found.comparison, len(operands), found.scalar)
         self.context.nested[number] = nested
         type = types(plan)[0] if found.scalar else type_of("BOOLEAN")

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from threading import get_ident
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import duckdb
@@ -58,12 +58,7 @@ class Deferral:
             _begin(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if _current is not self:
             return
         try:
@@ -173,7 +168,7 @@ class Shelter:
 
 @contextlib.contextmanager
 def dispensable(lost: str) -> Iterator[None]:
-    """A signal cuts the block short, and what is around it goes on.
+    """A signal cuts the block short, in a shelter too, and what is around it goes on.
 
     Args:
         lost: is told beside the outcome if it does.
@@ -185,8 +180,9 @@ def dispensable(lost: str) -> Iterator[None]:
     before, call._sheltered = call._sheltered, False
     try:
         yield
-    except BaseException:
-        if call._waiting is None:
+    except BaseException as error:
+        struck = isinstance(error, duckdb.InterruptException) or error is call._waiting
+        if call._waiting is None or not struck:
             raise
         call._outcome = f"{call._outcome} {lost}"
         call._thrown = False  # the statements that follow are not run

@@ -494,6 +494,8 @@ REFUSED: dict[str, str] = {
     " SELECT * FROM r": "USING KEY",
     "WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT n + 1 FROM r)"
     " SELECT * FROM r LIMIT 3": "LIMIT without ORDER BY over a recursive query",
+    "WITH RECURSIVE r(n) AS (SELECT k FROM t UNION ALL SELECT n + 1 FROM r)"
+    " SELECT DISTINCT n FROM r LIMIT 3": "LIMIT without ORDER BY over a recursive query",
     "SELECT 1 AS z, l[1] FROM t GROUP BY ROLLUP (l, z)": "beside constants in GROUPING SETS",
     "SELECT b IS TRUE, TRUE AS z FROM t GROUP BY CUBE (b, z)": "beside constants in GROUPING SETS",
     "SELECT (SELECT max(v) FROM u) AS z FROM t GROUP BY CUBE (z)": "a value of another query",

@@ -50,6 +50,9 @@ FAILING = [
     "UPDATE t SET n = w::INTEGER FROM words",
     "DELETE FROM t WHERE missing = 1",
     "DROP TABLE nowhere",
+    "INSERT INTO t VALUES (7, 7) RETURNING * EXCLUDE (id, n)",
+    "UPDATE t SET n = 8 RETURNING * EXCLUDE (id, n)",
+    "DELETE FROM t RETURNING * EXCLUDE (id, n)",
     "BEGIN",
 ]
 
@@ -61,6 +64,19 @@ def outcome(run: Callable[[str], Any], sql: str) -> bool:
     except (errors.IvmError, duckdb.Error):
         return False
     return True
+
+
+def test_a_failed_statement_leaves_nothing_behind(db: ivm.Database) -> None:
+    duck = duckdb.connect()
+    for sql in (*SCHEMA, "INSERT INTO t VALUES (1, 10)"):
+        duck.execute(sql)
+    db.execute("INSERT INTO t VALUES (1, 10)")
+    for number, failing in enumerate(FAILING[:-1]):
+        assert not outcome(duck.execute, failing)
+        assert not outcome(db.execute, failing)
+        for sql in ("FROM t", f"INSERT INTO t SELECT {number} + 2, 5", "FROM t ORDER BY id"):
+            assert db.execute(sql).fetchall() == duck.execute(sql).fetchall(), failing
+    assert db.execute("FROM total").fetchall() == duck.execute(VIEW.split(" AS ", 1)[1]).fetchall()
 
 
 @pytest.mark.parametrize("native", [False, True])

@@ -430,6 +430,10 @@ NOT_YET = {
     "FROM r UNION SELECT b FROM edge JOIN q ON a = k) FROM q) AS q) FROM r": "Recursive over the",
     "WITH RECURSIVE endless(k) AS (SELECT count(*) FROM edge UNION ALL SELECT k FROM endless) "
     "SELECT k + 1 FROM endless LIMIT 4": "LIMIT without ORDER BY over a recursive",
+    "WITH RECURSIVE endless(k) AS (SELECT count(*) FROM edge UNION ALL SELECT k FROM endless) "
+    "SELECT row_number() OVER () AS n, k FROM endless LIMIT 4": "LIMIT without ORDER BY over a",
+    "WITH RECURSIVE endless(k) AS (SELECT count(*) FROM edge UNION ALL SELECT k FROM endless) "
+    "SELECT a FROM edge WHERE EXISTS (FROM endless)": "EXISTS over a recursive query",
 }
 
 

@@ -8,7 +8,6 @@ with it.
 from __future__ import annotations
 
 import re
-from types import TracebackType
 from typing import Any
 
 import duckdb
@@ -42,12 +41,7 @@ class Pair:
     def __enter__(self) -> Pair:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.db.close()
         self._twin.close()
 

@@ -114,7 +114,8 @@ def test_altered_tables(at: int) -> None:
     with _database() as db:
         for name, query in VIEWS.items():
             db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-        _struck(db, at, lambda: db.execute("ALTER TABLE t ADD COLUMN d INTEGER DEFAULT 1"))
+        alter = "ALTER TABLE t ADD COLUMN d INTEGER DEFAULT 1"
+        assert _struck(db, at, lambda: db.execute(alter)) is not None or at > 1
         db.execute("ALTER TABLE t DROP COLUMN d")
         _follows(db)
 
