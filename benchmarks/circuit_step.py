@@ -14,7 +14,7 @@ from benchmarks import stream
 from benchmarks.cells import Cell, peak_bytes
 from benchmarks.maintain import commit
 from benchmarks.workload import VIEWS
-from ivm.storage.zset import ZSet
+from ivm.storage.values.zset import ZSet
 
 
 def measure(cell: Cell, file: Path, transactions: Sequence[stream.Transaction]) -> dict[str, Any]:

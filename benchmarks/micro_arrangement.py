@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.storage.arrangement import Arrangement, Layout, OrderKey
-from ivm.storage.column import ArrowColumn, FixedColumn
-from ivm.storage.hashing import hash_rows
-from ivm.storage.keys import consolidate, group
-from ivm.storage.types import type_of
-from ivm.storage.zset import ZSet
+from ivm.storage.arrangement.arrangement import Arrangement, Layout, OrderKey
+from ivm.storage.values.column import ArrowColumn, FixedColumn
+from ivm.storage.values.hashing import hash_rows
+from ivm.storage.values.keys import consolidate, group
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet
 
 TYPES = (type_of("BIGINT"), type_of("VARCHAR"), type_of("VARCHAR"), type_of("DOUBLE"))
 

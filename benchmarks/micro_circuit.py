@@ -20,18 +20,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import sqlglot
 
-from ivm.delta_ops.aggregate import Aggregate
-from ivm.delta_ops.aggregate_call import AggregateCall
-from ivm.delta_ops.arrange import Arrange
+from ivm.delta_ops.aggregates.aggregate import Aggregate
+from ivm.delta_ops.aggregates.call import AggregateCall
 from ivm.delta_ops.circuit import Circuit
-from ivm.delta_ops.filter import Filter
-from ivm.delta_ops.join import Join
-from ivm.delta_ops.topk import TopK
-from ivm.sql.scalar import compile_predicate
-from ivm.storage.column import ArrowColumn, FixedColumn
-from ivm.storage.ordering import OrderKey
-from ivm.storage.types import type_of
-from ivm.storage.zset import ZSet, add
+from ivm.delta_ops.joins.arrange import Arrange
+from ivm.delta_ops.joins.join import Join
+from ivm.delta_ops.linear.filter import Filter
+from ivm.delta_ops.ordered.topk import TopK
+from ivm.sql.scalar.compile import compile_predicate
+from ivm.storage.values.column import ArrowColumn, FixedColumn
+from ivm.storage.values.order import OrderKey
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet, add
 
 Ints = npt.NDArray[np.int64]
 

@@ -20,7 +20,7 @@ import ivm
 from benchmarks.maintain import verify
 from benchmarks.report import machine
 from benchmarks.shape_cases import SHAPES, STATUSES, Shape
-from ivm.storage.zset import ZSet
+from ivm.storage.values.zset import ZSet
 
 RESULTS = Path(__file__).parent / "results"
 LIMIT_MS, LIMIT_GROWTH = 1.0, 1.5

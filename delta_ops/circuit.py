@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 from ivm.delta_ops.operator import Fetch, Operator, Source
 from ivm.storage.errors import EvaluationError, InternalError
-from ivm.storage.keys import consolidate
-from ivm.storage.types import ColumnType
-from ivm.storage.zset import ZSet, empty
+from ivm.storage.values.keys import consolidate
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet, empty
 
 _MOST_SCHEDULES = 256  # sets of tables changed together: there are 2^tables of them
 

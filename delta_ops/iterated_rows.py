@@ -13,17 +13,17 @@ from typing import Protocol
 
 import numpy as np
 
-from ivm.delta_ops.bag import Bag
-from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.operator import Staged
 from ivm.delta_ops.pending_iterations import PendingIterations, iterations
-from ivm.delta_ops.versions import Versions
-from ivm.storage.arrangement import Arrangement
-from ivm.storage.column import Column, Indexes
-from ivm.storage.keys import consolidate, group, row_codes
-from ivm.storage.layout import Layout
-from ivm.storage.types import ColumnType, type_of
-from ivm.storage.zset import ZSet, add, empty
+from ivm.delta_ops.state.integral import Bag
+from ivm.delta_ops.state.representatives import has_forms
+from ivm.delta_ops.state.versions import Versions
+from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.arrangement.layout import Layout
+from ivm.storage.values.column import Column, Indexes
+from ivm.storage.values.keys import consolidate, group, row_codes
+from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.zset import ZSet, add, empty
 
 _BIGINT = type_of("BIGINT")
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
-from ivm.storage.column import Column, Mask
-from ivm.storage.duck import Cursor
-from ivm.storage.types import ColumnType
-from ivm.storage.zset import ZSet
+from ivm.storage.values.column import Column, Mask
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import Cursor
 
 Kernel: TypeAlias = Callable[[Sequence[Column], int], Column]
 """(columns, row count) → one column of a type fixed at compile time."""

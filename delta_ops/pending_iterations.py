@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ivm.storage.column import FixedColumn, Indexes
-from ivm.storage.zset import ZSet, add
+from ivm.storage.values.column import FixedColumn, Indexes
+from ivm.storage.values.zset import ZSet, add
 
 
 class PendingIterations:

@@ -22,14 +22,14 @@ from typing import ClassVar
 
 from ivm.delta_ops.circuit import Circuit, Node
 from ivm.delta_ops.iterated_rows import AllIterations, FirstIterations, IteratedRows
-from ivm.delta_ops.key_forms import has_forms
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.pending_iterations import PendingIterations, at_iteration, one_later
+from ivm.delta_ops.state.representatives import has_forms
 from ivm.storage.errors import EvaluationError
 from ivm.storage.interrupts import check
-from ivm.storage.keys import consolidate
-from ivm.storage.types import ColumnType
-from ivm.storage.zset import ZSet, add, empty
+from ivm.storage.values.keys import consolidate
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet, add, empty
 
 MOST_ITERATIONS = 100_000
 MOST_ROWS = 10_000_000

@@ -1,12 +1,12 @@
 """The incremental view maintenance database for Python and DuckDB."""
 
 from ivm import errors
-from ivm.changefeed import Subscription
+from ivm.catalog.functions import Function
 from ivm.database import Database, TableListing, ViewInfo, connect
+from ivm.engine.changefeed import Subscription
 from ivm.errors import IvmError
-from ivm.functions import Function
 from ivm.recovery import Recovery, recover
-from ivm.result import Result
+from ivm.session.result import Result
 
 __all__ = [
     "Database",

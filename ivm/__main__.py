@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ivm.cli import app
+from ivm.shell.cli import app
 
 
 def main() -> None:

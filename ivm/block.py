@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ivm.storage.interrupts import Deferral
-from ivm.translate import Translating
+from ivm.storage.warehouse.duckdb_errors import Translating
 
 if TYPE_CHECKING:
     from ivm.database import Database
-    from ivm.session import Session
-    from ivm.transaction import Transaction
+    from ivm.engine.transaction import Transaction
+    from ivm.session.session import Session
 
 
 class Block(contextlib.AbstractContextManager["Database"]):

@@ -17,19 +17,19 @@ from typing import TypeVar
 import numpy.typing as npt
 
 from ivm.block import Block
-from ivm.catalog import name_parts
-from ivm.changefeed import Subscription
-from ivm.functions import Function, demand_function
+from ivm.catalog.catalog import name_parts
+from ivm.catalog.functions import Function, demand_function
+from ivm.engine.changefeed import Subscription
+from ivm.engine.opening import open_engine
+from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
-from ivm.opening import open_engine
-from ivm.result import Result
-from ivm.rows import Rows
-from ivm.session import Params, Session
+from ivm.session.result import Result
+from ivm.session.row_calls import apply, delete, insert, upsert
+from ivm.session.session import Params, Session
 from ivm.storage.errors import InputError
 from ivm.storage.interrupts import Deferral, check
-from ivm.storage.types import Schema
-from ivm.table_changes import apply, delete, insert, upsert
-from ivm.translate import Translating
+from ivm.storage.values.types import Schema
+from ivm.storage.warehouse.duckdb_errors import Translating
 
 T = TypeVar("T")
 

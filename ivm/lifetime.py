@@ -17,12 +17,12 @@ import threading
 import time
 import weakref
 
-from ivm.engine import Engine
-from ivm.flusher import Flusher
-from ivm.session import Session
-from ivm.storage.database_file import OF_THE_PARENT
+from ivm.engine.background_flush import Flusher
+from ivm.engine.engine import Engine
+from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
-from ivm.translate import ours
+from ivm.storage.warehouse.database_file import OF_THE_PARENT
+from ivm.storage.warehouse.duckdb_errors import ours
 
 PATIENCE = 10.0
 """Seconds that closing waits for interrupted statements to end."""

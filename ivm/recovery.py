@@ -14,14 +14,14 @@ from typing import Literal
 
 import duckdb
 
-from ivm.functions import Function
+from ivm.catalog.functions import Function
+from ivm.engine.opening import open_engine
 from ivm.lifetime import close_forgotten
-from ivm.opening import open_engine
-from ivm.storage.database_file import DatabaseFile, explained
 from ivm.storage.errors import CorruptionError, InputError
-from ivm.storage.side_folder import side_folder
-from ivm.storage.warehouse_opening import examine, unflushed
-from ivm.translate import Translating
+from ivm.storage.warehouse.database_file import DatabaseFile, explained
+from ivm.storage.warehouse.duckdb_errors import Translating
+from ivm.storage.warehouse.opening import examine, unflushed
+from ivm.storage.warehouse.side_folder import side_folder
 
 
 @dataclass(frozen=True)

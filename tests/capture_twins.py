@@ -7,13 +7,13 @@ from typing import Any
 
 import duckdb
 
-from ivm.capture import Captured, capture
-from ivm.sql.statements import Dml, parse
-from ivm.storage.consolidate import consolidate
-from ivm.storage.duck import Cursor, rows, run, table
+from ivm.capture.capture import Captured, capture
+from ivm.sql.statements.parse import Dml, parse
 from ivm.storage.identifiers import canonical_name
-from ivm.storage.table_info import TableInfo, read_tables
-from ivm.storage.zset import ZSet, add, from_arrow
+from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.zset import ZSet, add, from_arrow
+from ivm.storage.warehouse.duck import Cursor, rows, run, table
+from ivm.storage.warehouse.table_info import TableInfo, read_tables
 
 Rows = list[tuple[Any, ...]]
 

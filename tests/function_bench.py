@@ -8,13 +8,13 @@ import math
 import duckdb
 
 from ivm.delta_ops.circuit import Circuit
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.operators import Operators
-from ivm.sql.plan import Aggregate, Plan, Project
-from ivm.sql.render import render
-from ivm.storage.types import ColumnType
-from ivm.storage.zset import ZSet
+from ivm.sql.bind.bind import bind
+from ivm.sql.compile.operators import Operators
+from ivm.sql.plan.nodes import Aggregate, Plan, Project
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet
 from tests.operator_help import Bench, Duck, expand
 
 OPERATORS = Operators(Duck.cursor)

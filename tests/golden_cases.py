@@ -12,15 +12,15 @@ from pathlib import Path
 import duckdb
 
 from ivm.delta_ops.circuit import Circuit
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.compile import Compiler
-from ivm.sql.explain import explain
-from ivm.sql.plan import NotIncremental, Plan
-from ivm.sql.render import render
-from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, rows, table
-from ivm.storage.zset import ZSet, add, from_arrow
+from ivm.sql.bind.bind import bind
+from ivm.sql.compile.compile import Compiler
+from ivm.sql.compile.explain import explain
+from ivm.sql.plan.nodes import NotIncremental, Plan
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.storage.values.zset import ZSet, add, from_arrow
+from ivm.storage.warehouse.duck import Cursor, rows, table
 
 FOLDER = Path(__file__).parent / "golden"
 TABLES = """

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ivm.storage.change import Record, TableChange
-from ivm.storage.column import FixedColumn
-from ivm.storage.log import ChangeLog
-from ivm.storage.types import Schema, type_of
-from ivm.storage.zset import ZSet
+from ivm.storage.log.change import Record, TableChange
+from ivm.storage.log.change_log import ChangeLog
+from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.types import Schema, type_of
+from ivm.storage.values.zset import ZSet
 
 SCHEMA: Schema = (("a", type_of("BIGINT")), ("b", type_of("BIGINT")))
 

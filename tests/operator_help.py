@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.operator import Operator
-from ivm.storage import duck
-from ivm.storage.column import Column, Indexes
-from ivm.storage.types import ColumnType, type_of
-from ivm.storage.zset import ZSet, add, empty, from_arrow
+from ivm.storage.values.column import Column, Indexes
+from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.zset import ZSet, add, empty, from_arrow
+from ivm.storage.warehouse import duck
 
 Row = tuple[str, ...]
 """One SQL literal per column."""

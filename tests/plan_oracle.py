@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ivm.sql.plan import Plan
-from ivm.sql.render import render
-from ivm.storage.duck import Cursor, describe, rows
+from ivm.sql.plan.nodes import Plan
+from ivm.sql.plan.render import render
+from ivm.storage.warehouse.duck import Cursor, describe, rows
 
 
 def multiset(cursor: Cursor, query: str) -> Counter[str]:

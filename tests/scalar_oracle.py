@@ -19,14 +19,14 @@ import pytest
 import sqlglot
 from hypothesis import strategies as st
 
-from ivm.sql import scalar_binder
-from ivm.sql.scalar import compile_predicate, compile_scalar, explain_missing
-from ivm.sql.scalar_kernel import BIGINT, Kernel
-from ivm.storage import duck
-from ivm.storage.column import ArrowColumn, Column, FixedColumn, column_from_arrow
+from ivm.sql.scalar import constants
+from ivm.sql.scalar.compile import compile_predicate, compile_scalar, explain_missing
+from ivm.sql.scalar.kernel import BIGINT, Kernel
 from ivm.storage.errors import EvaluationError
-from ivm.storage.types import WIDE, ColumnType, type_of
-from ivm.storage.zset import ZSet
+from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, column_from_arrow
+from ivm.storage.values.types import WIDE, ColumnType, type_of
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse import duck
 
 
 @functools.cache
@@ -202,7 +202,7 @@ def settled(text: str, types: Sequence[str], *values: Sequence[Any]) -> None:
     columns = [make_column(v, type_of(t)) for v, t in zip(values, names, strict=True)]
     kernel, _ = compiled(text, names)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scalar_binder.Fallback, "column", _refuse)
+        patch.setattr(constants.Fallback, "column", _refuse)
         kernel(columns, len(columns[0]))
     check_columns(text, names, columns)
 

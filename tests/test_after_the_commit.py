@@ -9,8 +9,8 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.rebuilt_views import RebuiltViews
-from ivm.storage.log import ChangeLog
+from ivm.engine.rebuilt_views import RebuiltViews
+from ivm.storage.log.change_log import ChangeLog
 from tests.torture.patient import crash
 
 

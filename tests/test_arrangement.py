@@ -14,25 +14,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage import (
+from ivm.storage.arrangement import (
     bloom,
-    build_run,
+    build,
     first_of_one,
-    hashing,
-    heads,
-    labels,
     merger,
     run,
+    run_cursors,
     spine,
-    tail,
+    write_buffer,
 )
-from ivm.storage.arrangement import Arrangement, Layout, Matches, OrderKey
-from ivm.storage.column import FixedColumn, LabelColumn, column_from_arrow
-from ivm.storage.duck import describe, evaluate, table
+from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches, OrderKey
 from ivm.storage.errors import InternalError, UnsupportedError
-from ivm.storage.keys import groupable, key_codes, orderable
-from ivm.storage.types import type_of
-from ivm.storage.zset import ZSet, add, from_arrow
+from ivm.storage.values import dictionary, hashing
+from ivm.storage.values.column import FixedColumn, LabelColumn, column_from_arrow
+from ivm.storage.values.keys import groupable, key_codes, orderable
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet, add, from_arrow
+from ivm.storage.warehouse.duck import describe, evaluate, table
 from tests.tiers import examples
 from tests.type_values import NAMES, select_values
 
@@ -58,13 +57,13 @@ def small() -> Iterator[None]:
     Filters from 4 keys on, of runs below 48 rows; one of 20 rows is full.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tail, "TAIL_ROWS", 8)
+        patch.setattr(write_buffer, "TAIL_ROWS", 8)
         patch.setattr(spine, "FOREGROUND_ROWS", 24)
         patch.setattr(run, "_FEW", 3)
         patch.setattr(run, "SHORT_ROWS", 48)
         patch.setattr(bloom, "_MANY", 4)
         patch.setattr(bloom, "_FIRST", 16)
-        patch.setattr(build_run, "_STRETCH", 4)
+        patch.setattr(build, "_STRETCH", 4)
         yield
 
 
@@ -82,7 +81,7 @@ def zset(entries: Sequence[tuple[Row, int]]) -> ZSet:
         for i, type in enumerate(TYPES)
     ]
     if len(entries) % 2:
-        codes = labels.encode(columns[1].array, force=True)  # type: ignore[union-attr]
+        codes = dictionary.encode(columns[1].array, force=True)  # type: ignore[union-attr]
         assert codes is not None
         columns[1] = LabelColumn(codes)
     return ZSet(tuple(columns), np.array([weight for _, weight in entries], np.int64))
@@ -431,7 +430,7 @@ def test_merges_change_nothing_that_can_be_seen(
 ) -> None:
     """Whether merges end at once or long after, results are the same and runs are bounded."""
     gate = threading.Event()
-    whole = build_run.merge_runs
+    whole = build.merge_runs
 
     def held(*given: Any) -> Any:
         gate.wait(0.002)
@@ -518,9 +517,9 @@ def test_first_touches_only_heads(monkeypatch: pytest.MonkeyPatch, keys: int) ->
 
 
 def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
-    whole = heads.Heads.__init__
+    whole = run_cursors.Heads.__init__
 
-    def watched(self: heads.Heads, pieces: Any) -> None:
+    def watched(self: run_cursors.Heads, pieces: Any) -> None:
         whole(self, pieces)
         taken.append(len(self.probe))
 
@@ -530,7 +529,7 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
         taken.append(len(best))
         return bool(advance(cursors, best, term, step))
 
-    monkeypatch.setattr(heads.Heads, "__init__", watched)
+    monkeypatch.setattr(run_cursors.Heads, "__init__", watched)
     monkeypatch.setattr(first_of_one, "_advance", stepped)
 
 

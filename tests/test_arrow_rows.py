@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 import ivm
-from ivm import errors, rows
-from ivm.arrow_rows import ArrowReader
-from ivm.storage import labels
-from ivm.storage.column import LabelColumn, column_from_arrow
-from ivm.storage.types import type_of
-from ivm.storage.zset import ZSet, ones
+from ivm import errors
+from ivm.ingest import rows
+from ivm.ingest.arrow_rows import ArrowReader
+from ivm.storage.values import dictionary
+from ivm.storage.values.column import LabelColumn, column_from_arrow
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet, ones
 
 DAY = datetime.date(2024, 2, 29)
 COLUMNS: list[tuple[str, pa.DataType, list[Any]]] = [
@@ -53,7 +54,7 @@ def test_few_rows_are_the_values_given(
 
 
 def test_known_texts_come_as_labels_and_a_chunked_table_is_read() -> None:
-    labels.encode(pa.array(["open", "paid"], pa.large_string()), force=True)
+    dictionary.encode(pa.array(["open", "paid"], pa.large_string()), force=True)
     reader = ArrowReader(lambda schema: [(0, type_of("VARCHAR"))])
     one = pa.table({"s": pa.array(["paid"])})
     columns = reader.read(one)

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm import engine, errors
-from ivm.changefeed import Subscription
-from ivm.feeds import Feeds
-from ivm.storage import checkpointer
-from ivm.storage.log import ChangeLog
-from ivm.storage.zset import empty
+from ivm import errors
+from ivm.engine import engine
+from ivm.engine.changefeed import Subscription
+from ivm.engine.feeds import Feeds
+from ivm.storage.log.change_log import ChangeLog
+from ivm.storage.values.zset import empty
+from ivm.storage.warehouse import checkpoints
 
 WAIT = 60.0
 
@@ -51,7 +52,7 @@ def test_a_failed_background_flush_is_told_once_and_tried_again(
         flusher, done = db._lifetime._flusher, threading.Event()
         failing = failing_once(db._engine.flush, done)
         monkeypatch.setattr(db._engine, "flush", failing)
-        monkeypatch.setattr("ivm.flusher.AGAIN", 2 * WAIT)  # not before it was told
+        monkeypatch.setattr("ivm.engine.background_flush.AGAIN", 2 * WAIT)  # not before it was told
         flusher._flush()
         with pytest.raises(errors.UnavailableError, match=r"background.*foreseen.*repeat"):
             db.insert("t", {"a": [2]})
@@ -76,8 +77,8 @@ def test_a_failed_checkpoint_is_told_once_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with created(tmp_path / "x.duckdb") as db:
-        monkeypatch.setattr(checkpointer, "WAL_BYTES", 0)
-        monkeypatch.setattr(checkpointer, "_PAUSE", 0.0)
+        monkeypatch.setattr(checkpoints, "WAL_BYTES", 0)
+        monkeypatch.setattr(checkpoints, "_PAUSE", 0.0)
         points, done = db._engine.warehouse._checkpointer, threading.Event()
         monkeypatch.setattr(points, "run", failing_once(points.run, done))
         db._engine.warehouse.recorded({})
@@ -104,7 +105,7 @@ def test_a_checkpoint_under_way_does_not_keep_the_database_from_closing(
         return may_end.wait(WAIT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpointer, "WAL_BYTES", 0)
+        patch.setattr(checkpoints, "WAL_BYTES", 0)
         patch.setattr(points, "run", slow)
         points.consider()
         assert running.wait(WAIT)

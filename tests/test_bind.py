@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.plan import NotIncremental
-from ivm.sql.render import render
-from ivm.storage.duck import Cursor
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.storage.warehouse.duck import Cursor
 from tests.plan_corpus import QUERIES, REFUSED, build
 from tests.plan_oracle import assert_means
 

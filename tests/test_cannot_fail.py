@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 import ivm
-from ivm.sql.cannot_fail import cannot_fail
-from ivm.storage.types import type_of
+from ivm.sql.rewrite.cannot_fail import cannot_fail
+from ivm.storage.values.types import type_of
 from tests.tiers import examples
 from tests.view_oracle import assert_views_right
 

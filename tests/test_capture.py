@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ivm.storage.duck import rows
+from ivm.storage.warehouse.duck import rows
 from tests.capture_twins import KEYED, KEYLESS, Twins, amounts
 
 # --- INSERT ---

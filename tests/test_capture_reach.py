@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.capture import capture
-from ivm.capture_reach import written_names
-from ivm.sql.statements import Dml, parse
-from ivm.storage.duck import run
+from ivm.capture.capture import capture
+from ivm.capture.reach import written_names
+from ivm.sql.statements.parse import Dml, parse
+from ivm.storage.warehouse.duck import run
 from tests.capture_twins import KEYED, KEYLESS, Twins, amounts, connect
 from tests.tiers import examples
 

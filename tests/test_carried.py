@@ -10,7 +10,7 @@ import pytest
 
 import ivm
 from ivm.errors import EvaluationError, IvmError, UnsupportedError
-from ivm.storage.carried import carried
+from ivm.storage.warehouse.carried import carried
 from tests.view_oracle import assert_verified
 
 LONG = "INTERVAL '2562047 hours'"

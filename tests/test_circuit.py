@@ -7,23 +7,23 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from ivm.delta_ops.aggregate import Aggregate
-from ivm.delta_ops.aggregate_call import AggregateCall
-from ivm.delta_ops.arrange import Arrange
+from ivm.delta_ops.aggregates.aggregate import Aggregate
+from ivm.delta_ops.aggregates.call import AggregateCall
+from ivm.delta_ops.aggregates.set_operations import SetOp
 from ivm.delta_ops.circuit import Circuit
-from ivm.delta_ops.duck_eval import column_names
-from ivm.delta_ops.duck_filter import DuckFilter
-from ivm.delta_ops.duck_map import DuckMap
-from ivm.delta_ops.filter import Filter
-from ivm.delta_ops.join import Join
-from ivm.delta_ops.map import Map
+from ivm.delta_ops.joins.arrange import Arrange
+from ivm.delta_ops.joins.join import Join
+from ivm.delta_ops.linear.duck_eval import column_names
+from ivm.delta_ops.linear.duck_filter import DuckFilter
+from ivm.delta_ops.linear.duck_map import DuckMap
+from ivm.delta_ops.linear.filter import Filter
+from ivm.delta_ops.linear.map import Map
+from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import Operator
-from ivm.delta_ops.setop import SetOp
-from ivm.delta_ops.union import UnionAll
-from ivm.storage.column import Column, FixedColumn, Mask
 from ivm.storage.errors import EvaluationError, InternalError
-from ivm.storage.types import type_of
-from ivm.storage.zset import ZSet, empty
+from ivm.storage.values.column import Column, FixedColumn, Mask
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet, empty
 from tests.operator_help import Bench, Duck, Row, drive, net, streams, types_of, zset
 
 from hypothesis import given, settings  # isort: skip

@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import ivm
-from ivm.cli import app
-from ivm.shell_commands import COMMANDS
-from ivm.shell_drawing import MODES
+from ivm.shell.cli import app
+from ivm.shell.commands import COMMANDS
+from ivm.shell.drawing import MODES
 
 SETUP = """
 CREATE TABLE orders (region VARCHAR, amount INTEGER);

@@ -10,10 +10,10 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.difference import difference
-from ivm.sql.collated_columns import collated_names
-from ivm.storage.types import type_of
-from ivm.verify import compare
+from ivm.engine.difference import difference
+from ivm.engine.verify import compare
+from ivm.sql.rewrite.check_collations import collated_names
+from ivm.storage.values.types import type_of
 from tests.tiers import some
 from tests.view_oracle import assert_verified
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivm.storage.column import column_from_arrow, concat, empty_column, null_column
-from ivm.storage.duck import describe, lent, rows, table
 from ivm.storage.errors import InternalError
-from ivm.storage.types import Schema, type_of
-from ivm.storage.zset import ZSet, add, empty, from_arrow
+from ivm.storage.values.column import column_from_arrow, concat, empty_column, null_column
+from ivm.storage.values.types import Schema, type_of
+from ivm.storage.values.zset import ZSet, add, empty, from_arrow
+from ivm.storage.warehouse.duck import describe, lent, rows, table
 from tests.type_values import NAMES, select_values
 
 

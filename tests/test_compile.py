@@ -12,13 +12,13 @@ import duckdb
 import pytest
 
 from ivm.delta_ops.circuit import Circuit
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.compile import Compiler
-from ivm.sql.plan import Plan
-from ivm.sql.render import render
-from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, rows, run
+from ivm.sql.bind.bind import bind
+from ivm.sql.compile.compile import Compiler
+from ivm.sql.plan.nodes import Plan
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.storage.warehouse.duck import Cursor, rows, run
 from tests.plan_corpus import QUERIES, build
 from tests.tiers import examples, some
 from tests.view_world import Epochs, World, followed, worlds

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ivm
-from ivm import errors, rows
-from ivm.sql.conversions import column_of
-from ivm.storage.column import column_from_arrow
-from ivm.storage.types import type_of
-from ivm.storage.zset import ZSet, ones
+from ivm import errors
+from ivm.ingest import rows
+from ivm.ingest.arrow_values import column_of
+from ivm.storage.values.column import column_from_arrow
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet, ones
 
 CONNECTION = duckdb.connect(":memory:")
 CONNECTION.execute("SET arrow_lossless_conversion = true; SET TimeZone = 'America/New_York'")

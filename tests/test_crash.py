@@ -19,23 +19,23 @@ from tests.view_oracle import assert_verified
 
 POINTS = [
     # 1, 2: the door looks up stored rows
-    ("ivm.door", "Door", "upsert", "fast"),
+    ("ivm.ingest.fast_path", "Door", "upsert", "fast"),
     # 3: the circuits step
     ("ivm.delta_ops.circuit", "Circuit", "step", "fast"),
     # 4: the log record is written and synced
-    ("ivm.storage.log", "ChangeLog", "append", "fast"),
-    ("ivm.storage.log", "ChangeLog", "sync", "fast"),
-    ("ivm.storage.log", "ChangeLog", "append", "native"),
+    ("ivm.storage.log.change_log", "ChangeLog", "append", "fast"),
+    ("ivm.storage.log.change_log", "ChangeLog", "sync", "fast"),
+    ("ivm.storage.log.change_log", "ChangeLog", "append", "native"),
     # 5: the new state is adopted
-    ("ivm.engine", "Engine", "_adopt", "fast"),
-    ("ivm.engine", "Engine", "_adopt", "native"),
+    ("ivm.engine.engine", "Engine", "_adopt", "fast"),
+    ("ivm.engine.engine", "Engine", "_adopt", "native"),
     # 6: flushes
-    ("ivm.storage.warehouse", "Warehouse", "_write", "fast"),
-    ("ivm.storage.small_flush", "Appenders", "write", "fast"),
-    ("ivm.storage.warehouse", "Warehouse", "recorded", "fast"),
-    ("ivm.storage.warehouse", "Warehouse", "record", "native"),
-    ("ivm.storage.log", "ChangeLog", "truncate", "fast"),
-    ("ivm.storage.warehouse", "Warehouse", "close", "fast"),
+    ("ivm.storage.warehouse.warehouse", "Warehouse", "_write", "fast"),
+    ("ivm.storage.warehouse.appender", "Appenders", "write", "fast"),
+    ("ivm.storage.warehouse.warehouse", "Warehouse", "recorded", "fast"),
+    ("ivm.storage.warehouse.warehouse", "Warehouse", "record", "native"),
+    ("ivm.storage.log.change_log", "ChangeLog", "truncate", "fast"),
+    ("ivm.storage.warehouse.warehouse", "Warehouse", "close", "fast"),
 ]
 
 

@@ -9,9 +9,9 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.sql.determinism import check_deterministic
-from ivm.storage.duck import Cursor
+from ivm.sql.resolve.determinism import check_deterministic
 from ivm.storage.errors import UnsupportedError
+from ivm.storage.warehouse.duck import Cursor
 from tests.plan_corpus import QUERIES, build
 
 SETUP = """

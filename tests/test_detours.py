@@ -15,8 +15,8 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.sql import statements as st
-from ivm.statement_kinds import Reads, read_by_kind
+from ivm.session.statement_kinds import Reads, read_by_kind
+from ivm.sql.statements import parse as st
 from tests.tiers import TIER
 from tests.view_oracle import assert_verified
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from ivm.difference import difference
-from ivm.storage.duck import Cursor, describe, rows, run, table
-from ivm.storage.keys import consolidate
-from ivm.storage.types import type_of
-from ivm.storage.zset import add, from_arrow
+from ivm.engine.difference import difference
+from ivm.storage.values.keys import consolidate
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import add, from_arrow
+from ivm.storage.warehouse.duck import Cursor, describe, rows, run, table
 from tests.type_values import NAMES, select_values
 
 

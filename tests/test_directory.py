@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivm.storage import directory
-from ivm.storage.directory import Directory
-from ivm.storage.numbering import has_repeats, number_exact, number_hashed
+from ivm.storage.arrangement import bucket_index
+from ivm.storage.arrangement.bucket_index import Directory
+from ivm.storage.values.group_numbers import has_repeats, number_exact, number_hashed
 
 LIMITS = np.iinfo(np.int64)
 DTYPES = st.sampled_from([np.int8, np.uint8, np.int32, np.int64, np.uint64, np.bool_])
@@ -56,8 +56,8 @@ def test_codes_far_apart(codes: list[int], probes: list[int], unsigned: bool) ->
 @pytest.mark.parametrize("chunk", [7, 1 << 16])
 def test_long_runs(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     """Few buckets for many rows, one code that fills a bucket alone, gaps and far outsiders."""
-    monkeypatch.setattr(directory, "_SHORT", 500)
-    monkeypatch.setattr(directory, "_CHUNK", chunk)
+    monkeypatch.setattr(bucket_index, "_SHORT", 500)
+    monkeypatch.setattr(bucket_index, "_CHUNK", chunk)
     rng = np.random.default_rng(5)
     spread = rng.integers(0, 5000, 3000) * 3
     for codes in (spread, np.concatenate([spread, np.full(900, 42), [2**61]])):

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm.changefeed import Subscription
-from ivm.result import Result
-from ivm.sql import statement_nodes
+from ivm.engine.changefeed import Subscription
+from ivm.session.result import Result
+from ivm.sql.statements import nodes
 from tests.view_oracle import assert_verified
 
 ROOT = Path(__file__).parent.parent
@@ -191,8 +191,8 @@ STATEMENTS = {
 def test_every_kind_of_statement_is_listed() -> None:
     kinds = {
         name
-        for name, kind in vars(statement_nodes).items()
-        if inspect.isclass(kind) and issubclass(kind, statement_nodes.Statement)
+        for name, kind in vars(nodes).items()
+        if inspect.isclass(kind) and issubclass(kind, nodes.Statement)
     }
     assert kinds - {"Statement"} == STATEMENTS.keys()
 
@@ -247,7 +247,7 @@ LINKED = re.compile(r"\]\(([\w/]+\.py)\)")
 
 
 def source_of(path: str) -> Path:
-    """A repository path such as `sql/bind.py` in the package that is imported."""
+    """A repository path such as `sql/bind/bind.py` in the package that is imported."""
     if path.startswith("tests/"):
         return ROOT / path
     return Path(ivm.__file__).parent / path.removeprefix("ivm/")

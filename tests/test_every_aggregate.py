@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.sql.bind_functions import Functions
-from ivm.sql.function_list import list_functions
+from ivm.sql.parse.function_list import list_functions
+from ivm.sql.resolve.functions import Functions
 from tests.view_oracle import assert_verified
 
 TABLE = """CREATE TABLE m (

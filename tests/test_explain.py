@@ -12,11 +12,11 @@ import pytest
 
 import ivm
 from ivm.delta_ops.circuit import Circuit
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.compile import Compiler
-from ivm.sql.explain import explain
-from ivm.sql.rewrite import rewrite
+from ivm.sql.bind.bind import bind
+from ivm.sql.compile.compile import Compiler
+from ivm.sql.compile.explain import explain
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.errors import SqlError
 from tests.golden_cases import FOLDER, TABLES, sections, written
 

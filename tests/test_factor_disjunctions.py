@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 import ivm
-from ivm.sql.columns import column, compared, conjunction, text, used
-from ivm.sql.factor_disjunctions import factored_conjuncts, implied
-from ivm.sql.plan import Filter, Join, Scan
-from ivm.storage.types import type_of
+from ivm.sql.plan.expressions import column, compared, conjunction, text, used
+from ivm.sql.plan.nodes import Filter, Join, Scan
+from ivm.sql.rewrite.factor_disjunctions import factored_conjuncts, implied
+from ivm.storage.values.types import type_of
 from tests.test_rewrite import cursor, rewritten
 
 __all__ = ["cursor"]

@@ -16,7 +16,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.storage import log
+from ivm.storage.log import change_log
 
 
 @contextlib.contextmanager
@@ -184,7 +184,7 @@ def test_disk_full_while_logging_refuses_the_commit(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(log, "write_all", full)
+        patched.setattr(change_log, "write_all", full)
         with pytest.raises(errors.UnavailableError, match="space"):
             db.insert("t", [{"id": 2, "n": 1}])
         assert contents(db) == before

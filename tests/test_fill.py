@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ivm
-from ivm.delta_ops.duck_eval import run_sql
+from ivm.delta_ops.linear.duck_eval import run_sql
 
 UNIQUE = [
     "SELECT ts, fill(x) OVER (ORDER BY ts) AS x, fill(n) OVER (ORDER BY ts) AS n FROM t",
@@ -97,7 +97,7 @@ def test_a_change_touches_the_rows_up_to_the_second_value(
         db.execute(
             "CREATE MATERIALIZED VIEW v AS SELECT ts, fill(x) OVER (ORDER BY ts) AS x FROM t"
         )
-        monkeypatch.setattr("ivm.delta_ops.window_recompute.run_sql", counted)
+        monkeypatch.setattr("ivm.delta_ops.ordered.duck_window.run_sql", counted)
         db.execute("UPDATE t SET x = 7 WHERE ts = 5000")
         assert db.execute("SELECT x FROM v WHERE ts = 4995").fetchall() == [(2498.5,)]
         assert lent

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops import float_sum
-from ivm.delta_ops.float_sum import Limbs
+from ivm.delta_ops.aggregates import float_sum
+from ivm.delta_ops.aggregates.float_sum import Limbs
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 NEAR = st.floats(-1e6, 1e6).map(lambda v: round(v, 2))

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage import flush, small_flush
-from ivm.storage.column import column_from_arrow
-from ivm.storage.duck import describe, rows, run, table
-from ivm.storage.flush import NetChange, Target, apply_change, apply_changes
-from ivm.storage.pending import PendingTable, PendingView
-from ivm.storage.small_flush import Appenders
-from ivm.storage.types import Schema, type_of
-from ivm.storage.zset import ZSet, add, empty, from_arrow
+from ivm.storage.values.column import column_from_arrow
+from ivm.storage.values.types import Schema, type_of
+from ivm.storage.values.zset import ZSet, add, empty, from_arrow
+from ivm.storage.warehouse import appender, flush
+from ivm.storage.warehouse.appender import Appenders
+from ivm.storage.warehouse.duck import describe, rows, run, table
+from ivm.storage.warehouse.flush import NetChange, Target, apply_change, apply_changes
+from ivm.storage.warehouse.net_changes import PendingTable, PendingView
 from tests.tiers import examples
 from tests.type_values import NAMES, VALUES
 
@@ -69,7 +69,7 @@ def expected(values: Any) -> Counter[str]:
 def written_by(duck: Duck, small: int) -> Iterator[Duck]:
     """Batches up to `small` rows go by the appender; big enough for updates in place are all."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(small_flush, "SMALL", small)
+        patch.setattr(appender, "SMALL", small)
         patch.setattr(flush, "_UPDATE_FROM", 0)
         yield duck
 
@@ -226,7 +226,7 @@ def test_every_value_of_a_type_is_deleted_alone(
     duck: Duck, name: str, small: int, column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two copies of each value; one copy of one value is deleted; the rest stays as it is."""
-    monkeypatch.setattr(small_flush, "SMALL", small)
+    monkeypatch.setattr(appender, "SMALL", small)
     values = ("NULL", *VALUES[name])
     schema: Schema = ((column, type_of(name)),)
     run(duck, f"CREATE TABLE t ({column} {name})")

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import ivm
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.storage.duck import Cursor, table
-from ivm.storage.zset import from_arrow
+from ivm.sql.bind.bind import bind
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.storage.values.zset import from_arrow
+from ivm.storage.warehouse.duck import Cursor, table
 from tests.from_corpus import QUERIES, fill
 from tests.plan_oracle import assert_means
 from tests.tiers import examples, some

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.group_table import GroupTable
-from ivm.storage.column import FixedColumn
-from ivm.storage.types import type_of
+from ivm.delta_ops.state.group_table import GroupTable
+from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.types import type_of
 from tests.tiers import examples
 
 

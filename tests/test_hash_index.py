@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ivm.delta_ops.hash_index import HashIndex
+from ivm.delta_ops.state.hash_index import HashIndex
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.plan import Aggregate, Join, Plan, Scan, inputs
-from ivm.sql.render import render
-from ivm.sql.rewrite import rewrite
-from ivm.sql.unique_key import unique_keys
-from ivm.storage.duck import Cursor, describe, rows, run
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.nodes import Aggregate, Join, Plan, Scan, inputs
+from ivm.sql.plan.render import render
+from ivm.sql.plan.unique_key import unique_keys
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.storage.warehouse.duck import Cursor, describe, rows, run
 from tests.plan_oracle import multiset
 from tests.tiers import examples
 from tests.view_oracle import assert_verified

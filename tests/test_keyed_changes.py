@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm import dml, errors, key_indexes
+from ivm import errors
+from ivm.engine import key_indexes
+from ivm.session import dml
 from tests.tiers import examples
 from tests.view_oracle import assert_verified
 

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ivm.storage import hashing, labels
-from ivm.storage.column import ArrowColumn, Column, LabelColumn, column_from_arrow
-from ivm.storage.duck import describe, evaluate, rows, table
-from ivm.storage.keys import (
+from ivm.storage.values import dictionary, hashing
+from ivm.storage.values.column import ArrowColumn, Column, LabelColumn, column_from_arrow
+from ivm.storage.values.keys import (
     cancel,
     consolidate,
     group,
@@ -30,8 +29,9 @@ from ivm.storage.keys import (
     same_key,
     same_row,
 )
-from ivm.storage.types import ColumnType, type_of
-from ivm.storage.zset import ZSet, from_arrow
+from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.zset import ZSet, from_arrow
+from ivm.storage.warehouse.duck import describe, evaluate, rows, table
 from tests.tiers import examples
 from tests.type_values import NAMES, select_values
 
@@ -145,8 +145,8 @@ def test_hashes_do_not_depend_on_the_batch(duck: duckdb.DuckDBPyConnection, name
 
 def test_hashes_are_the_same_in_every_process() -> None:
     script = (
-        "import numpy, pyarrow; from ivm.storage import hashing; "
-        "from ivm.storage.column import *; from ivm.storage.types import type_of; "
+        "import numpy, pyarrow; from ivm.storage.values import hashing; "
+        "from ivm.storage.values.column import *; from ivm.storage.values.types import type_of; "
         "t = pyarrow.array(['', 'a', 'long ' * 50, None] * 30, pyarrow.large_string()); "
         "print(hashing.hash_rows([ArrowColumn(t)], [type_of('VARCHAR')], True)[:4].tolist())"
     )
@@ -248,7 +248,7 @@ def test_consolidate_is_the_same_function(entries: list[tuple[Row, int]]) -> Non
 def check_cancel(entries: Sequence[tuple[Row, int]]) -> None:
     """No row keeps both signs; labels or not, fixed columns or none."""
     batch = zset(entries)
-    codes = labels.encode(batch.columns[1].array, force=True) if entries else None  # type: ignore[union-attr]
+    codes = dictionary.encode(batch.columns[1].array, force=True) if entries else None  # type: ignore[union-attr]
     forms = [batch.columns[1]] if codes is None else [batch.columns[1], LabelColumn(codes)]
     for text in forms:
         columns = (batch.columns[0], text, batch.columns[2])
@@ -285,7 +285,7 @@ def test_labels_are_their_strings(entries: list[tuple[Row, int]]) -> None:
     plain = zset(entries)
     strings = plain.columns[1]
     assert isinstance(strings, ArrowColumn)
-    codes = labels.encode(strings.array, force=True)
+    codes = dictionary.encode(strings.array, force=True)
     assume(codes is not None)  # some strings are too long for a label
     assert codes is not None
     held = LabelColumn(codes)

@@ -9,10 +9,10 @@ import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivm.sql.scalar import compile_predicate
-from ivm.storage import labels
-from ivm.storage.column import ArrowColumn, Column, LabelColumn, concat, labelled
-from ivm.storage.types import type_of
+from ivm.sql.scalar.compile import compile_predicate
+from ivm.storage.values import dictionary
+from ivm.storage.values.column import ArrowColumn, Column, LabelColumn, concat, labelled
+from ivm.storage.values.types import type_of
 
 VARCHAR = type_of("VARCHAR")
 texts = st.lists(st.none() | st.sampled_from(["", "a", "b", "é", "paid"]), min_size=1, max_size=40)
@@ -23,7 +23,7 @@ def strings(values: list[str | None]) -> ArrowColumn:
 
 
 def as_labels(values: list[str | None]) -> LabelColumn:
-    codes = labels.encode(pa.array(values, pa.large_string()), force=True)
+    codes = dictionary.encode(pa.array(values, pa.large_string()), force=True)
     assert codes is not None
     return LabelColumn(codes)
 
@@ -65,4 +65,4 @@ def test_only_texts_that_repeat_become_labels() -> None:
     assert labelled(seldom) is seldom
     assert isinstance(labelled(strings(["status 3"])), LabelColumn)  # it is known by now
     assert not isinstance(labelled(strings(["never seen before"])), LabelColumn)
-    assert labels.encode(pa.array(["x" * 1000] * 2000, pa.large_string())) is None
+    assert dictionary.encode(pa.array(["x" * 1000] * 2000, pa.large_string())) is None

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.plan import NotIncremental
-from ivm.storage.duck import Cursor, rows
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.storage.warehouse.duck import Cursor, rows
 from tests.plan_oracle import assert_means
 
 SETUP = """

@@ -13,11 +13,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm import key_indexes
+from ivm.engine import key_indexes
 from ivm.errors import ConstraintError, InputError, UnavailableError
-from ivm.late_index import LateIndex
-from ivm.snapshot import Snapshot
-from ivm.storage.zset import ZSet
+from ivm.ingest.late_index import LateIndex
+from ivm.ingest.snapshot import Snapshot
+from ivm.storage.values.zset import ZSet
 from tests.tiers import examples
 from tests.view_oracle import assert_verified
 

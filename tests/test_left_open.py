@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.left_open import Part, Parts, fixed_parts, is_whole
-from ivm.sql.left_open_text import text_parts
-from ivm.sql.plan import Plan
-from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, rows
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.fixed_columns import Part, Parts, fixed_parts, is_whole
+from ivm.sql.plan.nodes import Plan
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.resolve.fixed_columns import text_parts
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.storage.warehouse.duck import Cursor, rows
 from tests.plan_corpus import QUERIES, build
 from tests.view_oracle import multiset
 from tests.window_corpus import OPEN

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.storage.duck import Cursor
+from ivm.sql.bind.bind import bind
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.storage.warehouse.duck import Cursor
 from tests.plan_oracle import assert_means
 
 SETUP = """

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.sql.literal_columns import columns_of
-from ivm.sql.literal_values import LiteralRows, scan
-from ivm.sql.statements import Insert, parse
-from ivm.storage.column import ArrowColumn, Column, FixedColumn
-from ivm.storage.duck import Cursor, run, table
-from ivm.storage.types import type_of
-from ivm.storage.zset import from_arrow
+from ivm.ingest.literal_columns import columns_of
+from ivm.sql.statements.parse import Insert, parse
+from ivm.sql.statements.values_list import LiteralRows, scan
+from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import from_arrow
+from ivm.storage.warehouse.duck import Cursor, run, table
 from tests.tiers import examples
 
 CONNECTION = duckdb.connect(":memory:")

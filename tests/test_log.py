@@ -18,18 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ivm.storage import labels
-from ivm.storage import log as log_module
-from ivm.storage.change import Record, TableChange
-from ivm.storage.column import FixedColumn, LabelColumn, null_column
-from ivm.storage.duck import describe, run, table
 from ivm.storage.errors import CorruptionError, InternalError, UnavailableError
-from ivm.storage.keys import same_row
-from ivm.storage.log import ChangeLog
-from ivm.storage.log_record import TableCodes, decode, encode
-from ivm.storage.log_segment import HEADER_AT, MARK_AT, mark_bytes, segment_paths
-from ivm.storage.types import Schema, type_of
-from ivm.storage.zset import ZSet, empty, from_arrow, ones
+from ivm.storage.log import change_log as log_module
+from ivm.storage.log.change import Record, TableChange
+from ivm.storage.log.change_log import ChangeLog
+from ivm.storage.log.record import TableCodes, decode, encode
+from ivm.storage.log.segment import HEADER_AT, MARK_AT, mark_bytes, segment_paths
+from ivm.storage.values import dictionary
+from ivm.storage.values.column import FixedColumn, LabelColumn, null_column
+from ivm.storage.values.keys import same_row
+from ivm.storage.values.types import Schema, type_of
+from ivm.storage.values.zset import ZSet, empty, from_arrow, ones
+from ivm.storage.warehouse.duck import describe, run, table
 from tests.log_writer import SCHEMA, record
 from tests.type_values import NAMES, select_values
 
@@ -121,7 +121,7 @@ def test_every_type_comes_back_bit_for_bit(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("text", ["open", "", "grüß", None])
 def test_a_label_comes_back_as_its_text(text: str | None) -> None:
     schema = (("s", type_of("VARCHAR")), ("n", type_of("INTEGER")))
-    codes = labels.encode(pa.array([text], pa.large_string()), force=True)
+    codes = dictionary.encode(pa.array([text], pa.large_string()), force=True)
     assert codes is not None
     rows = ZSet((LabelColumn(codes), FixedColumn(np.array([7], np.int32))), np.array([2]))
     tables = TableCodes({"t": schema})

@@ -11,12 +11,12 @@ import pytest
 
 import ivm
 from ivm.delta_ops.circuit import Circuit
-from ivm.delta_ops.union import UnionAll
-from ivm.storage.column import ArrowColumn, FixedColumn
-from ivm.storage.ordering import Term
-from ivm.storage.sorted_rows import SortedRows
-from ivm.storage.types import type_of
-from ivm.storage.zset import ZSet
+from ivm.delta_ops.linear.union import UnionAll
+from ivm.storage.ordered.sorted_rows import SortedRows
+from ivm.storage.values.column import ArrowColumn, FixedColumn
+from ivm.storage.values.order import Term
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet
 
 BIGINT, VARCHAR = type_of("BIGINT"), type_of("VARCHAR")
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import ivm
-from ivm.storage.cells import all_cells, ordered
-from ivm.storage.column import Column
-from ivm.storage.comparing import compare_rows
-from ivm.storage.duck import Cursor, rows, run, table
-from ivm.storage.ordering import Term, orderable, term_codes
-from ivm.storage.types import ColumnType, type_of
-from ivm.storage.zset import from_arrow
+from ivm.storage.values.column import Column
+from ivm.storage.values.compare_rows import compare_rows
+from ivm.storage.values.order import Term, orderable, term_codes
+from ivm.storage.values.sort_keys import all_cells, ordered
+from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.zset import from_arrow
+from ivm.storage.warehouse.duck import Cursor, rows, run, table
 from tests.tiers import TIER
 from tests.view_oracle import assert_verified
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.aggregate import Aggregate, supported
-from ivm.delta_ops.aggregate_call import AggregateCall
-from ivm.storage import keys
-from ivm.storage.arrangement import Arrangement
-from ivm.storage.codes import KeyCodes
-from ivm.storage.column import Column, FixedColumn, Mask
+from ivm.delta_ops.aggregates.aggregate import Aggregate, supported
+from ivm.delta_ops.aggregates.call import AggregateCall
+from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError
-from ivm.storage.types import ColumnType, type_of
-from ivm.storage.zset import ZSet
+from ivm.storage.values import keys
+from ivm.storage.values.column import Column, FixedColumn, Mask
+from ivm.storage.values.key_codes import KeyCodes
+from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.zset import ZSet
 from tests.operator_help import VALUES, Bench, Duck, drive, streams, types_of, zset
 from tests.tiers import examples
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.group_recompute import GroupRecompute
-from ivm.storage import duck
+from ivm.delta_ops.aggregates.group_recompute import GroupRecompute
 from ivm.storage.errors import EvaluationError
+from ivm.storage.warehouse import duck
 from tests.operator_help import Bench, Duck, drive, streams, types_of, zset
 from tests.tiers import examples
 

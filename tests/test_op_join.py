@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.arrange import Arrange
 from ivm.delta_ops.circuit import Circuit
-from ivm.delta_ops.duck_eval import duck_predicate
-from ivm.delta_ops.join import Join
+from ivm.delta_ops.joins.arrange import Arrange
+from ivm.delta_ops.joins.join import Join
+from ivm.delta_ops.joins.theta_join import ThetaJoin
+from ivm.delta_ops.linear.duck_eval import duck_predicate
 from ivm.delta_ops.operator import Operator
-from ivm.delta_ops.theta_join import ThetaJoin
-from ivm.storage.column import Column, FixedColumn, Mask
 from ivm.storage.errors import EvaluationError
-from ivm.storage.types import ColumnType
+from ivm.storage.values.column import Column, FixedColumn, Mask
+from ivm.storage.values.types import ColumnType
 from tests.operator_help import VALUES, Bench, Duck, drive, streams, types_of, zset
 from tests.tiers import examples
 

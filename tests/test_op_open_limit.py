@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm import errors
-from ivm.delta_ops.open_limit import OpenLimit
-from ivm.storage.ordering import OrderKey
-from ivm.storage.zset import empty
+from ivm.delta_ops.ordered.dynamic_limit import OpenLimit
+from ivm.storage.values.order import OrderKey
+from ivm.storage.values.zset import empty
 from tests.operator_help import Bench, Row, streams, types_of, zset
 from tests.tiers import examples
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.arrange import Arrange
 from ivm.delta_ops.circuit import Circuit
-from ivm.delta_ops.duck_eval import duck_predicate
+from ivm.delta_ops.joins.arrange import Arrange
+from ivm.delta_ops.joins.range_join import RangeJoin, range_order
+from ivm.delta_ops.joins.range_search import Comparison
+from ivm.delta_ops.linear.duck_eval import duck_predicate
 from ivm.delta_ops.operator import Operator
-from ivm.delta_ops.range_join import RangeJoin, range_order
-from ivm.delta_ops.range_search import Comparison
-from ivm.storage.ordering import orderable
-from ivm.storage.types import ColumnType
+from ivm.storage.values.order import orderable
+from ivm.storage.values.types import ColumnType
 from tests.operator_help import VALUES, Bench, Duck, drive, streams, types_of, zset
 from tests.tiers import examples
 

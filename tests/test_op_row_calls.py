@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops import group_rows
-from ivm.delta_ops.group_rows import Weighed
-from ivm.storage.column import FixedColumn
-from ivm.storage.zset import ZSet
+from ivm.delta_ops.aggregates import group_rows
+from ivm.delta_ops.aggregates.group_rows import Weighed
+from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.zset import ZSet
 from tests.function_bench import FunctionBench
 from tests.operator_help import VALUES, drive, streams, types_of, zset
 from tests.tiers import examples

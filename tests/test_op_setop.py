@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.aggregate import Aggregate
-from ivm.delta_ops.setop import SetKind, SetOp
-from ivm.storage.column import FixedColumn
-from ivm.storage.types import ColumnType
-from ivm.storage.zset import ZSet
+from ivm.delta_ops.aggregates.aggregate import Aggregate
+from ivm.delta_ops.aggregates.set_operations import SetKind, SetOp
+from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet
 from tests.operator_help import Bench, drive, streams, types_of, zset
 from tests.tiers import examples
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops import topk
-from ivm.delta_ops.topk import TopK
-from ivm.storage.arrangement import Arrangement
-from ivm.storage.ordering import OrderKey
+from ivm.delta_ops.ordered import topk
+from ivm.delta_ops.ordered.topk import TopK
+from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.values.order import OrderKey
 from tests.operator_help import Bench, drive, streams, types_of, zset
 from tests.tiers import examples
 

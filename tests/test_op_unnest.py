@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.delta_ops.circuit import Circuit
-from ivm.delta_ops.unnest import Unnest
-from ivm.storage import duck
-from ivm.storage.zset import add
+from ivm.delta_ops.linear.unnest import Unnest
+from ivm.storage.values.zset import add
+from ivm.storage.warehouse import duck
 from tests.operator_help import Bench, Duck, Row, assert_same, drive, streams, types_of, zset
 from tests.tiers import examples
 from tests.type_values import VALUES

@@ -10,22 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops import window_near
-from ivm.delta_ops.aggregate_call import AggregateCall
-from ivm.delta_ops.ranked_top import RankedTop
-from ivm.delta_ops.window import Window
-from ivm.delta_ops.window_distinct import DistinctSum, in_order
-from ivm.delta_ops.window_extremes import Extreme
-from ivm.delta_ops.window_frame import Frame, RangeKey, span
-from ivm.delta_ops.window_function import Neighbour, Nth, Rank, WindowFunction
-from ivm.delta_ops.window_present import PresentNeighbour, PresentNth
-from ivm.delta_ops.window_recompute import DELTA, Recomputed
-from ivm.delta_ops.window_sums import Sum
-from ivm.storage import block as blocks
-from ivm.storage import block_edits, sorted_rows
-from ivm.storage.column import Column, FixedColumn, Mask
-from ivm.storage.ordering import OrderKey
-from ivm.storage.types import ColumnType, type_of
+from ivm.delta_ops.aggregates.call import AggregateCall
+from ivm.delta_ops.ordered import key_search
+from ivm.delta_ops.ordered.duck_window import DELTA, Recomputed
+from ivm.delta_ops.ordered.frame import Frame, RangeKey, span
+from ivm.delta_ops.ordered.frame_distinct import DistinctSum, in_order
+from ivm.delta_ops.ordered.frame_min_max import Extreme
+from ivm.delta_ops.ordered.frame_sums import Sum
+from ivm.delta_ops.ordered.function import Neighbour, Nth, Rank, WindowFunction
+from ivm.delta_ops.ordered.ignore_nulls import PresentNeighbour, PresentNth
+from ivm.delta_ops.ordered.rank_limit import RankedTop
+from ivm.delta_ops.ordered.window import Window
+from ivm.storage.ordered import block_edits, blocks, sorted_rows
+from ivm.storage.values.column import Column, FixedColumn, Mask
+from ivm.storage.values.order import OrderKey
+from ivm.storage.values.types import ColumnType, type_of
 from tests.operator_help import Bench, Duck, drive, streams, types_of, zset
 from tests.tiers import examples
 
@@ -132,7 +131,7 @@ def _as_many(patch: pytest.MonkeyPatch, data: st.DataObject) -> None:
         patch.setattr(sorted_rows, "_SOME", data.draw(st.sampled_from([0, 100])))
         patch.setattr(block_edits, "MANY", 1)
         patch.setattr(block_edits, "_FEW", 0)
-        patch.setattr(window_near, "_FEW", 0)
+        patch.setattr(key_search, "_FEW", 0)
 
 
 def _small_blocks(patch: pytest.MonkeyPatch, rows: int) -> None:

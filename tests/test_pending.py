@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ivm
-from ivm import pending
+from ivm.engine import pending
 from ivm.storage.errors import UnavailableError
 from tests.view_oracle import assert_verified
 

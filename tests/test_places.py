@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage.column import Column, FixedColumn
-from ivm.storage.comparing import compare_rows
-from ivm.storage.ordering import Term, orderable
-from ivm.storage.peaks import Peaks
-from ivm.storage.places import first_places, net_stretches, present
-from ivm.storage.sorting import sort_rows
-from ivm.storage.types import ColumnType, type_of
+from ivm.storage.arrangement.max_tree import Peaks
+from ivm.storage.values.column import Column, FixedColumn
+from ivm.storage.values.compare_rows import compare_rows
+from ivm.storage.values.order import Term, orderable
+from ivm.storage.values.ranges import first_places, net_stretches, present
+from ivm.storage.values.sort import sort_rows
+from ivm.storage.values.types import ColumnType, type_of
 from tests.operator_help import VALUES, types_of, zset
 from tests.tiers import examples
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivm.storage import radix
-from ivm.storage.radix import order_of
+from ivm.storage.values import radix_sort
+from ivm.storage.values.radix_sort import order_of
 
 LIMITS = np.iinfo(np.int64)
 WORDS = st.one_of(
@@ -24,7 +24,7 @@ WORDS = st.one_of(
 def short() -> Any:
     """Digits from the first row on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(radix, "_SHORT", 1)
+        patch.setattr(radix_sort, "_SHORT", 1)
         yield
 
 

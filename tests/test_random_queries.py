@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.plan import NotIncremental, Plan
-from ivm.sql.render import render
-from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, rows
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.nodes import NotIncremental, Plan
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.storage.warehouse.duck import Cursor, rows
 from tests.plan_corpus import build
 from tests.random_queries import Query
 from tests.random_select import Select

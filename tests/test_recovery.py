@@ -13,14 +13,16 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import ivm
-from ivm import errors, opening
-from ivm.cli import app
-from ivm.storage import wal_witness, warehouse_opening
-from ivm.storage.checkpointer import Checkpointer
-from ivm.storage.log import sync_folder
-from ivm.storage.side_folder import side_folder
-from ivm.storage.wal_witness import kept_log, wal_of
-from ivm.storage.warehouse import Warehouse
+from ivm import errors
+from ivm.engine import opening
+from ivm.shell.cli import app
+from ivm.storage.log.change_log import sync_folder
+from ivm.storage.warehouse import opening as warehouse_opening
+from ivm.storage.warehouse import wal_witness
+from ivm.storage.warehouse.checkpoints import Checkpointer
+from ivm.storage.warehouse.side_folder import side_folder
+from ivm.storage.warehouse.wal_witness import kept_log, wal_of
+from ivm.storage.warehouse.warehouse import Warehouse
 from tests.crash_image import change, check, contents, create, expected, image, right
 from tests.tiers import some
 

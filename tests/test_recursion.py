@@ -18,15 +18,15 @@ import pytest
 import ivm
 from ivm import errors
 from ivm.delta_ops.recursion import Term
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.plan import Filter, Plan, Recursive, inputs
-from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, rows, run
-from ivm.storage.duck import table as table_of
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.nodes import Filter, Plan, Recursive, inputs
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.errors import EvaluationError
-from ivm.storage.types import type_of
-from ivm.storage.zset import ZSet, add, from_arrow
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet, add, from_arrow
+from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.duck import table as table_of
 from tests.recursion_corpus import QUERIES, TABLES
 from tests.tiers import examples, some
 from tests.view_oracle import assert_verified

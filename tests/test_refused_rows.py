@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import ivm
-from ivm import ddl_refusals, doors
 from ivm.errors import ConstraintError
-from ivm.storage.table_info import TableInfo
+from ivm.ingest import fast_path_rules
+from ivm.session import ddl_refusals
+from ivm.storage.warehouse.table_info import TableInfo
 from tests.view_oracle import assert_verified
 
 OTHERS = """
@@ -41,7 +42,7 @@ def _let_all_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     def passes(text: str, info: TableInfo, macros: object) -> object:
         return text, lambda columns, count: np.ones(count, np.bool_)
 
-    monkeypatch.setattr(doors, "_check", passes)
+    monkeypatch.setattr(fast_path_rules, "_check", passes)
     monkeypatch.setattr(ddl_refusals, "_refuse_on_view", lambda session, statement: None)
 
 

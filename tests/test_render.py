@@ -8,13 +8,13 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from ivm.sql.built_in import without_places
-from ivm.sql.columns import column
-from ivm.sql.plan import AggregateCall, Filter, Join, Plan, Project, Scan, TopK, Union, Values
-from ivm.sql.render import call_text, render
-from ivm.storage.duck import Cursor, describe, rows
-from ivm.storage.ordering import OrderKey
-from ivm.storage.types import type_of
+from ivm.sql.plan.built_in import without_places
+from ivm.sql.plan.expressions import column
+from ivm.sql.plan.nodes import AggregateCall, Filter, Join, Plan, Project, Scan, TopK, Union, Values
+from ivm.sql.plan.render import call_text, render
+from ivm.storage.values.order import OrderKey
+from ivm.storage.values.types import type_of
+from ivm.storage.warehouse.duck import Cursor, describe, rows
 
 INTEGER = type_of("INTEGER")
 NUMBERS = Scan('"main"."n"', (0, 1), (("a", INTEGER), ('odd "name"', INTEGER)))

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from ivm.sql.scalar import compile_predicate, compile_scalar, explain_missing
+from ivm.sql.scalar.compile import compile_predicate, compile_scalar, explain_missing
 from ivm.storage.errors import EvaluationError
-from ivm.storage.types import ColumnType, type_of
+from ivm.storage.values.types import ColumnType, type_of
 from tests.scalar_oracle import check, column_lists, compiled, make_column, same_bits, settled
 from tests.tiers import examples
 

@@ -20,14 +20,14 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import ivm
-from ivm.shell import Shell, history_path, interact
-from ivm.shell_catalog import listed
-from ivm.shell_commands import COMMANDS, run_command
-from ivm.shell_console import Console, Settings
-from ivm.shell_output import Paint, standard_error, standard_output
-from ivm.shell_watch import Screen, ViewReader, drawn
-from ivm.storage import duck
+from ivm.shell.commands import COMMANDS, run_command
+from ivm.shell.console import Console, Settings
+from ivm.shell.listing import listed
+from ivm.shell.output import Paint, standard_error, standard_output
+from ivm.shell.prompt import Shell, history_path, interact
+from ivm.shell.watch import Screen, ViewReader, drawn
 from ivm.storage.interrupts import check
+from ivm.storage.warehouse import duck
 
 ENTER = "\r"
 CTRL_C = "\x03"
@@ -197,7 +197,7 @@ def test_completion_inside_a_transaction_runs_no_query(
         raise AssertionError("a query would leave the transaction's fast path")
 
     db.execute("BEGIN")
-    monkeypatch.setattr("ivm.shell_catalog.relations", fail)
+    monkeypatch.setattr("ivm.shell.listing.relations", fail)
     tables, views = listed(db)
     assert [column.name for column in tables["orders"]] == ["id", "region", "amount"]
     assert list(views) == ["revenue"]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivm.shell_completer import vocabulary
-from ivm.shell_completion import Column, Names, suggest
-from ivm.shell_scope import scope_of
-from ivm.shell_wants import wants
+from ivm.shell.completer import vocabulary
+from ivm.shell.completion import Column, Names, suggest
+from ivm.shell.expected import wants
+from ivm.shell.scope import scope_of
 
 NAMES = Names(
     tables={

@@ -6,8 +6,8 @@ import duckdb
 import pytest
 
 from ivm.errors import InternalError, IvmError, SqlError, UnsupportedError
-from ivm.shell_errors import report
-from ivm.shell_output import Paint
+from ivm.shell.errors import report
+from ivm.shell.output import Paint
 
 PLAIN = Paint(False)
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.document import Document
 
-from ivm.shell_highlight import painted, pieces
-from ivm.shell_lexer import SqlLexer
-from ivm.shell_output import Paint
+from ivm.shell.highlight import painted, pieces
+from ivm.shell.lexer import SqlLexer
+from ivm.shell.output import Paint
 
 
 @given(st.text(max_size=40))

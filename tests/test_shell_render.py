@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ivm.shell_cells import csv_lines, json_lines, texts
-from ivm.shell_output import Paint
-from ivm.shell_render import Shown, box, line_by_line, markdown, shown_part
-from ivm.shell_width import clip, fit, pad
+from ivm.shell.cell_text import csv_lines, json_lines, texts
+from ivm.shell.output import Paint
+from ivm.shell.table import Shown, box, line_by_line, markdown, shown_part
+from ivm.shell.width import clip, fit, pad
 
 PLAIN = Paint(False)
 
@@ -156,7 +156,7 @@ def test_only_shown_rows_become_text(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(table.num_rows)
         return iter(texts(table, zone))
 
-    monkeypatch.setattr("ivm.shell_render.texts", counting)
+    monkeypatch.setattr("ivm.shell.table.texts", counting)
     assert len(table_of("SELECT range AS a FROM range(100000)", 80)) == 46
     assert seen == [40]
 

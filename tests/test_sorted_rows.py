@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage import block as blocks
-from ivm.storage import sorted_rows, sorting
-from ivm.storage.at_places import AtPlaces
-from ivm.storage.comparing import compare_rows
-from ivm.storage.ordering import OrderKey, order_terms, orderable
-from ivm.storage.sorted_rows import SortedRows
-from ivm.storage.types import type_of
+from ivm.storage.ordered import blocks, sorted_rows
+from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.sorted_rows import SortedRows
+from ivm.storage.values import sort
+from ivm.storage.values.compare_rows import compare_rows
+from ivm.storage.values.order import OrderKey, order_terms, orderable
+from ivm.storage.values.types import type_of
 from tests.operator_help import VALUES, types_of, zset
 from tests.tiers import examples
 
@@ -62,8 +62,8 @@ def test_few_rows_are_sorted_as_many(name: str, data: st.DataObject) -> None:
     down, first = data.draw(st.booleans()), data.draw(st.booleans())
     terms = order_terms(types, [OrderKey(0, down, first), OrderKey(1, not down, first)])
     parts = codes[: len(rows)], rows.columns, terms
-    few = sorting.sort_rows(*parts)
+    few = sort.sort_rows(*parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorting, "_FEW", -1)
-        many = sorting.sort_rows(*parts)
+        patch.setattr(sort, "_FEW", -1)
+        many = sort.sort_rows(*parts)
     assert [part.tolist() for part in few] == [part.tolist() for part in many]

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 import duckdb
 import pytest
 
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.render import render
-from ivm.sql.rewrite import rewrite
-from ivm.sql.statement_tokens import tokens
-from ivm.storage.duck import Cursor
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.sql.statements.tokens import tokens
+from ivm.storage.warehouse.duck import Cursor
 from tests import from_corpus, plan_corpus, recursion_corpus, subquery_corpus, window_corpus
 
 Groups = dict[str, list[str]]

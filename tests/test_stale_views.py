@@ -10,7 +10,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.engine import Engine
+from ivm.engine.engine import Engine
 from tests.view_oracle import assert_verified
 
 LAST = "SELECT y FROM (SELECT list(x ORDER BY id)[-1] AS y FROM {})"

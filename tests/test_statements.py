@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.sql.statements import (
+from ivm.sql.statements.parse import (
     CreateView,
     Ddl,
     Deallocate,

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.rewrite import rewrite
-from ivm.sql.stored_text import bare_lambdas, view_query
-from ivm.storage.duck import Cursor
+from ivm.sql.bind.bind import bind
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.sql.statements.stored_text import bare_lambdas, view_query
+from ivm.storage.warehouse.duck import Cursor
 from tests.from_corpus import fill
 from tests.plan_oracle import assert_means, multiset
 

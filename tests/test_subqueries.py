@@ -9,12 +9,12 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.plan import Distinct, Join, Plan, inputs
-from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, run, table
-from ivm.storage.zset import ZSet, from_arrow
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.nodes import Distinct, Join, Plan, inputs
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.storage.values.zset import ZSet, from_arrow
+from ivm.storage.warehouse.duck import Cursor, run, table
 from tests.plan_corpus import build
 from tests.subquery_corpus import QUERIES
 from tests.tiers import some

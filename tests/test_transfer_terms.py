@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from ivm.sql.columns import column, compared, conjunction, text
-from ivm.sql.plan import Aggregate, Filter, Join, Plan, Scan, inputs
-from ivm.sql.transfer_terms import transferred
-from ivm.storage.types import type_of
+from ivm.sql.plan.expressions import column, compared, conjunction, text
+from ivm.sql.plan.nodes import Aggregate, Filter, Join, Plan, Scan, inputs
+from ivm.sql.rewrite.transfer_conditions import transferred
+from ivm.storage.values.types import type_of
 from tests.test_factor_disjunctions import rows
 from tests.test_rewrite import cursor, nodes, rewritten
 

@@ -11,11 +11,11 @@ import pytest
 
 import ivm
 from ivm.errors import UnsupportedError
-from ivm.sql.bind_functions import _builtin
-from ivm.sql.built_in import synonyms
-from ivm.sql.function_list import list_functions
-from ivm.sql.hiding_macros import refuse_caught
-from ivm.sql.plan import NotIncremental
+from ivm.sql.parse.function_list import list_functions
+from ivm.sql.parse.hiding_macros import refuse_caught
+from ivm.sql.plan.built_in import synonyms
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.resolve.functions import _builtin
 from ivm.storage.identifiers import quote
 from tests.tiers import TIER, examples
 from tests.view_oracle import assert_verified

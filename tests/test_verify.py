@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 import ivm
-import ivm.maintenance
-from ivm.sql.bind import bind
-from ivm.sql.plan import Plan
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.nodes import Plan
 from tests.view_oracle import verdicts
 
 TOLD = {
@@ -136,7 +135,7 @@ def test_plans_that_misread_their_queries_are_found(
     def planned(query: str, *others: Any) -> Plan:
         return bind(misread[query], *others)
 
-    monkeypatch.setattr(ivm.maintenance, "bind", planned)
+    monkeypatch.setattr("ivm.engine.maintenance.bind", planned)
     for number, (query, _) in enumerate(MISREAD):
         db.execute(f"CREATE MATERIALIZED VIEW v{number} AS {query}")
     monkeypatch.undo()

@@ -15,8 +15,18 @@ import duckdb
 import numpy as np
 import pytest
 
-from ivm.storage import checkpointer, warehouse_opening
-from ivm.storage.catalog_store import (
+from ivm.storage.errors import ConstraintError, CorruptionError, InputError, UnavailableError
+from ivm.storage.log.change import Record, TableChange
+from ivm.storage.log.segment import segment_paths
+from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse import checkpoints, opening
+from ivm.storage.warehouse.database_file import explained
+from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.flush import NetChange
+from ivm.storage.warehouse.net_changes import PendingTable
+from ivm.storage.warehouse.side_folder import read_iteration, read_note, side_folder, write_note
+from ivm.storage.warehouse.system_tables import (
     BASE,
     StoredView,
     compact_epochs,
@@ -26,18 +36,8 @@ from ivm.storage.catalog_store import (
     load_views,
     save_view,
 )
-from ivm.storage.change import Record, TableChange
-from ivm.storage.column import FixedColumn
-from ivm.storage.database_file import explained
-from ivm.storage.duck import Cursor, rows, run
-from ivm.storage.errors import ConstraintError, CorruptionError, InputError, UnavailableError
-from ivm.storage.flush import NetChange
-from ivm.storage.log_segment import segment_paths
-from ivm.storage.pending import PendingTable
-from ivm.storage.side_folder import read_iteration, read_note, side_folder, write_note
-from ivm.storage.table_info import ForeignKey
-from ivm.storage.warehouse import Warehouse
-from ivm.storage.zset import ZSet
+from ivm.storage.warehouse.table_info import ForeignKey
+from ivm.storage.warehouse.warehouse import Warehouse
 
 
 @pytest.fixture
@@ -304,7 +304,7 @@ def test_a_second_opening_is_refused(path: Path) -> None:
         Warehouse.open(path)
     code = f"""
 from ivm.storage.errors import UnavailableError
-from ivm.storage.warehouse import Warehouse
+from ivm.storage.warehouse.warehouse import Warehouse
 try:
     Warehouse.open({str(path)!r})
 except UnavailableError as error:
@@ -462,7 +462,7 @@ def test_a_crash_inside_a_checkpoint_loses_nothing(path: Path, when: str) -> Non
     code = f"""
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
 from pathlib import Path
-from ivm.storage.checkpointer import Checkpointer
+from ivm.storage.warehouse.checkpoints import Checkpointer
 from tests.test_warehouse import *
 warehouse = create(Path({str(path)!r}), 1)
 real = Checkpointer._checkpoint
@@ -557,16 +557,16 @@ def test_a_damaged_note_is_refused(path: Path) -> None:
 
 
 def test_checkpoints_run_in_the_background(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpointer, "WAL_BYTES", 1)
+    monkeypatch.setattr(checkpoints, "WAL_BYTES", 1)
     done = threading.Event()
-    real = checkpointer.Checkpointer.run
+    real = checkpoints.Checkpointer.run
 
-    def observed(self: checkpointer.Checkpointer, *, final: bool = False) -> bool:
+    def observed(self: checkpoints.Checkpointer, *, final: bool = False) -> bool:
         answer = real(self, final=final)
         done.set()
         return answer
 
-    monkeypatch.setattr(checkpointer.Checkpointer, "run", observed)
+    monkeypatch.setattr(checkpoints.Checkpointer, "run", observed)
     warehouse = create(path, 1)
     before = warehouse.file.iteration()
     done.clear()
@@ -610,7 +610,7 @@ def test_a_full_disk_leaves_the_tables_and_the_log(
         raise duckdb.IOException("IO Error: could not write: No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ivm.storage.warehouse.apply_changes", refuse)
+        patch.setattr("ivm.storage.warehouse.warehouse.apply_changes", refuse)
         with pytest.raises(UnavailableError, match="safe in the log"):
             warehouse.flush(1, {"t": inserted(1)}, {})
     assert warehouse.base_epoch == 0
@@ -629,7 +629,7 @@ def test_a_log_that_cannot_be_trimmed_does_not_fail_a_flush(
     assert warehouse.log is not None
     warehouse.log.segment_bytes = 0
     with monkeypatch.context() as patch:
-        patch.setattr("ivm.storage.log.write_all", refuse)
+        patch.setattr("ivm.storage.log.change_log.write_all", refuse)
         warehouse.flush(1, {"t": inserted(1)}, {})
     assert warehouse.base_epoch == 1
     warehouse.close()
@@ -644,7 +644,7 @@ def test_a_failed_opening_lets_the_file_go(path: Path, monkeypatch: pytest.Monke
         raise CorruptionError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(warehouse_opening, "read_note", refuse)
+        patch.setattr(opening, "read_note", refuse)
         with pytest.raises(CorruptionError, match="no"):
             Warehouse.open(path)
     Warehouse.open(path).close()

@@ -12,12 +12,12 @@ import duckdb
 import pytest
 
 import ivm
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.plan import TopK, Window, inputs
-from ivm.sql.render import render
-from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor
+from ivm.sql.bind.bind import bind
+from ivm.sql.plan.nodes import TopK, Window, inputs
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.storage.warehouse.duck import Cursor
 from tests.plan_corpus import build
 from tests.plan_oracle import assert_means
 from tests.tiers import examples, some

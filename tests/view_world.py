@@ -15,15 +15,15 @@ import duckdb
 import numpy as np
 
 from ivm.delta_ops.circuit import Circuit
-from ivm.sql.bind import bind
-from ivm.sql.catalog import DuckCatalog
-from ivm.sql.compile import Compiler
-from ivm.sql.plan import Plan
-from ivm.sql.render import render
-from ivm.sql.rewrite import rewrite
-from ivm.storage.duck import Cursor, rows, run, table
-from ivm.storage.types import Schema
-from ivm.storage.zset import ZSet, add, from_arrow
+from ivm.sql.bind.bind import bind
+from ivm.sql.compile.compile import Compiler
+from ivm.sql.plan.nodes import Plan
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.catalog import DuckCatalog
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.storage.values.types import Schema
+from ivm.storage.values.zset import ZSet, add, from_arrow
+from ivm.storage.warehouse.duck import Cursor, rows, run, table
 
 Rows = Counter[str]
 

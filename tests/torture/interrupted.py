@@ -25,8 +25,8 @@ import duckdb
 
 import ivm
 from ivm import errors
+from ivm.engine.transaction import COMMITTED
 from ivm.storage.interrupts import NOTHING
-from ivm.transaction import COMMITTED
 from tests.torture.patient import WAY_OUT, crash
 
 VIEWS = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from ivm.storage.duck import Cursor, rows
 from ivm.storage.identifiers import quote
+from ivm.storage.warehouse.duck import Cursor, rows
 
 HOME = "shop"
 """The name of the database under test."""

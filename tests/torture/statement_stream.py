@@ -19,8 +19,8 @@ import duckdb
 
 import ivm
 from ivm.errors import IvmError, UnavailableError, UnsupportedError
-from ivm.storage.duck import rows
 from ivm.storage.identifiers import quote
+from ivm.storage.warehouse.duck import rows
 from tests.crash_image import image
 from tests.torture.statement_maker import AWAY, HOME, Maker
 

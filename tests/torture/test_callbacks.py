@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import ivm
-from ivm.storage import warehouse
-from ivm.storage.duck import Cursor, run
-from ivm.storage.zset import ZSet
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse import warehouse
+from ivm.storage.warehouse.duck import Cursor, run
 from tests.view_oracle import assert_verified
 
 ENDS = [KeyboardInterrupt, MemoryError]

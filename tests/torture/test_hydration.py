@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 import ivm
-from ivm.storage import duck
 from ivm.storage.interrupts import check
+from ivm.storage.warehouse import duck
 from tests.tiers import examples
 from tests.view_oracle import assert_verified
 

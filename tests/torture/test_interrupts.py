@@ -12,8 +12,8 @@ import pytest
 
 import ivm
 from ivm.delta_ops.recursion import Recursion
+from ivm.engine.transaction import COMMITTED
 from ivm.storage.interrupts import NOTHING
-from ivm.transaction import COMMITTED
 from tests.tiers import TIER, seeds
 from tests.torture.interrupted import HANGS
 from tests.torture.patient import Patient

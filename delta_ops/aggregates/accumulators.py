@@ -1,0 +1,265 @@
+"""Terms: the int64 lanes of a group that add up over its rows.
+
+Law: a row's contribution is its value (or its limbs) times its weight, so lanes are linear: they do
+not depend on the order of changes and a retraction takes back exactly what was added. Which lanes
+a term has is fixed, except for floating point, where a lane is made when the first value
+of its exponent comes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.delta_ops.aggregates import float_sum
+from ivm.delta_ops.aggregates.call import ArgumentRows
+from ivm.delta_ops.aggregates.float_sum import Floats, Limbs, Objects
+from ivm.storage.values.column import FixedColumn, Indexes
+from ivm.storage.values.types import WIDE, ColumnType
+
+AddLane: TypeAlias = Callable[[], int]
+"""Appends a lane to the group table and gives its number."""
+
+_LOW = 0xFFFFFFFF
+_FEW = 8  # rows that plain Python adds up faster than numpy
+
+
+class Contribution(NamedTuple):
+    """Values to add: to one lane (an int), or value i to lanes[i]; row i is in groups[i]."""
+
+    lanes: int | Indexes
+    groups: Indexes
+    values: Indexes
+
+
+class Term:
+    """One linear quantity of an argument."""
+
+    def contributions(self, rows: ArgumentRows) -> list[Contribution]:
+        raise NotImplementedError
+
+
+class CountTerm(Term):
+    """Σ weight."""
+
+    def __init__(self, add_lane: AddLane) -> None:
+        self.lane = add_lane()
+
+    def contributions(self, rows: ArgumentRows) -> list[Contribution]:
+        return [Contribution(self.lane, rows.groups, rows.weights)]
+
+
+class IntegerTerm(Term):
+    """Σ weight · value, exact, in one, two or four lanes of 32 bits by the type's width."""
+
+    def __init__(self, type: ColumnType, add_lane: AddLane) -> None:
+        self.lanes = [add_lane() for _ in range(_lanes_of(type))]
+
+    def contributions(self, rows: ArgumentRows) -> list[Contribution]:
+        assert isinstance(rows.values, FixedColumn)
+        parts = _limbs(rows.values, len(self.lanes))
+        pairs = zip(self.lanes, parts, strict=True)
+        return [Contribution(lane, rows.groups, part * rows.weights) for lane, part in pairs]
+
+
+def _lanes_of(type: ColumnType) -> int:
+    if type.is_decimal:
+        return 1 if type.precision <= 9 else 2 if type.precision <= 18 else 4
+    assert type.dtype is not None
+    return {1: 1, 2: 1, 4: 1, 8: 2, 16: 4}[type.dtype.itemsize]
+
+
+def _limbs(column: FixedColumn, count: int) -> list[Indexes]:
+    values = column.values
+    if values.dtype == WIDE:
+        lo, hi = values["lo"], values["hi"]
+        words = ((lo & np.uint64(_LOW)), (lo >> np.uint64(32)))
+        return [*[w.view(np.int64) for w in words], hi & _LOW, hi >> 32]
+    if count == 1:
+        return [values.astype(np.int64)]
+    if values.dtype == np.uint64:
+        low, high = values & np.uint64(_LOW), values >> np.uint64(32)
+        return [low.view(np.int64), high.view(np.int64)]
+    return [values & _LOW, values >> 32]
+
+
+class FloatTerm(Term):
+    """Σ weight · value of doubles, exact; NaN, ∞ and −∞ are counted apart.
+
+    Args:
+        squares: sum the squares instead (in units of 2^−2148, not 2^−1074).
+    """
+
+    def __init__(self, add_lane: AddLane, *, squares: bool = False) -> None:
+        self._add_lane = add_lane
+        self._squares = squares
+        self._numbers = np.full(160, -1, np.int64)  # lane of limb number; squares reach 134
+        self._used: tuple[list[int], list[int]] = ([], [])
+        self._special: dict[str, int] = {}
+
+    def contributions(self, rows: ArgumentRows) -> list[Contribution]:
+        assert isinstance(rows.values, FixedColumn)
+        values, weights, groups = rows.values.values, rows.weights, rows.groups
+        values = values.astype(np.float64, copy=False)
+        if len(values) <= _FEW and not self._squares:
+            few = self._few(values.tolist(), weights.tolist(), groups.tolist())
+            if few is not None:
+                return few
+        special: list[Contribution] = []
+        finite = np.isfinite(values)
+        if not finite.all():
+            special = self._count_special(values, weights, groups)
+        if special or not (values.all() and weights.all()):
+            kept = np.flatnonzero((values != 0) & (weights != 0) & finite)
+            values, weights, groups = values[kept], weights[kept], groups[kept]
+        if not len(values):
+            return special
+        parts = float_sum.split_squares(values) if self._squares else [float_sum.split(values)]
+        return special + [c for limbs in parts for c in self._place(limbs, weights, groups)]
+
+    def _few(
+        self, values: list[float], weights: list[int], groups: list[int]
+    ) -> list[Contribution] | None:
+        """The contributions of few rows, value by value; None if one of them is not finite."""
+        lanes, owners, parts = [], [], []
+        for value, weight, group in zip(values, weights, groups, strict=True):
+            if value == 0 or weight == 0:
+                continue
+            if not math.isfinite(value):
+                return None
+            first, limbs = float_sum.limbs_of(value)
+            for j, limb in enumerate(limbs):
+                if limb:
+                    lanes.append(self._lane(first + j))
+                    owners.append(group)
+                    parts.append(limb * weight)
+        if not lanes:
+            return []
+        return [Contribution(np.array(lanes), np.array(owners), np.array(parts))]
+
+    def _place(self, limbs: Limbs, weights: Indexes, groups: Indexes) -> list[Contribution]:
+        out = []
+        first = int(limbs.lanes[0])
+        together = bool((limbs.lanes == first).all())
+        for j, values in enumerate(limbs.values):
+            lanes: int | Indexes
+            if together:
+                lanes = self._lane(first + j) if values.any() else -1
+            else:
+                lanes = self._lanes(limbs.lanes + j)
+            if not isinstance(lanes, int) or lanes >= 0:
+                out.append(Contribution(lanes, groups, values * weights))
+        return out
+
+    def _lane(self, number: int) -> int:
+        if self._numbers[number] < 0:
+            self._numbers[number] = self._add_lane()
+            numbers = np.flatnonzero(self._numbers >= 0)
+            self._used = (numbers.tolist(), self._numbers[numbers].tolist())
+        return int(self._numbers[number])
+
+    def _lanes(self, numbers: Indexes) -> Indexes:
+        lanes = self._numbers[numbers]
+        if (lanes < 0).any():
+            for number in np.unique(numbers[lanes < 0]).tolist():
+                self._lane(number)
+            lanes = self._numbers[numbers]
+        return lanes
+
+    def _count_special(
+        self, values: Floats, weights: Indexes, groups: Indexes
+    ) -> list[Contribution]:
+        kinds = {"nan": np.isnan(values), "inf": values == np.inf, "-inf": values == -np.inf}
+        out = []
+        for kind, mask in kinds.items():
+            found = np.flatnonzero(mask & (weights != 0))
+            if len(found):
+                if kind not in self._special:
+                    self._special[kind] = self._add_lane()
+                out.append(Contribution(self._special[kind], groups[found], weights[found]))
+        return out
+
+    def special(self, lanes: Indexes) -> Floats | None:
+        """Per group 0, NaN, ∞ or −∞: what its values that are not finite add up to; None: 0."""
+        if not self._special:
+            return None
+        counts = {k: lanes[:, lane] > 0 for k, lane in self._special.items()}
+        none = np.zeros(len(lanes), np.bool_)
+        nan, up, down = (counts.get(k, none) for k in ("nan", "inf", "-inf"))
+        signed = np.where(up, np.inf, 0.0) + np.where(down & ~up, -np.inf, 0.0)
+        return np.where(nan | (up & down), np.nan, signed)
+
+    def rounded(self, lanes: Indexes) -> Floats:
+        """The doubles nearest to the sums."""
+        numbers, places = self._used
+        special = self.special(lanes)
+        if not numbers:
+            return np.zeros(len(lanes)) if special is None else special
+        sums = float_sum.round_lanes(lanes[:, places], numbers)
+        return sums if special is None else np.where(special == 0, sums, special)
+
+    def exact(self, lanes: Indexes) -> Objects:
+        """The finite parts of the sums as Python integers."""
+        numbers, places = self._used
+        return float_sum.totals(lanes[:, places], numbers)
+
+
+class TrueTerm(Term):
+    """Σ weight where a boolean is true."""
+
+    def __init__(self, add_lane: AddLane) -> None:
+        self.lane = add_lane()
+
+    def contributions(self, rows: ArgumentRows) -> list[Contribution]:
+        assert isinstance(rows.values, FixedColumn)
+        return [Contribution(self.lane, rows.groups, rows.values.values * rows.weights)]
+
+
+class BitsTerm(Term):
+    """Σ weight of the values that have a bit, for each bit of an integer type."""
+
+    def __init__(self, type: ColumnType, add_lane: AddLane) -> None:
+        assert type.dtype is not None
+        self._dtype = np.dtype(type.dtype)
+        self.lanes = np.array([add_lane() for _ in range(8 * self._dtype.itemsize)])
+
+    def contributions(self, rows: ArgumentRows) -> list[Contribution]:
+        assert isinstance(rows.values, FixedColumn)
+        values = np.ascontiguousarray(rows.values.values)
+        octets = values.view(np.uint8).reshape(len(values), self._dtype.itemsize)
+        which, places = np.nonzero(np.unpackbits(octets, axis=1, bitorder="little"))
+        return [Contribution(self.lanes[places], rows.groups[which], rows.weights[which])]
+
+    def packed(self, bits: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+        """The integers that have these bits, bool[n, lanes]."""
+        octets = np.packbits(bits, axis=1, bitorder="little")
+        return np.ascontiguousarray(octets).view(self._dtype)[:, 0]
+
+
+def added(old: Indexes, contributions: list[Contribution]) -> Indexes:
+    """Lanes with the contributions added (new lanes are in `old` already)."""
+    if len(old) == 1:
+        return _added_to_one(old, contributions)
+    new = old.copy()
+    for lanes, groups, values in contributions:
+        if isinstance(lanes, int):
+            np.add.at(new[:, lanes], groups, values)
+        else:
+            np.add.at(new.reshape(-1), groups * new.shape[1] + lanes, values)
+    return new
+
+
+def _added_to_one(old: Indexes, contributions: list[Contribution]) -> Indexes:
+    """`added` for one group and, as a rule, few rows."""
+    lanes: list[int] = old[0].tolist()
+    for places, _, values in contributions:
+        if isinstance(places, int):
+            lanes[places] += values.item() if len(values) == 1 else int(values.sum())
+        else:
+            for place, value in zip(places.tolist(), values.tolist(), strict=True):
+                lanes[place] += value
+    return np.array([lanes])

@@ -1,0 +1,81 @@
+"""Results that are made of a group's rows as they stand: the first value, lists, joined strings.
+
+Law: a group without rows gives NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ivm.delta_ops.aggregates.group_rows import Grouped
+from ivm.delta_ops.state.picked import picked
+from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Indexes
+from ivm.storage.values.types import ColumnType
+
+
+def first_value(type: ColumnType) -> Callable[[Grouped], Column]:
+    """The first row's first column."""
+    return lambda g: picked(g.columns[0], g.starts, g.counts > 0)
+
+
+def offsets(counts: Indexes) -> pa.Array:
+    """Where each list begins, and the end of the last."""
+    ends = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=ends[1:])
+    return pa.array(ends)
+
+
+def listed(element: ColumnType, output: ColumnType) -> Callable[[Grouped], Column] | None:
+    """LIST of the first column; None if its Arrow form is not that of a list of such elements."""
+    if output.sql != f"{element.sql}[]" or not pa.types.is_list(output.memory):
+        return None
+    wanted = output.memory.value_type
+    probe = elements(FixedColumn(np.zeros(0, element.dtype)), element, wanted) if (
+        element.dtype is not None
+    ) else elements(ArrowColumn(pa.nulls(0, element.memory)), element, wanted)  # fmt: skip
+    if probe is None:
+        return None
+
+    def make(grouped: Grouped) -> Column:
+        values = elements(grouped.columns[0], element, wanted)
+        return list_column(values, grouped.counts, output)
+
+    return make
+
+
+def elements(column: Column, type: ColumnType, wanted: pa.DataType) -> pa.Array | None:
+    """The column as the Arrow type of list elements; None if there is no way."""
+    array = column.to_arrow(type)
+    if array.type == wanted:
+        return array
+    try:
+        return array.cast(wanted)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return None
+
+
+def list_column(values: pa.Array | None, counts: Indexes, output: ColumnType) -> ArrowColumn:
+    """Lists of consecutive values, NULL where there are none."""
+    none = counts == 0
+    mask = pa.array(none) if none.any() else None
+    array = pa.ListArray.from_arrays(offsets(counts), values, type=output.memory, mask=mask)
+    return ArrowColumn(array)
+
+
+def joined(separator: str) -> Callable[[Grouped], Column]:
+    """STRING_AGG of the first column, which has no NULL."""
+    between = pa.scalar(separator, pa.large_string())
+
+    def make(grouped: Grouped) -> Column:
+        (column, *_) = grouped.columns
+        assert isinstance(column, ArrowColumn)
+        none = grouped.counts == 0
+        mask = pa.array(none) if none.any() else None
+        lists = pa.ListArray.from_arrays(offsets(grouped.counts), column.array, mask=mask)
+        return ArrowColumn(pc.binary_join(lists, between))
+
+    return make

@@ -1,0 +1,137 @@
+"""Each group's MIN or MAX at hand, as a rank.
+
+Law: an added value is the new extreme if it is better; a retracted one leaves the extreme as it is
+if it is worse, else the arrangement of all values tells. Inside, the best is the least: ranks of a
+MAX are kept turned over.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivm.delta_ops.aggregates.call import ArgumentRows
+from ivm.storage.arrangement.arrangement import Arrangement, Matches
+from ivm.storage.errors import InternalError
+from ivm.storage.values.column import FixedColumn, Indexes
+from ivm.storage.values.zset import ZSet
+
+_LAST = np.iinfo(np.int64).max
+
+
+def ends(state: Arrangement, slots: Indexes, greatest: bool) -> Matches:
+    """The last or first live entry of each group."""
+    look = state.last if greatest else state.first
+    return look([FixedColumn(slots)], 1)
+
+
+class Best:
+    """The extremes at one end; staged.
+
+    Args:
+        greatest: MAX instead of MIN.
+    """
+
+    def __init__(self, greatest: bool) -> None:
+        self._greatest = greatest
+        self._best = np.full(32, _LAST, np.int64)
+        self._staged: tuple[Indexes, Indexes] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self._best.nbytes
+
+    def _turned(self, ranks: Indexes) -> Indexes:
+        return ~ranks if self._greatest else ranks
+
+    def step(
+        self,
+        rows: ArgumentRows,
+        ranks: Indexes,
+        slots: Indexes,
+        state: Arrangement,
+        counts: Indexes,
+    ) -> Indexes:
+        """Stage a change that `state` has in it; `counts` is how many values the groups have now.
+
+        Returns:
+            The ranks of the groups' extremes before, then after.
+        """
+        before = self._of(slots)
+        after = before.copy()
+        lost = self._compare(rows, self._turned(ranks), after)
+        if len(lost):
+            self._look_up(slots, lost, after, state, counts)
+        self._staged = (slots, after)
+        return self._turned(np.concatenate([before, after]))
+
+    @staticmethod
+    def _compare(rows: ArgumentRows, ranks: Indexes, best: Indexes) -> Indexes:
+        """Bring the groups' best up to the added values; groups that may have lost theirs."""
+        weights, groups = rows.weights, rows.groups
+        if len(weights) == 1:
+            weight, rank = weights.item(), ranks.item()
+            if weight > 0 and rank < best[0]:
+                best[0] = rank
+            return groups if weight < 0 and rank <= best[0] else groups[:0]
+        plus = weights > 0
+        np.minimum.at(best, groups[plus], ranks[plus])
+        return groups[(weights < 0) & (ranks <= best[groups])]
+
+    def _look_up(
+        self, slots: Indexes, lost: Indexes, after: Indexes, state: Arrangement, counts: Indexes
+    ) -> None:
+        """Write the extremes of groups that may have lost theirs."""
+        mask = np.zeros(len(slots), np.bool_)
+        mask[lost] = True
+        after[mask] = _LAST
+        groups = np.flatnonzero(mask & (counts > 0))
+        if not len(groups):
+            return
+        probe, ranks = self._found(state, slots[groups])
+        if len(probe) != len(groups):
+            raise InternalError("a group lost values it never had; please report this")
+        after[groups[probe]] = ranks
+
+    def _found(self, state: Arrangement, slots: Indexes) -> tuple[Indexes, Indexes]:
+        """Which of the groups have values, and the best of each."""
+        matches = ends(state, slots, self._greatest)
+        found = matches.rows.columns[1]
+        assert isinstance(found, FixedColumn)
+        return matches.probe, self._turned(found.values)
+
+    def current(self, slots: Indexes) -> Indexes:
+        """The ranks of the groups' committed extremes; any for groups without values."""
+        return self._turned(self._of(slots))
+
+    def improve(self, entries: ZSet) -> None:
+        """Take in rows (group slot, rank) at once."""
+        slots, ranks = entries.columns
+        assert isinstance(slots, FixedColumn)
+        assert isinstance(ranks, FixedColumn)
+        self._grow(int(slots.values.max(initial=0)) + 1)
+        np.minimum.at(self._best, slots.values, self._turned(ranks.values))
+
+    def read(self, state: Arrangement) -> None:
+        """Take over what the state holds."""
+        slots, ranks = self._found(state, np.arange(len(self._best)))
+        self._best.fill(_LAST)
+        self._best[slots] = ranks
+
+    def _of(self, slots: Indexes) -> Indexes:
+        self._grow(int(slots.max(initial=0)) + 1 if len(slots) != 1 else slots.item() + 1)
+        return self._best[slots]
+
+    def _grow(self, needed: int) -> None:
+        if needed > len(self._best):
+            grown = np.full(max(needed, 2 * len(self._best)), _LAST, np.int64)
+            grown[: len(self._best)] = self._best
+            self._best = grown
+
+    def commit(self) -> None:
+        if self._staged is not None:
+            slots, best = self._staged
+            self._best[slots] = best
+            self._staged = None
+
+    def rollback(self) -> None:
+        self._staged = None

@@ -1,0 +1,51 @@
+"""Which of some rows before and after a step are put out.
+
+Law: −old and +new of every place where the row came, went or is not exactly the same; nothing of
+the others. The rows before stand first, those after stand in the same order behind them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivm.delta_ops.operator import Types
+from ivm.storage.values import keys
+from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.values.row_tuples import small_rows
+from ivm.storage.values.zset import Weights
+
+
+def changes(
+    was: Mask, now: Mask, columns: tuple[Column, ...], types: Types
+) -> tuple[Indexes, Weights]:
+    """Which of the 2n rows to put out, and their weights.
+
+    Args:
+        was: bool[n], where there was a row.
+        now: bool[n], where there is one.
+        columns: 2n values each.
+        types: of the columns.
+    """
+    count = len(was)
+    changed = (was != now) | _differ(count, columns, types)
+    gone, come = (was & changed).nonzero()[0], (now & changed).nonzero()[0]
+    weights = np.ones(len(gone) + len(come), np.int64)
+    weights[: len(gone)] = -1
+    return np.concatenate([gone, come + count]), weights
+
+
+def differs(columns: tuple[Column, ...], types: Types) -> bool:
+    """Whether the one row before and the one after are not exactly the same."""
+    rows = small_rows(columns, types, False) if columns else [(), ()]
+    return rows[0] != rows[1] if rows is not None else bool(_differ(1, columns, types)[0])
+
+
+def _differ(count: int, columns: tuple[Column, ...], types: Types) -> Mask:
+    """Whether row i and row count + i are not exactly the same."""
+    if not columns:
+        return np.zeros(count, np.bool_)
+    rows = small_rows(columns, types, False)
+    if rows is not None:
+        return np.array([rows[i] != rows[count + i] for i in range(count)])
+    before = np.arange(count)
+    return ~keys.same_row(columns, before, columns, before + count, types)

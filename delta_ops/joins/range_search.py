@@ -1,0 +1,254 @@
+"""The rows of an ordered arrangement that comparisons let meet the rows of a delta.
+
+Law: rows stand under their key in the order of one column. Comparisons of that column bound a range
+of places, found by binary search; one more comparison, of another column, is searched for among
+them by a tree of that column's greatest (or least) values; any others, or all if there is no order,
+are tested on what is found. A row meets none where something compared is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.arrangement.arrangement import Arrangement, Matches
+from ivm.storage.arrangement.run import Run
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.values.compare_rows import compare_rows
+from ivm.storage.values.consolidate import distinct_rows
+from ivm.storage.values.order import Term
+from ivm.storage.values.ranges import expand, first_places, net_stretches, present
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import ZSet, add
+
+Codes = npt.NDArray[Any]
+
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class Comparison(NamedTuple):
+    """Column `left` of one side, compared with column `right` of the other by ``<``, …
+
+    Attributes:
+        open: the side (``left``, ``right``) whose NULL is no bound, so that it meets everything
+            (what it is compared with stands in a comparison that is not open too); empty where
+            NULL meets nothing.
+    """
+
+    left: int
+    operator: str
+    right: int
+    open: str = ""
+
+    def mirrored(self) -> Comparison:
+        """The same comparison with its sides exchanged."""
+        other = {"left": "right", "right": "left"}.get(self.open, "")
+        return Comparison(self.right, MIRRORED[self.operator], self.left, other)
+
+    @property
+    def is_lower(self) -> bool:
+        """It bounds the left column from below."""
+        return self.operator[0] == ">"
+
+    @property
+    def is_strict(self) -> bool:
+        return len(self.operator) == 1
+
+
+def order_column(comparisons: Sequence[Comparison]) -> int:
+    """The left column that is bounded from both sides; the first one if there is none.
+
+    One whose NULL is no bound does not do: in an order it stands at the end. There is another.
+    """
+    closed = [c for c in comparisons if c.open != "left"]
+    lower = {c.left for c in closed if c.is_lower}
+    both = [c.left for c in closed if not c.is_lower and c.left in lower]
+    return both[0] if both else closed[0].left
+
+
+class RangeSearch:
+    """A search in rows under a key.
+
+    Args:
+        types: of the rows searched.
+        comparisons: their columns (left) with columns of the probing rows (right).
+        needed: columns by which probing rows differ for whoever reads the result; None for all.
+            Probing rows that agree in them may be found for one another, with weights that add
+            up to the same.
+        ordered: the rows stand in the order of the comparisons' `order_column`.
+    """
+
+    def __init__(
+        self,
+        types: Sequence[ColumnType],
+        comparisons: Sequence[Comparison],
+        needed: Sequence[int] | None = None,
+        *,
+        ordered: bool = True,
+    ) -> None:
+        self._types = tuple(types)
+        self._order = order_column(comparisons)
+        self._ordered = ordered
+        closed = [c for c in comparisons if c.open != "left"]
+        bounds = [c for c in closed if ordered and c.left == self._order]
+        self._lower = next((c for c in bounds if c.is_lower), None)
+        self._upper = next((c for c in bounds if not c.is_lower), None)
+        rest = [c for c in comparisons if c not in (self._lower, self._upper)]
+        words = [c for c in rest if self._types[c.left].is_word]
+        trees = [c for c in words if ordered and c.open != "right"]
+        self._peak = trees[0] if trees else None
+        self._checks = [c for c in rest if c is not self._peak]
+        self._probed = sorted({c.right for c in comparisons if c.open != "right"})
+        self._needed = None if rest or needed is None else tuple(needed)
+
+    def find(
+        self, held: Arrangement, keys: Sequence[Column], probe: ZSet, types: Sequence[ColumnType]
+    ) -> Matches:
+        """The rows found, weighing as much as they and the rows they were found for together.
+
+        Args:
+            held: ordered as this search wants it.
+            keys: of the probing rows; none if all rows held are under one key.
+            probe: the probing rows.
+            types: of the probing rows.
+        """
+        if not self._ordered:
+            return self._looked_up(held, keys, probe)
+        codes: Codes = np.zeros(len(probe), np.bool_)
+        if keys:
+            codes = held.layout.search_codes(keys)
+        group = self._groups(probe, types)
+        found: list[Indexes] = []
+        pieces: list[ZSet] = []
+        for run in held.sorted_runs:
+            self._find(run, codes, bool(keys), probe, group, found, pieces)
+        if not pieces:
+            return Matches(np.zeros(0, np.int64), held.layout.zero)
+        matches = Matches(np.concatenate(found), add(pieces))
+        matches = held.verified(keys, matches) if keys else matches
+        return self._checked(matches, probe) if self._checks else matches
+
+    def _looked_up(self, held: Arrangement, keys: Sequence[Column], probe: ZSet) -> Matches:
+        which, rows = held.lookup(keys)
+        weighed = ZSet(rows.columns, rows.weights * probe.weights[which])
+        return self._checked(Matches(which, weighed), probe)
+
+    def present(self, probe: ZSet) -> ZSet:
+        """The probing rows without NULL in what is compared."""
+        keep: Mask | None = None
+        for place in self._probed:
+            valid = probe.columns[place].valid
+            if valid is not None:
+                keep = valid if keep is None else keep & valid
+        return probe if keep is None or keep.all() else probe.filter(keep)
+
+    def _groups(self, probe: ZSet, types: Sequence[ColumnType]) -> Indexes | None:
+        """For each probing row the first that agrees in all that is needed; None to ask for each.
+
+        They are brought together where rows come and go, for that is where ranges may cancel.
+        """
+        if self._needed is None or len(probe) < 2:
+            return None
+        if not self._needed:
+            return np.zeros(len(probe), np.int64)
+        columns = [probe.columns[i] for i in self._needed]
+        first, inverse = distinct_rows(columns, [types[i] for i in self._needed])
+        return None if len(first) == len(inverse) else first[inverse]
+
+    def _find(
+        self,
+        run: Run,
+        codes: Codes,
+        keyed: bool,
+        probe: ZSet,
+        group: Indexes | None,
+        found: list[Indexes],
+        pieces: list[ZSet],
+    ) -> None:
+        """Add what one run holds."""
+        hits, starts, stops = self._places(run, codes, keyed, probe)
+        weights = probe.weights[hits]
+        if group is not None:
+            hits, starts, stops, weights = net_stretches(group[hits], starts, stops, weights)
+        if len(hits) == 0:
+            return
+        if self._peak is None and len(hits) == 1:
+            rows = run.slice(int(starts[0]), int(stops[0]))
+            found.append(hits.repeat(len(rows)))
+            pieces.append(ZSet(rows.columns, rows.weights * weights[0]))
+            return
+        which, places = self._members(run, starts, stops, probe, hits)
+        if len(places):
+            rows = run.take(places)
+            found.append(hits[which])
+            pieces.append(ZSet(rows.columns, rows.weights * weights[which]))
+
+    def _places(
+        self, run: Run, codes: Codes, keyed: bool, probe: ZSet
+    ) -> tuple[Indexes, Indexes, Indexes]:
+        """The probing rows for which the run has a range, and the ranges."""
+        if keyed:
+            hits, starts, stops = run.find_ranges(codes)
+        else:
+            hits = np.arange(len(codes))
+            starts = np.zeros(len(hits), np.int64)
+            stops = starts + len(run)
+        if len(hits) == 0:
+            return hits, starts, stops
+        column, type = run.columns[self._order], self._types[self._order]
+        stops = present(column, type, starts, stops)
+        if self._lower is not None:
+            wanted = _at(probe, self._lower.right, hits)
+            after = self._lower.is_strict
+            found = first_places(column, type, starts, stops, wanted, right=after)
+            starts = _where_valid(wanted, found, starts)
+        if self._upper is not None:
+            wanted = _at(probe, self._upper.right, hits)
+            after = not self._upper.is_strict
+            found = first_places(column, type, starts, stops, wanted, right=after)
+            stops = _where_valid(wanted, found, stops)
+        some = (starts < stops).nonzero()[0]
+        if len(some) == len(hits):
+            return hits, starts, stops
+        return hits[some], starts[some], stops[some]
+
+    def _members(
+        self, run: Run, starts: Indexes, stops: Indexes, probe: ZSet, hits: Indexes
+    ) -> tuple[Indexes, Indexes]:
+        peak = self._peak
+        if peak is None:
+            return expand(starts, stops)
+        bounds = _at(probe, peak.right, hits)
+        assert isinstance(bounds, FixedColumn)
+        type, open_ = self._types[peak.left], bool(peak.open)
+        tree = run.peaks(peak.left, type, greatest=peak.is_lower, open=open_)
+        return tree.find(starts, stops, bounds, strict=peak.is_strict)
+
+    def _checked(self, matches: Matches, probe: ZSet) -> Matches:
+        every = np.arange(len(matches.probe))
+        kept = np.ones(len(every), np.bool_)
+        for check in self._checks:
+            column, term = matches.rows.columns[check.left], [Term(0, self._types[check.left])]
+            other = probe.columns[check.right]
+            signs = compare_rows([column], every, [other], matches.probe, term)
+            met = signs > 0 if check.is_lower else signs < 0
+            met = met if check.is_strict else met | (signs == 0)
+            if column.valid is not None:
+                met = met | ~column.valid if check.open == "left" else met & column.valid
+            if other.valid is not None:  # only of an open side: others have been left out
+                met |= ~other.valid[matches.probe]
+            kept &= met
+        return Matches(matches.probe[kept], matches.rows.filter(kept))
+
+
+def _where_valid(wanted: Column, found: Indexes, otherwise: Indexes) -> Indexes:
+    """What was found for a bound; NULL, which is none, leaves what there was."""
+    return found if wanted.valid is None else np.where(wanted.valid, found, otherwise)
+
+
+def _at(rows: ZSet, column: int, places: Indexes) -> Column:
+    found = rows.columns[column]
+    return found if len(places) == len(found) else found.take(places)

@@ -1,0 +1,1 @@
+"""Operators on ordered rows: top-k, limits and window functions."""

@@ -1,0 +1,96 @@
+"""LIMIT and OFFSET whose numbers change with the data: the rows between two places of an order.
+
+Law: the second input has one row, (first, last); the output is the rows at the places first + 1 …
+last (duplicates counted) in the order of the ORDER BY, then of all columns. A step compares them
+before and after, so it costs the rows up to the last place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ivm.delta_ops.operator import Fetch, Operator, Strategy
+from ivm.delta_ops.ordered.topk import stretched
+from ivm.delta_ops.state.partitions import Partitions
+from ivm.delta_ops.state.representatives import has_forms
+from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.keys import consolidate
+from ivm.storage.values.order import OrderKey
+from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.zset import ZSet, add, empty
+
+_PLACES = (type_of("BIGINT"), type_of("BIGINT"))
+_ALL = (FixedColumn(np.zeros(1, np.bool_)),)  # the key of the one partition
+
+
+class OpenLimit(Operator):
+    """The rows between two places.
+
+    Args:
+        inputs: the types of the first input.
+        order: the ORDER BY.
+    """
+
+    strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "the first live rows up to the last place, before and after"
+    stateful: ClassVar[bool] = True
+    consolidated = True
+
+    def __init__(self, inputs: Sequence[ColumnType], order: Sequence[OrderKey]) -> None:
+        super().__init__(inputs)
+        self._state = Partitions(inputs, (), order or [OrderKey(0, False, False)])
+        self.parts = (self._state,)
+        self._before = self._after = (0, 0)
+        self.reproducible = not has_forms(inputs)
+
+    def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
+        rows, places = inputs
+        self._state.stage(rows)
+        self._after = _moved(self._before, places)
+        old = self._shown(self._state.before, self._before)
+        new = self._shown(self._state.after, self._after)
+        return consolidate(add([old.negate(), new]), self.types)
+
+    def _shown(self, rows: Arrangement, places: tuple[int, int]) -> ZSet:
+        first, last = places
+        if last <= first:
+            return empty(self.types)
+        found, stretch = stretched(rows.first(_ALL, last))
+        low = np.maximum(stretch.start, first)
+        high = np.minimum(stretch.start + stretch.weights, last)
+        kept = (high > low).nonzero()[0]
+        return ZSet(self._state.plain(found.take(kept)).columns, (high - low)[kept])
+
+    def commit(self) -> None:
+        super().commit()
+        self._before = self._after
+
+    def rollback(self) -> None:
+        super().rollback()
+        self._after = self._before
+
+    def hydrate(self, inputs: Fetch) -> None:
+        self._state.build(inputs(0))
+        self._before = self._after = _moved((0, 0), add([empty(_PLACES), *inputs(1)]))
+
+    def contents(self, inputs: Fetch) -> Iterator[ZSet]:
+        yield self._shown(self._state.before, self._before)
+
+    def describe(self) -> str:
+        return "OpenLimit"
+
+    def state_rows(self) -> int:
+        return self._state.row_count
+
+
+def _moved(places: tuple[int, int], delta: ZSet) -> tuple[int, int]:
+    """The places after a change of their one row."""
+    rows = consolidate(delta, _PLACES)
+    for i in (rows.weights > 0).nonzero()[0].tolist():
+        first, last = [int(column.cell(i)) for column in rows.columns]
+        places = (first, last)
+    return places

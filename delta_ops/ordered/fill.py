@@ -1,0 +1,70 @@
+"""fill(): NULLs interpolated between the values around them, in a total order.
+
+Law: a NULL depends on the nearest value on either side or, where a side has none, on the two
+nearest of the other one. So a value concerns rows up to the second value from it, a NULL none but
+itself, and DuckDB's own over the rows up to there is its answer over the whole partition. Infinite
+values and NaN count as NULLs; rows whose keys are such stand at the ends of the order and are
+passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ivm.delta_ops.operator import CursorFactory
+from ivm.delta_ops.ordered.affected_rows import Changed
+from ivm.delta_ops.ordered.duck_window import DELTA, Recomputed
+from ivm.delta_ops.ordered.frame import Frame, RangeKey
+from ivm.delta_ops.ordered.frame_bounds import Pair, Stretch, WindowOrder
+from ivm.storage.ordered.rank_select import Finite, Marks, finite
+from ivm.storage.ordered.sorted_rows import SortedRows
+from ivm.storage.values.column import Indexes
+from ivm.storage.values.types import ColumnType
+
+
+class Fill(Recomputed):
+    """fill(x).
+
+    Args:
+        sql: see `Recomputed`.
+        columns: the input positions it reads.
+        argument: that of x.
+        type: of x.
+        cursor_factory: see `CursorFactory`.
+    """
+
+    def __init__(
+        self,
+        sql: str,
+        columns: Sequence[int],
+        argument: int,
+        type: ColumnType,
+        cursor_factory: CursorFactory,
+    ) -> None:
+        super().__init__(sql, DELTA, columns, type, Frame("rows", -2, 2), cursor_factory)
+        self._argument = argument
+
+    def reached(
+        self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+    ) -> Pair:
+        """See `WindowFunction`."""
+        at, end = changed.at, changed.end
+        low, high = self._around(before, at, end, changed.first, changed.last)
+        counts = finite(changed.rows[self._argument], self.type)
+        return np.where(counts, low, at), np.where(counts, high, end)
+
+    def _needed(self, stretch: Stretch) -> Pair:
+        first, last, start, stop = stretch.segments
+        return self._around(stretch.rows, start, stop, first, last)
+
+    def _around(
+        self, rows: SortedRows, start: Indexes, stop: Indexes, first: Indexes, last: Indexes
+    ) -> Pair:
+        """Ranges of places, widened up to the second value on either side."""
+        values = Marks(rows, Finite(self._argument, self.type))
+        number = values.rank(start) - 2
+        low = np.maximum(values.select(np.maximum(number, 0)), first)
+        high = np.minimum(values.select(values.rank(stop) + 1) + 1, last)
+        return np.where(number < 0, first, low), high

@@ -1,0 +1,116 @@
+"""Linear aggregates of distinct values over bounded frames: COUNT(DISTINCT x), SUM(DISTINCT x), …
+
+Law: of each pair of neighbours among the equal values in order, a frame that holds both counts the
+later one once too often. Frames begin and end in the order of their rows, so those that hold a pair
+are a range of rows: those that end behind the later value, up to the last that begins before or at
+the earlier one. What is taken from a range of rows is a difference at its two ends, summed up.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ivm.delta_ops.aggregates.call import AggregateCall, Argument
+from ivm.delta_ops.ordered.frame import Frame, RangeKey
+from ivm.delta_ops.ordered.frame_bounds import Stretch
+from ivm.delta_ops.ordered.frame_sums import Sum, batch_of
+from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.values.column import Column, Indexes
+from ivm.storage.values.order import Term
+from ivm.storage.values.ranges import offsets
+from ivm.storage.values.sort import sort_rows
+
+_NONE = np.iinfo(np.int64).max
+
+
+class DistinctSum(Sum):
+    """A linear aggregate of the distinct values of its frame.
+
+    Args:
+        call: `is_linear`, of one column of an orderable type; its DISTINCT is taken for granted.
+        frame: bounded on both sides, its bounds in the order of the rows (see `in_order`), and
+            nothing or the current row excluded.
+    """
+
+    def __init__(self, call: AggregateCall, frame: Frame) -> None:
+        super().__init__(call, frame)
+        assert call.argument_type is not None
+        self._counted = Argument.of(call)
+        self._equal = Term(0, call.argument_type)
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        starts, stops, rows = stretch.around(self.reach)
+        shift = (offsets(stops - starts) - starts)[stretch.segment]
+        pieces = stretch.pieces(self.reach)
+        begin, end = pieces[0][0] + shift, pieces[-1][1] + shift
+        sums = self._running(rows)
+        pairs = self._neighbours(rows, offsets(stops - starts))
+        total = sums[end] - sums[begin] - _twice(pairs, sums, begin, end)
+        if self.reach.exclude:
+            here = stretch.places + shift
+            alone = ((begin <= here) & (here < end)).nonzero()[0]
+            alone = alone[pairs.alone(here[alone], begin[alone], end[alone])]
+            total[alone] -= sums[here[alone] + 1] - sums[here[alone]]
+        return self._finish(self._widened(total))
+
+    def _neighbours(self, rows: AtPlaces, begins: Indexes) -> _Neighbours:
+        """Which rows have the same value within their segment, each with the next one.
+
+        Args:
+            begins: where the segments' rows begin; the rows of an empty one count as the next's.
+        """
+        count = len(rows)
+        given = self._counted.rows(batch_of(rows, count), np.arange(count))
+        assert given.values is not None
+        counted = given.weights.nonzero()[0]
+        codes = begins.searchsorted(counted, "right")
+        order, first = sort_rows(codes, [given.values.take(counted)], [self._equal])
+        order = counted[order]
+        same = np.ones(len(order), np.bool_)
+        same[first] = False
+        later = same.nonzero()[0]
+        return _Neighbours(order[later - 1], order[later], count)
+
+
+class _Neighbours(NamedTuple):
+    """Pairs of rows with the same value and none of it between them.
+
+    Attributes:
+        rows: how many there are.
+    """
+
+    earlier: Indexes
+    later: Indexes
+    rows: int
+
+    def alone(self, chosen: Indexes, begin: Indexes, end: Indexes) -> Indexes:
+        """Which chosen rows' values are nowhere else in the range of each."""
+        before, behind = np.full(self.rows, -1), np.full(self.rows, _NONE)
+        before[self.later], behind[self.earlier] = self.earlier, self.later
+        return ((before[chosen] < begin) & (behind[chosen] >= end)).nonzero()[0]
+
+
+def _twice(pairs: _Neighbours, sums: Indexes, begin: Indexes, end: Indexes) -> Indexes:
+    """What each frame has too much: the later rows of the pairs that it holds.
+
+    Args:
+        sums: running sums over all rows.
+    """
+    change = np.zeros((len(begin) + 1, sums.shape[1]), np.int64)
+    first = end.searchsorted(pairs.later, "right")
+    last = begin.searchsorted(pairs.earlier, "right")
+    some = (first < last).nonzero()[0]
+    repeated = pairs.later[some]
+    values = sums[repeated + 1] - sums[repeated]
+    np.add.at(change, first[some], values)
+    np.subtract.at(change, last[some], values)
+    return change[:-1].cumsum(axis=0)
+
+
+def in_order(frame: Frame, key: RangeKey | None) -> bool:
+    """Whether a later row's frame begins and ends nowhere before an earlier row's."""
+    if frame.kind != "range" or key is None:
+        return True
+    return key.keeps_order(frame.start) and key.keeps_order(frame.end)

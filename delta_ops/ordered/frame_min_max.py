@@ -1,0 +1,154 @@
+"""MIN and MAX over frames.
+
+Law: give the values of a stretch their ranks in order; the extreme of a frame is the least rank of
+two overlapping powers of two of its rows. What an unbounded frame has outside of the stretch enters
+as one value per segment, found block by block; blocks keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ivm.delta_ops.ordered.frame import Frame
+from ivm.delta_ops.ordered.frame_bounds import Stretch
+from ivm.delta_ops.ordered.function import WindowFunction
+from ivm.storage.ordered.blocks import Block
+from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.sorted_rows import SortedRows
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat, null_column
+from ivm.storage.values.order import Columns, Term
+from ivm.storage.values.ranges import clipped, offsets
+from ivm.storage.values.sort import sort_rows
+from ivm.storage.values.types import ColumnType
+
+_NONE = np.iinfo(np.int64).max
+
+
+class Extreme(WindowFunction):
+    """MIN or MAX.
+
+    Args:
+        argument: input position of the value, of an orderable type.
+        type: of the value.
+        frame: its rows.
+        greatest: MAX.
+        filter: input position of a BOOLEAN; rows where it is not true do not count.
+    """
+
+    def __init__(
+        self, argument: int, type: ColumnType, frame: Frame, greatest: bool, filter: int | None
+    ) -> None:
+        super().__init__(type, frame)
+        self.settled = frame.whole
+        self._argument = argument
+        self._frame = frame
+        self._filter = filter
+        bits = [Term(0, type, greatest, bits=True)] if type.is_float or type.is_interval else []
+        self._terms = [Term(0, type, greatest), *bits]
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        pieces = stretch.pieces(self._frame)
+        starts, stops, inside = stretch.around(self._frame)
+        values = [inside[self._argument]]
+        masks = [self._counted(inside)]
+        count, segments = len(values[0]), len(starts)
+        first, last, _, _ = stretch.segments
+        opening = first if self._frame.start is None else starts
+        ending = last if self._frame.end is None else stops
+        for low, high in ((opening, starts), (stops, ending)):
+            part = self._outside(stretch.rows, low, high)
+            values.append(part)
+            masks.append(_valid(part))
+        ranks, column = self._ranked(concat(values), np.concatenate(masks))
+        before, after = ranks[count : count + segments], ranks[count + segments :]
+        shift = (offsets(stops - starts) - starts)[stretch.segment]
+        low, high = starts[stretch.segment], stops[stretch.segment]
+        best = np.full(len(stretch), _NONE)
+        for start, stop in pieces:
+            some = start < stop
+            a, b = clipped(start, low, high) + shift, clipped(stop, low, high) + shift
+            best = np.minimum(best, least(ranks[:count], a, b))
+            best = np.where(some & (start < low), np.minimum(best, before[stretch.segment]), best)
+            best = np.where(some & (stop > high), np.minimum(best, after[stretch.segment]), best)
+        return column.take(np.minimum(best, len(column) - 1))
+
+    def _counted(self, rows: Columns) -> Mask:
+        mask = _valid(rows[self._argument])
+        return mask if self._filter is None else mask & _true(rows[self._filter])
+
+    def _ranked(self, values: Column, counted: Mask) -> tuple[Indexes, Column]:
+        """Ranks (what does not count has none), and the column of values by rank, then NULL."""
+        rows = np.flatnonzero(counted)
+        kept = values.take(rows)
+        order, _ = sort_rows(np.zeros(len(rows), np.int64), [kept], self._terms)
+        ranks = np.full(len(values), _NONE)
+        ranks[rows[order]] = np.arange(len(rows))
+        return ranks, concat([kept.take(order), null_column(self.type, 1)])
+
+    def _outside(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Column:
+        """The extreme of each range of places, NULL if there is none: of whole blocks, and ends."""
+        some = np.flatnonzero(starts < stops)
+        if not len(some):
+            return null_column(self.type, len(starts))
+        low, high = starts[some], stops[some]
+        first = rows.starts.searchsorted(low)  # the first block that begins in the range
+        last = np.maximum(rows.starts.searchsorted(high, "right") - 1, first)
+        short = rows.starts[first] > high
+        head = np.where(short, high, rows.starts[first])
+        tail = np.where(short, high, rows.starts[last])
+        ends = np.stack([low, tail], axis=1).ravel(), np.stack([head, high], axis=1).ravel()
+        rest = AtPlaces.ranges(rows, *ends)
+        blocks = rows.summary(self)
+        known = concat([blocks, rest[self._argument]])
+        ranks, column = self._ranked(known, np.append(_valid(blocks), self._counted(rest)))
+        counts = (ends[1] - ends[0]).reshape(-1, 2).sum(axis=1)
+        until = len(blocks) + np.cumsum(counts)
+        best = np.full(len(starts), len(column) - 1)
+        of_blocks = least(ranks[: len(blocks)], first, np.where(short, first, last))
+        best[some] = np.minimum(of_blocks, least(ranks, until - counts, until))
+        return column.take(np.minimum(best, len(column) - 1))
+
+    # What is known of blocks: their extremes
+
+    def of(self, before: Block | None, block: Block) -> Column:
+        """See `Summary`."""
+        values = block.columns[self._argument]
+        return self._ranked(values, self._counted(block.columns))[1].slice(0, 1)
+
+    def joined(self, known: Column | None, entries: Sequence[Column]) -> Column:
+        """See `Summary`."""
+        parts = [*([] if known is None else [known]), *entries]
+        return concat(parts) if parts else null_column(self.type, 0)
+
+    def taken(self, known: Column, numbers: Indexes) -> Column:
+        """See `Summary`."""
+        return known.take(numbers)
+
+
+def _valid(column: Column) -> Mask:
+    valid = column.valid
+    return np.ones(len(column), np.bool_) if valid is None else valid
+
+
+def _true(column: Column) -> Mask:
+    assert isinstance(column, FixedColumn)
+    return column.values if column.valid is None else column.values & column.valid
+
+
+def least(values: Indexes, starts: Indexes, stops: Indexes) -> Indexes:
+    """The least of values[starts[i] … stops[i]]; of none, the greatest integer."""
+    result = np.full(len(starts), _NONE)
+    lengths = np.maximum(stops - starts, 0)
+    levels = np.frexp(lengths.astype(np.float64))[1] - 1
+    table, width = values, 1
+    for level in range(int(levels.max(initial=-1)) + 1):
+        if level:
+            table = np.minimum(table[:-width], table[width:])
+            width *= 2
+        rows = np.flatnonzero((levels == level) & (lengths > 0))
+        if len(rows):
+            ends = stops[rows] - width
+            result[rows] = np.minimum(table[starts[rows]], table[ends])
+    return result

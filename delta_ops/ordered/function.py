@@ -1,0 +1,200 @@
+"""The interface of window functions, and those that look at places alone.
+
+Law: a function's value for a row depends on the rows of the row's frame (`reach`) and on where the
+row stands among them; so a change concerns only rows whose frame meets it. `settled` functions have
+one value for a whole partition, and concern nobody as long as that value stays.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ivm.delta_ops.aggregates.float_sum import Floats
+from ivm.delta_ops.ordered.affected_rows import Changed, reached
+from ivm.delta_ops.ordered.frame import UP_TO_HERE, UP_TO_PEERS, WHOLE, Frame, RangeKey
+from ivm.delta_ops.ordered.frame_bounds import Pair, Stretch, WindowOrder
+from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.sorted_rows import SortedRows
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat, null_column
+from ivm.storage.values.types import ColumnType
+
+
+class WindowFunction:
+    """One function over a window.
+
+    Attributes:
+        type: of the result.
+        reach: the rows its value may depend on.
+        settled: it has one value per partition.
+    """
+
+    settled: bool = False
+
+    def __init__(self, type: ColumnType, reach: Frame) -> None:
+        self.type = type
+        self.reach = reach
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        """The values for the rows of a stretch.
+
+        Raises:
+            EvaluationError: as DuckDB would.
+        """
+        raise NotImplementedError
+
+    @property
+    def edge(self) -> Literal["", "first", "last"]:
+        """Whether it looks at the first or the last row of the partition only."""
+        return ""
+
+    def reached(
+        self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+    ) -> Pair:
+        """For each changed row the places before the change that hold all rows it concerns."""
+        return reached(self.reach, changed, before, order, key)
+
+
+class Rank(WindowFunction):
+    """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE.
+
+    Attributes:
+        function: which.
+
+    Args:
+        function: the name in lower case.
+        buckets: the argument of NTILE.
+    """
+
+    def __init__(self, function: str, type: ColumnType, buckets: int = 1) -> None:
+        reaches = {"row_number": UP_TO_HERE, "rank": UP_TO_PEERS, "dense_rank": UP_TO_PEERS}
+        super().__init__(type, reaches.get(function, WHOLE))
+        self.function = function
+        self._buckets = buckets
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        return FixedColumn(getattr(self, f"_{self.function}")(stretch))
+
+    def _row_number(self, stretch: Stretch) -> Indexes:
+        return stretch.places - stretch.first + 1
+
+    def _rank(self, stretch: Stretch) -> Indexes:
+        return stretch.peers()[0] - stretch.first + 1
+
+    def _dense_rank(self, stretch: Stretch) -> Indexes:
+        before = stretch.groups.of(stretch.segments.first)
+        return stretch.group() - before[stretch.segment] + 1
+
+    def _percent_rank(self, stretch: Stretch) -> Floats:
+        above = stretch.peers()[0] - stretch.first
+        share: Floats = above / np.maximum(stretch.last - stretch.first - 1, 1)
+        return share
+
+    def _cume_dist(self, stretch: Stretch) -> Floats:
+        done = stretch.peers()[1] - stretch.first
+        share: Floats = done / (stretch.last - stretch.first)
+        return share
+
+    def _ntile(self, stretch: Stretch) -> Indexes:
+        count, place = stretch.last - stretch.first, stretch.places - stretch.first
+        size, larger = count // self._buckets, count % self._buckets
+        turn = larger * (size + 1)
+        late = larger + (place - turn) // np.maximum(size, 1)
+        number: Indexes = np.where(place < turn, place // (size + 1), late) + 1
+        return number
+
+
+class Neighbour(WindowFunction):
+    """LAG and LEAD: the value some rows away.
+
+    Args:
+        argument: input position of the value.
+        type: of the value.
+        distance: rows ahead (LEAD), or behind if negative (LAG).
+        default: where there is no such row: input position, a constant of one row, or None.
+    """
+
+    def __init__(
+        self, argument: int, type: ColumnType, distance: int, default: int | Column | None
+    ) -> None:
+        super().__init__(type, Frame("rows", distance, distance))
+        self._argument = argument
+        self._distance = distance
+        self._default = default
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        wanted, last = self.wanted(stretch)
+        inside = (wanted >= stretch.first) & (wanted < last)
+        found = AtPlaces(stretch.rows, wanted[inside])[self._argument]
+        return placed(found, inside, self._defaults(stretch, ~inside))
+
+    def wanted(self, stretch: Stretch) -> Pair:
+        """The place each row looks at, and the one past its partition."""
+        return stretch.places + self._distance, stretch.last
+
+    def _defaults(self, stretch: Stretch, outside: Mask) -> Column:
+        count = int(outside.sum())
+        if self._default is None:
+            return null_column(self.type, count)
+        if isinstance(self._default, int):
+            return AtPlaces(stretch.rows, stretch.places[outside])[self._default]
+        return self._default.take(np.zeros(count, np.int64))
+
+
+def placed(found: Column, inside: Mask, others: Column) -> Column:
+    """The found values where `inside`, the others elsewhere, both in order."""
+    if len(others) == 0:
+        return found
+    number = np.empty(len(inside), np.int64)
+    number[inside] = np.arange(len(found))
+    number[~inside] = np.arange(len(found), len(inside))
+    return concat([found, others]).take(number)
+
+
+class Nth(WindowFunction):
+    """FIRST_VALUE, LAST_VALUE and NTH_VALUE: the value at one place of the frame.
+
+    Args:
+        argument: input position of the value.
+        type: of the value.
+        frame: where it is looked for.
+        number: from the front if positive (1 is the first), −1 is the last.
+    """
+
+    def __init__(self, argument: int, type: ColumnType, frame: Frame, number: int) -> None:
+        super().__init__(type, frame)
+        self._argument = argument
+        self._frame = frame
+        self._number = number
+
+    @property
+    def edge(self) -> Literal["", "first", "last"]:
+        """See `WindowFunction`."""
+        start, end = self._frame.start, self._frame.end
+        if self._frame.exclude:
+            return ""
+        if self._number == 1 and start is None and (end is None or end >= 0):
+            return "first"
+        if self._number == -1 and end is None and (start is None or start <= 0):
+            return "last"
+        return ""
+
+    def evaluate(self, stretch: Stretch) -> Column:
+        places, inside = nth_place(stretch.pieces(self._frame), self._number)
+        found = AtPlaces(stretch.rows, places[inside])[self._argument]
+        return placed(found, inside, null_column(self.type, int((~inside).sum())))
+
+
+def nth_place(pieces: list[Pair], number: int) -> tuple[Indexes, Mask]:
+    """The place of the n-th row of each frame, and whether there is one."""
+    counts = [stop - start for start, stop in pieces]
+    total = np.sum(counts, axis=0)
+    left = total - 1 if number < 0 else np.full(len(total), number - 1)
+    inside = (left >= 0) & (left < total)
+    places = np.zeros(len(total), np.int64)
+    for (start, _), count in zip(pieces, counts, strict=True):
+        here = (left >= 0) & (left < count)
+        places = np.where(here, start + left, places)
+        left = np.where(here, -1, left - count)
+    return places, inside

@@ -1,0 +1,182 @@
+"""ORDER BY … LIMIT and ROW_NUMBER() ≤ k: the first live entries of each partition.
+
+Law: the output is a function of the first offset + limit rows of a partition (duplicates counted)
+in the order of the ORDER BY, then of all columns; a step compares them before and after for the
+partitions touched. So ties are broken the same way after any history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from ivm.delta_ops.operator import Fetch, Operator, Strategy
+from ivm.delta_ops.ordered.head import Head
+from ivm.delta_ops.ordered.topk_merge import Merged, Stretch, merge_heads
+from ivm.delta_ops.state.partitions import Partitions
+from ivm.delta_ops.state.representatives import has_forms
+from ivm.storage.arrangement.arrangement import Matches
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.values.keys import consolidate
+from ivm.storage.values.order import OrderKey
+from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.zset import ZSet, add, empty
+
+_NO_LIMIT = 1 << 60
+_FEW = 4  # partitions up to which two looks at the state are the fastest
+
+
+class TopK(Operator):
+    """The first rows of each partition.
+
+    Args:
+        inputs: the input's types.
+        partition: positions of the PARTITION BY columns; none for LIMIT.
+        order: the ORDER BY.
+        limit: rows to keep after the offset; None for all.
+        offset: rows to pass over.
+        rank_column: put ROW_NUMBER() (BIGINT, counted from 1 before the offset) out as the last
+            column.
+    """
+
+    strategy: ClassVar[Strategy] = "indexed"
+    why: ClassVar[str] = "the first live rows of the touched partitions, before and after"
+    stateful: ClassVar[bool] = True
+    consolidated = True
+
+    def __init__(
+        self,
+        inputs: Sequence[ColumnType],
+        partition: Sequence[int],
+        order: Sequence[OrderKey],
+        limit: int | None,
+        offset: int = 0,
+        *,
+        rank_column: bool = False,
+    ) -> None:
+        super().__init__([*inputs, type_of("BIGINT")] if rank_column else inputs)
+        # An empty order still is one: that of all columns.
+        self._state = Partitions(inputs, partition, order or [OrderKey(0, False, False)])
+        self.parts = (self._state,)
+        self._partition = tuple(partition)
+        self._offset = offset
+        self._end = offset + (_NO_LIMIT if limit is None else limit)
+        self._rank_column = rank_column
+        self._keeps_head = not partition and limit is not None
+        self._head: Head | None = None
+        self._next_head: Head | None = None
+        self.reproducible = not has_forms(inputs)
+
+    def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
+        (delta,) = inputs
+        state = self._state
+        state.stage(delta)
+        if self._end == self._offset or (self._head is not None and self._head.stands(delta)):
+            return empty(self.types)
+        keys, partition = state.changed(delta)
+        before = state.before.first(keys, self._end) if self._head is None else self._head.found
+        if len(keys[0]) <= _FEW:
+            after = state.after.first(keys, self._end)
+            if self._keeps_head:
+                self._next_head = Head(state.layout, after, self._end)
+            if self._rank_column or self._offset:
+                return self._difference(stretched(before), stretched(after))
+            parts = [state.plain(before.rows).negate(), state.plain(after.rows)]
+            return consolidate(add(parts), self.types)
+        return self._from_heads(before, delta, keys, partition)
+
+    def _from_heads(
+        self, before: Matches, delta: ZSet, keys: Sequence[Column], partition: Indexes
+    ) -> ZSet:
+        """The difference, worked out without another look at the state where that can be."""
+        state, count = self._state, len(keys[0])
+        keyed = state.keyed(delta)
+        merged = merge_heads(state.layout, before, keyed, partition, count, self._end)
+        sure = (self._moved(merged) & ~merged.unsure[merged.partition]).nonzero()[0]
+        rows = merged.rows.take(sure)
+        old, new = [Stretch(s.start[sure], s.weights[sure]) for s in (merged.old, merged.new)]
+        change = self._difference_of_places(rows, old, new)
+        again = merged.unsure.nonzero()[0]
+        if not len(again):
+            return change
+        after = state.after.first([c.take(again) for c in keys], self._end)
+        rest = merged.unsure[before.probe].nonzero()[0]
+        gone = stretched(Matches(before.probe[rest], before.rows.take(rest)))
+        return add([change, self._difference(gone, stretched(after))])
+
+    def _moved(self, merged: Merged) -> Mask:
+        """Rows that may be shown differently."""
+        moved: Mask = merged.old.weights != merged.new.weights
+        if self._rank_column or self._offset:
+            moved |= merged.old.start != merged.new.start
+        return moved
+
+    def _difference(self, old: tuple[ZSet, Stretch], new: tuple[ZSet, Stretch]) -> ZSet:
+        parts = [self._shown(*old).negate(), self._shown(*new)]
+        return consolidate(add(parts), self.types)
+
+    def _difference_of_places(self, rows: ZSet, old: Stretch, new: Stretch) -> ZSet:
+        """What the same, distinct rows change by when they move from old to new places."""
+        if self._rank_column:
+            return self._difference((rows, old), (rows, new))
+        was, now = self._window(old), self._window(new)
+        change = np.maximum(now[1] - now[0], 0) - np.maximum(was[1] - was[0], 0)
+        kept = change.nonzero()[0]
+        return ZSet(self._state.plain(rows.take(kept)).columns, change[kept])
+
+    def _window(self, stretch: Stretch) -> tuple[Indexes, Indexes]:
+        """Which of the places are shown: from, and up to."""
+        low = np.maximum(stretch.start, self._offset)
+        return low, np.minimum(stretch.start + stretch.weights, self._end)
+
+    def _shown(self, rows: ZSet, stretch: Stretch) -> ZSet:
+        """The output's rows for rows that take the given places in their partitions."""
+        low, high = self._window(stretch)
+        kept = (high > low).nonzero()[0]
+        found = self._state.plain(rows.take(kept))
+        if self._rank_column:
+            return _ranked(found, low[kept], high[kept])
+        return ZSet(found.columns, high[kept] - low[kept])
+
+    def commit(self) -> None:
+        super().commit()
+        self._head = self._next_head
+
+    def rollback(self) -> None:
+        super().rollback()
+        self._next_head = self._head
+
+    def hydrate(self, inputs: Fetch) -> None:
+        self._state.build(inputs(0))
+        self._head = self._next_head = None
+
+    def contents(self, inputs: Fetch) -> Iterator[ZSet]:
+        chunks = [c for c in inputs(0) if len(c)]
+        if chunks and self._end > self._offset:
+            keys, _ = self._state.changed(add(chunks))
+            yield self._shown(*stretched(self._state.before.first(keys, self._end)))
+
+    def describe(self) -> str:
+        return f"TopK({self._offset}…{self._end} per {list(self._partition)})"
+
+    def state_rows(self) -> int:
+        return self._state.row_count
+
+
+def stretched(matches: Matches) -> tuple[ZSet, Stretch]:
+    """The rows, and the places (by weight) that each takes in its partition."""
+    weights, probe = matches.rows.weights, matches.probe
+    before = np.cumsum(weights) - weights
+    start = before - before[np.searchsorted(probe, probe)]
+    return matches.rows, Stretch(start, weights)
+
+
+def _ranked(rows: ZSet, low: Indexes, high: Indexes) -> ZSet:
+    """Each row once per place it takes, with the place (from 1) as the last column."""
+    counts = high - low
+    which = np.repeat(np.arange(len(rows)), counts)
+    nth = np.arange(len(which)) - (np.cumsum(counts) - counts)[which]
+    columns = [c.take(which) for c in rows.columns]
+    return ZSet((*columns, FixedColumn(low[which] + nth + 1)), np.ones(len(which), np.int64))

@@ -1,0 +1,64 @@
+"""A state before and after the step under way.
+
+Law: a state is immutable, so both versions stand side by side: `commit` lets go of the old one,
+`rollback` of the new one. Between steps they are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, Self, TypeVar
+
+from ivm.storage.values.zset import ZSet
+
+
+class State(Protocol):
+    """What is appended to by making a new version: an arrangement, a bag."""
+
+    def append(self, delta: ZSet, /) -> Self: ...
+
+    @property
+    def row_count(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+S = TypeVar("S", bound=State)
+
+
+class Versions(Generic[S]):
+    """A staged state.
+
+    Attributes:
+        before: without what the step under way adds.
+        after: with it.
+    """
+
+    def __init__(self, state: S) -> None:
+        self.before = self.after = state
+
+    @property
+    def row_count(self) -> int:
+        """Entries held, as committed."""
+        return self.before.row_count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, as committed."""
+        return self.before.nbytes
+
+    def append(self, delta: ZSet) -> None:
+        """Stage a delta."""
+        self.after = self.after.append(delta)
+
+    def reset(self, state: S) -> None:
+        """Start over, committed."""
+        self.before = self.after = state
+
+    def commit(self) -> None:
+        """Adopt what was staged."""
+        self.before = self.after
+
+    def rollback(self) -> None:
+        """Forget what was staged."""
+        self.after = self.before

@@ -1,0 +1,1 @@
+"""Changes that DuckDB runs, captured as deltas."""

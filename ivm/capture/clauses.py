@@ -1,0 +1,104 @@
+"""Cuts a change into its clauses, as texts, and hands each piece its own parameters.
+
+Law: a piece is the user's text between two tokens, never rendered from a tree; only `?` becomes
+`$1`, `$2`, …, so that a piece names its parameters whichever piece stands before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ivm.sql.statements.tokens import CLOSING, OPENING, Reader, Token, tokens
+
+Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
+
+
+class Clauses:
+    """The tokens of one change, its parameters named.
+
+    Args:
+        text: the statement.
+        params: as the user gave them.
+    """
+
+    def __init__(self, text: str, params: Params) -> None:
+        self.text = _named(text)
+        self.tokens = tokens(self.text)
+        self._values = _by_name(params)
+
+    def reader(self, at: int = 0) -> Reader:
+        """A reader that stands at token `at`."""
+        return Reader(self.tokens, at)
+
+    def verb(self, word: str) -> int:
+        """The first token that is `word` outside parentheses: where a WITH clause ends."""
+        return self.place(0, word)
+
+    def piece(self, begin: int, end: int) -> str:
+        """The text of the tokens from `begin` up to but without `end`."""
+        if begin >= end:
+            return ""
+        return self.text[self.tokens[begin].start : self.tokens[end - 1].end]
+
+    def place(self, begin: int, *words: str) -> int:
+        """The first token at or behind `begin`, outside parentheses, where `words` stand in a row;
+        the number of tokens if they do not."""
+        depth = 0
+        for place in range(begin, len(self.tokens)):
+            word = self.tokens[place].word
+            depth += (word in OPENING) - (word in CLOSING)
+            if depth == 0 and word == words[0]:
+                row = [t.word for t in self.tokens[place : place + len(words)]]
+                if row == list(words):
+                    return place
+        return len(self.tokens)
+
+    def parts(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Token ranges between the commas outside parentheses."""
+        depth, start = 0, begin
+        for place in range(begin, end):
+            word = self.tokens[place].word
+            depth += (word in OPENING) - (word in CLOSING)
+            if depth == 0 and word == ",":
+                yield start, place
+                start = place + 1
+        yield start, end
+
+    def params(self, sql: str) -> Any:
+        """The parameters that `sql` names, None if it names none."""
+        if not self._values:
+            return None
+        names = [t.text for t, mark in _pairs(tokens(sql)) if mark == "$"]
+        return {name: self._values[name] for name in names if name in self._values} or None
+
+
+def _pairs(found: Sequence[Token]) -> Iterator[tuple[Token, str]]:
+    """Each token with the word before it."""
+    words = ["", *[t.word for t in found]]
+    return zip(found, words, strict=False)
+
+
+def _by_name(params: Params) -> dict[str, Any]:
+    if params is None:
+        return {}
+    if isinstance(params, Mapping):
+        return dict(params)
+    return {str(i): value for i, value in enumerate(params, 1)}
+
+
+def _named(text: str) -> str:
+    """The text with every `?` and `?1` as `$1`."""
+    if "?" not in text:
+        return text
+    pieces, done, number = [], 0, 0
+    found = tokens(text)
+    for i, token in enumerate(found):
+        if token.word != "?":
+            continue
+        follower = found[i + 1] if i + 1 < len(found) else None
+        numbered = follower is not None and follower.start == token.end and follower.text.isdigit()
+        number += not numbered
+        pieces += [text[done : token.start], "$" if numbered else f"${number}"]
+        done = token.end
+    return "".join([*pieces, text[done:]])

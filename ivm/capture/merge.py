@@ -1,0 +1,123 @@
+"""MERGE INTO: watches the target rows that the source matches.
+
+Law: the source is evaluated once, into a temporary table under its own alias; matched rows and
+new rows are all that MERGE touches, unless a branch is for rows NOT MATCHED BY SOURCE: then, and
+where the source has no plain alias, the whole table is compared.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ivm.capture.clauses import Clauses, Params
+from ivm.capture.result import Captured, run_shown
+from ivm.capture.row_diff import beside_everything, temporary, watching
+from ivm.capture.trial import Trial, attempt
+from ivm.sql.statements.nodes import Dml
+from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import quote
+from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.row_ids import same_row
+from ivm.storage.warehouse.table_info import TableInfo
+
+_SOURCE = "__ivm_source"
+
+
+class _Merge(NamedTuple):
+    """The pieces of a MERGE; `query` selects its source, `condition` is ON … or USING …."""
+
+    prefix: str
+    target: str
+    reference: str
+    query: str
+    alias: str
+    condition: str
+    branches: str
+    returning: bool
+
+
+def capture_merge(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
+    """Run the MERGE from a copy of its source, watching the rows that the source matches."""
+    clauses = Clauses(statement.text, params)
+
+    def from_a_copy(trial: Trial) -> Captured | None:
+        merge = _read(clauses, statement, info)
+        return None if merge is None else _from_a_copy(trial, cursor, clauses, merge, info)
+
+    result = attempt(cursor, from_a_copy)
+    return result or beside_everything(cursor, statement, info, params)
+
+
+def _from_a_copy(
+    trial: Trial, cursor: Cursor, clauses: Clauses, merge: _Merge, info: TableInfo
+) -> Captured:
+    values = clauses.params(merge.query)
+    with temporary(cursor, _SOURCE, f"AS {merge.query}", values) as source:
+        matched, sql = _matched(merge, source), _merge(merge, source)
+        same = f"t.rowid {same_row(cursor, info.qualified)} m.id"
+        known = f"EXISTS (SELECT 1 FROM ({matched}) AS m(id) WHERE {same})"
+        with watching(cursor, info, known, clauses.params(matched)) as watch:
+            run(cursor, f"EXPLAIN {sql}", clauses.params(sql))
+            trial.commit()
+            result = run_shown(cursor, sql, clauses.params(sql), merge.returning)
+            return result.with_changes({info.name: watch.changes()})
+
+
+def _matched(merge: _Merge, source: str) -> str:
+    """SELECT of the row ids of matched target rows."""
+    joined = f"{merge.target} JOIN {source} AS {quote(merge.alias)} {merge.condition}"
+    return f"SELECT {merge.reference}.rowid FROM {joined}"
+
+
+def _merge(merge: _Merge, source: str) -> str:
+    prefix = merge.prefix if "SELECT" in (merge.condition + merge.branches).upper() else ""
+    using = f"USING {source} AS {quote(merge.alias)} {merge.condition}"
+    return f"{prefix} MERGE INTO {merge.target} {using} {merge.branches}"
+
+
+# --- reading the clauses ---
+
+
+def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
+    """The pieces, or None for what this module does not take apart."""
+    if info.position("rowid") is not None or statement.table is None:
+        return None
+    verb, end = clauses.verb("MERGE"), len(clauses.tokens)
+    if "SOURCE" in [t.word for t in clauses.tokens]:  # WHEN NOT MATCHED BY SOURCE
+        return None
+    using = clauses.place(verb, "USING")
+    branches = min(
+        clauses.place(using, "WHEN", "MATCHED"), clauses.place(using, "WHEN", "NOT", "MATCHED")
+    )
+    condition = min(clauses.place(using + 1, "ON"), clauses.place(using + 1, "USING"))
+    alias = _alias(clauses, using + 1, condition)
+    if alias is None or condition > branches:
+        return None
+    prefix = clauses.piece(0, verb)
+    return _Merge(
+        prefix,
+        clauses.piece(verb + 2, using),
+        quote(statement.alias or statement.table[-1]),
+        f"{prefix} SELECT * FROM {clauses.piece(using + 1, condition)}",
+        alias,
+        clauses.piece(condition, branches),
+        clauses.piece(branches, end),
+        statement.returning,
+    )
+
+
+def _alias(clauses: Clauses, begin: int, end: int) -> str | None:
+    """The name under which the source is known, if it is one plain relation."""
+    reader = clauses.reader(begin)
+    try:
+        alias = "" if reader.peek() == "(" else reader.name()[-1]
+        if reader.peek() == "(":
+            reader.skip_parentheses()
+        if reader.at < end:
+            reader.accept("AS")
+            alias = reader.identifier()
+        if reader.at < end:
+            reader.columns()
+    except SqlError:
+        return None
+    return alias if reader.at == end and alias else None

@@ -1,0 +1,99 @@
+"""Finds statements whose changes reach further than their words, and the tables they reach.
+
+Law: the answer may name too many tables, never too few: a trigger's or CTE's target is looked for
+by its last name in every schema, and a target that is not found means all tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ivm.sql.statements.nodes import Dml, Name
+from ivm.sql.statements.tokens import Reader, tokens
+from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import fold, path_of
+from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.table_info import TableInfo
+
+_TRIGGERS = "SELECT schema_name, table_name, sql FROM system.main.duckdb_triggers()"
+_At = tuple[str, ...]
+_TARGETS = (("INSERT", "INTO"), ("REPLACE", "INTO"), ("IGNORE", "INTO"), ("DELETE", "FROM"))
+_HEADS = (*_TARGETS, ("MERGE", "INTO"), ("TRUNCATE", "TABLE"), ("TRUNCATE",), ("UPDATE",))
+
+_NO_NAMES = ("SET", "OF", "ON", "BY")  # DO UPDATE SET, AFTER UPDATE OF column ON table
+
+_Triggers = Mapping[_At, list[str]]
+
+
+def reached_tables(
+    cursor: Cursor, statement: Dml, table: TableInfo | None, tables: Mapping[str, TableInfo]
+) -> list[TableInfo]:
+    """The tables to compare as a whole, [] if the statement changes `table` alone.
+
+    Args:
+        table: the table that the statement names, if it is a base table.
+        tables: all base tables.
+    """
+    triggers = _triggers(cursor)
+    if statement.kind == "other":
+        start = _targets(statement.text, tables)
+    elif table is not None and _at(table.name) in triggers:
+        start = {table.name}
+    elif table is None and triggers:  # a temporary table's trigger may write to base tables
+        start = set(tables)
+    else:
+        return []
+    return [tables[name] for name in sorted(_closure(start, triggers, tables)) if name in tables]
+
+
+def _triggers(cursor: Cursor) -> _Triggers:
+    found: dict[_At, list[str]] = {}
+    for schema, name, sql in rows(cursor, _TRIGGERS):
+        found.setdefault((schema, name), []).append(sql)
+    return found
+
+
+def _at(name: str) -> _At:
+    """A table's innermost schema and name: what DuckDB tells of a trigger's table."""
+    return path_of(name)[-2:]
+
+
+def _closure(start: Iterable[str], triggers: _Triggers, tables: Mapping[str, Any]) -> set[str]:
+    """The tables of `start` and those that their triggers change, and so on."""
+    reached: set[str] = set()
+    waiting = list(start)
+    while waiting:
+        name = waiting.pop()
+        if name in reached:
+            continue
+        reached.add(name)
+        for sql in triggers.get(_at(name), ()):
+            waiting += _targets(sql, tables)
+    return reached
+
+
+def _targets(sql: str, tables: Mapping[str, Any]) -> set[str]:
+    """Tables that a text may change; all of them if one it names is not known."""
+    found: set[str] = set()
+    for name in written_names(sql):
+        last = fold(name[-1])
+        same = {known for known in tables if fold(path_of(known)[-1]) == last}
+        if not same:
+            return set(tables)
+        found |= same
+    return found or set(tables)
+
+
+def written_names(sql: str) -> list[Name]:
+    """The names behind INSERT INTO, UPDATE, DELETE FROM, … anywhere in a text, as written."""
+    reader = Reader(tokens(sql))
+    names = []
+    while not reader.done:
+        if not any(reader.accept(*head) for head in _HEADS) or reader.peek() in _NO_NAMES:
+            reader.at += 1
+            continue
+        with contextlib.suppress(SqlError):
+            names.append(reader.name())
+    return names

@@ -1,0 +1,103 @@
+"""What a captured statement did and what its user sees; statements run as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from ivm.capture.clauses import Params
+from ivm.sql.statements.nodes import Dml
+from ivm.storage.identifiers import quote
+from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.types import Schema
+from ivm.storage.values.zset import ZSet, add, empty, from_arrow
+from ivm.storage.warehouse.carried import carried
+from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.table_info import TableInfo
+
+Change = tuple[ZSet, ZSet]
+"""Rows removed and rows added, all columns, positive weights."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """One statement's effect.
+
+    Attributes:
+        changes: canonical table name to the rows removed and added; unchanged tables are absent.
+        count: rows changed as DuckDB counts them; -1 where DuckDB shows rows instead.
+        returned: the rows that DuckDB shows (RETURNING, or a query around a change), or None.
+        types: DuckDB type names of the returned columns.
+    """
+
+    changes: Mapping[str, Change]
+    count: int = -1
+    returned: pa.Table | None = None
+    types: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows that a plain change (not a query around one) has changed."""
+        return self.count if self.returned is None else len(self.returned)
+
+    def with_changes(self, changes: Mapping[str, Change]) -> Captured:
+        """The same result beside the given changes (those that are none are left out)."""
+        real = {name: c for name, c in changes.items() if len(c[0]) or len(c[1])}
+        return replace(self, changes=real)
+
+
+def run_verbatim(cursor: Cursor, statement: Dml, params: Params) -> Captured:
+    """Run the statement as it stands; its changes are not looked at."""
+    shows_rows = statement.returning or statement.kind == "other"
+    return run_shown(cursor, statement.text, params, shows_rows)
+
+
+def run_shown(cursor: Cursor, sql: str, params: Params, shows_rows: bool) -> Captured:
+    """Run a change and keep what DuckDB answers: rows, or the count of changed rows."""
+    relation = cursor.sql(sql, params=params)
+    if not shows_rows:
+        return Captured({}, count=int(relation.fetchall()[0][0]))
+    types = tuple([str(t) for t in relation.types])
+    return Captured({}, returned=relation.to_arrow_table(), types=types)
+
+
+def run_returning(
+    cursor: Cursor, sql: str, params: Params, table: TableInfo, shows_rows: bool
+) -> tuple[Captured, ZSet]:
+    """Run a change that ends in RETURNING (or before it), with the whole row returned beside.
+
+    Args:
+        sql: the statement; its RETURNING clause, if any, is its last one.
+        shows_rows: it has a RETURNING clause.
+
+    Returns:
+        What the user sees, and every row that RETURNING gave, with all the table's columns.
+    """
+    whole = ", ".join(f"{quote(n)} AS __ivm_row_{i}" for i, (n, _) in enumerate(table.schema))
+    relation = cursor.sql(f"{sql}{',' if shows_rows else ' RETURNING'} {whole}", params=params)
+    types = [str(t) for t in relation.types]
+    found = carried(relation).to_arrow_table()
+    width = found.num_columns - len(table.schema)
+    if shows_rows and not width:  # `* EXCLUDE (all)`: DuckDB refuses the list without ours in it
+        run(cursor, f"EXPLAIN {sql}", params)
+    row = pa.Table.from_arrays(found.columns[width:], [n for n, _ in table.schema])
+    rows = from_arrow(row, table.schema)
+    if not shows_rows:
+        return Captured({}, count=len(rows)), rows
+    shown = pa.Table.from_arrays(found.columns[:width], found.column_names[:width])
+    return Captured({}, returned=shown, types=tuple(types[:width])), rows
+
+
+def net(removed: ZSet, added: ZSet, schema: Schema) -> Change:
+    """Equal rows of both sides cancelled."""
+    types = [t for _, t in schema]
+    difference = consolidate(add([removed.negate(), added]), types)
+    gone, come = difference.weights < 0, difference.weights > 0
+    return difference.filter(gone).negate(), difference.filter(come)
+
+
+def nothing(schema: Schema) -> ZSet:
+    """No rows."""
+    return empty([t for _, t in schema])

@@ -1,0 +1,72 @@
+"""Tries a rewritten statement without harm to the transaction, and words DuckDB's errors.
+
+Law: DuckDB 2.0 aborts a transaction at any error, a misspelt column included, unless told that
+errors of parser and binder are harmless. They are told so while a rewriting is tried, for a
+rewriting may fail to bind where the user's own text does not; such an error comes before the
+statement has changed anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+
+from ivm.capture.result import Captured
+from ivm.storage.warehouse.duck import Cursor, run
+
+_POLICY = "SET current_transaction_invalidation_policy = "
+SYNTACTIC = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
+
+
+class Trial:
+    """A rewriting under trial: its errors of parser and binder are harmless until `commit`."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self.committed = False
+        run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
+
+    def commit(self) -> None:
+        """Called just before the statement that changes the table: from now on, errors count."""
+        self.committed = True
+        run(self._cursor, f"{_POLICY}'STANDARD_POLICY'")
+
+
+def attempt(cursor: Cursor, rewritten: Callable[[Trial], Captured | None]) -> Captured | None:
+    """Run a rewriting of a change; None if it gives up or does not bind: nothing has changed."""
+    trial = Trial(cursor)
+    try:
+        return rewritten(trial)
+    except SYNTACTIC:
+        if trial.committed:
+            raise
+        return None
+    finally:
+        if not trial.committed:
+            with contextlib.suppress(duckdb.TransactionException):  # aborted, the policy with it
+                trial.commit()
+
+
+def require_binding(cursor: Cursor, sql: str, params: Any) -> None:
+    """Let DuckDB plan the user's own statement.
+
+    Raises:
+        duckdb.Error: the statement does not bind; the transaction is aborted.
+    """
+    run(cursor, f"EXPLAIN {sql}", params)
+
+
+_EXPLAIN = re.compile(r"^(LINE 1: )EXPLAIN (.*)\n {8}(.*)", re.MULTILINE)
+_OURS = re.compile(r'(?:,| RETURNING) "(?:[^"]|"")*" AS __ivm_row_0.*')
+
+
+def in_users_words(error: duckdb.Error) -> duckdb.Error:
+    """The error without the parts of its quoted line that the user did not write."""
+    message = _OURS.sub("", _EXPLAIN.sub(r"\1\2\n\3", str(error)))
+    if "__ivm" in message:
+        message = message.split("\n\nLINE ")[0]
+    return error if message == str(error) else type(error)(message)

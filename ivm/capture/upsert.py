@@ -1,0 +1,140 @@
+"""INSERT OR REPLACE and INSERT … ON CONFLICT: old rows are those with the new rows' keys.
+
+Law: the source is evaluated once, into a temporary table with the types of the target's columns;
+the target's rows that have one of its keys in the conflict columns are the only old rows the
+statement can touch. Where these columns are not to be told, the whole table is compared.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ivm.capture.clauses import Clauses, Params
+from ivm.capture.result import Captured, run_shown
+from ivm.capture.row_diff import beside_everything, temporary, watching
+from ivm.capture.trial import Trial, attempt
+from ivm.sql.statements.nodes import Dml
+from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import quote
+from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.table_info import TableInfo
+
+_SOURCE = "__ivm_source"
+
+
+class _Upsert(NamedTuple):
+    """The pieces of an INSERT; `columns` are the positions it fills, `key` the conflict columns,
+    `naming` the words between its head and the copied source."""
+
+    prefix: str
+    head: str
+    columns: tuple[int, ...]
+    source: str
+    rest: str
+    key: tuple[int, ...]
+    naming: str
+    returning: bool
+
+
+def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
+    """Run the INSERT from a copy of its source, watching the rows it may replace."""
+    clauses = Clauses(statement.text, params)
+
+    def from_a_copy(trial: Trial) -> Captured | None:
+        upsert = _read(cursor, clauses, statement, info)
+        return None if upsert is None else _from_a_copy(trial, cursor, clauses, upsert, info)
+
+    result = attempt(cursor, from_a_copy)
+    return result or beside_everything(cursor, statement, info, params)
+
+
+def _from_a_copy(
+    trial: Trial, cursor: Cursor, clauses: Clauses, upsert: _Upsert, info: TableInfo
+) -> Captured:
+    with temporary(cursor, _SOURCE, _definition(upsert, info)) as source:
+        fill = f"{upsert.prefix} INSERT INTO {source} {upsert.source}"
+        run(cursor, fill, clauses.params(fill))
+        with watching(cursor, info, _known(upsert, info, source)) as watch:
+            insert = _insert(upsert, info, source)
+            trial.commit()
+            result = run_shown(cursor, insert, clauses.params(insert), upsert.returning)
+            return result.with_changes({info.name: watch.changes()})
+
+
+def _definition(upsert: _Upsert, info: TableInfo) -> str:
+    columns = []
+    for i in upsert.columns:
+        name, type = info.schema[i]
+        default = f" DEFAULT ({info.defaults[i]})" if i in info.defaults else ""
+        columns.append(f"{quote(name)} {type.sql}{default}")
+    return f"({', '.join(columns)})"
+
+
+def _insert(upsert: _Upsert, info: TableInfo, source: str) -> str:
+    names = ", ".join(quote(info.schema[i][0]) for i in upsert.columns)
+    return f"{upsert.head} {upsert.naming} SELECT {names} FROM {source} {upsert.rest}"
+
+
+def _known(upsert: _Upsert, info: TableInfo, source: str) -> str:
+    """SQL: row `t` has the key of a source row."""
+    names = [quote(info.schema[i][0]) for i in upsert.key]
+    equal = " AND ".join(f"s.{name} = t.{name}" for name in names)
+    return f"EXISTS (SELECT 1 FROM {source} s WHERE {equal})"
+
+
+# --- reading the clauses ---
+
+
+def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> _Upsert | None:
+    """The pieces, or None for what this module does not take apart."""
+    verb = clauses.verb("INSERT")
+    reader = clauses.reader(clauses.place(verb, "INTO") + 1)
+    try:
+        reader.name()
+        if reader.accept("AS"):
+            reader.identifier()
+        head = clauses.piece(verb, reader.at)
+        named = reader.columns() if _lists_columns(reader.peek(), reader.peek(1)) else None
+    except SqlError:
+        return None
+    end = min(clauses.place(reader.at, "ON", "CONFLICT"), clauses.place(reader.at, "RETURNING"))
+    prefix, source = clauses.piece(0, verb), clauses.piece(reader.at, end)
+    by_name = reader.accept("BY", "NAME")
+    if by_name:
+        query = f"{prefix} {clauses.piece(reader.at, end)}"
+        named = tuple(cursor.sql(query, params=clauses.params(query)).columns)
+    columns = _positions(named, info)
+    key = _key(clauses, end, info)
+    if columns is None or not key or not set(key) <= set(columns):
+        return None
+    listed = f"({', '.join(quote(info.schema[i][0]) for i in columns)})"
+    if named is not None and not by_name:
+        source = f"{listed} {source}"
+    rest = clauses.piece(end, len(clauses.tokens))
+    naming = "BY NAME" if by_name else listed
+    return _Upsert(prefix, head, columns, source, rest, key, naming, statement.returning)
+
+
+def _lists_columns(word: str, following: str) -> bool:
+    return word == "(" and following not in ("SELECT", "FROM", "WITH", "VALUES", "(")
+
+
+def _positions(named: tuple[str, ...] | None, info: TableInfo) -> tuple[int, ...] | None:
+    """The columns that the INSERT fills; None if one is unknown."""
+    if named is None:
+        return tuple([i for i in range(len(info.schema)) if i not in info.generated])
+    found = [info.position(name) for name in named]
+    known = tuple([i for i in found if i is not None])
+    return known if len(known) == len(found) else None
+
+
+def _key(clauses: Clauses, conflict: int, info: TableInfo) -> tuple[int, ...]:
+    """The conflict columns; () if they are not to be told."""
+    keys = [key for key in (info.primary_key, *info.uniques) if key]
+    reader = clauses.reader(conflict)
+    if reader.accept("ON", "CONFLICT") and reader.peek() == "(":
+        try:
+            return _positions(reader.columns(), info) or ()
+        except SqlError:
+            return ()
+    return keys[0] if len(keys) == 1 and not info.unique_expressions else ()

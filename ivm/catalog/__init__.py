@@ -1,0 +1,1 @@
+"""Which tables, views and functions there are, and what their names mean."""

@@ -1,0 +1,123 @@
+"""Which relations a statement reads, by its text.
+
+Law: the answer may name too many, never too few: a query's relations are DuckDB's own answer; of
+any other statement every word counts, and a word behind which other relations stand (a plain view,
+a macro, dynamic SQL) means all of them. What a session made for itself (temporary views and macros,
+a definition that is not yet committed) only its own cursor knows.
+"""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+
+from ivm.catalog.catalog import Catalog
+from ivm.storage.identifiers import fold, path_of, split_name
+from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.warehouse import Warehouse
+
+_WORD = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
+_NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^"\s])+')  # of a relation; " AS alias" may follow
+_DYNAMIC = {"query", "query_table"}
+_KEPT = 4096  # statements
+_UNKNOWN = frozenset({"\0"})
+_POLICY = "SET current_transaction_invalidation_policy = "
+
+
+class Relations:
+    """Answers by text, kept until the catalog changes.
+
+    What is found while the catalog changes is kept for nobody: it may be of before.
+
+    Args:
+        warehouse: its cursors are asked unless the session's own is given.
+        catalog: the relations there are.
+
+    Attributes:
+        generation: grows whenever names may come to mean something else.
+    """
+
+    def __init__(self, warehouse: Warehouse, catalog: Catalog) -> None:
+        self._warehouse = warehouse
+        self._catalog = catalog
+        self._known: dict[str, frozenset[str] | None] = {}
+        self._triggers: bool | None = None
+        self.generation = 0
+
+    def forget(self) -> None:
+        """The catalog has changed."""
+        self.generation += 1
+        self._known = {}  # another one: whoever is looking something up has the old one
+        self._triggers = None
+
+    def everything(self) -> frozenset[str]:
+        """All tables and views."""
+        return frozenset((*self._catalog.tables, *self._catalog.views))
+
+    def read_by(self, sql: str) -> frozenset[str] | None:
+        """Canonical names of the tables and views that a statement reads.
+
+        None if it names what is not in the catalog: the session's cursor may know it.
+        """
+        known = self._known
+        answer = known.get(sql, _UNKNOWN)
+        if answer is _UNKNOWN:
+            if len(known) >= _KEPT:
+                known.clear()
+            found, certain = self._find(sql, self._warehouse.cursor())
+            answer = known[sql] = found if certain else None
+        return answer
+
+    def triggers(self) -> bool:
+        """Whether there are any: what they read, a change reads."""
+        if self._triggers is None:
+            cursor = self._warehouse.cursor()
+            self._triggers = bool(
+                rows(cursor, "SELECT 1 FROM system.main.duckdb_triggers() LIMIT 1")
+            )
+        return self._triggers
+
+    def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
+        """As `read_by`, with the eyes of a session, whose transaction survives the question."""
+        run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
+        try:
+            found, _ = self._find(sql, cursor)  # what is unknown to the session too is not ours
+        finally:
+            run(cursor, f"{_POLICY}'STANDARD_POLICY'")
+        return found
+
+    def _find(self, sql: str, cursor: Cursor) -> tuple[frozenset[str], bool]:
+        """The relations, and whether all names were of relations of ours."""
+        try:
+            named = cursor.get_table_names(sql, qualified=True)
+        except duckdb.Error:  # no SELECT, with parameters, or it does not bind: DuckDB will say so
+            words = _words(sql)
+            indirect = not words.isdisjoint(_indirect(cursor))
+            return self.everything() if indirect else self._named(words), True
+        wanted = {fold(split_name(_NAME.findall(name)[0])[-1]) for name in named}
+        found = self._named(wanted)
+        return found, wanted == {_last(name) for name in found}
+
+    def _named(self, wanted: set[str]) -> frozenset[str]:
+        return frozenset(name for name in self.everything() if _last(name) in wanted)
+
+
+def _last(name: str) -> str:
+    return fold(path_of(name)[-1])
+
+
+def _words(sql: str) -> set[str]:
+    """Everything in a statement that could be the name of a relation, lower case."""
+    return {fold(quoted.replace('""', '"') or word) for quoted, word in _WORD.findall(sql)}
+
+
+def _indirect(cursor: Cursor) -> set[str]:
+    """Names behind which other relations stand."""
+    found = rows(
+        cursor,
+        "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal UNION ALL"
+        " SELECT function_name FROM system.main.duckdb_functions()"
+        " WHERE NOT internal AND function_type IN ('macro', 'table_macro')",
+    )
+    return {fold(name) for (name,) in found} | _DYNAMIC

@@ -1,0 +1,1 @@
+"""Transactions, commits, maintenance of the views, and flushes."""

@@ -1,0 +1,68 @@
+"""The background flush: DuckDB follows the log at thresholds, without a reader.
+
+Law: it only does what a read would do, earlier; what could not be flushed is pending still and is
+tried again, and the next caller is told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ivm.engine.engine import Engine
+
+MAX_ROWS = 1_000_000
+MAX_AGE = 10.0  # seconds
+AGAIN = 1.0  # seconds after a failure
+
+_WORK = "bringing the tables up to date"
+
+
+class Flusher:
+    """A thread that flushes when enough rows or enough seconds have gathered.
+
+    Args:
+        engine: what to flush.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._wake = threading.Event()
+        self._stopped = False
+        self._due: float | None = None
+        engine.on_pending = self.noticed
+        self._thread = threading.Thread(target=self._run, name="ivm-flush", daemon=True)
+        self._thread.start()
+
+    def noticed(self, rows: int) -> None:
+        """A commit left this many rows pending: it stands, and nothing may fail here."""
+        if self._due is None:
+            self._due = time.monotonic() + MAX_AGE
+        if rows > MAX_ROWS:
+            self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake.wait(timeout=1.0)
+            old = self._due is not None and time.monotonic() > self._due
+            if self._stopped or not (self._wake.is_set() or old):
+                continue
+            self._wake.clear()
+            self._due = None
+            self._flush()
+
+    def _flush(self) -> None:
+        engine = self._engine
+        try:
+            engine.flush()
+            engine.warehouse.troubles.over(_WORK)
+        except Exception as error:
+            if not engine.log.parted:  # that is told whoever calls
+                engine.warehouse.troubles.keep(_WORK, error)
+                self._due = time.monotonic() + AGAIN
+
+    def stop(self) -> None:
+        """Let the thread end."""
+        self._stopped = True
+        self._wake.set()
+        self._thread.join()

@@ -1,0 +1,124 @@
+"""The changes of one view, epoch by epoch, as a blocking iterator.
+
+Law: the deltas a feed yields, added to the view's rows when it began, are the view's rows now; an
+epoch is yielded only once it is durable, each exactly once and in order: it is taken off the queue
+when all that can fail or be interrupted has been done. A feed that nobody reads keeps all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from ivm.engine.plain_arrow import plain
+from ivm.storage.errors import IvmError
+from ivm.storage.interrupts import Deferral
+from ivm.storage.values.types import Schema
+from ivm.storage.values.zset import ZSet
+
+WEIGHT = "_weight"
+"""Name of the weight column in a delta: how often the row comes (positive) or goes (negative)."""
+
+
+class Subscription(Iterator[tuple[int, pa.Table]]):
+    """An iterator of (epoch, delta) that waits for the next change; ends when closed.
+
+    A delta is an Arrow table of the view's columns and an int64 column `_weight`.
+    """
+
+    def __init__(
+        self,
+        view: str,
+        schema: Schema,
+        durable: Callable[[int], None],
+        on_close: Callable[[Subscription], None],
+    ) -> None:
+        self.view = view
+        self._schema = schema
+        self._durable = durable
+        self._on_close = on_close
+        self._items: deque[tuple[int, ZSet] | IvmError] = deque()
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # rings for each item, and more
+        self._reader = threading.Lock()
+        self._closed = False
+
+    def put(self, epoch: int, delta: ZSet) -> None:
+        """Hand over one epoch's delta (called by the writer, in epoch order)."""
+        self._items.append((epoch, delta))
+        self._bell.put(None)
+
+    def fail(self, error: IvmError) -> None:
+        """The view can no longer be computed: the feed ends with this error."""
+        self._items.append(error)
+        self.close()
+
+    def poll(self, timeout: float | None = None) -> tuple[int, pa.Table] | None:
+        """The next (epoch, delta), or None if none comes within `timeout` seconds (or at the end).
+
+        Raises:
+            UnavailableError: the epoch could not be made durable.
+            EvaluationError: the view's query fails on its tables; the feed has ended.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._waited(end):
+            with self._reader:
+                if self._items:  # else another thread has had it
+                    return self._first()
+        return None
+
+    def _waited(self, end: float | None) -> bool:
+        """Whether something has come, before the end of the time or of the feed."""
+        while not self._items:
+            if self._closed:
+                self._bell.put(None)  # others may wait too
+                return False
+            try:
+                left = None if end is None else max(end - time.monotonic(), 0)
+                self._bell.get(timeout=left)
+            except queue.Empty:
+                return False
+        return True
+
+    def _first(self) -> tuple[int, pa.Table]:
+        item = self._items[0]
+        if isinstance(item, IvmError):
+            self._items.popleft()
+            raise item
+        epoch, delta = item
+        with Deferral():
+            self._durable(epoch)
+            found = epoch, delta_table(delta, self._schema)
+        with contextlib.suppress(queue.Empty):
+            self._bell.get_nowait()
+        self._items.popleft()
+        return found
+
+    def __next__(self) -> tuple[int, pa.Table]:
+        item = self.poll()
+        if item is None:
+            raise StopIteration
+        return item
+
+    def close(self) -> None:
+        """End the feed; what is queued can still be read."""
+        if not self._closed:
+            self._closed = True
+            self._on_close(self)
+            self._bell.put(None)
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def delta_table(delta: ZSet, schema: Schema) -> pa.Table:
+    """A Z-set as an Arrow table with its weights in the column `_weight`."""
+    return plain(delta.to_arrow(schema)).append_column(WEIGHT, pa.array(delta.weights))

@@ -1,0 +1,437 @@
+"""The way of a change: circuits step, the log commits, state is adopted, flushes follow.
+
+Law: after every epoch each view equals its query over the base tables. The commit is the log
+record (DuckDB's commit, where the catalog changes); whatever comes before it can be dropped, what
+comes after it can be replayed. An exception of any kind before it undoes the change; one after it
+undoes nothing, and what it keeps from being done is left to the next opening: until then nothing
+is written or read.
+
+Three locks, taken in this order: the writers' turn (`turns`, held by a transaction), the
+warehouse's `write_lock` (one flush at a time; readers pin their snapshot under it), the lock of
+`Pending`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import duckdb
+
+from ivm.catalog.catalog import Catalog, View
+from ivm.catalog.relations_read import Relations
+from ivm.engine.feeds import Feeds
+from ivm.engine.key_indexes import KeyIndexes
+from ivm.engine.log_writer import LogWriter
+from ivm.engine.maintenance import Maintenance
+from ivm.engine.pending import Pending
+from ivm.engine.recomputed_views import RecomputedViews
+from ivm.engine.view_tables import ViewTables
+from ivm.engine.writer_lock import Turns
+from ivm.ingest.fast_path import Door
+from ivm.ingest.fast_path_rules import door_of
+from ivm.ingest.rows import RowReader
+from ivm.ingest.snapshot import Snapshot
+from ivm.sql.parse.function_list import own_names
+from ivm.storage.identifiers import quote
+from ivm.storage.interrupts import Shelter, check
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import Cursor, chunks, run
+from ivm.storage.warehouse.flush import NetChange, apply_change
+from ivm.storage.warehouse.net_changes import PendingTable, PendingView
+from ivm.storage.warehouse.refused import RefusedError
+from ivm.storage.warehouse.system_tables import BASE
+from ivm.storage.warehouse.warehouse import UndecidedError, Warehouse, roll_back
+
+MOST_PENDING = 4_000_000
+"""Rows beyond which writers wait for a flush, before they do anything."""
+
+
+class Engine:
+    """The state behind one open database; callers of the committing methods hold the turn.
+
+    Args:
+        warehouse: the DuckDB file and its log.
+        catalog: tables and views, loaded.
+        sync_at_commit: a commit returns only when the log is on disk.
+    """
+
+    def __init__(self, warehouse: Warehouse, catalog: Catalog, *, sync_at_commit: bool) -> None:
+        self.warehouse = warehouse
+        self.log = LogWriter(warehouse.log, sync_at_commit=sync_at_commit)
+        self.catalog = catalog
+        self.turns = Turns()
+        self.epoch = warehouse.base_epoch
+        self.pending = Pending(catalog)
+        self.maintenance = Maintenance(warehouse, catalog, self.flush)
+        self.feeds = Feeds()
+        self.on_pending: Callable[[int], None] = lambda rows: None
+        self.indexes = KeyIndexes(
+            catalog, self.maintenance.columns_read, self.flush, self.scan, self.snapshot
+        )
+        self._doors: dict[str, Door | None] = {}
+        self._macros: frozenset[str] | None = None
+        self._readers: dict[str, RowReader] = {}
+        self.relations = Relations(warehouse, catalog)
+        self.view_tables = ViewTables(self)
+        self.recomputed = RecomputedViews(self)
+        self.committed_views: Mapping[str, View] | None = None
+        """The views before the open transaction changed the catalog; None if none changes it."""
+
+    # -- committing -----------------------------------------------------------------------------
+
+    def commit(self, changes: Sequence[TableChange]) -> None:
+        """Commit changes that DuckDB has not seen: one epoch, no DuckDB statement.
+
+        The caller makes it durable with `log.sync` after giving up the turn.
+
+        Raises:
+            EvaluationError: a view's expression fails on the change; nothing was applied.
+            UnavailableError: the log cannot be written; nothing was applied.
+        """
+        deltas = self._step(changes)
+        try:
+            check()
+            self.log.append(self.epoch + 1, changes)
+        except BaseException:
+            self._step_back(logged=True)
+            raise
+        self._adopt(changes, deltas, natively=False)
+
+    def commit_native(
+        self,
+        cursor: Cursor,
+        changes: Sequence[TableChange],
+        recomputed: Mapping[str, ZSet],
+        shown: Mapping[str, ZSet],
+        *,
+        logged: bool = True,
+        only: Collection[str] | None = None,
+    ) -> None:
+        """Commit a DuckDB transaction whose cursor has made `changes` itself.
+
+        Args:
+            cursor: in its transaction, which began with a flush: nothing else is pending.
+            changes: what it did to base tables.
+            recomputed: differences of recomputed views, already written to their tables.
+            shown: deltas of incremental views already written to their tables.
+            logged: False where the transaction changes the catalog: then DuckDB's commit is the
+                commit point.
+            only: the views to step, default all; `rebuild` takes care of the others.
+
+        Raises:
+            BaseException: of any kind; `epoch` tells whether the transaction stands.
+        """
+        if not changes and not recomputed and logged:
+            run(cursor, "COMMIT")
+            return
+        deltas = self._step(changes, recomputed, only)
+        with Shelter(), self.warehouse.write_lock:
+            late = None
+            try:
+                epochs = self._write_views(cursor, self._unshown(deltas, shown))
+                if logged:  # only now: DuckDB's transaction is known to be alive
+                    self.log.append(self.epoch + 1, changes)
+                    self.log.settle(self.epoch + 1)
+                self._finish(cursor)
+            except BaseException as error:
+                epochs = self._demand_committed(cursor, (*deltas, *shown), error, logged)
+                late = error
+            self._adopt(changes, {**recomputed, **deltas}, natively=True)
+            self.warehouse.recorded(epochs)
+            if late is not None and not isinstance(late, duckdb.Error):
+                raise late
+
+    def _unshown(
+        self, deltas: Mapping[str, ZSet], shown: Mapping[str, ZSet]
+    ) -> dict[str, NetChange]:
+        """What view tables still lack: the deltas less what was written before."""
+        parts = {name: self.pending.new_view(name) for name in (*deltas, *shown)}
+        for name, part in parts.items():
+            if name in deltas:
+                part.add(deltas[name])
+            if name in shown:
+                part.add(shown[name].negate())
+        return {name: part.net() for name, part in parts.items()}
+
+    def _write_views(self, cursor: Cursor, views: Mapping[str, NetChange]) -> dict[str, int]:
+        """Bring the views up to the transaction's end, and note the epochs reached."""
+        for name, net in views.items():
+            self.write(cursor, name, net)
+        epochs = self._next(views)
+        self.warehouse.record(cursor, epochs, {})
+        return epochs
+
+    def _finish(self, cursor: Cursor) -> None:
+        """DuckDB's own commit."""
+        run(cursor, "COMMIT")
+
+    def _next(self, views: Iterable[str]) -> dict[str, int]:
+        return dict.fromkeys((BASE, *views), self.epoch + 1)
+
+    def _demand_committed(
+        self, cursor: Cursor, views: Iterable[str], error: BaseException, logged: bool
+    ) -> dict[str, int]:
+        """A native commit has raised: know whether it stands, and return if it does.
+
+        Else the log's record is taken back, so that it does not stand anywhere.
+        """
+        try:
+            roll_back(cursor)
+            stands = self.warehouse.stands(BASE, self.epoch + 1)
+        except BaseException as unknown:
+            self.maintenance.rollback()
+            raise self.log.broken(
+                f"whether epoch {self.epoch + 1} is committed cannot be read", unknown
+            ) from error
+        if stands:
+            return self._next(views)
+        self._step_back(logged=logged)
+        raise error
+
+    def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
+        """Apply a net change to a relation's table inside the cursor's transaction."""
+        schema = self.catalog.relation_schema(name)
+        apply_change(cursor, self.catalog.qualified[name], schema, net)
+
+    def _step(
+        self,
+        changes: Sequence[TableChange],
+        recomputed: Mapping[str, ZSet] | None = None,
+        only: Collection[str] | None = None,
+    ) -> dict[str, ZSet]:
+        self.log.demand_sound()
+        return self.maintenance.step(changes, recomputed, only)
+
+    def _step_back(self, *, logged: bool) -> None:
+        """What could not be committed has not happened, whether or not it was logged here."""
+        self.maintenance.rollback()
+        if logged:
+            self.log.take_back(self.epoch + 1)
+
+    def preview(
+        self,
+        changes: Sequence[TableChange],
+        recomputed: Mapping[str, ZSet],
+        names: Collection[str],
+    ) -> dict[str, ZSet]:
+        """View deltas of a transaction that is not over yet; no state changes.
+
+        Args:
+            changes: what it did so far.
+            recomputed: differences of recomputed views it has written so far.
+            names: the views that are meant.
+
+        Returns:
+            The whole delta of each of them that is incremental since the transaction began.
+        """
+        try:
+            return self._step(changes, recomputed, names)
+        finally:
+            self.maintenance.rollback()
+
+    def _adopt(
+        self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
+    ) -> None:
+        """The next epoch is committed: let the memory follow."""
+        committed = self.epoch + 1
+        try:
+            self._follow(changes, deltas, natively=natively)
+        except BaseException as error:
+            why = f"epoch {committed} is committed, but the memory could not follow"
+            raise self.log.broken(why, error) from error
+
+    def _follow(
+        self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
+    ) -> None:
+        tables = [change.table for change in changes]
+        self.maintenance.commit()
+        self.indexes.commit(tables)
+        self.maintenance.mark_stale(tables)
+        self.epoch += 1
+        if natively:  # DuckDB has it all
+            self.pending.add(self.epoch, (), {})
+        else:
+            self.pending.add(self.epoch, changes, deltas)
+        self.feeds.tell(self.epoch, deltas)
+        self.on_pending(self.pending.rows)
+
+    def close(self) -> None:
+        """Leave every table and view in the file as of the last commit.
+
+        Raises:
+            UnavailableError: the file cannot be written; the log still holds what it lacks.
+        """
+        self.indexes.forget()
+        for name in self.feeds.views:
+            self.feeds.close(name)
+        if self.log.fault is None:
+            try:
+                self.recomputed.refresh_all()
+            finally:
+                self.flush()
+
+    # -- ways into tables -----------------------------------------------------------------------
+
+    def door(self, table: str) -> Door | None:
+        """The fast way into a table, or None where changes must go through DuckDB."""
+        if table not in self._doors:
+            info, cursor = self.catalog.tables[table], self.warehouse.cursor()
+            self._doors[table] = door_of(info, cursor, self.macros)
+        return self._doors[table]
+
+    @property
+    def macros(self) -> frozenset[str]:
+        """The names of the user's functions and macros, in small letters."""
+        if self._macros is None:
+            self._macros = own_names(self.warehouse.cursor())
+        return self._macros
+
+    def reader(self, table: str) -> RowReader:
+        """What takes rows of any kind for a table."""
+        reader = self._readers.get(table)
+        if reader is None:
+            reader = self._readers[table] = RowReader(table, self.catalog.tables[table].schema)
+        return reader
+
+    def scan(
+        self, name: str, columns: Sequence[int], cursor: Cursor | None = None
+    ) -> Iterator[ZSet]:
+        """Columns of a table or view as they are in DuckDB (as the cursor sees it), in chunks."""
+        schema = self.catalog.relation_schema(name)
+        chosen = tuple(schema[i] for i in columns)
+        names = ", ".join(quote(column) for column, _ in chosen)
+        sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
+        return chunks(cursor or self.warehouse.cursor(), sql, chosen)
+
+    def snapshot(self, table: str) -> Snapshot:
+        """A base table as of the last commit."""
+        cursors = self.warehouse.cursor(), self.warehouse.cursor()
+        with self.warehouse.write_lock:
+            self.flush()
+            for cursor in cursors:
+                self.warehouse.pin(cursor)
+        return Snapshot(self.catalog.tables[table], cursors)
+
+    def reload_tables(self, cursor: Cursor) -> None:
+        """The catalog has changed, as the cursor sees it."""
+        self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
+        self.forget_definitions()
+        self.indexes.forget()
+
+    def forget_definitions(self) -> None:
+        """What was found out of tables, views and macros may hold no longer.
+
+        Others do not see what a transaction has changed in the catalog before it commits: what
+        they find meanwhile must be forgotten at its end.
+        """
+        self._doors.clear()
+        self._macros = None
+        self._readers.clear()
+        self.relations.forget()
+
+    def reload_databases(self, cursor: Cursor) -> None:
+        """Databases were attached or detached, as the cursor sees it."""
+        self.catalog.load_databases(self.warehouse.databases(cursor))
+
+    # -- flushing -------------------------------------------------------------------------------
+
+    def flush(self, only: Iterable[str] | None = None) -> None:
+        """Bring DuckDB up to the log.
+
+        Args:
+            only: relations that are to be read; if all of them are views, only those are flushed,
+                and with them views that are likely to be read next.
+
+        Raises:
+            UnavailableError: the log or DuckDB cannot be written; nothing is lost, and the flush
+                is tried again at the next read.
+        """
+        only = None if only is None else frozenset(only)
+        if only is not None:
+            self.pending.read(only)
+        self.log.demand_whole()
+        if self.pending.rows:
+            with self.warehouse.write_lock:
+                self._flush(only)
+
+    def _flush(self, only: Iterable[str] | None) -> None:
+        number = self.warehouse.flushes
+        try:
+            tables, views, epoch = self.pending.take(only)
+            if tables or views:
+                self.warehouse.flush(
+                    epoch,
+                    {name: part.net() for name, part in tables.items()} if tables else None,
+                    {name: part.net() for name, part in views.items()},
+                )
+        except UndecidedError as error:
+            raise self.log.broken("a flush failed", error) from error
+        except BaseException:
+            if self.warehouse.flushes > number:
+                self.pending.settle()
+            else:
+                self.pending.put_back()
+            raise
+        self.pending.settle()
+
+    def flush_within(self, cursor: Cursor) -> None:
+        """Write what is pending in the cursor's transaction, behind what this has done so far.
+
+        For a statement that takes away what refuses the pending rows: those of a relation that it
+        has dropped are given up. Hold `write_lock` until the transaction has ended, and tell
+        `pending` how.
+
+        Raises:
+            RefusedError: a relation with pending rows has other columns now.
+            duckdb.Error: the rows are still refused.
+        """
+        before = {name: self.catalog.relation_schema(name) for name in self.catalog.qualified}
+        standing = self.warehouse.tables(cursor)
+        tables, views, _ = self.pending.take(None)
+        pending: dict[str, PendingTable | PendingView] = {**tables, **views}
+        parts = {name: part for name, part in pending.items() if name in standing}
+        for name in parts:
+            if name in before and standing[name].schema != before[name]:
+                raise RefusedError(
+                    f"{name!r} has rows that are not written yet: its columns can be changed when "
+                    "what refuses these rows is gone",
+                    name,
+                )
+        self.warehouse.write_within(cursor, {name: part.net() for name, part in parts.items()})
+
+    def show_pending(self, cursor: Cursor, relations: Collection[str]) -> None:
+        """Begin a transaction that sees some relations with what is pending; roll it back."""
+        with self.warehouse.write_lock:
+            run(cursor, "BEGIN TRANSACTION")
+            self.warehouse.write_within(cursor, self.pending.net(relations))
+
+    def ready(
+        self,
+        relations: Collection[str],
+        generation: int,
+        cursor: Cursor | None,
+        *,
+        writing: bool = False,
+    ) -> bool:
+        """Flush what a query reads; False if it has to be looked up, or brought up to date, anew.
+
+        Args:
+            relations: as they were found in that generation of definitions.
+            generation: see `Relations`.
+            cursor: gets its snapshot, with no flush or commit in between; None if it needs none.
+            writing: the query may count sequences on.
+        """
+        with self.warehouse.write_lock if cursor is not None else contextlib.nullcontext():
+            self.flush(relations)
+            if generation != self.relations.generation or self.recomputed.is_outdated(relations):
+                return False
+            if cursor is not None:
+                self.warehouse.pin(cursor, writing=writing)
+            return True
+
+    def relieve(self) -> None:
+        """Flush if very much is pending, for whoever is about to add to it."""
+        if self.pending.rows > MOST_PENDING:
+            self.flush()

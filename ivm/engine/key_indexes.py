@@ -1,0 +1,161 @@
+"""The key indexes of all tables: hydrated at first use, following every change since.
+
+Law: an index stands where its table does, the running transaction's changes included; `commit` and
+`rollback` end that transaction. An index that lacks a column which is needed by now is made anew.
+That of a large table answers at once and reads the table in a thread (`LateIndex`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ivm.catalog.catalog import Catalog
+from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.late_index import LateIndex
+from ivm.ingest.snapshot import Snapshot
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import Cursor
+
+_PATIENCE = 8  # DuckDB changes one row in milliseconds; reading a large table takes seconds
+
+LARGE = 200_000
+"""Rows from which a table is read in a thread (about 0.2 s)."""
+
+Scan = Callable[[str, Sequence[int], Cursor | None], Iterator[ZSet]]
+"""(table, positions of columns, the cursor that sees them) → their rows in chunks."""
+
+
+class KeyIndexes:
+    """At most one index a table.
+
+    Args:
+        catalog: the tables.
+        columns_read: positions of the columns of a table that views need.
+        flush: brings DuckDB's tables up to the log.
+        scan: reads columns of a table from DuckDB.
+        snapshot: of a table as it was last committed.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        columns_read: Callable[[str], frozenset[int]],
+        flush: Callable[[], None],
+        scan: Scan,
+        snapshot: Callable[[str], Snapshot],
+    ) -> None:
+        self._catalog = catalog
+        self._columns_read = columns_read
+        self._flush = flush
+        self._scan = scan
+        self._snapshot = snapshot
+        self._known: dict[str, KeyIndex] = {}
+        self._provisional: set[str] = set()
+        self._missed: dict[str, int] = {}
+
+    def find(self, table: str, *, whole: bool = False) -> KeyIndex | None:
+        """The index of a table, if it is there and holds the columns it needs."""
+        index = self._at_hand(table)
+        if index is None or len(index.columns) == len(self._catalog.tables[table].schema):
+            return index
+        read = self._columns_read(table)
+        return None if whole or not read.issubset(index.columns) else index
+
+    def _at_hand(self, table: str) -> KeyIndex | None:
+        index = self._known.get(table)
+        if not isinstance(index, LateIndex) or not index.over:
+            return index
+        self._drop(table)
+        whole = index.whole()
+        if whole is not None:
+            self._known[table] = whole
+        return whole
+
+    def _drop(self, table: str) -> None:
+        index = self._known.pop(table, None)
+        if isinstance(index, LateIndex):
+            index.stop()
+
+    def is_worth_making(self, table: str) -> bool:
+        """Whether a change that DuckDB could make as well has missed the index often enough."""
+        self._missed[table] = self._missed.get(table, 0) + 1
+        return self._missed[table] > _PATIENCE
+
+    def make(self, table: str, *, whole: bool = False, cursor: Cursor | None = None) -> KeyIndex:
+        """The index of a table, filled from DuckDB.
+
+        Args:
+            table: canonical name.
+            whole: hold all columns, not just those that views need.
+            cursor: in a transaction that has changed the table; the index holds what it sees, and
+                is dropped if the transaction is rolled back.
+        """
+        info = self._catalog.tables[table]
+        every = tuple(range(len(info.schema)))
+        if whole or not info.primary_key:
+            columns = every
+        else:
+            columns = tuple(sorted({*info.primary_key, *self._columns_read(table)}))
+        self._drop(table)
+        index = None
+        if cursor is not None:
+            self._provisional.add(table)
+        elif info.primary_key:
+            index = self._late(table, columns)
+        if index is None:
+            index = self._full(table, columns, cursor)
+        self._known[table] = index
+        return index
+
+    def _late(self, table: str, columns: Sequence[int]) -> KeyIndex | None:
+        snapshot = self._snapshot(table)
+        if snapshot.rows() >= LARGE:
+            return LateIndex(snapshot, columns)
+        snapshot.release()
+        return None
+
+    def _full(self, table: str, columns: Sequence[int], cursor: Cursor | None) -> KeyIndex:
+        if cursor is None:
+            self._flush()
+        info = self._catalog.tables[table]
+        key = info.primary_key or columns
+        rows = self._scan(table, columns, cursor)
+        return KeyIndex(info.schema, key, columns, rows, unique=bool(info.primary_key))
+
+    def record(self, change: TableChange) -> None:
+        """Let the table's index see a change of the running transaction."""
+        index = self._known.get(change.table)
+        if index is None:
+            return
+        held = change.removed_columns
+        if held == index.columns or not len(change.removed) or set(index.columns) <= set(held):
+            index.record(change)
+        else:
+            self._drop(change.table)
+
+    def commit(self, tables: Iterable[str]) -> None:
+        """The running transaction, which changed these tables, is committed."""
+        for table in tables:
+            index = self._known.get(table)
+            if index is not None:
+                index.commit()
+        self._provisional.clear()
+
+    def rollback(self) -> None:
+        """Forget what the running transaction recorded."""
+        for name in self._provisional:
+            self._drop(name)
+        self._provisional.clear()
+        for index in self._known.values():
+            index.rollback()
+
+    def let_go(self) -> None:
+        """Hold no snapshot: DuckDB refuses to alter a table that has changed since."""
+        for table in [name for name, index in self._known.items() if isinstance(index, LateIndex)]:
+            self._drop(table)
+
+    def forget(self) -> None:
+        """The tables have changed, or the database is being closed."""
+        for table in list(self._known):
+            self._drop(table)

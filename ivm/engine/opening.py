@@ -1,0 +1,204 @@
+"""Opening a database: catalog, views, then the log's commits that DuckDB does not have yet.
+
+Law: after opening, tables and views stand at the last committed epoch: tables take every record
+after their epoch, a view takes only the deltas after its own, exactly once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import duckdb
+
+from ivm.catalog.catalog import Catalog, View
+from ivm.catalog.functions import Function
+from ivm.engine.engine import Engine
+from ivm.engine.transaction import Transaction
+from ivm.engine.view_tables import RECOMPUTED, UNSETTLED
+from ivm.engine.views import define
+from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.storage.errors import (
+    ConstraintError,
+    CorruptionError,
+    EvaluationError,
+    IvmError,
+    UnavailableError,
+)
+from ivm.storage.log.change import Record
+from ivm.storage.log.recovery import check_tables
+from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.net_changes import PendingTable
+from ivm.storage.warehouse.opening import Choice
+from ivm.storage.warehouse.system_tables import (
+    StoredView,
+    forget_view_epochs,
+    load_views,
+    save_view,
+)
+from ivm.storage.warehouse.warehouse import Warehouse
+
+_MISSING = re.compile(r"Scalar Function with name \"?(\w+)\"? does not exist")
+
+
+def open_engine(
+    path: str | Path,
+    *,
+    sync_at_commit: bool,
+    memory_limit: int | None,
+    threads: int | None,
+    functions: Iterable[Function] = (),
+    choice: Choice = "refuse",
+) -> Engine:
+    """Open a database and bring it up to its log.
+
+    Raises:
+        UnavailableError: another process has it open, or a view calls a function that is not
+            given.
+        CorruptionError: not a DuckDB file, a damaged log, a view that no longer binds.
+    """
+    interval = None if sync_at_commit else 0.02
+    warehouse = Warehouse.open(
+        path, memory_limit=memory_limit, threads=threads, sync_interval=interval, choice=choice
+    )
+    try:
+        for function in functions:
+            function.register(warehouse.cursor())
+        engine = Engine(warehouse, Catalog(warehouse.database), sync_at_commit=sync_at_commit)
+        if _load(engine) or warehouse.foreign_write:
+            _replay_tables(engine)
+            _refresh_all(engine)
+        else:
+            _replay(engine)
+        warehouse.take(engine.catalog.tables_by_schema)
+        return engine
+    except BaseException:
+        warehouse.close()
+        raise
+
+
+def _load(engine: Engine) -> bool:
+    """Bind the views; whether one that was recomputed is now maintained by deltas."""
+    cursor = engine.warehouse.cursor()
+    stored, taken_up, given_up = load_views(cursor), False, []
+    engine.catalog.expect_views(view.name for view in stored)
+    engine.reload_databases(cursor)
+    engine.reload_tables(cursor)
+    if not stored:
+        return False  # to list DuckDB's functions takes a third of an opening
+    functions = list_functions(cursor)
+    for each in stored:
+        view = _define(engine, cursor, each, functions)
+        engine.catalog.add_view(view)
+        engine.maintenance.attach(view)
+        if not view.incremental:
+            engine.maintenance.stale.add(view.name)
+            given_up += [view] if each.broken != RECOMPUTED else []
+        elif each.broken == RECOMPUTED:
+            taken_up = True
+        elif each.broken == UNSETTLED:
+            with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
+                engine.view_tables.settle(view)
+    if given_up:
+        run(cursor, "BEGIN TRANSACTION")
+        for view in given_up:
+            save_view(cursor, engine.view_tables.stored(view, settled=True))
+        run(cursor, "COMMIT")
+    return taken_up
+
+
+def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
+    try:
+        return define(engine, cursor, stored.name, stored.query, stored.columns, functions)
+    except (duckdb.Error, IvmError) as error:
+        missing = _MISSING.search(str(error))
+        if missing is not None:
+            raise UnavailableError(
+                f"materialized view {stored.name!r} calls {missing[1]}(), which is no function of "
+                "DuckDB: give the Python function to ivm.connect(functions=[ivm.Function(…)])"
+            ) from error
+        raise CorruptionError(
+            f"materialized view {stored.name!r} no longer fits its tables ({error}); another "
+            "program has changed them: restore them, or remove the view from _ivm.views"
+        ) from error
+
+
+def _replay(engine: Engine) -> None:
+    warehouse = engine.warehouse
+    if warehouse.log is None:
+        return
+    for record in warehouse.log.replay(warehouse.base_epoch):
+        try:
+            deltas = engine.maintenance.step(record.changes)
+        except EvaluationError as error:
+            _replay_natively(engine, record, error.views)
+            continue
+        engine.maintenance.commit()
+        engine.maintenance.mark_stale([change.table for change in record.changes])
+        engine.epoch = record.epoch
+        lacking = {n: d for n, d in deltas.items() if warehouse.view_epoch(n) < record.epoch}
+        engine.pending.add(record.epoch, record.changes, lacking)
+
+
+def _nothing_is_temporary(queries: Iterable[tuple[str, str]]) -> None:
+    """No session has begun."""
+
+
+def _replay_natively(engine: Engine, record: Record, failing: Iterable[str]) -> None:
+    """Replay a record that was committed together with what stale views below others lacked."""
+    engine.epoch = record.epoch - 1
+    transaction = Transaction(engine, engine.warehouse.cursor(), _nothing_is_temporary)
+    for change in record.changes:
+        transaction.add(change)
+    transaction.replay(failing)
+
+
+def _replay_tables(engine: Engine) -> None:
+    """Bring the tables up to the log; the views are going to be filled from them.
+
+    Raises:
+        CorruptionError: what another program did to the tables leaves no room for the log's
+            commits. Nothing was changed.
+    """
+    warehouse = engine.warehouse
+    if warehouse.log is None:
+        return
+    check_tables(warehouse.log.folder, warehouse.base_epoch, engine.catalog.tables_by_schema)
+    parts: dict[str, PendingTable] = {}
+    for record in warehouse.log.replay(warehouse.base_epoch):
+        engine.epoch = record.epoch
+        for change in record.changes:
+            part = parts.setdefault(change.table, engine.pending.new_table(change.table))
+            part.add(change.removed, change.removed_columns, change.added)
+    changes = {name: part.net() for name, part in parts.items()}
+    warehouse.demand_stored(changes)
+    try:
+        warehouse.flush(engine.epoch, changes or None, {})
+    except (duckdb.ConstraintException, ConstraintError) as error:
+        raise CorruptionError(
+            f"The log's commits do not fit the tables as they are now: {error}. Nothing was"
+            f" changed; `ivm recover {warehouse.file.file}` says what can be done."
+        ) from error
+
+
+def _refresh_all(engine: Engine) -> None:
+    """What the views' rows follow from is not known: fill every view anew.
+
+    Their epochs go too: they may lie above the tables', where a view had run ahead of commits that
+    were then given up, and would keep later commits of these numbers from it.
+    """
+    cursor = engine.warehouse.cursor()
+    with engine.warehouse.write_lock:
+        run(cursor, "BEGIN TRANSACTION")
+        for view in engine.catalog.views.values():
+            engine.view_tables.refill(cursor, view)
+            save_view(cursor, engine.view_tables.stored(view, settled=not view.rounds))
+        forget_view_epochs(cursor)
+        run(cursor, "COMMIT")
+        engine.warehouse.refilled()
+    for view in engine.catalog.views.values():
+        if view.rounds:
+            with contextlib.suppress(EvaluationError):
+                engine.view_tables.settle(view)

@@ -1,0 +1,447 @@
+"""One open transaction of a session: changes in order, and a DuckDB transaction once SQL needs it.
+
+Law: a transaction is one epoch or nothing. As long as only the fast path is used, DuckDB is not
+asked at all; the first SQL statement makes it *native*: a DuckDB transaction begins on the
+session's cursor, gets what was changed so far, and from then on sees its own writes, in tables
+and in views.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import duckdb
+
+from ivm.catalog.catalog import View
+from ivm.engine.engine import Engine
+from ivm.engine.rebuilt_views import RebuiltViews
+from ivm.ingest.fast_path import Door
+from ivm.ingest.key_index import KeyIndex
+from ivm.storage.errors import EvaluationError, UnavailableError
+from ivm.storage.interrupts import Shelter, tell
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.net_changes import PendingTable, PendingView
+from ivm.storage.warehouse.refused import RefusedError
+
+COMMITTED = "The transaction is committed."
+"""Stands as a note at what is raised though the commit stands."""
+
+
+class Transaction:
+    """Holds the writers' turn from its first statement to `commit` or `rollback`.
+
+    Args:
+        engine: the database's engine.
+        cursor: the session's cursor.
+        refuse_temporary: raises if views' texts, by name, mean what this session alone sees.
+        begun: several statements may follow one another in it.
+        read_only: nothing but temporary tables may be changed.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        cursor: Cursor,
+        refuse_temporary: Callable[[Iterable[tuple[str, str]]], None],
+        *,
+        begun: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._cursor = cursor
+        self._refuse_temporary = refuse_temporary
+        self.changes: list[TableChange] = []
+        self._recomputed: dict[str, ZSet] = {}
+        self._shown: dict[str, ZSet] = {}
+        self._views = RebuiltViews(engine, cursor)
+        self._views_before: dict[str, View] | None = None
+        self._tables_differ = False
+        self._heals = self._late = self._written_late = False
+        self._last_used = time.monotonic()
+        self._busy = threading.RLock()
+        self._begun = begun
+        self._read_only = read_only
+        self.native = False
+        self.over: str | None = None
+        self.way_out = "begin again"
+        engine.turns.take(self)
+
+    # -- the turn's questions -------------------------------------------------------------------
+
+    def idle_seconds(self) -> float:
+        """Seconds since the last statement."""
+        return time.monotonic() - self._last_used
+
+    def expire(self) -> None:
+        """Roll back from a waiter's thread, unless a statement is running."""
+        if not self._busy.acquire(blocking=False):
+            return
+        try:
+            limit = self._engine.turns.idle_limit
+            if self.over is None and self.idle_seconds() > limit:
+                self.rollback()
+                self.over = (
+                    f"the transaction did nothing for {limit:g} s while others waited, and was "
+                    "rolled back"
+                )
+        finally:
+            self._busy.release()
+
+    def __enter__(self) -> Transaction:
+        """While a statement of the transaction runs, it cannot expire."""
+        self._busy.acquire()
+        if self.over is not None:
+            self._busy.release()
+            raise UnavailableError(f"{self.over}: {self.way_out}")
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._last_used = time.monotonic()
+        self._busy.release()
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def index(self, door: Door, *, whole: bool = False) -> KeyIndex:
+        """The table's key index, including this transaction's changes."""
+        indexes, name = self._engine.indexes, door.table
+        index = indexes.find(name, whole=whole)
+        if index is not None:
+            return index
+        if not self.changes_catalog and not any(change.table == name for change in self.changes):
+            return indexes.make(name, whole=whole)
+        # Only this cursor sees a table made here; what was removed holds too few columns to be
+        # replayed: DuckDB has the rows.
+        self.go_native()
+        return indexes.make(name, whole=whole, cursor=self._cursor)
+
+    def index_at_hand(self, door: Door, *, whole: bool) -> KeyIndex | None:
+        """As `index`, but None as long as making it does not pay."""
+        indexes = self._engine.indexes
+        index = indexes.find(door.table, whole=whole)
+        if index is None and indexes.is_worth_making(door.table):
+            index = self.index(door, whole=whole)
+        return index
+
+    def add(self, change: TableChange) -> None:
+        """Take a change that DuckDB has not seen."""
+        if self._read_only:
+            raise UnavailableError(
+                f"table {change.table!r} cannot be changed in a READ ONLY transaction: end it first"
+            )
+        if len(change):
+            if self.native:
+                self._write([change])
+            self.add_native(change)
+
+    def add_native(self, change: TableChange) -> None:
+        """Take a change that the session's cursor has already made."""
+        if len(change):
+            self._engine.indexes.record(change)
+            self.changes.append(change)
+
+    @property
+    def idle_cursor(self) -> Cursor | None:
+        """The session's cursor as long as it has no transaction that a failure would abort."""
+        return None if self.native else self._cursor
+
+    def go_native(self) -> None:
+        """Begin the DuckDB transaction, with the changes so far in it."""
+        if not self.native:
+            if self._read_only or self._may_write_elsewhere():
+                self._engine.recomputed.refresh_all()  # views cannot be brought up to date in it
+            self._flush()
+            self.native = True  # before it is: an exception may come behind DuckDB's BEGIN
+            run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
+            self._write(self.changes)
+
+    def _may_write_elsewhere(self) -> bool:
+        """Whether another database may be changed in it: DuckDB lets it change one alone."""
+        return self._begun and not self.changes and self._engine.catalog.names.others
+
+    def _flush(self) -> None:
+        try:
+            self._engine.flush()
+        except RefusedError:
+            if not self._heals:
+                raise
+            self._late = True
+
+    def may_heal(self) -> None:
+        """The transaction is of one statement, which may take away what refuses a flush."""
+        self._heals = True
+
+    def write_late(self, *, alone: bool = False) -> None:
+        """Write behind that statement what could not be flushed before it.
+
+        Args:
+            alone: DuckDB goes by what it took away until that is committed, as by an index.
+        """
+        if not self._late:
+            return
+        if alone:
+            run(self._cursor, "COMMIT")
+            self._engine.warehouse.tables()
+            self._engine.flush()
+            run(self._cursor, "BEGIN TRANSACTION")
+        else:
+            self._engine.warehouse.write_lock.acquire()
+            self._written_late = True
+            self.change_tables()  # DuckDB's commit decides of it, as of the statement
+            self._engine.flush_within(self._cursor)
+
+    def _write(self, changes: Iterable[TableChange]) -> None:
+        parts: dict[str, PendingTable] = {}
+        for change in changes:
+            part = parts.get(change.table)
+            if part is None:
+                part = parts[change.table] = self._engine.pending.new_table(change.table)
+            part.add(change.removed, change.removed_columns, change.added)
+        for name, part in parts.items():
+            self._engine.write(self._cursor, name, part.net())
+
+    def show(self, relations: Iterable[str]) -> None:
+        """Go native, with the views a statement reads up to the transaction's own writes."""
+        relations = tuple(relations)
+        if not self.native and not self.changes:  # a write of its own, none of this transaction
+            self._engine.recomputed.refresh(relations)
+        self.go_native()
+        self._fill()
+        self._show(relations)
+
+    def _show(self, relations: Iterable[str]) -> None:
+        catalog, rebuilt = self._engine.catalog, self._views
+        views = {name for name in relations if name in catalog.views and name not in rebuilt}
+        if not views or not (self.changes or self._engine.maintenance.needs_refresh(views)):
+            return
+        engine = self._engine
+        for layer in engine.recomputed.outdated(self.changes, views):
+            self._write_deltas({name for view in layer for name in view.reads})
+            self._refuse_temporary([(view.name, view.query) for view in layer])
+            for view in layer:
+                engine.recomputed.recompute_inside(self._cursor, view, self._recomputed)
+        self._write_deltas(views)
+
+    def _write_deltas(self, names: Iterable[str]) -> None:
+        """Write what the tables of views, and of those below them, lack of their whole deltas."""
+        views = self._engine.catalog.at_or_below(names)
+        deltas = self._engine.preview(self.changes, self._recomputed, views)
+        for name in views:
+            part = PendingView(self._engine.catalog.views[name].schema)
+            if name in deltas:
+                part.add(deltas[name])
+            if name in self._shown:
+                part.add(self._shown.pop(name).negate())
+            if part.rows:
+                self._engine.write(self._cursor, name, part.net())
+        self._shown |= deltas
+
+    def _fill(self) -> None:
+        """Fill the rebuilt views that changes came after, from what they read."""
+        views = self._views.lacking(len(self.changes))
+        self._refuse_temporary([(view.name, view.query) for view in views])
+        self._show({name for view in views for name in view.reads})
+        self._views.fill(views, len(self.changes))
+
+    @property
+    def changes_catalog(self) -> bool:
+        """Whether a statement of the transaction has changed the catalog."""
+        return self._views_before is not None
+
+    def change_catalog(self) -> None:
+        """A statement is going to change the catalog: it is as now again if that is undone."""
+        if self._views_before is None:
+            self._views_before = self._engine.catalog.snapshot()
+            self._engine.committed_views = self._views_before
+
+    def change_tables(self) -> None:
+        """A statement has changed what tables there are, or how they look."""
+        self._tables_differ = True
+
+    def create_view(self, view: View) -> None:
+        """A view was created and filled."""
+        self._views.create(view.name, len(self.changes))
+
+    def rebuild(self, views: Iterable[View]) -> None:
+        """What these views and all above them read has changed by more than rows."""
+        for view in views:
+            self._views.refill(view.name)
+            self._forget(view.name)
+        self._fill()
+
+    def drop_view(self, name: str) -> None:
+        """A view is dropped in this transaction."""
+        self._views.drop(name)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._shown.pop(name, None)
+        self._recomputed.pop(name, None)
+
+    @property
+    def _duckdb_decides(self) -> bool:
+        """DuckDB's commit is the commit point: the log cannot hold a change of the catalog."""
+        concerned = self._tables_differ or self._views or self.changes or self._recomputed
+        return self.changes_catalog and bool(concerned)
+
+    # -- ending ---------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Commit as one epoch; durable when this returns."""
+        with self:  # however long it takes, it does not expire
+            self._commit_and_follow()
+
+    def _commit_and_follow(self) -> None:
+        engine = self._engine
+        before, late = engine.epoch, None
+        try:
+            self._commit()
+        except BaseException as error:
+            if engine.epoch == before or engine.log.parted:
+                self.rollback()
+                raise
+            error.add_note(COMMITTED)
+            late = error
+        epoch = engine.epoch
+        if epoch != before or self.changes_catalog:
+            tell(COMMITTED)
+        with Shelter():
+            try:
+                try:
+                    self._follow(epoch)
+                finally:
+                    self._end("the transaction is already committed")
+            finally:
+                self._make_durable(epoch)
+        if late is not None:
+            raise late
+
+    def _make_durable(self, epoch: int) -> None:
+        """The transaction stands: whatever else happens, it is on disk before anybody is told."""
+        log = self._engine.log
+        try:
+            log.sync(epoch)
+        except UnavailableError:  # it does not, and nothing else will
+            raise
+        except BaseException as error:
+            log.sync(epoch)
+            error.add_note(COMMITTED)
+            raise
+
+    def _follow(self, epoch: int) -> None:
+        """DuckDB has the transaction: let the log and the circuit learn of a new catalog."""
+        engine = self._engine
+        if self.changes_catalog:
+            try:
+                if self._duckdb_decides:
+                    engine.log.start_segment(engine.catalog.tables_by_schema, epoch)
+                self._views.adopt()
+            except BaseException as error:
+                why = "the change of the catalog is committed, but the memory could not follow"
+                raise engine.log.broken(why, error) from error
+        engine.recomputed.refresh_watched()
+
+    def _commit(self) -> None:
+        try:
+            if self.native:
+                self._commit_native()
+            elif self.changes:
+                self._engine.commit(self.changes)
+        except EvaluationError as error:
+            if not self._engine.maintenance.recomputes(error.views):
+                raise
+            # It failed beside a stale view, perhaps for no other reason.
+            self.go_native()
+            self.show(error.views)
+            self._commit_native()
+
+    def replay(self, failing: Iterable[str]) -> None:
+        """Commit what the log holds already, together with what is stale below these views."""
+        self.go_native()
+        self.show(failing)
+        self._engine.commit_native(
+            self._cursor, self.changes, self._recomputed, self._shown, logged=False
+        )
+        self._end("the transaction is already committed")
+
+    def _commit_native(self) -> None:
+        self._fill()
+        self._views.remember_rows()
+        with self._publishing():
+            self._engine.commit_native(
+                self._cursor,
+                self.changes,
+                self._recomputed,
+                self._shown,
+                logged=not self._duckdb_decides,
+                only=self._views.followed,
+            )
+            if self._written_late:
+                self._engine.pending.settle()
+
+    @contextlib.contextmanager
+    def _publishing(self) -> Iterator[None]:
+        """Others see DuckDB's commit in the block, and a new generation of definitions with it.
+
+        What they have found out until then is of before, also where they asked after the change.
+        """
+        if not self.changes_catalog:
+            yield
+            return
+        with self._engine.warehouse.write_lock:  # whoever pins a snapshot holds it
+            try:
+                yield
+            finally:
+                self._engine.forget_definitions()
+
+    def rollback(self) -> None:
+        """Undo everything."""
+        with self._busy, Shelter():
+            if self.over is None:
+                self._roll_back()
+
+    def _roll_back(self) -> None:
+        try:
+            try:
+                if self.native:
+                    self._roll_back_cursor()
+            finally:
+                if self._views_before is not None:
+                    self._engine.catalog.restore(self._views_before)
+                    self._engine.reload_tables(self._engine.warehouse.cursor())
+        finally:
+            try:
+                self._engine.indexes.rollback()
+            finally:
+                self._end("the transaction is already rolled back")
+
+    def fail(self, error: BaseException) -> None:
+        """A statement failed, and with it, as in DuckDB, its transaction."""
+        with self._busy, Shelter():
+            if self.over is None:
+                self._roll_back()
+                self.over = (
+                    "the transaction was rolled back because a statement in it failed "
+                    f"({str(error) or type(error).__name__})"
+                )
+                self.way_out = "ROLLBACK, then begin again"
+
+    def _roll_back_cursor(self) -> None:
+        try:
+            self._cursor.abort()
+            run(self._cursor, "ROLLBACK")
+        except duckdb.TransactionException:
+            pass  # DuckDB has already ended it itself
+        self._engine.warehouse.zone.give_back(self._cursor)
+
+    def _end(self, reason: str) -> None:
+        self.over = reason
+        if self._written_late:
+            self._engine.pending.put_back()  # unless it is settled
+            self._engine.warehouse.write_lock.release()
+        self._engine.committed_views = None
+        self._engine.turns.give()

@@ -1,0 +1,187 @@
+"""VERIFY: a view's rows against the answer of its query, as the user wrote it, both ways.
+
+Law: they are equal as multisets; doubles, also those inside lists and structs, may differ by 1e-9
+relative, since DuckDB rounds a sum at every addition and the view's sums are exact.
+Where the query leaves an order open it has several right answers. Then the rows agree with the one
+DuckDB gives in what the query fixes (`ivm.sql.plan.fixed_columns`), and wholly with the plan, whose
+orders are complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivm.catalog.catalog import View
+from ivm.engine.difference import bare
+from ivm.engine.engine import Engine
+from ivm.sql.plan.fixed_columns import Part, Parts, fixed_parts, is_whole
+from ivm.sql.resolve.fixed_columns import text_parts
+from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.warehouse.duck import Cursor, rows, run, table
+
+TOLERANCE = 1e-9
+_ANSWER = "_ivm_answer"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What VERIFY found.
+
+    Attributes:
+        rows: rows of the view.
+        missing: rows of the query's answer that the view lacks.
+        extra: rows of the view that the answer has not.
+        left_open: what of the answer the query does not fix, for people; "" if it fixes all.
+    """
+
+    rows: int
+    missing: int
+    extra: int
+    left_open: str
+
+    @property
+    def ok(self) -> bool:
+        return self.missing == 0 and self.extra == 0
+
+
+def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
+    """Compare a view with its query, as the cursor sees both."""
+    stored = f"FROM {engine.catalog.qualified[view.name]}"
+    count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
+    fixed = _fixed(view, cursor)
+    left_open = "" if fixed is None else _told(fixed, view.schema)
+    with engine.warehouse.zone.on(cursor):
+        missing, extra = compare(cursor, stored, view.query, view.schema, fixed)
+        if fixed is not None and view.plan is not None and not missing and not extra:
+            ours = engine.maintenance.text(view)
+            missing, extra = compare(cursor, stored, ours, view.schema)
+    return Verdict(count, missing, extra, left_open)
+
+
+def _fixed(view: View, cursor: Cursor) -> Parts | None:
+    """The parts of the answer that the query fixes; None if it fixes all."""
+    if view.plan is not None:
+        parts = fixed_parts(view.plan)
+        return None if any(is_whole(part, view.plan) for part in parts) else parts
+    return text_parts(view.query, cursor)
+
+
+def _told(fixed: Parts, schema: Schema) -> str:
+    """What is not fixed, for people."""
+    if not fixed:
+        return "which rows, and how many"
+    known = frozenset[int]().union(*[part.exact for part in fixed])
+    shuffled = frozenset[int]().union(*[part.shuffled for part in fixed]) - known
+    others = [n for i, (n, _) in enumerate(schema) if i not in known | shuffled]
+    told = [f"the order within {schema[i][0]}" for i in sorted(shuffled)]
+    if len(fixed) > 1:
+        told.append("which of the tied rows get which values")
+    return "; ".join([*([f"the values of {', '.join(others)}"] if others else []), *told])
+
+
+def compare(
+    cursor: Cursor, stored: str, query: str, schema: Schema, fixed: Parts | None = None
+) -> tuple[int, int]:
+    """Rows (missing, extra) of a stored relation against a query with the same columns.
+
+    The query runs once: DuckDB's parallel sums of DOUBLE differ in the last bits from run to run.
+
+    Args:
+        fixed: if the rows differ, they need only agree in these parts of their columns.
+    """
+    names = ", ".join(f"c{i}" for i in range(len(schema)))
+    columns = ", ".join(f"{bare(f'c{i}', t)} AS c{i}" for i, (_, t) in enumerate(schema))
+    answer = f"SELECT {columns} FROM ({query}) AS q({names})"
+    run(cursor, f"CREATE OR REPLACE TEMP TABLE {_ANSWER} AS {answer}")
+    old, new = f"FROM ({stored}) AS q({names})", f"FROM {_ANSWER}"
+    try:
+        found = _compare(cursor, old, new, schema)
+        if found == (0, 0) or fixed is None:
+            return found
+        parts = [_compare_part(cursor, old, new, schema, part) for part in fixed]
+        return max(parts, key=sum, default=(0, 0))
+    finally:
+        run(cursor, f"DROP TABLE temp.main.{_ANSWER}")
+
+
+def _compare_part(
+    cursor: Cursor, old: str, new: str, schema: Schema, part: Part
+) -> tuple[int, int]:
+    """Rows (missing, extra) of what a part fixes."""
+    columns = sorted(part.exact | part.shuffled)
+    values = [_sorted(i, schema[i][1]) if i in part.shuffled else f"c{i}" for i in columns]
+    listed = ", ".join(f"{value} AS c{i}" for i, value in enumerate([*values, "true"]))
+    chosen = [*(schema[i] for i in columns), ("", type_of("BOOLEAN"))]
+    return _compare(cursor, f"SELECT {listed} {old}", f"SELECT {listed} {new}", chosen)
+
+
+def _sorted(index: int, type: ColumnType) -> str:
+    """A list, or a text as the list of its characters, in an order of its own."""
+    items = f"system.main.string_split(c{index}, '')" if type.is_string else f"c{index}"
+    return f"system.main.list_sort({items})"
+
+
+def _compare(
+    cursor: Cursor, old: str, new: str, schema: Sequence[tuple[str, ColumnType]]
+) -> tuple[int, int]:
+    if not any(_has_floats(type) for _, type in schema):
+        return _count(cursor, new, old), _count(cursor, old, new)
+    order = _order(schema)
+    missing = table(cursor, f"FROM ({new} EXCEPT ALL {old}) ORDER BY {order}")
+    extra = table(cursor, f"FROM ({old} EXCEPT ALL {new}) ORDER BY {order}")
+    if missing.num_rows == extra.num_rows and _close(missing, extra, schema):
+        return 0, 0
+    return missing.num_rows, extra.num_rows
+
+
+def _count(cursor: Cursor, left: str, right: str) -> int:
+    return int(rows(cursor, f"SELECT system.main.count(*) FROM ({left} EXCEPT ALL {right})")[0][0])
+
+
+def _order(schema: Sequence[tuple[str, ColumnType]]) -> str:
+    """Exact columns first, so that rows that differ by rounding stand at the same place."""
+    floats = [i for i, (_, type) in enumerate(schema) if _has_floats(type)]
+    return ", ".join(f"c{i}" for i in sorted(range(len(schema)), key=lambda i: (i in floats, i)))
+
+
+def _has_floats(type: ColumnType) -> bool:
+    """Whether values of the type are doubles or contain some."""
+    return any(word in type.sql for word in ("DOUBLE", "FLOAT"))
+
+
+def _close(missing: pa.Table, extra: pa.Table, schema: Sequence[tuple[str, ColumnType]]) -> bool:
+    """Whether the rows agree at their places, doubles within the tolerance."""
+    for (_, type), left, right in zip(schema, missing.columns, extra.columns, strict=True):
+        if not _has_floats(type):
+            if not left.equals(right):
+                return False
+        elif type.is_float:
+            if not _close_numbers(left, right):
+                return False
+        elif not all(map(_close_values, left.to_pylist(), right.to_pylist())):
+            return False
+    return True
+
+
+def _close_numbers(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:
+    if left.is_null().to_pylist() != right.is_null().to_pylist():
+        return False
+    a = left.to_numpy(zero_copy_only=False).astype(np.float64)
+    b = right.to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.allclose(a, b, rtol=TOLERANCE, atol=1e-12, equal_nan=True)
+
+
+def _close_values(left: Any, right: Any) -> bool:
+    """Values that contain doubles somewhere."""
+    if isinstance(left, float) and isinstance(right, float):
+        return np.allclose(left, right, rtol=TOLERANCE, atol=1e-12, equal_nan=True)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _close_values(list(left.items()), list(right.items()))
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(_close_values, left, right))
+    return bool(left == right)

@@ -1,0 +1,1 @@
+"""Rows from Python and literals as columns, with keys and constraints checked: the fast path."""

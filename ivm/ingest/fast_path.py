@@ -1,0 +1,364 @@
+"""The fast way in: rows from Python (or literal VALUES) become changes of a table, no DuckDB asked.
+
+Law: a change that leaves here applies to the stored table without breaking its key, NOT NULL, types
+or CHECKs; whatever cannot be applied is refused here with nothing changed. Retractions are of the
+*stored* row, looked up by key; the caller's idea of the old row is never used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ivm.ingest.key_index import KeyIndex, present
+from ivm.storage.arrangement.arrangement import Matches
+from ivm.storage.errors import ConstraintError, InputError
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Column, Mask, concat, null_column
+from ivm.storage.values.keys import all_distinct, consolidate, group, same_row
+from ivm.storage.values.types import ColumnType, Schema
+from ivm.storage.values.zset import Weights, ZSet, empty, ones
+
+Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
+"""A CHECK's text and a kernel that is false exactly where it is violated."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """What the fast path must know of one table.
+
+    Attributes:
+        table: canonical name.
+        schema: its columns.
+        key: positions of the primary key, empty for a keyless table.
+        required: positions of NOT NULL columns, the key's included.
+        defaults: position to a one-row column with the constant default.
+        checks: CHECK constraints that kernels evaluate.
+    """
+
+    table: str
+    schema: Schema
+    key: tuple[int, ...]
+    required: tuple[int, ...]
+    defaults: Mapping[int, Column]
+    checks: tuple[Check, ...]
+    _nothing: dict[tuple[int, ...] | None, ZSet] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @property
+    def index_key(self) -> tuple[int, ...]:
+        """What rows are looked up by: the key, or the whole row where there is none."""
+        return self.key or tuple(range(len(self.schema)))
+
+    def insert(self, given: dict[int, Column], count: int, index: KeyIndex | None) -> TableChange:
+        """New rows; columns not given take their default or NULL.
+
+        Args:
+            given: column by position.
+            count: rows.
+            index: needed for a keyed table.
+
+        Raises:
+            ConstraintError: a constraint is violated, or a key exists already.
+        """
+        rows = ZSet(self._complete(given, count), ones(count))
+        self._check(rows)
+        if self.key:
+            assert index is not None
+            self._refuse_repeated(rows)
+            keys = [rows.columns[i] for i in self.key]
+            known = index.find(keys)
+            if len(known.probe):
+                self._refuse_known(keys, present(known, count))
+        return self._change(rows, None)
+
+    def upsert(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
+        """New rows, or new values of stored ones; the last of several rows with one key wins.
+
+        Columns not given keep their value where the key is stored (then `index` must hold all
+        columns), and take their default where it is not.
+
+        Raises:
+            InputError: the table has no key, or a key column is missing.
+            ConstraintError: a constraint is violated.
+        """
+        self._need_key("upsert", given)
+        if count > 1:
+            last = last_of_each([given[i] for i in self.key], self._key_types())
+            if len(last) < count:
+                given, count = {i: c.take(last) for i, c in given.items()}, len(last)
+        matches = index.find([given[i] for i in self.key])
+        columns = self._complete(given, count)
+        if len(given) < len(self.schema):
+            columns = self._keep_stored(columns, given, matches.probe, matches.rows, index)
+        rows = ZSet(columns, ones(count))
+        self._check(rows)
+        return self._change(rows, matches.rows, index)
+
+    def delete(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
+        """Remove rows by key, or whole rows of a keyless table (each given row takes out one).
+
+        Raises:
+            InputError: a key column is missing, or a column is no key column.
+            ConstraintError: a row is not stored.
+        """
+        self._need_exactly(given)
+        return self._remove(ZSet(tuple([given[i] for i in self.index_key]), ones(count)), index)
+
+    def apply(self, given: dict[int, Column], weights: Weights, index: KeyIndex) -> TableChange:
+        """A Z-set: rows with negative weights go, then rows with positive weights come.
+
+        Args:
+            given: all columns by position.
+            weights: int64[n]; ±1 for a keyed table.
+
+        Raises:
+            InputError: a column is missing.
+            ConstraintError: a removed row is not stored, an added key exists, a constraint fails.
+        """
+        self._need_all(given)
+        rows = ZSet(tuple(given[i] for i in range(len(self.schema))), weights)
+        if self.key and len(weights) and np.abs(weights).max() > 1:
+            raise ConstraintError(
+                f"table {self.table!r} has a primary key: a row's weight is 1 or -1, "
+                f"not {weights[np.abs(weights).argmax()]}"
+            )
+        gone, come = rows.filter(weights < 0).negate(), rows.filter(weights > 0)
+        removal = self._remove(gone.project(self.index_key), index)
+        self._check(come)
+        if self.key:
+            self._refuse_repeated(come)
+            keys = [come.columns[i] for i in self.key]
+            known = present(index.find(keys), len(come))
+            known &= ~_among(keys, [gone.columns[i] for i in self.key], self._key_types())
+            self._refuse_known(keys, known)
+        return TableChange(self.table, removal.removed, removal.removed_columns, come)
+
+    def _remove(self, keys: ZSet, index: KeyIndex) -> TableChange:
+        types = [self.schema[i][1] for i in self.index_key]
+        unique, wanted = self._distinct(keys, types)
+        matches = index.find(unique)
+        if not self.key:  # a deletion cancels only the very row: 0.0 is not −0.0 here
+            own = same_row(unique, matches.probe, matches.rows.columns, _all(matches.rows), types)
+            matches = Matches(matches.probe[own], matches.rows.filter(own))
+        stored = np.zeros(len(wanted), np.int64)
+        np.add.at(stored, matches.probe, matches.rows.weights)
+        if (stored < wanted).any():
+            self._refuse_unknown(unique, int((stored < wanted).argmax()))
+        if self.key and (wanted > 1).any():
+            self._refuse_unknown(unique, int((wanted > 1).argmax()))
+        taken = _take_counts(matches.probe, matches.rows.weights, wanted)
+        removed = ZSet(matches.rows.columns, taken).filter(taken > 0)
+        return self._change(None, removed, index)
+
+    def _distinct(
+        self, keys: ZSet, types: Sequence[ColumnType]
+    ) -> tuple[Sequence[Column], Weights]:
+        """Each row to remove once, and how often it is to go."""
+        if not self.key:
+            rows = consolidate(keys, types)
+            return rows.columns, rows.weights
+        if all_distinct(keys.columns, types):
+            return keys.columns, keys.weights
+        groups = group(keys.columns, types)
+        counts = np.zeros(len(groups.first), np.int64)
+        np.add.at(counts, groups.inverse, keys.weights)
+        return [c.take(groups.first) for c in keys.columns], counts
+
+    def nothing(self, index: KeyIndex) -> TableChange:
+        """The change that changes nothing."""
+        return self._change(None, None, index)
+
+    def _change(
+        self, added: ZSet | None, removed: ZSet | None, index: KeyIndex | None = None
+    ) -> TableChange:
+        columns = index.columns if index is not None else self.index_key
+        gone = self._none(columns) if removed is None else removed
+        return TableChange(self.table, gone, columns, self._none() if added is None else added)
+
+    def _none(self, columns: tuple[int, ...] | None = None) -> ZSet:
+        """No rows, of some of the table's columns (None: all)."""
+        found = self._nothing.get(columns)
+        if found is None:
+            positions = range(len(self.schema)) if columns is None else columns
+            found = self._nothing[columns] = empty([self.schema[i][1] for i in positions])
+        return found
+
+    def _complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
+        return tuple(
+            [given[i] if i in given else self._default(i, count) for i in range(len(self.schema))]
+        )
+
+    def _default(self, position: int, count: int) -> Column:
+        constant = self.defaults.get(position)
+        if constant is None:
+            return null_column(self.schema[position][1], count)
+        return constant.take(np.zeros(count, np.int64))
+
+    def _keep_stored(
+        self,
+        columns: tuple[Column, ...],
+        given: Mapping[int, Column],
+        probe: np.ndarray[tuple[int], np.dtype[np.int64]],
+        stored: ZSet,
+        index: KeyIndex,
+    ) -> tuple[Column, ...]:
+        """`columns` with the stored value wherever the row is stored and the column not given."""
+        kept = list(columns)
+        count = len(columns[0])
+        source = np.arange(count)
+        source[probe] = count + np.arange(len(probe))
+        for position in range(len(self.schema)):
+            if position not in given:
+                old = stored.columns[index.columns.index(position)]
+                kept[position] = concat([kept[position], old]).take(source)
+        return tuple(kept)
+
+    def _check(self, rows: ZSet) -> None:
+        for position in self.required:
+            valid = rows.columns[position].valid
+            if valid is not None and not valid.all():
+                raise ConstraintError(
+                    f"NOT NULL constraint failed: {self.table}.{self.schema[position][0]}: row "
+                    f"{self._row(rows, int((~valid).argmax()))} has none; give a value"
+                )
+        for text, holds in self.checks:
+            mask = holds(rows.columns, len(rows))
+            if not mask.all():
+                raise ConstraintError(
+                    f"CHECK constraint failed on table {self.table}: {text} is false for row "
+                    f"{self._row(rows, int((~mask).argmax()))}; nothing was changed"
+                )
+
+    def _refuse_repeated(self, rows: ZSet) -> None:
+        if len(rows) < 2:
+            return
+        keys = [rows.columns[i] for i in self.key]
+        if all_distinct(keys, self._key_types()):
+            return
+        groups = group(keys, self._key_types())
+        at = int(groups.first[np.bincount(groups.inverse).argmax()])
+        raise ConstraintError(
+            f"Duplicate key {self._key_text(keys, at)} within the rows for table "
+            f"{self.table!r}: keep one of them, or use upsert (the last one wins)"
+        )
+
+    def _refuse_known(self, keys: Sequence[Column], known: Mask) -> None:
+        if known.any():
+            raise ConstraintError(
+                f"Duplicate key {self._key_text(keys, int(known.argmax()))} violates the primary "
+                f"key of table {self.table!r}: the row exists; replace it by "
+                "INSERT OR REPLACE or upsert"
+            )
+
+    def _refuse_unknown(self, keys: Sequence[Column], at: int) -> None:
+        what = "key" if self.key else "row"
+        raise ConstraintError(
+            f"cannot delete {what} {self._key_text(keys, at)} of table {self.table!r}: it is not "
+            "stored (as often); nothing was changed"
+        )
+
+    def _need_key(self, what: str, given: Mapping[int, Column]) -> None:
+        if not self.key:
+            raise InputError(
+                f"cannot {what} into table {self.table!r}: it has no primary key; use insert and "
+                "delete, or create it with a PRIMARY KEY"
+            )
+        for position in self.key:
+            if position not in given:
+                raise InputError(
+                    f"{what} into {self.table!r} needs key column {self.schema[position][0]!r}"
+                )
+
+    def _need_exactly(self, given: Mapping[int, Column]) -> None:
+        if set(given) != set(self.index_key):
+            names = ", ".join(self.schema[i][0] for i in self.index_key)
+            raise InputError(
+                f"delete from {self.table!r} takes exactly the columns {names}"
+                + ("" if self.key else " (the table has no primary key, so whole rows)")
+            )
+
+    def _need_all(self, given: Mapping[int, Column]) -> None:
+        missing = [name for i, (name, _) in enumerate(self.schema) if i not in given]
+        if missing:
+            raise InputError(
+                f"apply to {self.table!r} needs every column; missing: {', '.join(missing)}"
+            )
+
+    def _key_types(self) -> list[ColumnType]:
+        return [self.schema[i][1] for i in self.key]
+
+    def _key_text(self, keys: Sequence[Column], at: int) -> str:
+        names = [self.schema[i] for i in self.index_key]
+        one = ZSet(tuple(keys), np.ones(len(keys[0]), np.int64)).slice(at, at + 1)
+        return _text(one, tuple(names))
+
+    def _row(self, rows: ZSet, at: int) -> str:
+        return _text(rows.slice(at, at + 1), self.schema)
+
+
+def _text(row: ZSet, schema: Schema) -> str:
+    table = row.to_arrow(schema)
+    return (
+        "("
+        + ", ".join(f"{name}: {_value(table.column(i))}" for i, (name, _) in enumerate(schema))
+        + ")"
+    )
+
+
+def _value(column: object) -> str:
+    scalar = column[0]  # type: ignore[index]
+    return "NULL" if not scalar.is_valid else str(scalar)
+
+
+def _all(rows: ZSet) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.arange(len(rows))
+
+
+def last_of_each(
+    keys: Sequence[Column], types: Sequence[ColumnType]
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Index of the last row of each key, ascending."""
+    count = len(keys[0])
+    if all_distinct(keys, types):
+        return np.arange(count)
+    groups = group(keys, types)
+    last = np.zeros(len(groups.first), np.int64)
+    np.maximum.at(last, groups.inverse, np.arange(count))
+    return np.sort(last)
+
+
+def _among(keys: Sequence[Column], others: Sequence[Column], types: Sequence[ColumnType]) -> Mask:
+    """Which rows of `keys` have an equal row in `others`."""
+    count = len(keys[0])
+    if len(others[0]) == 0 or count == 0:
+        return np.zeros(count, np.bool_)
+    both = [concat([a, b]) for a, b in zip(keys, others, strict=True)]
+    groups = group(both, types)
+    seen = np.zeros(len(groups.first), np.bool_)
+    seen[groups.inverse[count:]] = True
+    return seen[groups.inverse[:count]]
+
+
+def _take_counts(
+    probe: np.ndarray[tuple[int], np.dtype[np.int64]], stored: Weights, wanted: Weights
+) -> Weights:
+    """How many of each matching row to take so that probe i gives up `wanted[i]` rows in all.
+
+    Rows equal in SQL's sense may differ in representation (0.0 and −0.0): they go in match order.
+    """
+    if len(probe) == len(wanted):  # one matching row a probe
+        taken = np.empty(len(probe), np.int64)
+        taken[:] = np.minimum(stored, wanted[probe])
+        return taken
+    order = np.argsort(probe, kind="stable")
+    counts, wishes = stored[order], wanted[probe[order]]
+    before = np.cumsum(counts) - counts
+    starts = np.concatenate(([True], probe[order][1:] != probe[order][:-1]))
+    before -= np.maximum.accumulate(np.where(starts, before, 0))
+    taken = np.empty(len(probe), np.int64)
+    taken[order] = np.clip(wishes - before, 0, counts)
+    return taken

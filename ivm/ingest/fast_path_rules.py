@@ -1,0 +1,111 @@
+"""Which tables have a fast way in, and what it must enforce.
+
+Law: a door is given only where every constraint of the table can be enforced without DuckDB, and
+every default is a literal; any other table is changed by DuckDB itself and captured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+import duckdb
+
+from ivm.ingest.fast_path import Check, Door
+from ivm.sql.parse.expression_text import expression_of
+from ivm.sql.scalar.compile import compile_scalar
+from ivm.storage.errors import ConstraintError, EvaluationError
+from ivm.storage.identifiers import path_of
+from ivm.storage.values.column import Column, FixedColumn, Mask, column_from_arrow
+from ivm.storage.values.types import type_of
+from ivm.storage.warehouse.duck import Cursor, rows, table
+from ivm.storage.warehouse.table_info import TableInfo
+
+_NUMBER = r"-?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
+_CONSTANT = rf"NULL|true|false|{_NUMBER}|[xX]?'(?:[^']|'')*'"
+_LITERAL = re.compile(
+    rf"(?:{_CONSTANT})|CAST\((?:{_CONSTANT}) AS (?P<type>[^()]+(?:\([0-9, ]+\))?)\)"
+)
+"""What has one value for ever, as DuckDB prints it; all else may call a macro or tell the time."""
+_ZONED = re.compile("TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
+_BOOLEAN = type_of("BOOLEAN")
+
+
+def door_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Door | None:
+    """The fast way into a table, or None if only DuckDB can enforce what it demands.
+
+    Args:
+        info: the table.
+        cursor: evaluates literals.
+        macros: names of the user's functions and macros, in small letters.
+    """
+    if info.native_reason is not None or info.uniques or _has_trigger(info, cursor):
+        return None
+    if not all(_is_literal(text, info, i) for i, text in info.defaults.items()):
+        return None
+    checks = [_check(text, info, macros) for text in info.checks]
+    known = tuple(check for check in checks if check is not None)
+    if len(known) < len(checks):
+        return None
+    return Door(
+        table=info.name,
+        schema=info.schema,
+        key=info.primary_key,
+        required=tuple(sorted({*info.not_null, *info.primary_key})),
+        defaults=_defaults(info, cursor),
+        checks=known,
+    )
+
+
+def _has_trigger(info: TableInfo, cursor: Cursor) -> bool:
+    schema, name = path_of(info.name)[-2:]
+    sql = "SELECT 1 FROM system.main.duckdb_triggers() WHERE schema_name = ? AND table_name = ?"
+    return bool(rows(cursor, sql, [schema, name]))
+
+
+def _is_literal(text: str, info: TableInfo, position: int) -> bool:
+    """Whether a default is a literal that no setting of the session gives another value."""
+    found = _LITERAL.fullmatch(text)
+    if found is None:
+        return False
+    types = (found["type"] or "", info.schema[position][1].sql)
+    return not any(_ZONED.search(type) for type in types)
+
+
+def _defaults(info: TableInfo, cursor: Cursor) -> Mapping[int, Column]:
+    found = {}
+    for position, text in info.defaults.items():
+        type = info.schema[position][1]
+        value = table(cursor, f"SELECT CAST({text} AS {type.sql}) AS v")
+        found[position] = column_from_arrow(value.column(0), type)
+    return found
+
+
+def _check(text: str, info: TableInfo, macros: Collection[str]) -> Check | None:
+    """A kernel for a CHECK (NULL passes), or None if it is not on the kernels' list.
+
+    DuckDB takes what is no truth value for an integer: 0.4 is 0, which fails.
+    """
+    tree = expression_of(text, [name for name, _ in info.schema], macros)
+    if tree is None:
+        return None
+    types = [type for _, type in info.schema]
+    try:
+        value = compile_scalar(tree, types, _BOOLEAN, optimized=False)
+    except duckdb.Error:
+        return None
+    if value is None:
+        return None
+
+    def holds(columns: Sequence[Column], count: int) -> Mask:
+        try:
+            found = value(columns, count)
+        except EvaluationError as error:
+            raise ConstraintError(
+                f"CHECK constraint failed on table {info.name}: {text} cannot be evaluated for "
+                f"these rows; nothing was changed: {error}"
+            ) from error
+        assert isinstance(found, FixedColumn)
+        return found.values if found.valid is None else found.values | ~found.valid
+
+    return text, holds

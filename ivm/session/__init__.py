@@ -1,0 +1,1 @@
+"""One session: its statements and Python calls, and their results."""

@@ -1,0 +1,249 @@
+"""DDL: DuckDB runs it, the catalog is read anew, views that would break stop it.
+
+Law: after a DDL statement every materialized view's query still describes the same columns; one
+that would not is refused before it takes effect, with the names of the views, unless CASCADE drops
+them. Views whose tables were altered are filled and compiled anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ivm.catalog.catalog import View
+from ivm.engine.transaction import Transaction
+from ivm.engine.views import could_capture, relations_read, stand_ins, words_behind, words_of
+from ivm.session import view_statements
+from ivm.session.ddl_refusals import refuse_alias, refuse_in_place, refuse_types, refuse_unfit
+from ivm.session.dml import refuse_hidden
+from ivm.session.import_database import import_database, is_import
+from ivm.session.meaning import refuse_meaning
+from ivm.session.query import query
+from ivm.session.result import Result
+from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.resolve.determinism import check_deterministic
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.tokens import tokens, unquoted
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold
+from ivm.storage.values.types import Schema
+from ivm.storage.warehouse.duck import Cursor, describe, rows
+from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.storage.warehouse.table_info import TableInfo
+
+if TYPE_CHECKING:
+    from ivm.session.session import Params, Session
+
+_SESSION = {"set", "reset", "attach", "detach", "load", "install", "pragma", "call"}
+_DEFINITIONS = {"macro", "view", "type"}
+
+
+def other(session: Session, statement: st.Other, params: Params) -> Result:
+    """CHECKPOINT, VACUUM and the like: after a flush, by DuckDB.
+
+    A checkpoint is ours, so that the file is known to have been written by us.
+    """
+    session.engine.flush()
+    if statement.kind in ("checkpoint", "force") and _is_own(session, statement.text):
+        session.engine.warehouse.checkpoint()
+        return Result("done")
+    return query(session, statement, params)
+
+
+def _is_own(session: Session, text: str) -> bool:
+    """Whether a CHECKPOINT names our database, or none."""
+    *_, last = tokens(text)
+    own = fold(session.engine.warehouse.database)
+    return last.word.lower() == "checkpoint" or fold(unquoted(last)) == own
+
+
+def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
+    """A statement that changes the catalog or the session."""
+    refuse_meaning(statement)
+    refuse_alias(session, statement)
+    if is_import(statement):
+        return import_database(session, statement)
+    if statement.action == "detach" and session.transaction is None:
+        session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
+    if statement.action in _SESSION:
+        return query(session, statement, params)
+    with session.writing() as transaction:
+        refuse_in_place(session, statement)
+        temporary = _is_of_temporary(session, statement)
+        if statement.target == "trigger":
+            refuse_hidden(session, statement.text)
+        session.engine.indexes.let_go()
+        if statement.action in ("drop", "alter") and session.transaction is None:
+            transaction.may_heal()
+        transaction.show(session.reads(statement))
+        if not temporary:
+            transaction.change_catalog()
+        if statement.action == "drop" and statement.cascade:
+            _drop_readers(session, transaction, statement)
+        try:
+            session.cursor.execute(statement.text, params)
+            counted = _count(session.cursor)
+            transaction.write_late(alone=statement.target == "index")
+        except duckdb.Error as error:
+            raise translated(error, statement.offset, statement.text) from error
+        if not temporary:
+            _changed(session, transaction, statement)
+    return Result("done") if counted is None else Result.count(counted)
+
+
+def _is_of_temporary(session: Session, statement: st.Ddl) -> bool:
+    """Whether a statement concerns nothing but what only this session sees."""
+    if statement.temporary or statement.target not in ("table", "view"):
+        return statement.temporary
+    stands = statement.action in ("drop", "alter", "comment") and bool(statement.names)
+    return stands and all(session.names.is_temporary(parts) for parts in statement.names)
+
+
+def _count(cursor: Cursor) -> int | None:
+    """The rows that CREATE TABLE … AS has made (the statement is run to its end)."""
+    rows = cursor.fetchall()
+    counts = bool(rows) and [column[0] for column in cursor.description or ()] == ["Count"]
+    return int(rows[0][0]) if counts else None
+
+
+def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
+    catalog = session.engine.catalog
+    if statement.target == "schema":
+        names = [n for parts in statement.names for n in catalog.names.inside(parts)]
+    elif statement.target in ("table", "view"):
+        resolve = session.names.resolve
+        names = [n for parts in statement.names if (n := resolve(parts)) is not None]
+    else:
+        return
+    doomed = [view.name for view in catalog.readers(names)]
+    doomed += [name for name in names if name in catalog.views]
+    if doomed:
+        view_statements.drop_views(session, transaction, doomed)
+
+
+def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
+    """Follow what a statement has done to tables, plain views, macros and types."""
+    engine = session.engine
+    before = engine.catalog.tables
+    engine.reload_tables(session.cursor)
+    if engine.catalog.tables != before:  # else a macro, or a table of another database
+        transaction.change_tables()
+        refuse_types(before, engine.catalog.tables)
+    typed = _typed(session, statement)
+    refuse_unfit(session.cursor, engine.catalog.tables, before, typed)
+    affected = _affected(session, statement, before, typed)
+    session.refuse_temporary([(view.name, view.query) for view in affected])
+    functions = list_functions(session.cursor) if affected else None
+    for view in affected:
+        _demand_standing(session, statement, view, functions)
+        _learn_reads(session, view)
+        engine.maintenance.bind(view, session.cursor, functions)
+        engine.catalog.add_view(view)
+    transaction.rebuild(affected)
+
+
+def _typed(session: Session, statement: st.Ddl) -> set[str]:
+    """Tables with a column of another type, or of other values of the same one (by USING)."""
+    if "type" not in words_of(statement.text):
+        return set()
+    resolve = session.engine.catalog.resolve
+    return {name for parts in statement.names if (name := resolve(parts)) is not None}
+
+
+def _affected(
+    session: Session, statement: st.Ddl, before: Mapping[str, TableInfo], typed: set[str]
+) -> list[View]:
+    """Views whose tables are not what they were, or that may use a definition that changed."""
+    catalog = session.engine.catalog
+    schema_gone = statement.action == "drop" or statement.replace
+    if statement.action == "import" or (statement.target == "schema" and schema_gone):
+        return list(catalog.views.values())
+    changed = {name for name, info in before.items() if _is_other(info, catalog.tables.get(name))}
+    changed |= typed
+    changed.update(view.name for view in _using(session, statement))
+    fresh = [name for name in catalog.tables if name not in before]
+    changed.update(
+        view.name for name in fresh for view in could_capture(session.engine, session.cursor, name)
+    )
+    return [v for v in catalog.views.values() if v.name in changed or v in catalog.readers(changed)]
+
+
+def _is_other(before: TableInfo, after: TableInfo | None) -> bool:
+    """Whether views over a table have to be filled and planned anew.
+
+    Indexes, defaults and constraints change neither its rows nor the plans.
+    """
+    if after is None or after.oid != before.oid:
+        return True
+    return (after.schema, after.primary_key) != (before.schema, before.primary_key)
+
+
+def _using(session: Session, statement: st.Ddl) -> list[View]:
+    """Views in whose text, or in that of what they use, a definition is named that changed."""
+    if statement.target not in _DEFINITIONS or statement.action == "comment":
+        return []
+    views = list(session.engine.catalog.views.values())
+    if statement.target == "macro" and any(_is_built_in(session, n) for n in statement.names):
+        return views  # it may be meant by an operator or a literal
+    names = [words_of(name[-1]) for name in statement.names]
+    found, behind = [], stand_ins(session.cursor) if views else []
+    for view in views:
+        words = words_behind(view.query, behind)
+        if any(words.issuperset(name) for name in names):
+            found.append(view)
+    return found
+
+
+def _is_built_in(session: Session, name: st.Name) -> bool:
+    found = (
+        "SELECT 1 FROM system.main.duckdb_functions()"
+        " WHERE internal AND system.main.lower(function_name) = system.main.lower($1)"
+    )
+    return bool(rows(session.cursor, found, [name[-1]]))
+
+
+def _demand_standing(
+    session: Session, statement: st.Ddl, view: View, functions: FunctionList | None
+) -> None:
+    """The view's query still means something, and has the same columns, up to the names' case.
+
+    Raises:
+        UnsupportedError: it does not.
+    """
+    why = ""
+    try:
+        found = describe(session.cursor, view.query)
+        check_deterministic(view.query, session.cursor, functions)
+        if _folded(found) == _folded(view.described):
+            view.described = found  # the view's own columns keep their names
+            return
+    except duckdb.Error:
+        pass
+    except UnsupportedError as error:
+        why = f" ({error})"
+    raise UnsupportedError(
+        f"{statement.action.upper()} {statement.target.upper()} would break the materialized view "
+        f"{view.name}{why}: drop it first"
+        + (", or add CASCADE" if statement.action == "drop" else ""),
+        statement.offset,
+    )
+
+
+def _folded(schema: Schema) -> Schema:
+    return tuple([(fold(name), type) for name, type in schema])
+
+
+def _learn_reads(session: Session, view: View) -> None:
+    """A plain view or macro below may read other relations now."""
+    catalog = session.engine.catalog
+    reads = relations_read(session.engine, session.cursor, view.query, view.name)
+    order = list(catalog.views)
+    later = [n for n in reads if n in order and order.index(n) > order.index(view.name)]
+    if later:
+        raise UnsupportedError(
+            f"the materialized view {view.name} would then read {', '.join(later)}, which was "
+            f"created after it: drop {view.name} first, and create it anew"
+        )
+    view.reads = reads

@@ -1,0 +1,148 @@
+"""Changes by SQL: literals take the fast path, everything else runs in DuckDB and is captured.
+
+Laws. What reaches the views is exactly what changed in the tables. A table of another database or a
+temporary one is DuckDB's alone; a materialized view is changed by its tables and by nothing else.
+Names are resolved within the writers' turn: while a statement waits for it, another session may
+alter what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ivm.capture.capture import capture
+from ivm.capture.reach import written_names
+from ivm.catalog.catalog import View
+from ivm.engine.transaction import Transaction
+from ivm.ingest.literal_columns import columns_of
+from ivm.session.result import Result
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold
+from ivm.storage.log.change import TableChange
+from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.storage.warehouse.table_info import TableInfo
+
+if TYPE_CHECKING:
+    from ivm.session.session import Params, Session
+
+
+def insert(session: Session, statement: st.Insert, params: Params) -> Result:
+    """INSERT … VALUES of literals or parameters: the fast path where the table allows it."""
+    with session.writing() as transaction:
+        info = table_of(session, statement)
+        door = None if info is None else session.door(info.name)
+        if info is None or door is None or statement.returning or statement.or_action:
+            return natively(session, transaction, statement, info, params)
+        positions = _positions(info, statement.columns)
+        types = [info.schema[i][1] for i in positions]
+        columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
+        if columns is None:
+            return natively(session, transaction, statement, info, params)
+        given = dict(zip(positions, columns, strict=True))
+        index = transaction.index(door) if door.key else None
+        transaction.add(door.insert(given, statement.rows.count, index))
+        return Result.count(statement.rows.count)
+
+
+def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
+    """Positions of the columns an INSERT names; [] if one is unknown or doubled."""
+    if names is None:
+        return list(range(len(info.schema)))
+    found = [info.position(name) for name in names]
+    known = [i for i in found if i is not None]
+    return known if len(set(known)) == len(names) else []
+
+
+def change(session: Session, statement: st.Dml, params: Params) -> Result:
+    """Any other change: DuckDB runs it, its rows are captured."""
+    with session.writing() as transaction:
+        info = table_of(session, statement)
+        if statement.table is None:
+            refuse_hidden(session, statement.text)
+        return natively(session, transaction, statement, info, params)
+
+
+def natively(
+    session: Session,
+    transaction: Transaction,
+    statement: st.Dml,
+    info: TableInfo | None,
+    params: Params,
+) -> Result:
+    """Let DuckDB run a change, and take what it did to base tables into the transaction.
+
+    Args:
+        info: the changed table, None if it is not one of the database's base tables.
+    """
+    transaction.show(session.reads(statement))
+    tables = session.engine.catalog.tables
+    try:
+        captured = capture(session.cursor, statement, info, params, tables)
+    except duckdb.Error as error:
+        raise translated(error, statement.offset, statement.text) from error
+    for name, (removed, added) in captured.changes.items():
+        whole = tuple(range(len(tables[name].schema)))
+        transaction.add_native(TableChange(name, removed, whole, added))
+    if captured.returned is not None:
+        return Result.of_table(captured.returned, captured.types)
+    return Result.count(captured.count)
+
+
+def table_of(session: Session, statement: st.Dml) -> TableInfo | None:
+    """The base table a statement changes, None if it is not one of the database's.
+
+    Raises:
+        UnsupportedError: it is a materialized view, or holds records of ours.
+    """
+    catalog = session.engine.catalog
+    if statement.table is None:
+        return None
+    refuse_own(statement.table)
+    name = session.names.resolve(statement.table)
+    if name is None:
+        return None
+    if name in catalog.views:
+        refuse_view(catalog.views[name])
+    return catalog.tables[name]
+
+
+def refuse_hidden(session: Session, text: str) -> None:
+    """A change inside another statement (a CTE, a trigger's body) may not be of a view.
+
+    Raises:
+        UnsupportedError: it names one behind a word that changes rows.
+    """
+    catalog = session.engine.catalog
+    for parts in written_names(text):
+        refuse_own(parts)
+        name = session.names.resolve(parts)
+        if name in catalog.views:
+            refuse_view(catalog.views[name])
+
+
+def refuse_own(parts: Sequence[str]) -> None:
+    """Our records in the file are read by anyone and changed by us.
+
+    Raises:
+        UnsupportedError: the name is of one of them.
+    """
+    if "_ivm" in map(fold, parts[:-1]):
+        raise UnsupportedError(
+            "the schema _ivm holds the database's own records: they can be read, not changed"
+        )
+
+
+def refuse_view(view: View) -> None:
+    """A view's rows follow from its tables.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        f"{view.name!r} is a materialized view and cannot be changed directly: change its tables "
+        f"({', '.join(sorted(view.bases)) or 'none'}), or drop it with DROP MATERIALIZED VIEW"
+    )

@@ -1,0 +1,138 @@
+"""IMPORT DATABASE: what EXPORT DATABASE wrote comes back, the materialized views too.
+
+Laws. EXPORT is DuckDB's: the folder holds the views' tables and our records as well, so that
+DuckDB alone can import all of it. IMPORT leaves these out and creates the views anew; it is one
+transaction. As by DuckDB, data is read from the folder that is named, wherever it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ivm.engine.views import words_of
+from ivm.session.result import Result
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import InputError
+from ivm.storage.identifiers import fold, literal, path_of, quote
+from ivm.storage.warehouse.duck import rows, run
+
+if TYPE_CHECKING:
+    from ivm.session.session import Session
+
+_TEXT = re.compile(r"'((?:[^']|'')*)'")
+_FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")
+_RECORDS = "(name VARCHAR, query VARCHAR, columns VARCHAR[], broken VARCHAR, number BIGINT)"
+_IMPORTED = "temp.main._ivm_imported"
+
+
+def is_import(statement: st.Ddl) -> bool:
+    """Whether it is IMPORT DATABASE, or the PRAGMA that does the same."""
+    name = "" if statement.name is None else fold(statement.name[-1])
+    pragma = statement.action == "pragma" and name == "import_database"
+    return statement.action == "import" or pragma
+
+
+def import_database(session: Session, statement: st.Ddl) -> Result:
+    """Run the scripts of an exported folder, and create its views."""
+    if session.transaction is not None:
+        return _import(session, _folder(statement))
+    session.begin()
+    try:
+        result = _import(session, _folder(statement))
+    except BaseException as error:
+        session.fail(error)
+        session.rollback()
+        raise
+    session.commit()
+    return result
+
+
+def _folder(statement: st.Ddl) -> Path:
+    found = _TEXT.search(statement.text)
+    folder = Path(found[1].replace("''", "'") if found else "")
+    if found is None or not (folder / "schema.sql").is_file():
+        raise InputError(f"{str(folder)!r} is no folder that EXPORT DATABASE has written")
+    return folder
+
+
+def _import(session: Session, folder: Path) -> Result:
+    schema = st.parse((folder / "schema.sql").read_text("utf-8"))
+    load = st.parse(_rebased((folder / "load.sql").read_text("utf-8"), folder))
+    views = _views(session, load)
+    left_out = {name for name, _ in views}
+    plain = []
+    for statement in schema:
+        path = _path(statement)
+        if path[:1] == ("_ivm",) or path in left_out:
+            continue
+        if isinstance(statement, st.Ddl) and statement.target == "view":
+            plain.append((path, statement.text))
+        else:
+            session.run(statement)
+    for statement in load:
+        path = _path(statement)
+        if path[:1] != ("_ivm",) and path not in left_out:
+            session.run(statement)
+    for text in _ordered([*plain, *views]):
+        session.execute(text)
+    return Result("done")
+
+
+def _rebased(script: str, folder: Path) -> str:
+    """The script with the data files of this folder."""
+
+    def moved(found: re.Match[str]) -> str:
+        name = re.split(r"[/\\]", found[1].replace("''", "'"))[-1]
+        return f"FROM {literal(str(folder / name))}"
+
+    return _FROM.sub(moved, script)
+
+
+def _path(statement: st.Statement) -> tuple[str, ...]:
+    """The folded name, without the main schema, of what a statement makes or fills."""
+    name: Sequence[str] | None = None
+    if isinstance(statement, st.Dml):
+        name = statement.table
+    elif isinstance(statement, st.Ddl):
+        name = statement.name
+    path = tuple([fold(part) for part in name or ()])
+    return path[1:] if len(path) > 1 and path[0] == "main" else path
+
+
+def _views(session: Session, load: Sequence[st.Statement]) -> list[tuple[tuple[str, ...], str]]:
+    """Paths and statements of the materialized views that were exported, in their order."""
+    records = next((s for s in load if _path(s) == ("_ivm", "views")), None)
+    if records is None:
+        return []
+    cursor = session.engine.warehouse.cursor()
+    run(cursor, f"CREATE TEMP TABLE _ivm_imported {_RECORDS}")
+    run(cursor, f"COPY {_IMPORTED} {records.text[records.text.index('FROM ') :]}")
+    found = rows(cursor, f"SELECT name, query, columns FROM {_IMPORTED} ORDER BY number")
+    run(cursor, f"DROP TABLE {_IMPORTED}")
+    return [(_folded(name), _created(name, query, given)) for name, query, given in found]
+
+
+def _folded(name: str) -> tuple[str, ...]:
+    path = tuple([fold(part) for part in path_of(name)])
+    return path[1:] if path[0] == "main" else path
+
+
+def _created(name: str, query: str, columns: Sequence[str] | None) -> str:
+    listed = f" ({', '.join(map(quote, columns))})" if columns else ""
+    path = ".".join(map(quote, path_of(name)))
+    return f"CREATE MATERIALIZED VIEW {path}{listed} AS {query}"
+
+
+def _ordered(views: list[tuple[tuple[str, ...], str]]) -> Iterator[str]:
+    """Views, those first that name no other one of them."""
+    waiting = [(words_of(path[-1]), text, words_of(text)) for path, text in views]
+    while waiting:
+        free = (
+            i
+            for i, (_, _, words) in enumerate(waiting)
+            if not any(words >= name for j, (name, _, _) in enumerate(waiting) if j != i)
+        )
+        yield waiting.pop(next(free, 0))[1]

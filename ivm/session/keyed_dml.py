@@ -1,0 +1,144 @@
+"""UPDATE and DELETE of one row by its primary key, without a DuckDB statement.
+
+Law: rows, count and errors are those of DuckDB's own run of the statement. A key is compared only
+with a value of its own kind (an integer with an integer, a text with a text); whatever is not
+known to mean the same here, DuckDB runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ivm.delta_ops.operator import Kernel
+from ivm.ingest.fast_path import Door
+from ivm.ingest.key_index import KeyIndex
+from ivm.ingest.literal_columns import columns_of
+from ivm.session import dml
+from ivm.session.result import Result
+from ivm.sql.parse.expression_text import expression_of
+from ivm.sql.scalar.compile import compile_scalar
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import EvaluationError
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Column
+from ivm.storage.values.types import ColumnType, Schema
+from ivm.storage.warehouse.table_info import TableInfo
+
+if TYPE_CHECKING:
+    from ivm.session.session import Params, Session
+
+_INTEGER = re.compile(r"-?[0-9]+")
+
+
+def change_one(session: Session, statement: st.KeyedChange, params: Params) -> Result:
+    """Update or delete the row with a key."""
+    with session.writing() as transaction:
+        info = dml.table_of(session, statement)
+        door = None if info is None else session.door(info.name)
+        positions = None if info is None or door is None else _positions(info, statement, params)
+        if info is None or door is None or positions is None:
+            return dml.natively(session, transaction, statement, info, params)
+        every = len(positions) == len(info.schema) and not statement.computed
+        whole = statement.kind == "update" and not every
+        index = transaction.index_at_hand(door, whole=whole)
+        change = None
+        if index is not None:
+            types = [info.schema[i][1] for i in positions]
+            columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
+            if columns is not None:
+                given = dict(zip(positions, columns, strict=True))
+                change = _change(door, index, info, statement, given, session.macros)
+        if change is None:
+            return dml.natively(session, transaction, statement, info, params)
+        transaction.add(change)
+        return Result.count(1 if len(change) else 0)
+
+
+def _change(
+    door: Door,
+    index: KeyIndex,
+    info: TableInfo,
+    statement: st.KeyedChange,
+    given: dict[int, Column],
+    macros: frozenset[str],
+) -> TableChange | None:
+    """What the statement does; None if DuckDB is to evaluate its expressions."""
+    keys = {i: given[i] for i in door.key}
+    stored = index.find(list(keys.values())).rows
+    if not len(stored):
+        return door.nothing(index)
+    if statement.kind == "delete":
+        return door.delete(keys, 1, index)
+    for name, text in statement.computed:
+        position = info.position(name)
+        assert position is not None
+        kernel = _kernel(text, info.schema, info.schema[position][1], macros)
+        if kernel is None:
+            return None
+        try:
+            given[position] = kernel(stored.columns, 1)
+        except (EvaluationError, duckdb.Error):
+            return None
+    return door.upsert(given, 1, index)
+
+
+def _positions(info: TableInfo, statement: st.KeyedChange, params: Params) -> list[int] | None:
+    """Positions of the columns with cells; None if the WHERE clause is not the primary key or a
+    value in it is of another kind, or a column is unknown, set twice, or of the key and set."""
+    names = [*statement.columns, *[name for name, _ in statement.computed]]
+    found = [info.position(name) for name in names]
+    known = [i for i in found if i is not None]
+    count = len(statement.columns)
+    keys = known[count - statement.keys : count]
+    if len(set(known)) < len(names) or set(keys) != set(info.primary_key):
+        return None
+    return known[:count] if _keys_fit(info, statement, params) else None
+
+
+def _keys_fit(info: TableInfo, statement: st.KeyedChange, params: Params) -> bool:
+    """Whether each key is compared with a value of its own kind."""
+    for column in range(len(statement.columns) - statement.keys, len(statement.columns)):
+        position = info.position(statement.columns[column])
+        assert position is not None
+        places = statement.rows.places[column]
+        type = info.schema[position][1]
+        if places is None:
+            fits = _literal_fits(statement.rows.cells[column][0], type)
+        else:
+            fits = _parameter_fits(params, places[0], type)
+        if not fits:
+            return False
+    return True
+
+
+def _literal_fits(cell: str, type: ColumnType) -> bool:
+    if type.is_integer:
+        return _INTEGER.fullmatch(cell) is not None
+    return type.sql == "VARCHAR" and cell[:1] == "'"
+
+
+def _parameter_fits(params: Params, place: int | str, type: ColumnType) -> bool:
+    try:
+        value = params[place]  # type: ignore[index]
+    except (KeyError, IndexError, TypeError):
+        return False
+    if type.is_integer:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return type.sql == "VARCHAR" and isinstance(value, str)
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(text: str, schema: Schema, output: ColumnType, macros: frozenset[str]) -> Kernel | None:
+    """The kernel of an expression over a table's columns, cast to a column's type."""
+    cast = f"CAST(({text}) AS {output.sql})"
+    tree = expression_of(cast, [name for name, _ in schema], macros)
+    if tree is None:
+        return None
+    try:
+        return compile_scalar(tree, [type for _, type in schema], output)
+    except duckdb.Error:
+        return None

@@ -1,0 +1,113 @@
+"""Statements that would change what the views' queries mean, or what the database stands on.
+
+Laws. A view's query has one meaning for as long as the view exists, in every session. Settings that
+the text of a query depends on keep DuckDB's defaults; the time zone is the database's own (see
+`HomeZone`), and a session may have another one for itself alone. Settings by which DuckDB hands
+over rows, commits and writes the file are the database's, too: they hold for all of its cursors.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold
+
+_WAYS_OUT = {
+    "calendar": "write dates in the Gregorian calendar",
+    "default_collation": "declare the column with COLLATE, or write COLLATE in the query",
+    "default_null_order": "write NULLS FIRST or NULLS LAST",
+    "null_order": "write NULLS FIRST or NULLS LAST",
+    "default_order": "write DESC",
+    "disable_timestamptz_casts": "leave out the casts",
+    "error_on_division_by_zero": "write TRY(a / b) or a / nullif(b, 0)",
+    "ieee_floating_point_ops": "write TRY(a / b) or a / nullif(b, 0)",
+    "integer_division": "write // for it",
+    "legacy_disable_null_type": "cast NULL to the type you want",
+    "order_by_non_integer_literal": "leave the literal out of ORDER BY",
+    "regex_match_operator_semantics": "write regexp_matches() or regexp_full_match()",
+    "scalar_subquery_error_on_multiple_rows": "write any_value() or LIMIT 1 in the subquery",
+    "schema": "write the schema before the name",
+    "search_path": "write the schema before the name",
+}
+
+_PATH = re.compile("'((?:[^']|'')*)'")
+
+_ROWS = "by it DuckDB hands over the rows that views follow"
+_FILE = "the database writes the file by itself, and replays its log after a crash"
+_ENDS = "by it the database knows what an error has undone"
+_ALL = "it would also stop the statements that keep the tables and views"
+_OWN = {
+    "arrow_large_buffer_size": _ROWS,
+    "arrow_lossless_conversion": _ROWS,
+    "arrow_output_list_view": _ROWS,
+    "arrow_output_version": _ROWS,
+    "preserve_insertion_order": _ROWS,
+    "produce_arrow_string_view": _ROWS,
+    "auto_checkpoint_skip_wal_threshold": _FILE,
+    "checkpoint_threshold": _FILE,
+    "enable_checkpoint_on_shutdown": _FILE,
+    "force_checkpoint": f"{_FILE}: write CHECKPOINT",
+    "fsync_mode": _FILE,
+    "wal_autocheckpoint": _FILE,
+    "wal_autocheckpoint_entries": _FILE,
+    "current_transaction_invalidation_policy": _ENDS,
+    "default_transaction_invalidation_policy": _ENDS,
+    "disabled_filesystems": f"{_ALL}: SET enable_external_access = false keeps queries from files",
+    "max_execution_time": f"{_ALL}: interrupt the query from another thread",
+    "max_expression_depth": _ALL,
+    "lock_configuration": "the database changes settings of its own as it works: set "
+    "enable_external_access, allowed_paths and the like for good, which DuckDB keeps by itself",
+}
+"""Settings that are not to be touched, not even by RESET, and why."""
+
+
+def refuse_meaning(statement: st.Ddl) -> None:
+    """Refuse a USE, SET, PRAGMA or ATTACH after which names or queries would mean something else.
+
+    Raises:
+        UnsupportedError: with what to write instead.
+    """
+    if statement.action == "use":
+        raise UnsupportedError(
+            "USE would change what names mean under the views: write the schema before the name",
+            statement.offset,
+        )
+    if statement.action == "attach":
+        _refuse_our_name(statement)
+    if statement.action not in ("set", "reset", "pragma") or statement.name is None:
+        return
+    name = statement.name[-1]
+    _refuse_own(name, statement)
+    if statement.target == "global" and name.lower() in ("timezone", "time"):
+        raise UnsupportedError(
+            "SET GLOBAL TimeZone would change what the views' queries mean: the time zone of a "
+            "database is fixed when it is created. SET TimeZone changes it for your session alone",
+            statement.offset,
+        )
+    way_out = _WAYS_OUT.get(name.lower())
+    if way_out is not None and statement.action != "reset" and statement.target != "variable":
+        raise UnsupportedError(
+            f"the setting {name} would change what the views' queries mean: {way_out}",
+            statement.offset,
+        )
+
+
+def _refuse_own(name: str, statement: st.Ddl) -> None:
+    why = _OWN.get(name.lower())
+    if why is not None and statement.target != "variable":
+        raise UnsupportedError(f"{name} cannot be set: {why}", statement.offset)
+
+
+def _refuse_our_name(statement: st.Ddl) -> None:
+    """Names are looked up among databases, too: one called _ivm would hide our records."""
+    path = _PATH.search(statement.text)
+    stem = path[1].replace("\\", "/").rsplit("/", 1)[-1].split(".")[0] if path else ""
+    name = statement.name[-1] if statement.name is not None else stem
+    if fold(name) == "_ivm":
+        raise UnsupportedError(
+            "a database cannot be attached as _ivm, which is the schema of the database's own "
+            "records: give it another name with AS",
+            statement.offset,
+        )

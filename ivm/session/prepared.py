@@ -1,0 +1,150 @@
+"""PREPARE, EXECUTE and DEALLOCATE: queries are DuckDB's own, changes go the way of any change.
+
+Law: an argument keeps its value and its type. DuckDB judges what can be prepared, and runs the
+prepared queries; into a change, which must be captured, the arguments are put as parameters where
+that loses nothing, else as variables, which hold any value of any type.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ivm.session.query import query
+from ivm.session.result import Result
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.tokens import CLOSING, OPENING, Token, tokens
+from ivm.storage.errors import InputError, UnsupportedError
+from ivm.storage.identifiers import literal, quote
+from ivm.storage.warehouse.duck import run
+
+if TYPE_CHECKING:
+    from ivm.session.session import Params, Session
+
+_FAST = frozenset(
+    ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR", '"NULL"')
+)
+"""Types of which a cell takes the value that Python has just as it takes DuckDB's own."""
+
+
+def prepare(session: Session, statement: st.Prepare, params: Params) -> Result:
+    """PREPARE name AS statement."""
+    run(session.cursor, statement.text)
+    prepared = statement.statement
+    if not isinstance(prepared, st.Query):
+        run(session.cursor, f"DEALLOCATE {quote(statement.name)}")
+        if not isinstance(prepared, st.Dml):
+            raise UnsupportedError("only queries and changes of rows can be prepared")
+    session.prepared[statement.name.lower()] = prepared
+    return Result("done")
+
+
+def deallocate(session: Session, statement: st.Deallocate, params: Params) -> Result:
+    """DEALLOCATE name; of one that is not there, too, as in DuckDB."""
+    prepared = session.prepared.pop(statement.name.lower(), None)
+    if isinstance(prepared, st.Query):
+        run(session.cursor, statement.text)
+    return Result("done")
+
+
+def execute(session: Session, statement: st.Execute, params: Params) -> Result:
+    """[EXPLAIN [ANALYZE]] EXECUTE name [(arguments)]."""
+    prepared = session.prepared.get(statement.name.lower())
+    if prepared is None:
+        raise InputError(f"there is no prepared statement {statement.name!r}: PREPARE it first")
+    if isinstance(prepared, st.Query):
+        return query(session, statement, params)
+    arguments = _arguments(statement.arguments)
+    _demand_equal(prepared.text, arguments)
+    if isinstance(prepared, st.Insert | st.KeyedChange) and not statement.explain:
+        values = _plain_values(session, arguments)
+        if values is not None:
+            return session.run(prepared, values)
+    return _by_variables(session, prepared, arguments, statement.explain)
+
+
+def _arguments(text: str) -> dict[str, str]:
+    """The expressions by their names: those of positions are 1, 2, …"""
+    found: dict[str, str] = {}
+    part: list[Token] = []
+    depth = 0
+    for token in (*tokens(text), Token(",", "", len(text))):
+        depth += (token.word in OPENING) - (token.word in CLOSING)
+        if token.word != "," or depth:
+            part.append(token)
+        elif part:
+            named = len(part) > 2 and part[1].word in (":=", "=>")
+            name = part[0].text.strip('"').lower() if named else str(len(found) + 1)
+            found[name] = text[part[2 if named else 0].start : part[-1].end]
+            part = []
+    return found
+
+
+def _plain_values(session: Session, arguments: Mapping[str, str]) -> Params:
+    """The arguments as parameters; None if a type of one of them would be lost."""
+    if not arguments:
+        return ()
+    session.cursor.execute(f"SELECT {', '.join(arguments.values())}")
+    types = [str(column[1]) for column in session.cursor.description or ()]
+    values = session.cursor.fetchall()[0]
+    if not _FAST.issuperset(types):
+        return None
+    positional = all(name.isdigit() for name in arguments)
+    return values if positional else dict(zip(arguments, values, strict=True))
+
+
+def _by_variables(
+    session: Session, prepared: st.Statement, arguments: Mapping[str, str], explain: str
+) -> Result:
+    """Run the statement with variables of the session in the parameters' places."""
+    held = {name: f"_ivm_argument_{name}" for name in arguments}
+    for name, expression in arguments.items():
+        run(session.cursor, f"SET VARIABLE {quote(held[name])} = ({expression})")
+    try:
+        (statement,) = st.parse(explain + _filled(prepared.text, held))
+        result = session.run(statement)
+        session.release()
+        return result
+    finally:
+        with contextlib.suppress(duckdb.Error):  # the transaction is aborted, and they are no harm
+            for variable in held.values():
+                run(session.cursor, f"RESET VARIABLE {quote(variable)}")
+
+
+def _demand_equal(text: str, arguments: Mapping[str, str]) -> None:
+    """Each parameter has its argument, and each argument its parameter.
+
+    Raises:
+        InputError: one is left alone.
+    """
+    wanted = {name for name, _, _ in _parameters(text)}
+    for names, what in (
+        (wanted - arguments.keys(), "values are missing for the parameters"),
+        (arguments.keys() - wanted, "there are no parameters for the values"),
+    ):
+        if names:
+            raise InputError(f"{what} {', '.join(sorted(names))}: EXECUTE gives each one value")
+
+
+def _filled(text: str, held: Mapping[str, str]) -> str:
+    """The text with variables read in the places of its parameters."""
+    found, at = "", 0
+    for name, start, end in _parameters(text):
+        found += f"{text[at:start]}system.main.getvariable({literal(held[name])})"
+        at = end
+    return found + text[at:]
+
+
+def _parameters(text: str) -> Iterator[tuple[str, int, int]]:
+    """The parameters: name (of `?` its number), begin and end."""
+    count = 0
+    signs = tokens(text)
+    for sign, after in zip(signs, (*signs[1:], Token("", "", len(text))), strict=True):
+        if sign.word in ("?", "$"):
+            named = after.start == sign.end and (after.word[:1].isalnum() or after.word[:1] == "_")
+            count += not named
+            name = after.text.lower() if named else str(count)
+            yield name, sign.start, after.end if named else sign.end

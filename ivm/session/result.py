@@ -1,0 +1,233 @@
+"""The result of one statement: rows, Arrow, pandas or polars, read once or kept.
+
+Invariant: a result shows the snapshot its statement ran at. It streams from its cursor until the
+session needs the cursor again (`detach`), then holds the rest of its rows as an Arrow table. A
+query that fails while its rows are read fails whoever reads them, and nobody else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from ivm.engine.plain_arrow import plain
+from ivm.storage.errors import IvmError, UnavailableError, UnsupportedError
+from ivm.storage.interrupts import Deferral, check
+from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb_errors import Translating
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Row = tuple[Any, ...]
+
+_FREE: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+
+
+class Result:
+    """Rows with named, typed columns, or a count of changed rows.
+
+    Attributes:
+        kind: "rows" for a query or RETURNING, "count" for a change, "done" for anything else.
+        columns: names of the columns, in order.
+        types: DuckDB type names of the columns, in order.
+        rowcount: rows changed; -1 where the statement changes none.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        columns: Sequence[str] = (),
+        types: Sequence[str] = (),
+        rowcount: int = -1,
+    ) -> None:
+        self.kind = kind
+        self.columns = list(columns)
+        self.types = list(types)
+        self.rowcount = rowcount
+        self._cursor: Cursor | None = None
+        self._table: pa.Table | None = None
+        self._counted = False
+        self._on_end: Callable[[IvmError | None], None] | None = None
+        self._error: IvmError | None = None
+        self._lock = _FREE
+
+    @classmethod
+    def streaming(
+        cls,
+        cursor: Cursor,
+        on_end: Callable[[IvmError | None], None],
+        lock: contextlib.AbstractContextManager[object],
+    ) -> Result:
+        """The open result of `cursor`.
+
+        Args:
+            cursor: has just executed a query.
+            on_end: runs once, when the result has been read or detached, or with the error when
+                that has failed.
+            lock: held by who uses the cursor.
+        """
+        description = cursor.description or []
+        result = cls("rows", [d[0] for d in description], [str(d[1]) for d in description])
+        result._cursor, result._on_end, result._lock = cursor, on_end, lock
+        return result
+
+    @classmethod
+    def of_table(cls, table: pa.Table, types: Sequence[str]) -> Result:
+        """A result that holds an Arrow table whose columns have the given DuckDB types."""
+        result = cls("rows", table.column_names, types)
+        result._table = table
+        return result
+
+    @classmethod
+    def count(cls, rows: int) -> Result:
+        """The count of rows that a change touched, as DuckDB reports it."""
+        result = cls("count", ("Count",), ("BIGINT",), rows)
+        result._counted = True
+        return result
+
+    def fetchall(self) -> list[Row]:
+        """All remaining rows as tuples of Python values."""
+        return self.fetchmany(None)
+
+    def fetchone(self) -> Row | None:
+        """The next row, or None after the last."""
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int | None = 1) -> list[Row]:
+        """The next `size` rows (all of them if None)."""
+        with self._reading():
+            cursor = self._source()
+            if cursor is None:
+                return []
+            rows = _fetched(cursor, size)
+            if size is None or len(rows) < size:
+                self._end()
+            return rows
+
+    def arrow(self) -> pa.Table:
+        """The remaining rows as an Arrow table.
+
+        Types are DuckDB's lossless ones, but HUGEINT (what sums of integers are) is
+        decimal128(38, 0) where all values fit.
+        """
+        with self._reading():
+            self._hold()
+            table = self._held()
+            self._table = None if table is None else table.slice(table.num_rows)
+            return pa.table({}) if table is None else plain(table)
+
+    def df(self) -> pd.DataFrame:
+        """The remaining rows as a pandas frame."""
+        with Translating():
+            import pandas  # noqa: F401 -- without it, nothing has been read yet
+        with self._reading():
+            cursor = self._source()
+            assert cursor is not None or not self.columns
+            if cursor is None:
+                return duckdb.connect().sql("SELECT 1 WHERE false").df()
+            frame = cursor.df()
+            self._end()
+            return frame
+
+    def pl(self) -> pl.DataFrame:
+        """The remaining rows as a polars frame."""
+        with Translating():
+            import polars
+        with self._reading():
+            frame = polars.from_arrow(_plain(self.arrow()))
+            assert isinstance(frame, polars.DataFrame)
+            return frame
+
+    def __iter__(self) -> Iterator[Row]:
+        while batch := self.fetchmany(1024):
+            yield from batch
+
+    def detach(self) -> None:
+        """Read what the cursor still holds into memory and let the cursor go.
+
+        If that fails, whoever reads the result is told, not the statement that needs the cursor.
+        """
+        if self._cursor is not None and self._on_end is not None:
+            with contextlib.suppress(IvmError), self._reading():
+                self._hold()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What fails in the block has spoilt the result: every later reading fails alike."""
+        with Deferral() as call, self._lock:
+            if self._error is not None:
+                raise self._error
+            call.cursor = self._cursor
+            try:
+                with Translating():
+                    yield
+                check()
+            except BaseException as error:
+                self._spoil(error)
+                raise
+
+    def _spoil(self, error: BaseException) -> None:
+        if not isinstance(error, IvmError):
+            error = UnavailableError(
+                f"the result could not be read to its end ({error!r}): run the statement again"
+            )
+        self._error = self._error or error
+        self._end(error)
+
+    def _hold(self) -> None:
+        """Have the remaining rows as an Arrow table."""
+        if self._cursor is None:
+            return
+        with warnings.catch_warnings():  # DuckDB warns that this copies; here the copy is meant
+            warnings.simplefilter("ignore", UserWarning)
+            self._table = self._cursor.to_arrow_table()
+        self._end()
+
+    def _held(self) -> pa.Table | None:
+        """The rows in memory; a count becomes one when it is read, which few are."""
+        if self._counted:
+            self._table = pa.table({"Count": pa.array([self.rowcount], pa.int64())})
+            self._counted = False
+        return self._table
+
+    def _source(self) -> Cursor | None:
+        """A cursor that holds the remaining rows."""
+        table = None if self._cursor is not None else self._held()
+        if table is not None:
+            self._cursor = duckdb.connect().execute("SET arrow_lossless_conversion = true")
+            self._cursor.complete()
+            self._cursor.register("held", table)
+            self._cursor.execute("SELECT * FROM held")
+            self._table = None
+        return self._cursor
+
+    def _end(self, error: IvmError | None = None) -> None:
+        self._cursor = None
+        ended, self._on_end = self._on_end, None
+        if ended is not None:
+            ended(error)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Without DuckDB's extension types, which polars does not know."""
+    connection = duckdb.connect()
+    connection.register("held", table)
+    return connection.sql("SELECT * FROM held").to_arrow_table()
+
+
+def _fetched(cursor: Cursor, size: int | None) -> list[Row]:
+    try:
+        return cursor.fetchall() if size is None else cursor.fetchmany(size)
+    except OverflowError as error:  # a time of the year 1, in a zone where it is of the year 0
+        raise UnsupportedError(
+            f"a value of the result cannot be a Python object ({error}): read it with arrow(), or "
+            "CAST it to VARCHAR"
+        ) from error

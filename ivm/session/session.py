@@ -1,0 +1,293 @@
+"""One user of the database: a cursor, at most one transaction, and the way of each statement.
+
+Law: every statement runs at one epoch that includes all commits made before it began. A change goes
+through a `Transaction`, its own one unless BEGIN opened one; nothing changes a base table but that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import duckdb
+
+from ivm.catalog.catalog import View
+from ivm.engine.engine import Engine
+from ivm.engine.transaction import Transaction
+from ivm.ingest.fast_path import Door
+from ivm.session import ddl, dml, keyed_dml, prepared, query, view_statements
+from ivm.session.names import SessionNames
+from ivm.session.result import Result
+from ivm.session.statement_kinds import Reads, read_by_kind
+from ivm.session.temporary import refuse_temporary
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import InputError, IvmError, UnsupportedError
+from ivm.storage.interrupts import next_statement
+from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.storage.warehouse.warehouse import roll_back
+
+Params = Sequence[Any] | dict[str, Any] | None
+
+
+class Session:
+    """Statements of one thread.
+
+    Args:
+        engine: the database's engine.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.cursor = engine.warehouse.cursor()
+        self.transaction: Transaction | None = None
+        self.prepared: dict[str, st.Statement] = {}
+        self.names = SessionNames(self)
+        self._open: Result | None = None
+        self.lock = threading.RLock()  # held by each call, and by who reads a result
+        self._closed = False
+
+    def execute(self, script: str, params: Params = None) -> Result:
+        """Run the statements of a script and give the result of the last one.
+
+        Raises:
+            IvmError: see the tree in `ivm.errors`.
+        """
+        statements = st.parse(script)
+        if params and len(statements) != 1:
+            raise InputError(
+                f"parameters go with one statement, not with {len(statements)}: "
+                "execute the statements one by one"
+            )
+        result = Result("done")
+        for statement in statements:
+            result = self.run(statement, params)
+        return result
+
+    def run(self, statement: st.Statement, params: Params = None) -> Result:
+        """Run one parsed statement."""
+        next_statement()
+        self.release()
+        try:
+            return _RUN[type(statement)](self, statement, params)
+        except duckdb.Error as error:
+            raise translated(error, statement.offset) from error
+        finally:
+            if isinstance(statement, st.Ddl):
+                self.names.learn(statement)
+
+    def fail(self, error: BaseException) -> None:
+        """A call has failed, and with it, as in DuckDB, the open transaction."""
+        if self.transaction is not None:
+            self.release()
+            self.transaction.fail(error)
+        elif self._open is None:  # else an earlier result's, which the failed call has not touched
+            roll_back(self.cursor)  # what was begun for one statement, and belongs to nobody now
+
+    def reads(self, statement: st.Statement, text: str | None = None) -> frozenset[str]:
+        """Canonical names of the tables and views that a statement reads.
+
+        Args:
+            statement: tells the kind.
+            text: the part of it that names them, if that is not the whole.
+        """
+        if isinstance(statement, st.Execute):
+            return self.reads(self.prepared[statement.name.lower()])
+        relations, reads = self.engine.relations, read_by_kind(statement)
+        if reads is Reads.NOTHING:
+            return frozenset()
+        if reads is Reads.EVERYTHING or (isinstance(statement, st.Dml) and relations.triggers()):
+            return relations.everything()
+        sql = statement.text if text is None else text
+        found = None if self._sees_more() else relations.read_by(sql)
+        return relations.seen_by(self.cursor, sql) if found is None else found
+
+    @property
+    def views(self) -> list[View]:
+        """The views, as the last commit or the session's own open transaction left them."""
+        engine, transaction = self.engine, self.transaction
+        committed = engine.committed_views
+        if committed is None or (transaction is not None and transaction.changes_catalog):
+            committed = engine.catalog.views
+        return list(committed.values())
+
+    def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
+        """Nothing temporary is meant by the texts of these views (see `shadows`)."""
+        refuse_temporary(self.cursor, self.names.temporary, queries)
+
+    def _sees_more(self) -> bool:
+        """Whether names may mean here what they mean to nobody else."""
+        transaction = self.transaction
+        catalog_changes = transaction is not None and transaction.changes_catalog
+        return catalog_changes or bool(self.names.temporary)
+
+    # -- the cursor -----------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Have the cursor free: what an earlier result has not yet read is read into memory."""
+        if self._open is not None:
+            opened, self._open = self._open, None
+            opened.detach()
+
+    def stream(self, *, pinned: bool = False, kept: bool = True) -> Result:
+        """The cursor's open result.
+
+        Args:
+            pinned: it has a transaction of its own, which ends with it.
+            kept: what that transaction has written stays.
+        """
+        transaction = self.transaction
+
+        def on_end(error: IvmError | None) -> None:
+            if pinned and kept and error is None:
+                run(self.cursor, "COMMIT")
+            elif pinned:
+                with contextlib.suppress(duckdb.Error):  # DuckDB may have ended it already
+                    run(self.cursor, "ROLLBACK")
+            elif error is not None and transaction is not None:
+                transaction.fail(error)
+
+        self._open = Result.streaming(self.cursor, on_end, self.lock)
+        return self._open
+
+    # -- the fast way in ------------------------------------------------------------------------
+
+    def door(self, table: str) -> Door | None:
+        """The fast way into a table, or None where changes must go through DuckDB."""
+        if self.transaction is not None and self.transaction.changes_catalog:
+            return None  # the session's cursor alone knows the constraints
+        return self.engine.door(table)
+
+    @property
+    def macros(self) -> frozenset[str]:
+        """The names of functions and macros, in small letters, that are not DuckDB's own."""
+        own = self.names.macros
+        return self.engine.macros | own if own else self.engine.macros
+
+    # -- transactions ---------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """The open transaction, or one of the statement's own that is committed at the end."""
+        self.release()
+        if self.transaction is not None:
+            with self.transaction as transaction:
+                yield transaction
+            return
+        self.engine.relieve()
+        own = Transaction(self.engine, self.cursor, self.refuse_temporary)
+        try:
+            with own:
+                yield own
+        except BaseException:
+            own.rollback()
+            raise
+        own.commit()
+
+    def begin(self, *, read_only: bool = False) -> None:
+        """Open a transaction.
+
+        Args:
+            read_only: it may change temporary tables alone.
+
+        Raises:
+            InputError: one is open already.
+        """
+        if self.transaction is not None and self.transaction.over is None:
+            raise InputError("a transaction is open already: COMMIT or ROLLBACK it first")
+        self.release()
+        self.engine.relieve()
+        self.transaction = Transaction(
+            self.engine, self.cursor, self.refuse_temporary, begun=True, read_only=read_only
+        )
+
+    def commit(self) -> None:
+        """Commit the open transaction as one epoch."""
+        with self._ending("commit") as transaction:
+            transaction.commit()
+
+    def rollback(self) -> None:
+        """Undo the open transaction."""
+        self._ending("roll back").rollback()
+
+    def _ending(self, what: str) -> Transaction:
+        self.release()
+        if self.transaction is None:
+            raise InputError(f"no transaction is open to {what}: BEGIN one first")
+        transaction, self.transaction = self.transaction, None
+        transaction.way_out = "it is over, begin again"  # this call ends it, failed or not
+        return transaction
+
+    def interrupt(self) -> None:
+        """End what runs, from another thread."""
+        with contextlib.suppress(duckdb.Error):  # it is closed
+            self.cursor.interrupt()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way."""
+        if not self.lock.acquire(blocking=False):
+            return True
+        self.lock.release()
+        return False
+
+    def close(self, wait: float) -> bool:
+        """Roll back what is open and let the cursor go; closing twice does nothing.
+
+        Returns:
+            False if a call is under way and does not end within some seconds.
+        """
+        if not self.lock.acquire(timeout=wait):
+            return False
+        try:
+            if not self._closed:
+                self._closed = True
+                self._close()
+        finally:
+            self.lock.release()
+        return True
+
+    def _close(self) -> None:
+        try:
+            if self.transaction is not None and self.transaction.over is None:
+                self.rollback()
+            self.release()
+        finally:
+            self.cursor.close()
+
+
+def _transaction(session: Session, statement: st.Transaction, params: Params) -> Result:
+    if statement.action == "begin":
+        session.begin(read_only=statement.read_only)
+    else:
+        {"commit": session.commit, "rollback": session.rollback}[statement.action]()
+    return Result("done")
+
+
+def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Result:
+    raise UnsupportedError(
+        "SUBSCRIBE has no end, so it is no statement to execute: use db.subscribe(view) in Python, "
+        "or .watch VIEW in the shell"
+    )
+
+
+_RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
+    st.Insert: dml.insert,
+    st.KeyedChange: keyed_dml.change_one,
+    st.Dml: dml.change,
+    st.Query: query.query,
+    st.Ddl: ddl.ddl,
+    st.Other: ddl.other,
+    st.Transaction: _transaction,
+    st.CreateView: view_statements.create,
+    st.DropView: view_statements.drop,
+    st.ExplainView: view_statements.explain,
+    st.VerifyView: view_statements.verify,
+    st.ShowViews: view_statements.show,
+    st.Subscribe: _subscribe,
+    st.Prepare: prepared.prepare,
+    st.Execute: prepared.execute,
+    st.Deallocate: prepared.deallocate,
+}

@@ -1,0 +1,51 @@
+"""Temporary things of a session stay out of the materialized views, which all sessions share.
+
+Law: no text of a view is bound, filled or checked where a name in it, or in the plain views and
+macros behind it, means something that only the session sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ivm.engine.views import stand_ins, words_behind, words_of
+from ivm.session.names import Temporary
+from ivm.sql.resolve.bound_relations import bound_relations
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.warehouse.duck import Cursor
+
+
+def refuse_temporary(
+    cursor: Cursor, temporary: Sequence[Temporary], queries: Iterable[tuple[str, str]]
+) -> None:
+    """Nothing temporary is meant by these queries, as a session would read them.
+
+    Args:
+        cursor: the session's.
+        temporary: what it has for itself.
+        queries: names of views, and their texts.
+
+    Raises:
+        UnsupportedError: something is, or may be.
+    """
+    behind = stand_ins(cursor) if temporary else []
+    for view, query in queries if temporary else ():
+        words = words_behind(query, behind)
+        suspects = [each for each in temporary if words.issuperset(words_of(each.name))]
+        if suspects and (_more_than_tables(suspects) or _reads_temporary(cursor, query)):
+            kind, name = suspects[0]
+            raise UnsupportedError(
+                f"the materialized view {view!r} would read the temporary {kind} {name!r}, which "
+                f"this session alone sees: drop it (DROP {kind.upper()} temp.{name}), or give it "
+                "another name, or use another session"
+            )
+
+
+def _more_than_tables(suspects: Sequence[Temporary]) -> bool:
+    return any(each.kind != "table" for each in suspects)
+
+
+def _reads_temporary(cursor: Cursor, query: str) -> bool:
+    """Whether DuckDB binds a temporary table, or cannot tell."""
+    paths = bound_relations(cursor, query)
+    return paths is None or any(path[0] == "temp" for path in paths)

@@ -1,0 +1,182 @@
+"""CREATE, DROP, EXPLAIN, VERIFY and SHOW of materialized views, as statements.
+
+Law: each runs inside the session's transaction if one is open, else in one of its own; names are
+resolved within it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from ivm.engine import views
+from ivm.engine.verify import verify_view
+from ivm.session.result import Result
+from ivm.sql.parse.function_list import list_functions
+from ivm.sql.resolve.plain_views import PlainViews
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import fold, path_of
+from ivm.storage.warehouse.duckdb_errors import translated
+
+if TYPE_CHECKING:
+    from ivm.catalog.catalog import View
+    from ivm.engine.transaction import Transaction
+    from ivm.session.session import Params, Session
+
+
+def create(session: Session, statement: st.CreateView, params: Params) -> Result:
+    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS]."""
+    with session.writing() as transaction:
+        catalog = session.engine.catalog
+        name = catalog.names.new(statement.name)
+        present = catalog.resolve(statement.name)
+        if present is None or _may_create(session, statement, present):
+            _create(session, transaction, statement, name, present)
+    return Result("done")
+
+
+def _create(
+    session: Session,
+    transaction: Transaction,
+    statement: st.CreateView,
+    name: str,
+    present: str | None,
+) -> None:
+    """Create a view in the place of the one that is present."""
+    engine, cursor = session.engine, session.cursor
+    transaction.show(session.reads(statement, statement.query))
+    session.refuse_temporary([(name, statement.query)])
+    # A statement that fails while the query is bound would abort the session's transaction.
+    reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
+    place = statement.offset + statement.query_offset
+    try:
+        functions = list_functions(reader)
+        view = views.define(engine, reader, name, statement.query, statement.columns, functions)
+        if present is None:
+            _refuse_captured(session, name, statement)
+        else:
+            views.drop(engine, transaction, cursor, engine.catalog.views[present])
+        views.create(engine, transaction, cursor, view)
+    except duckdb.Error as error:
+        raise translated(error, place, statement.query) from error
+    except (SqlError, UnsupportedError) as error:
+        if error.position is not None:
+            error.position += place
+        raise
+
+
+def _refuse_captured(session: Session, name: str, statement: st.CreateView) -> None:
+    """Refuse a view whose name plain views of its schema give to a relation of main."""
+    engine, last = session.engine, path_of(name)[-1]
+    captured = views.could_capture(engine, session.cursor, name)
+    plain = captured and PlainViews(session.cursor).find(("main", fold(last)))
+    if captured and (plain or engine.catalog.resolve((last,))):
+        raise UnsupportedError(
+            f"a view {name!r} could take the place of {last!r} below the materialized view "
+            f"{captured[0].name!r}: give it another name, or drop that view first",
+            statement.offset,
+        )
+
+
+def _may_create(session: Session, statement: st.CreateView, present: str) -> bool:
+    catalog = session.engine.catalog
+    if present not in catalog.views:
+        raise SqlError(
+            f"{present!r} is a table: choose another name for the view, or drop the table first",
+            statement.offset,
+        )
+    if statement.if_not_exists:
+        return False
+    if not statement.replace:
+        raise SqlError(
+            f"materialized view {present!r} exists: use CREATE OR REPLACE MATERIALIZED VIEW, or "
+            "IF NOT EXISTS",
+            statement.offset,
+        )
+    views.refuse_readers(session.engine, [present], f"replace view {present!r}")
+    return True
+
+
+def drop(session: Session, statement: st.DropView, params: Params) -> Result:
+    """DROP MATERIALIZED VIEW [IF EXISTS] … [CASCADE]."""
+    with session.writing() as transaction:
+        wanted = _wanted(session, statement)
+        if not statement.cascade:
+            views.refuse_readers(session.engine, wanted, f"drop view {', '.join(wanted)}")
+        if session.transaction is None:
+            transaction.may_heal()
+        drop_views(session, transaction, wanted)
+        transaction.write_late()
+    return Result("done")
+
+
+def _wanted(session: Session, statement: st.DropView) -> list[str]:
+    catalog = session.engine.catalog
+    return [
+        catalog.view(parts).name
+        for parts in statement.names
+        if not statement.if_exists or catalog.resolve(parts) is not None
+    ]
+
+
+def drop_views(session: Session, transaction: Transaction, names: list[str]) -> None:
+    """Drop views and all that read them, the uppermost first."""
+    engine = session.engine
+    all_names = {*names, *[view.name for view in engine.catalog.readers(names)]}
+    transaction.go_native()
+    for name in [n for n in reversed(list(engine.catalog.views)) if n in all_names]:
+        views.drop(engine, transaction, session.cursor, engine.catalog.views[name])
+
+
+def explain(session: Session, statement: st.ExplainView, params: Params) -> Result:
+    """EXPLAIN [ANALYZE] MATERIALIZED VIEW: how it is maintained, operator by operator."""
+    view = session.engine.catalog.view(statement.name)
+    text = session.engine.maintenance.explain(
+        view, format=statement.format, analyze=statement.analyze
+    )
+    return Result.of_table(
+        pa.table({"explain_key": [view.name], "explain_value": [text]}), ["VARCHAR", "VARCHAR"]
+    )
+
+
+def verify(session: Session, statement: st.VerifyView, params: Params) -> Result:
+    """VERIFY MATERIALIZED VIEW: recompute, compare both ways, a row per view.
+
+    There is one more column if a query leaves open what its rows are: it says what.
+    """
+    with session.writing() as transaction:
+        catalog = session.engine.catalog
+        chosen: list[View] = list(catalog.views.values())
+        if statement.name is not None:
+            chosen = [catalog.view(statement.name)]
+        session.refuse_temporary([(view.name, view.query) for view in chosen])
+        transaction.show([view.name for view in chosen])
+        found = [verify_view(session.engine, session.cursor, view) for view in chosen]
+    columns = {
+        "view": [view.name for view in chosen],
+        "rows": pa.array([f.rows for f in found], pa.int64()),
+        "missing": pa.array([f.missing for f in found], pa.int64()),
+        "extra": pa.array([f.extra for f in found], pa.int64()),
+        "ok": pa.array([f.ok for f in found], pa.bool_()),
+    }
+    types = ["VARCHAR", "BIGINT", "BIGINT", "BIGINT", "BOOLEAN"]
+    if any(f.left_open for f in found):
+        columns["left_open"] = pa.array([f.left_open or None for f in found], pa.string())
+        types.append("VARCHAR")
+    return Result.of_table(pa.table(columns), types)
+
+
+def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
+    """SHOW MATERIALIZED VIEWS: name, strategy, what it reads, its query."""
+    found = session.views
+    columns = {
+        "name": [view.name for view in found],
+        "strategy": [session.engine.maintenance.strategy(view) for view in found],
+        "reads": [", ".join(sorted(view.reads)) for view in found],
+        "query": [view.query for view in found],
+    }
+    table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
+    return Result.of_table(table, ["VARCHAR"] * 4)

@@ -1,0 +1,65 @@
+"""prompt_toolkit's side of completion: names from the database, files from the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import duckdb
+from prompt_toolkit.completion import (
+    CompleteEvent,
+    Completer,
+    Completion,
+    PathCompleter,
+)
+from prompt_toolkit.document import Document
+
+from ivm.shell.completion import Names, suggest
+from ivm.shell.expected import wants
+
+_FUNCTIONS = r"""
+SELECT DISTINCT function_name FROM duckdb_functions()
+WHERE regexp_matches(function_name, '^[a-z][a-z0-9_]*$') ORDER BY 1
+"""
+_RESERVED = """
+SELECT keyword_name FROM duckdb_keywords()
+WHERE keyword_category IN ('reserved', 'type_function')
+"""
+
+
+class SqlCompleter(Completer):
+    """Suggestions for the prompt.
+
+    Args:
+        names: gives what there is in the database now.
+    """
+
+    def __init__(self, names: Callable[[], Names]) -> None:
+        self._names = names
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+        before = document.text_before_cursor.encode(errors="replace").decode()
+        after = document.text_after_cursor.encode(errors="replace").decode()
+        if any(want.kind == "file" for want in wants(before)):
+            yield from self._files(before, event)
+            return
+        for suggestion in suggest(before, after, self._names()):
+            if suggestion.replaces or event.completion_requested or before.endswith("."):
+                yield Completion(
+                    suggestion.text,
+                    start_position=-suggestion.replaces,
+                    display_meta=suggestion.detail or suggestion.kind,
+                )
+
+    def _files(self, before: str, event: CompleteEvent) -> Iterable[Completion]:
+        path = before.rpartition("'")[2] if "'" in before else before.split(maxsplit=1)[-1]
+        line = "" if before.rstrip().startswith(".") and before.endswith(" ") else path
+        yield from self._paths.get_completions(Document(line), event)
+
+
+def vocabulary() -> tuple[list[str], frozenset[str]]:
+    """Names of all functions that DuckDB has, and its reserved words."""
+    with duckdb.connect(":memory:") as connection:
+        functions = [name for (name,) in connection.execute(_FUNCTIONS).fetchall()]
+        reserved = frozenset(word for (word,) in connection.execute(_RESERVED).fetchall())
+    return functions, reserved

@@ -1,0 +1,235 @@
+"""Runs scripts of SQL and dot commands against a database and writes what they give.
+
+Law: statements run one by one in their order and the first error ends the script; Ctrl-C ends the
+statement that runs, never the process. Everything the interactive shell does goes through here too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from ivm.database import Database
+from ivm.session.result import Result
+from ivm.shell.drawing import changed, draw, is_plan, plan_lines
+from ivm.shell.errors import report
+from ivm.shell.output import Output
+from ivm.shell.script import Part, parts
+from ivm.sql.compile.explain_drawing import counted
+from ivm.storage.errors import InputError, IvmError, UnavailableError
+from ivm.storage.interrupts import NOTHING
+
+_DEEPEST_READ = 16
+
+
+@dataclass
+class Settings:
+    """What `.mode` and `.timer` change, and who is listening.
+
+    Attributes:
+        mode: one of `drawing.MODES`.
+        timer: show how long each statement took.
+        talkative: a person types: say what a statement did even if it has no rows.
+    """
+
+    mode: str = "table"
+    timer: bool = False
+    talkative: bool = False
+
+
+class Console:
+    """A database, where its answers go, and how they look.
+
+    Args:
+        database: open; `.open` puts another in its place.
+        path: what it was opened as.
+        output: for results.
+        errors: for errors and notes.
+        settings: how results look.
+        run_command: runs a line that begins with a dot.
+
+    Attributes:
+        ended: `.quit` was run.
+        interrupted: the last script ended by Ctrl-C.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        path: str,
+        output: Output,
+        errors: Output,
+        settings: Settings,
+        run_command: Callable[[Console, str], bool],
+    ) -> None:
+        self.database = database
+        self.path = path
+        self.output = output
+        self.errors = errors
+        self.settings = settings
+        self.ended = False
+        self.interrupted = False
+        self._run_command = run_command
+        self._depth = 0
+        self._statements = 0
+
+    def run(self, script: str, source: str = "", lines_before: int = 0) -> bool:
+        """Run a script up to its end, its first error, or `.quit`.
+
+        Args:
+            script: SQL statements and dot commands; the last may lack its semicolon.
+            source: name of the file it comes from, shown in errors; empty for typed text.
+            lines_before: lines of the source that come before the script.
+
+        Returns:
+            Whether all of it went well.
+        """
+        if not self._depth:
+            self.interrupted = False
+        for part in parts(script):
+            line = lines_before + script.count("\n", 0, part.offset) + 1
+            if not self._run_part(part, f"{source}:{line}" if source else ""):
+                return False
+            if self.ended:
+                break
+        return True
+
+    def read(self, path: Path) -> bool:
+        """Run a script file.
+
+        Raises:
+            InputError: it cannot be read, is not text, or scripts read each other without end.
+        """
+        if self._depth >= _DEEPEST_READ:
+            raise InputError(f"{path} is read by itself over and over: take out a .read")
+        script = script_text(path)
+        start, before = time.perf_counter(), self._statements
+        self._depth += 1
+        try:
+            return self.run(script, str(path))
+        finally:
+            self._depth -= 1
+            if self.settings.talkative and not self._depth:
+                done = counted(self._statements - before, "statement")
+                self._note(f"{path}: {done}", time.perf_counter() - start)
+
+    def query(self, text: str) -> None:
+        """Run a query and write its rows."""
+        result = self.database.execute(text)
+        table = result.arrow()
+        self._show(result, table, text)
+
+    def replace(self, database: Database, path: str) -> None:
+        """Put another open database in the place of this one, which is closed."""
+        self.close()
+        self.database, self.path = database, path
+
+    def close(self) -> bool:
+        """Roll back an open transaction, saying so, and close the database."""
+        if self.database.in_transaction:
+            self.database.execute("ROLLBACK")
+            self.errors.line("The open transaction was rolled back; COMMIT keeps its changes.")
+        self.database.close()
+        return True
+
+    def _run_part(self, part: Part, where: str) -> bool:
+        def work() -> bool:
+            if part.is_command:
+                return self._run_command(self, part.text)
+            return self._statement(part.text)
+
+        return self.guarded(work, part.text, where)
+
+    def guarded(self, work: Callable[[], bool], text: str = "", where: str = "") -> bool:
+        """Do work; an error or Ctrl-C in it is written and makes the answer False.
+
+        Args:
+            work: says whether it went well.
+            text: the statement that errors' positions count in.
+            where: file and line of it.
+        """
+        aborted = self._aborted()
+        try:
+            return work()
+        except (IvmError, duckdb.Error) as error:
+            self.errors.lines(report(error, text, self.errors.paint, where))
+        except KeyboardInterrupt as cut:
+            self.interrupted = True
+            outcome = [note for note in getattr(cut, "__notes__", ()) if note != NOTHING]
+            self.errors.line(self.errors.paint("error", " ".join(["Cancelled.", *outcome])))
+        if self._aborted() and not aborted:
+            self.errors.line("The transaction was rolled back: ROLLBACK, then begin again.")
+        return False
+
+    def _aborted(self) -> bool:
+        with suppress(UnavailableError):  # a closed database has no transaction
+            return self.database.aborted is not None
+        return False
+
+    def _statement(self, text: str) -> bool:
+        start = time.perf_counter()
+        result = self.database.execute(text)
+        table = result.arrow() if result.kind == "rows" else None
+        seconds = time.perf_counter() - start
+        try:
+            summary = changed(result) if table is None else self._show(result, table, text)
+        except KeyboardInterrupt as cut:
+            cut.add_note("The statement is done; not all of its rows are shown.")
+            raise
+        self._statements += 1
+        summed_up = self.settings.talkative and self._depth  # in one line at the script's end
+        if (self.settings.timer or self.settings.talkative) and not summed_up:
+            self._note(summary, seconds)
+        return True
+
+    def _show(self, result: Result, table: pa.Table, text: str) -> str:
+        """Write rows and say how many they are."""
+        if is_plan(result, text):
+            self.output.lines(plan_lines(table))
+            return counted(table.num_rows, "row")
+        drawing = draw(result, table, self.settings.mode, self.output, self._zone(result))
+        self.output.lines(drawing.lines)
+        return drawing.summary
+
+    def _note(self, text: str, seconds: float) -> None:
+        """Say what was done, and how long it took if the timer is on; never among data."""
+        if self.settings.timer:
+            text = f"{text} · {duration(seconds)}"
+        notes = self.output if self.output.is_terminal else self.errors
+        notes.line(notes.paint("dim", text))
+
+    def _zone(self, result: Result) -> str | None:
+        """The session's time zone, if a column needs it."""
+        if not any("WITH TIME ZONE" in name for name in result.types):
+            return None
+        row = self.database.execute("SELECT current_setting('TimeZone')").fetchone()
+        return None if row is None else str(row[0])
+
+
+def script_text(path: Path) -> str:
+    """The text of a script file.
+
+    Raises:
+        InputError: it cannot be read or is not UTF-8 text.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"cannot read {path}: byte {error.start} is not UTF-8 text; is it a script?"
+        ) from error
+
+
+def duration(seconds: float) -> str:
+    """`0.42 ms`, `3.1 s`."""
+    if seconds < 0.01:
+        return f"{seconds * 1e3:.2f} ms"
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

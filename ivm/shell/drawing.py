@@ -1,0 +1,81 @@
+"""Draws a result in the mode that is set, and says in a few words what was drawn.
+
+Law: on a terminal what is left out is told: hidden rows in the table and below it, hidden columns
+below it with the way to see them; without a terminal nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ivm.session.result import Result
+from ivm.shell.cell_text import csv_lines, json_lines
+from ivm.shell.output import Output
+from ivm.shell.table import SHOWN_ROWS, box, columns_shown, line_by_line, markdown, shown_part
+from ivm.sql.compile.explain_drawing import counted
+
+MODES = {
+    "table": "a table with borders, cut to the terminal",
+    "line": "a line per value, for rows too wide for a table",
+    "csv": "comma-separated values with a header",
+    "json": "a JSON array of objects",
+    "markdown": "a Markdown table",
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Lines to be written, and a summary: `120 rows (40 shown)`."""
+
+    lines: Iterator[str]
+    summary: str
+
+
+def draw(result: Result, table: pa.Table, mode: str, output: Output, zone: str | None) -> Drawing:
+    """Draw rows.
+
+    Args:
+        result: names and types of the columns.
+        table: the rows.
+        mode: one of MODES.
+        output: where the lines will be written.
+        zone: the session's time zone, if a column needs it.
+    """
+    rows = counted(table.num_rows, "row")
+    if mode == "csv":
+        return Drawing(csv_lines(result.columns, table, zone), rows)
+    if mode == "json":
+        return Drawing(json_lines(result.columns, table, zone), rows)
+    limit = SHOWN_ROWS if output.is_terminal and mode != "markdown" else None
+    shown = shown_part(result.columns, result.types, table, limit, zone)
+    if mode == "markdown":
+        return Drawing(markdown(shown), rows)
+    if shown.hidden:
+        rows += f" ({shown.rows} shown)"
+    if mode == "line":
+        return Drawing(line_by_line(shown, output.paint), rows)
+    seen, columns = columns_shown(shown, output.width), len(shown.names)
+    if seen < columns:
+        rows += f" · {columns} columns ({seen} shown, .mode line shows all)"
+    return Drawing(box(shown, output.width, output.paint), rows)
+
+
+def changed(result: Result) -> str:
+    """What a statement without rows did."""
+    if result.kind == "count" and result.rowcount >= 0:
+        return f"{counted(result.rowcount, 'row')} changed"
+    return "done"
+
+
+def is_plan(result: Result, text: str) -> bool:
+    """A plan is text with line breaks that mean something."""
+    return text[:8].upper().startswith("EXPLAIN") and result.types[-1:] == ["VARCHAR"]
+
+
+def plan_lines(table: pa.Table) -> Iterator[str]:
+    """The last column of a plan's rows, as it is."""
+    for cell in table.column(table.num_columns - 1).to_pylist():
+        yield from str(cell).rstrip().split("\n")

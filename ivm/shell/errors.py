@@ -1,0 +1,82 @@
+"""Writes an error with a caret under the place it means.
+
+Law: the caret stands under the character that the error's position names, whatever tabs, wide
+characters or line breaks come before it; a message of DuckDB that already shows the place keeps it.
+"""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+from rich.cells import cell_len
+
+from ivm.shell.output import Paint
+from ivm.storage.errors import InternalError
+
+_DUCKDB_PLACE = re.compile(r"\n\n?(LINE \d+: .*)\n( *\^+)\s*$", re.DOTALL)
+_BEFORE = 60
+_AFTER = 40
+
+
+def report(error: Exception, statement: str, paint: Paint, where: str = "") -> list[str]:
+    """The lines that tell a person what went wrong.
+
+    Args:
+        error: an IvmError or DuckDB's own.
+        statement: the text that was run; positions count in it.
+        paint: colours.
+        where: file and line, empty in the shell.
+    """
+    text = str(error).strip()
+    place = _DUCKDB_PLACE.search(text)
+    position = getattr(error, "position", None)
+    shown: list[str] = []
+    if place:
+        text = text[: place.start()]
+        shown = [place[1], place[2]]
+    if position is not None:
+        shown = _caret(statement, position, place[2].count("^") if place else 1)
+    head, *rest = _headline(error, text, where).split("\n")
+    label, _, message = head.partition(": ")
+    lines = [f"{paint('error', label + ':')} {message}", *rest]
+    if shown:
+        lines += ["", *shown[:-1], paint("error", shown[-1])]
+    return lines
+
+
+def _headline(error: Exception, text: str, where: str) -> str:
+    prefix = f"{where}: " if where else ""
+    if isinstance(error, duckdb.Error) or _has_label(text):
+        label, _, message = text.partition(": ")
+        return f"{label}: {prefix}{message}"
+    if isinstance(error, InternalError):
+        text += "\nThis is a fault of ivm: please report it with the statement."
+    kind = "Internal error" if isinstance(error, InternalError) else "Error"
+    return f"{kind}: {prefix}{text}"
+
+
+def _has_label(text: str) -> bool:
+    """DuckDB's wording, passed on in an error of ours: `Binder Error: …`."""
+    return re.match(r"[A-Z][A-Za-z ]{2,30} Error: ", text) is not None
+
+
+def _caret(statement: str, position: int, length: int) -> list[str]:
+    """The line that holds `position`, cut to a window, and carets under `length` characters."""
+    position = min(max(position, 0), len(statement))
+    start = statement.rfind("\n", 0, position) + 1
+    end = statement.find("\n", position)
+    end = len(statement) if end < 0 else end
+    before = _clean(statement[start:position])
+    after = _clean(statement[position:end])
+    if cell_len(before) > _BEFORE:
+        before = "…" + before[-_BEFORE:]
+    if len(after) > _AFTER:
+        after = after[:_AFTER] + "…"
+    carets = min(max(length, 1), max(cell_len(after), 1))
+    label = f"LINE {statement.count(chr(10), 0, position) + 1}: "
+    return [label + before + after, " " * cell_len(label + before) + "^" * carets]
+
+
+def _clean(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text.replace("\t", "    "))

@@ -1,0 +1,193 @@
+"""Which kinds of thing may stand at the cursor: a pure function of the text before it.
+
+Limit: read from the tokens of a statement that does not parse yet, so it is a good guess, not a
+grammar; where it does not know it lets everything of an expression stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ivm.shell.script import open_sign, parts
+from ivm.sql.statements.tokens import Token, tokens
+
+
+@dataclass(frozen=True)
+class Want:
+    """A kind of thing that may stand at the cursor.
+
+    Attributes:
+        kind: "statement", "clause", "type", "relation", "table", "view", "column", "function",
+            "command", "file", or "word" (one of `of`).
+        of: for "column" a relation or alias, empty for all in scope; for "word" the words.
+    """
+
+    kind: str
+    of: tuple[str, ...] = ()
+
+
+_COMMAND_ARGUMENTS = {
+    ".watch": Want("view"),
+    ".explain": Want("view"),
+    ".schema": Want("relation"),
+    ".read": Want("file"),
+    ".open": Want("file"),
+    ".mode": Want("word", ("table", "line", "csv", "json", "markdown")),
+    ".timer": Want("word", ("on", "off")),
+    ".help": Want("command"),
+}
+
+_BEFORE_RELATION = {"FROM", "JOIN", "DESCRIBE", "SUMMARIZE", "PIVOT", "UNPIVOT"}
+_BEFORE_TABLE = {"INTO", "UPDATE", "TRUNCATE", "COPY", "TABLE", "REFERENCES"}
+_BEFORE_VIEW = {"SUBSCRIBE", "VIEW"}
+_LISTS = {  # a comma continues the list that the last of these words began
+    "FROM": (Want("relation"),),
+    "JOIN": (Want("relation"),),
+    "SELECT": (Want("column"), Want("function")),
+    "BY": (Want("column"), Want("function")),
+    "SET": (Want("column"),),
+}
+_CLAUSE_STARTS = {"WHERE", "HAVING", "ON", "LIMIT", "VALUES", "RETURNING", "QUALIFY", *_LISTS}
+_EXPRESSION = (Want("column"), Want("function"), Want("clause"))
+_FILE_FUNCTIONS = re.compile(r"(?:FROM|JOIN|COPY|TO|READ_\w+\s*\()\s*$", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d]\w*\Z")
+COMMAND_LINE = re.compile(r"(\.\w*)(\s+)?(.*)\Z", re.DOTALL)
+
+
+def wants(before: str) -> tuple[Want, ...]:
+    """The kinds of thing that may stand where `before` ends, its unfinished word left aside."""
+    last = last_part(before)
+    if last.startswith("."):
+        return _command_wants(last)
+    sign = open_sign(last or before)
+    if sign == "'":
+        return (Want("file"),) if _FILE_FUNCTIONS.search(last[: last.rindex("'")]) else ()
+    if sign not in (None, '"'):
+        return ()
+    return _sql_wants(tokens(last[: len(last) - len(word_before(last))]))
+
+
+def last_part(before: str) -> str:
+    """The unfinished statement or command at the end of the text."""
+    found = list(parts(before))
+    if not found:
+        return ""
+    last = found[-1]
+    if last.is_command:
+        return before[last.offset :] if "\n" not in before[last.offset :] else ""
+    return "" if last.closed else before[last.offset :]
+
+
+def _command_wants(line: str) -> tuple[Want, ...]:
+    found = COMMAND_LINE.match(line)
+    assert found is not None
+    if found[2] is None:
+        return (Want("command"),)
+    want = _COMMAND_ARGUMENTS.get(found[1].lower())
+    return (want,) if want else ()
+
+
+def word_before(before: str) -> str:
+    """The unfinished word or quoted name that the text ends in, "" after a blank or a sign."""
+    if open_sign(before) == '"':
+        return before[before.rindex('"') :]
+    found = _WORD.search(before)
+    return found.group() if found else ""
+
+
+def _sql_wants(done: Sequence[Token]) -> tuple[Want, ...]:
+    if not done:
+        return (Want("statement"),)
+    word = done[-1].word
+    if word == ".":
+        return (Want("column", _qualifier(done)),)
+    previous = done[-2].word if len(done) > 1 else ""
+    if word == "VIEW" and done[0].word == "CREATE":
+        return (Want("clause"),)
+    for words, kind in ((_BEFORE_VIEW, "view"), (_BEFORE_TABLE, "table")):
+        if word in words and not (word == "UPDATE" and previous == "DO"):
+            return (Want(kind),)
+    if word in _BEFORE_RELATION and previous != "DISTINCT":
+        return (Want("relation"),)
+    if word in ("EXISTS", "EXPLAIN", "ANALYZE", "AS") and _may_begin(done):
+        return _after_opener(done)
+    return _inside(done)
+
+
+def _may_begin(done: Sequence[Token]) -> bool:
+    return done[0].word in ("EXPLAIN", "CREATE", "DROP", "WITH", "PREPARE", "COPY")
+
+
+def _after_opener(done: Sequence[Token]) -> tuple[Want, ...]:
+    if done[0].word == "DROP" and done[-1].word == "EXISTS":
+        return (Want("view" if _has(done, "VIEW") else "table"),)
+    if done[-1].word == "EXISTS":
+        return (Want("clause"),)
+    return (Want("statement"),)
+
+
+def _has(done: Sequence[Token], word: str) -> bool:
+    return any(token.word == word for token in done)
+
+
+def _qualifier(done: Sequence[Token]) -> tuple[str, ...]:
+    """The name parts before a dot: `s.t.` gives ("s", "t")."""
+    found: list[str] = []
+    at = len(done) - 1
+    while at > 0 and done[at].word == ".":
+        found.insert(0, _plain(done[at - 1].text))
+        at -= 2
+    return tuple(found)
+
+
+def _plain(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name[:1] == '"' else name
+
+
+def _inside(done: Sequence[Token]) -> tuple[Want, ...]:
+    """In the middle of a clause: which one, and is a new item of its list to come?"""
+    word = done[-1].word
+    if word == "::" or _declares(done):
+        return (Want("type"), Want("clause"))
+    opener = _enclosing(done)
+    if opener is not None and done[opener - 1].word == "USING":
+        return (Want("column"),)
+    if opener is not None and done[0].word == "INSERT" and not _has(done, "VALUES"):
+        return (Want("column"),)
+    if word in (",", "SELECT", "BY", "SET", "DISTINCT"):
+        return _LISTS.get(_clause(done, opener), _EXPRESSION[:2])
+    if word == "(" and opener is not None and done[opener - 1].word in ("AS", "IN", "FROM", "JOIN"):
+        return (Want("statement"), *_EXPRESSION)
+    return _EXPRESSION
+
+
+def _declares(done: Sequence[Token]) -> bool:
+    """A column's type is to come: `CREATE TABLE t (a `, `CAST(x AS `, `ADD COLUMN a `."""
+    if done[-1].word == "AS" and _enclosing(done) is not None:
+        opener = _enclosing(done) or 0
+        return done[opener - 1].word in ("CAST", "TRY_CAST")
+    if done[0].word == "CREATE" and _has(done, "TABLE") and not _has(done, "AS"):
+        return len(done) > 2 and done[-2].word in ("(", ",")
+    return len(done) > 1 and done[-2].word == "COLUMN"
+
+
+def _enclosing(done: Sequence[Token]) -> int | None:
+    """Index of the parenthesis that is open at the end, None outside all."""
+    depth = 0
+    for at in range(len(done) - 1, -1, -1):
+        depth += (done[at].word == ")") - (done[at].word == "(")
+        if depth < 0:
+            return at
+    return None
+
+
+def _clause(done: Sequence[Token], opener: int | None) -> str:
+    """The word that began the clause at the end, at the same depth."""
+    depth = 0
+    for token in reversed(done[(opener or -1) + 1 :]):
+        depth += (token.word == ")") - (token.word == "(")
+        if depth == 0 and token.word in _CLAUSE_STARTS:
+            return token.word
+    return ""

@@ -1,0 +1,39 @@
+"""Colours SQL by DuckDB's own tokenizer, and dot commands, for the prompt and for printed SQL."""
+
+from __future__ import annotations
+
+import duckdb
+
+from ivm.shell.output import Paint
+from ivm.shell.words import OWN_KEYWORDS
+
+_STYLES = {
+    duckdb.token_type.keyword: "keyword",
+    duckdb.token_type.string_const: "string",
+    duckdb.token_type.numeric_const: "number",
+    duckdb.token_type.comment: "comment",
+}
+
+
+def pieces(text: str) -> list[tuple[str, str]]:
+    """The text as (style, piece) pairs; style is "" or one of `Paint`'s styles."""
+    if text.lstrip().startswith("."):
+        line, newline, rest = text.partition("\n")
+        return [("command", line + newline), *(pieces(rest) if rest else [])]
+    data = text.encode(errors="replace")
+    marks = duckdb.tokenize(data.decode())
+    if not marks:
+        return [("", text)]
+    ends = [start for start, _ in marks[1:]] + [len(data)]
+    head = data[: marks[0][0]].decode()
+    found = [("", head)] if head else []
+    for (start, kind), end in zip(marks, ends, strict=True):
+        piece = data[start:end].decode()
+        own = piece.strip().upper() in OWN_KEYWORDS
+        found.append(("keyword" if own else _STYLES.get(kind, ""), piece))
+    return found
+
+
+def painted(sql: str, paint: Paint) -> str:
+    """SQL with its colours, for printing."""
+    return "".join(paint(style, piece) if style else piece for style, piece in pieces(sql))

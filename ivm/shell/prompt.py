@@ -1,0 +1,202 @@
+"""The interactive shell: a prompt with history, completion and colours around a console.
+
+Law: Enter runs the text once every statement in it is closed, else it begins a new line; Ctrl-C
+drops the text or ends the running statement, Ctrl-D leaves and rolls an open transaction back.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+import duckdb
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import create_app_session, get_app
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus, is_searching
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import ColorDepth, create_output
+from prompt_toolkit.styles import Style
+
+from ivm.database import Database
+from ivm.shell.commands import COMMANDS, run_command
+from ivm.shell.completer import SqlCompleter, vocabulary
+from ivm.shell.completion import Names
+from ivm.shell.console import Console, Settings
+from ivm.shell.lexer import SqlLexer
+from ivm.shell.listing import listed
+from ivm.shell.open import MEMORY, title, version_number
+from ivm.shell.output import colours_wanted, standard_error, standard_output
+from ivm.shell.script import complete
+from ivm.storage.errors import IvmError
+
+_WORDS = {"exit": ".quit", "quit": ".quit", "\\q": ".quit", "help": ".help", "\\h": ".help"}
+"""What people type at a prompt they do not know yet."""
+
+_STYLE = Style.from_dict(
+    {
+        "keyword": "bold ansiblue",
+        "string": "ansigreen",
+        "number": "ansicyan",
+        "comment": "ansibrightblack",
+        "command": "ansimagenta",
+        "prompt": "bold",
+        "continuation": "ansibrightblack",
+    }
+)
+
+
+def interact_here(database: Database, path: str, mode: str) -> None:
+    """Run the shell on this terminal, and close the database at the end.
+
+    With standard output sent elsewhere (`ivm FILE > results`) the prompt is on standard error.
+    """
+    with create_app_session(output=create_output(always_prefer_tty=True)):
+        interact(database, path, mode, owned=True)
+
+
+def interact(
+    database: Database, path: str = ":memory:", mode: str = "table", *, owned: bool = False
+) -> None:
+    """Run the shell on an open database until the user leaves.
+
+    Args:
+        database: may be in use by other threads; their changes are seen (`.watch`).
+        path: what it was opened as, shown in the prompt.
+        mode: how results look at first, one of `drawing.MODES`.
+        owned: close the database at the end.
+    """
+    settings = Settings(mode, timer=True, talkative=True)
+    output, errors = standard_output(), standard_error()
+    console = Console(database, path, output, errors, settings, run_command)
+    try:
+        Shell(console).run()
+    finally:
+        if owned:
+            console.guarded(console.close)
+
+
+class Shell:
+    """The prompt around a console."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._names = Names()
+        self._read = False
+        self._vocabulary: Future[tuple[list[str], frozenset[str]]] = Future()
+        self._prompt: PromptSession[str] = PromptSession(
+            multiline=True,
+            history=_history(),
+            completer=SqlCompleter(self.names),
+            complete_while_typing=True,
+            reserve_space_for_menu=6,
+            lexer=SqlLexer(),
+            style=_STYLE,
+            key_bindings=_keys(),
+            prompt_continuation=_continuation,
+            color_depth=None if colours_wanted() else ColorDepth.DEPTH_1_BIT,
+        )
+
+    def run(self) -> None:
+        """Read and run until the user leaves."""
+        self._greet()
+        loading = Thread(target=lambda: self._vocabulary.set_result(vocabulary()), daemon=True)
+        loading.start()
+        while not self.console.ended:
+            try:
+                text = self._prompt.prompt(self._message)
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                break
+            self._read = False
+            with suppress(KeyboardInterrupt):  # behind what it could have ended
+                self._run(_WORDS.get(_bare(text), text))
+
+    def _run(self, text: str) -> None:
+        text = text.encode(errors="replace").decode()  # bytes that are no UTF-8 can be typed
+        self.console.guarded(lambda: self.console.run(text))
+
+    def _greet(self) -> None:
+        console = self.console
+        notes = console.output if console.output.is_terminal else console.errors
+        name = "in memory, gone when you leave" if console.path == MEMORY else console.path
+        notes.line(f"{notes.paint('bold', f'ivm {version_number()}')} · {name}")
+        notes.line(notes.paint("dim", "SQL ends with ; · .help shows more · Ctrl-D leaves"))
+
+    def _message(self) -> FormattedText:
+        database = self.console.database
+        sign = "!>" if database.aborted else "*>" if database.in_transaction else ">"
+        return FormattedText([("class:prompt", f"{title(self.console.path)}{sign} ")])
+
+    def names(self) -> Names:
+        """What can be completed; read again after each statement.
+
+        If it cannot be read, what was known stays: the next statement tells what is wrong.
+        """
+        if not self._read:
+            self._read = True
+            with suppress(IvmError, duckdb.Error):
+                self._names = self._read_names()
+        return self._names
+
+    def _read_names(self) -> Names:
+        tables, views = listed(self.console.database)
+        commands = {command.name: command.summary for command in COMMANDS}
+        return Names(tables, views, *self._vocabulary.result(), commands)
+
+
+def _bare(text: str) -> str:
+    return text.strip().rstrip(";").strip().lower()
+
+
+def _continuation(width: int, line: int, wrapped: int) -> FormattedText:
+    return FormattedText([("class:continuation", " " * width if wrapped else "-> ".rjust(width))])
+
+
+def _history() -> History:
+    """The history file, or a history of this session if the file cannot be written."""
+    path = history_path()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        with path.open("a"):
+            return FileHistory(path)
+    except OSError:
+        return InMemoryHistory()
+
+
+def history_path() -> Path:
+    """`$XDG_STATE_HOME/ivm/history`, by default under `~/.local/state`."""
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "ivm" / "history"
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @Condition
+    def completing() -> bool:
+        state = get_app().current_buffer.complete_state
+        return state is not None and state.current_completion is not None
+
+    typing = has_focus(DEFAULT_BUFFER) & ~is_searching
+
+    @keys.add("enter", filter=typing & completing)
+    def _take(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None
+
+    @keys.add("enter", filter=typing & ~completing)
+    def _run_or_continue(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if complete(buffer.text) or _bare(buffer.text) in _WORDS:
+            buffer.validate_and_handle()
+        else:
+            buffer.newline(copy_margin=False)  # typed-in text keeps its own indentation
+
+    return keys

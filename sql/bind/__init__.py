@@ -1,0 +1,1 @@
+"""From the syntax tree of a query to its plan, clause by clause."""

@@ -1,0 +1,92 @@
+"""From a query's text to its logical plan, checked against DuckDB.
+
+Law: a plan is returned only if DuckDB describes its rendering with the names and types of the
+user's own query; anything the binder does not know for certain is `NotIncremental`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+
+from ivm.sql.bind.query import bind_query
+from ivm.sql.bind.unnest_calls import refuse_stray
+from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.parse.hiding_macros import refuse_caught, refuse_literals
+from ivm.sql.parse.query import parse_query
+from ivm.sql.plan.expressions import column
+from ivm.sql.plan.nodes import NotIncremental, Plan, Project, width
+from ivm.sql.plan.render import render
+from ivm.sql.resolve.catalog import Catalog
+from ivm.sql.resolve.collated_groups import shown_without_collations
+from ivm.sql.resolve.context import Context
+from ivm.sql.resolve.functions import Functions
+from ivm.sql.resolve.plain_views import PlainViews
+from ivm.sql.resolve.scope import MadeUp
+from ivm.sql.subqueries.parameters import check_complete
+from ivm.storage.identifiers import fold
+from ivm.storage.values.types import Schema
+from ivm.storage.warehouse.duck import Cursor, describe
+
+
+def bind(
+    query: str, catalog: Catalog, cursor: Cursor, functions: FunctionList | None = None
+) -> Plan:
+    """The logical plan of a query, as written (not yet rewritten).
+
+    Args:
+        query: one SELECT (or VALUES, FROM, set operation) that DuckDB accepts.
+        catalog: the relations it may read.
+        cursor: sees the same relations; used for types and names, never for data.
+        functions: those it sees, if they are known.
+
+    Returns:
+        A plan whose schema has the query's own column names.
+
+    Raises:
+        NotIncremental: names the construct that has no plan.
+        duckdb.Error: DuckDB does not accept the query.
+    """
+    wanted = describe(cursor, query)
+    try:
+        known = list_functions(cursor) if functions is None else functions
+        refuse_literals(known.hiding)
+        plan = _bound(
+            query, Context(catalog, cursor, Functions(cursor, known), PlainViews(cursor)), wanted
+        )
+        written = render(plan)
+        refuse_caught(written, cursor, known)
+        found = describe(cursor, written)
+    except duckdb.Error as error:
+        # The user's query is fine, so our reading of it was not.
+        raise NotIncremental(f"a reading that DuckDB refuses: {error}") from error
+    if found != wanted:
+        raise NotIncremental(f"the plan's columns {_show(found)} differ from {_show(wanted)}")
+    return plan
+
+
+def _bound(query: str, context: Context, wanted: Schema) -> Plan:
+    names = [name for name, _ in wanted]
+    parsed = parse_query(query, context.cursor, context.functions.hiding)
+    tree = shown_without_collations(parsed, names)
+    bound = bind_query(tree, context)
+    refuse_stray(bound.plan)
+    check_complete(bound.plan)
+    _check_names(bound.names, names)
+    exprs = tuple(column(i) for i in range(width(bound.plan)))
+    pairs = zip(wanted, bound.plan.schema, strict=True)
+    return Project(bound.plan, exprs, tuple((name, t) for (name, _), (_, t) in pairs))
+
+
+def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:
+    """Equal names in equal places: a star or USING was expanded as DuckDB does."""
+    same = len(found) == len(wanted) and all(
+        isinstance(a, MadeUp) or fold(a) == fold(b) for a, b in zip(found, wanted, strict=True)
+    )
+    if not same:
+        raise NotIncremental(f"the column names {list(found)} differ from {list(wanted)}")
+
+
+def _show(schema: Schema) -> str:
+    return ", ".join(f"{name} {type}" for name, type in schema)

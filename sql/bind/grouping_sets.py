@@ -1,0 +1,90 @@
+"""GROUP BY with GROUPING SETS, ROLLUP and CUBE as a list of grouping sets.
+
+Law: ROLLUP (a, b) is (a, b), (a), (); CUBE all subsets; items beside each other multiply (each set
+of one with each of the other), items of GROUPING SETS add up. A set named twice counts twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations, product
+
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import structure, used
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.subqueries.parameters import holds_stand_in
+
+_SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)
+_MOST = 4096
+
+GroupingSet = tuple[int, ...]
+BindKey = Callable[[exp.Expression], exp.Expression]
+
+
+def grouping_sets(
+    items: Sequence[exp.Expression], bind: BindKey
+) -> tuple[list[exp.Expression], list[GroupingSet] | None]:
+    """The grouped expressions, each once, and the sets as positions among them.
+
+    Args:
+        items: of the GROUP BY clause.
+        bind: binds one expression of it.
+
+    Returns:
+        None instead of sets if there is but the one of all expressions.
+    """
+    if not any(isinstance(item, (*_SETS, exp.Tuple)) for item in items):
+        return [bind(item) for item in items], None
+    reader = _Reader(bind)
+    sets = _multiplied([reader.sets(item) for item in items])
+    if any(not used(group) and holds_stand_in(group) for group in reader.groups):
+        raise NotIncremental("a value of another query in GROUPING SETS, ROLLUP or CUBE")
+    return reader.groups, sets
+
+
+class _Reader:
+    def __init__(self, bind: BindKey) -> None:
+        self.groups: list[exp.Expression] = []
+        self._bind = bind
+        self._known: dict[object, int] = {}
+
+    def sets(self, item: exp.Expression) -> list[GroupingSet]:
+        """The sets of one item."""
+        if isinstance(item, exp.GroupingSets):
+            return [s for part in item.expressions for s in self.sets(part)]
+        if isinstance(item, exp.Rollup):
+            units = [self._unit(e) for e in item.expressions]
+            return [_union(units[:n]) for n in range(len(units), -1, -1)]
+        if isinstance(item, exp.Cube):
+            units = [self._unit(e) for e in item.expressions]
+            sizes = range(len(units), -1, -1)
+            return [_union(some) for n in sizes for some in combinations(units, n)]
+        return [self._unit(item)]
+
+    def _unit(self, item: exp.Expression) -> GroupingSet:
+        """One expression, or several in parentheses."""
+        parts = item.expressions if isinstance(item, exp.Tuple) else [item.unnest()]
+        return _union([(self._place(part),) for part in parts])
+
+    def _place(self, item: exp.Expr) -> int:
+        assert isinstance(item, exp.Expression)
+        bound = self._bind(item)
+        key = structure(bound)
+        if key not in self._known:
+            self._known[key] = len(self.groups)
+            self.groups.append(bound)
+        return self._known[key]
+
+
+def _union(sets: Iterable[GroupingSet]) -> GroupingSet:
+    return tuple(sorted({i for s in sets for i in s}))
+
+
+def _multiplied(items: Sequence[list[GroupingSet]]) -> list[GroupingSet]:
+    count = 1
+    for sets in items:
+        count *= len(sets)
+    if count > _MOST:
+        raise NotIncremental(f"{count} grouping sets")
+    return [_union(some) for some in product(*items)]

@@ -1,0 +1,118 @@
+"""Joins whose condition holds subqueries, and joins with a query that reads what is to its left.
+
+Law: the condition of an inner join chooses among all pairs, as WHERE does. In a join of another
+kind, a subquery that reads one side has its value there; one that reads both is asked for the
+pairs of the inner join, and the rows without a partner are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import (
+    column,
+    conjunction,
+    conjuncts,
+    index_of,
+    remap,
+    structure,
+    used,
+)
+from ivm.sql.plan.nodes import Expr, Join, NotIncremental, Plan, Union, width
+from ivm.sql.resolve.context import Context
+from ivm.sql.subqueries.attach import attached, filtered
+from ivm.sql.subqueries.decorrelate import Dependent, joined, with_row
+from ivm.sql.subqueries.outer_rows import from_pairs
+from ivm.sql.subqueries.parameters import call_of, calls
+from ivm.sql.subqueries.single_row import one_row_each
+
+_FEW = 16  # listed rows up to which each is put to all rows on the left
+
+
+def lateral_join(
+    left: Plan, right: Dependent, kind: str, terms: Sequence[Expr], context: Context
+) -> Plan:
+    """The join with a query that reads columns to its left.
+
+    Args:
+        terms: the join condition over the columns of both sides.
+    """
+    if kind not in ("inner", "left"):
+        raise NotIncremental(f"a {kind} join with a lateral query")
+    if any(calls(term) for term in terms) and kind == "left":
+        raise NotIncremental("a subquery in the condition of a lateral left join")
+    plain = [t for t in terms if not calls(t)]
+    listed = one_row_each(right.plan)
+    if 0 < len(listed) <= _FEW and (kind == "inner" or not _conditions(terms)):
+        plans = [with_row(left, right.over(row), context) for row in listed]
+        plan = plans[0] if len(plans) == 1 else Union(tuple(plans), plans[0].schema)
+        rest = list(terms)
+    else:
+        plan, rest = joined(left, right, kind, plain, context), [t for t in terms if calls(t)]
+    predicate = conjunction(rest) if kind == "inner" else None
+    return plan if predicate is None else filtered(plan, predicate, context)
+
+
+def _conditions(terms: Sequence[Expr]) -> list[Expr]:
+    """The terms without constant TRUE."""
+    return [t for t in terms if not (isinstance(t, exp.Boolean) and t.this)]
+
+
+def joined_on(left: Plan, right: Plan, kind: str, terms: Sequence[Expr], context: Context) -> Plan:
+    """The join of two plans on a condition that may hold calls."""
+    plain, nested = [t for t in terms if not calls(t)], [t for t in terms if calls(t)]
+    whole = Join(left, right, kind, residual=conjunction(plain))
+    predicate = conjunction(nested)
+    if predicate is None:
+        return whole
+    if kind == "inner":
+        return filtered(whole, predicate, context)
+    sides = _split(nested, width(left))
+    if sides is None:
+        pairs = filtered(replace(whole, kind="inner"), predicate, context)
+        return from_pairs(left, right, kind, pairs)
+    return _attached_sides(whole, nested, sides, context)
+
+
+def _split(terms: Sequence[Expr], split: int) -> list[tuple[Expr, bool]] | None:
+    """The calls in the terms, and whether each reads the left side; None if one reads both."""
+    sides = []
+    for call in (c for term in terms for c in calls(term)):
+        columns = used(call)
+        if columns and min(columns) < split <= max(columns):
+            return None
+        sides.append((call, bool(columns) and max(columns) < split))
+    return sides
+
+
+def _attached_sides(
+    join: Join, terms: Sequence[Expr], sides: Sequence[tuple[Expr, bool]], context: Context
+) -> Plan:
+    """Calls that read one side of an outer join have their values there."""
+    split, count = width(join.left), width(join.left) + width(join.right)
+    mine = [call.copy() for call, at_left in sides if at_left]
+    others = [remap(call, lambda i: i - split) for call, at_left in sides if not at_left]
+    left, left_values = attached(join.left, mine, context)
+    right, right_values = attached(join.right, others, context)
+    before = width(left)
+    values = [*left_values, *[remap(value, lambda i: i + before) for value in right_values]]
+    found = [call for call, at_left in sides if at_left]
+    found += [call for call, at_left in sides if not at_left]
+    images = dict(zip(map(structure, found), values, strict=True))
+
+    def moved(i: int) -> int:
+        return i if i < split else i - split + before
+
+    def swap(node: exp.Expression) -> exp.Expression:
+        if call_of(node) is not None:
+            return exp.Paren(this=images[structure(node)].copy())
+        return column(moved(index_of(node))) if isinstance(node, exp.Column) else node
+
+    every = [*conjuncts(join.residual), *terms]
+    placed = [term.copy().transform(swap, copy=False) for term in every]
+    whole = Join(left, right, join.kind, residual=conjunction(placed))
+    wide = range(split if join.kind in ("semi", "anti") else count)
+    return context.narrow(whole, [moved(i) for i in wide])

@@ -1,0 +1,147 @@
+"""LIMIT and OFFSET with the order that chooses the rows.
+
+Law: the chosen rows are a function of the multiset below: sort keys first, then all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import duckdb
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import column, position, text
+from ivm.sql.plan.nodes import NotIncremental, OpenLimit, Plan, TopK, width
+from ivm.sql.resolve.columns_calls import is_all
+from ivm.sql.resolve.context import Context
+from ivm.sql.resolve.duckdb_types import probe
+from ivm.sql.subqueries.endless_recursion import refuse_endless
+from ivm.storage.values.order import OrderKey
+from ivm.storage.warehouse.duck import rows
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Constant bounds.
+
+    Attributes:
+        count: None for no end.
+    """
+
+    count: int | None
+    offset: int
+
+
+@dataclass(frozen=True)
+class WrittenLimit:
+    """Bounds that depend on the data.
+
+    Attributes:
+        count: unbound; None for no end.
+        percent: `count` is a share of the rows.
+        offset: unbound; None for none.
+    """
+
+    count: exp.Expression | None
+    percent: bool
+    offset: exp.Expression | None
+
+
+def read_limit(node: exp.Expression) -> Limit | WrittenLimit | None:
+    """The LIMIT and OFFSET of a query; None if it has neither.
+
+    Raises:
+        NotIncremental: WITH TIES.
+    """
+    limit, offset = node.args.get("limit"), node.args.get("offset")
+    if limit is None and offset is None:
+        return None
+    options = None if limit is None else limit.args.get("limit_options")
+    if options is not None and options.args.get("with_ties"):
+        raise NotIncremental("LIMIT WITH TIES")
+    written = limit.args.get("count") if isinstance(limit, exp.Fetch) else None
+    written = limit.expression if limit is not None and written is None else written
+    passed = None if offset is None else offset.expression
+    percent = bool(options is not None and options.args.get("percent"))
+    if percent or any(part is not None and part.find(exp.Query) for part in (written, passed)):
+        return WrittenLimit(written, percent, passed)
+    count = None if written is None else _integer(written, "LIMIT")
+    return Limit(count, 0 if passed is None else _integer(passed, "OFFSET") or 0)
+
+
+def _integer(node: exp.Expression, clause: str) -> int | None:
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        return int(node.name)
+    if isinstance(node, exp.Null) or (isinstance(node, exp.Var) and node.name.upper() == "ALL"):
+        return None
+    if node.find(exp.Placeholder, exp.Parameter):
+        raise NotIncremental(f"{clause} with a parameter")
+    try:
+        with probe() as cursor:
+            ((value,),) = rows(cursor, f"SELECT ({text(node)})::BIGINT")
+    except duckdb.Error as error:
+        raise NotIncremental(f"{clause} with an expression") from error
+    return None if value is None else int(value)
+
+
+def limited(
+    plan: Plan,
+    keys: Sequence[exp.Ordered],
+    bind_key: Callable[[exp.Expression], exp.Expression],
+    limit: Limit | Callable[[Plan], Plan],
+    context: Context,
+    partition: Sequence[exp.Expression] = (),
+) -> Plan:
+    """The rows of `plan` that LIMIT keeps, in each partition if there is one.
+
+    Args:
+        keys: the ORDER BY.
+        bind_key: a key's expression over the plan's columns.
+        limit: constants, or what gives the places of the rows to keep (without partitions).
+        partition: bound expressions.
+
+    Raises:
+        NotIncremental: DuckDB may end a recursive query below early.
+    """
+    bounded = not isinstance(limit, Limit) or limit.count is not None
+    if bounded and not keys and not partition:
+        refuse_endless(plan, "LIMIT without ORDER BY")
+    before = width(plan)
+    bound = [bind_key(k.this) for k in keys]
+    extra = [e for e in [*partition, *bound] if position(e) is None]
+    wide = context.project(plan, [column(i) for i in range(before)] + extra) if extra else plan
+    free = iter(range(before, width(wide)))
+    places = [next(free) if (p := position(e)) is None else p for e in [*partition, *bound]]
+    order = _order(places[len(partition) :], keys)
+    groups = tuple(dict.fromkeys(places[: len(partition)]))
+    top: Plan
+    if not isinstance(limit, Limit):
+        top = OpenLimit(wide, limit(wide), order)
+        return context.narrow(top, list(range(before))) if extra else top
+    top = TopK(wide, groups, order, limit.count, limit.offset, False, wide.schema)
+    return context.narrow(top, list(range(before))) if extra else top
+
+
+def spread(keys: Sequence[exp.Ordered], count: int) -> list[exp.Ordered]:
+    """ORDER BY ALL as its columns."""
+    if len(keys) == 1 and is_all(keys[0].this):
+        return [
+            exp.Ordered(
+                this=exp.Literal.number(i + 1),
+                desc=keys[0].args.get("desc"),
+                nulls_first=keys[0].args.get("nulls_first"),
+            )
+            for i in range(count)
+        ]
+    return list(keys)
+
+
+def _order(places: Sequence[int], keys: Sequence[exp.Ordered]) -> tuple[OrderKey, ...]:
+    """A column ordered twice counts where it stands first."""
+    found: dict[int, OrderKey] = {}
+    for place, key in zip(places, keys, strict=True):
+        descending = bool(key.args.get("desc"))
+        nulls_first = bool(key.args.get("nulls_first"))
+        found.setdefault(place, OrderKey(place, descending, nulls_first))
+    return tuple(found.values())

@@ -1,0 +1,140 @@
+"""Queries: common table expressions, set operations, and what orders and limits them.
+
+Law: an ORDER BY without LIMIT says nothing about a multiset and is dropped; with LIMIT it chooses
+rows, and ties are chosen by all columns.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ivm.sql.bind.from_clause import bind_pivot, bind_values
+from ivm.sql.bind.limits import limited, read_limit, spread
+from ivm.sql.bind.open_limit import places_of
+from ivm.sql.bind.recursive import bind_recursive
+from ivm.sql.bind.scalars import bind_scalar
+from ivm.sql.bind.select import bind_select
+from ivm.sql.plan.expressions import cast, column
+from ivm.sql.plan.nodes import Distinct, NotIncremental, Plan, SetOp, Union, types, width
+from ivm.sql.resolve.context import Context, demand_only
+from ivm.sql.resolve.duckdb_types import typed_nulls
+from ivm.sql.resolve.scope import Bound, Relation, Scope
+from ivm.storage.identifiers import fold
+from ivm.storage.values.types import ColumnType
+from ivm.storage.warehouse.duck import describe
+
+_TAIL = "with_ order limit offset"
+
+
+def bind_query(node: exp.Expression, context: Context) -> Bound:
+    """The plan of a SELECT, set operation, VALUES or parenthesised query.
+
+    Raises:
+        NotIncremental: some construct in it has no plan.
+    """
+    context = _with_ctes(node, context)
+    if isinstance(node, exp.Select):
+        return bind_select(node, context, bind_query)
+    if isinstance(node, exp.SetOperation):
+        demand_only(node, f"this expression distinct by_name {_TAIL}", "a set operation")
+        return _ordered(_set_operation(node, context), node, context)
+    if isinstance(node, exp.Subquery):
+        demand_only(node, f"this alias {_TAIL}", "a nested query")
+        return _ordered(bind_query(node.this, context), node, context)
+    if isinstance(node, exp.Values):
+        demand_only(node, f"expressions {_TAIL}", "VALUES")
+        return _ordered(bind_values(node, context, bind_query), node, context)
+    if isinstance(node, exp.Pivot):
+        return _ordered(bind_pivot(node, context, bind_query), node, context)
+    raise NotIncremental(f"a {type(node).__name__.upper()} query")
+
+
+def _with_ctes(node: exp.Expression, context: Context) -> Context:
+    clause = node.args.get("with_")
+    if clause is None:
+        return context
+    for cte in clause.expressions:
+        recursive = clause.args.get("recursive")
+        within = bind_recursive(cte, context, bind_query) if recursive else None
+        if within is not None:
+            context = within
+            continue
+        name = cte.alias
+        demand_only(cte, "this alias materialized", "WITH")
+        bound = bind_query(cte.this, context)
+        names = [c.name for c in cte.args["alias"].columns]
+        context = context.with_cte(
+            name, Bound(bound.plan, (*names, *bound.names[len(names) :])), cte
+        )
+    return context
+
+
+def _ordered(bound: Bound, node: exp.Expression, context: Context) -> Bound:
+    """The ORDER BY … LIMIT of a set operation or parenthesised query."""
+    limit = read_limit(node)
+    if limit is None:
+        return bound
+    names = tuple((name, i) for i, name in enumerate(bound.names))
+    scope = Scope([Relation((), names)])
+    order = node.args.get("order")
+    keys = spread(order.expressions, width(bound.plan)) if order is not None else []
+
+    def key(expr: exp.Expression) -> exp.Expression:
+        if isinstance(expr, exp.Literal) and not expr.is_string:
+            return column(int(expr.name) - 1)
+        return bind_scalar(expr, scope, context.functions)
+
+    bounds = places_of(limit, context, bind_query)
+    plan = limited(bound.plan, keys, key, bounds, context)
+    return Bound(plan, bound.names)
+
+
+def _set_operation(node: exp.SetOperation, context: Context) -> Bound:
+    left, right = bind_query(node.this, context), bind_query(node.expression, context)
+    if node.args.get("by_name"):
+        left, right = _by_name(left, right, context)
+    both = _common_types(left.plan, right.plan, context)
+    plans = [context.cast(b.plan, both) for b in (left, right)]
+    schema = tuple((f"c{i}", t) for i, t in enumerate(both))
+    if isinstance(node, exp.Union):
+        union = Union(_flat(plans), schema)
+        return Bound(Distinct(union) if node.args.get("distinct") else union, left.names)
+    every = not node.args.get("distinct")
+    if isinstance(node, exp.Intersect):
+        return Bound(SetOp(plans[0], plans[1], "intersect", every, schema), left.names)
+    return Bound(SetOp(plans[0], plans[1], "except", every, schema), left.names)
+
+
+def _flat(plans: list[Plan]) -> tuple[Plan, ...]:
+    """Nested UNION ALLs as one."""
+    return tuple(
+        part for plan in plans for part in (plan.inputs if isinstance(plan, Union) else (plan,))
+    )
+
+
+def _common_types(left: Plan, right: Plan, context: Context) -> tuple[ColumnType, ...]:
+    if types(left) == types(right):
+        return types(left)
+    query = f"{typed_nulls(types(left))} UNION ALL {typed_nulls(types(right))}"
+    return tuple(t for _, t in describe(context.cursor, query))
+
+
+def _by_name(left: Bound, right: Bound, context: Context) -> tuple[Bound, Bound]:
+    """Both sides with the columns of either, absent ones NULL of the other side's type."""
+    names = list(left.names)
+    known = {fold(n) for n in names}
+    names += [n for n in right.names if fold(n) not in known]
+    return tuple(  # type: ignore[return-value]
+        Bound(_aligned(mine, other, names, context), tuple(names))
+        for mine, other in ((left, right), (right, left))
+    )
+
+
+def _aligned(mine: Bound, other: Bound, names: list[str], context: Context) -> Plan:
+    own = {fold(n): i for i, n in enumerate(mine.names)}
+    foreign = {fold(n): t for n, t in zip(other.names, types(other.plan), strict=True)}
+    exprs = [
+        column(own[fold(n)]) if fold(n) in own else cast(exp.null(), foreign[fold(n)])
+        for n in names
+    ]
+    return context.project(mine.plan, exprs)

@@ -1,0 +1,214 @@
+"""Scalar expressions: names become positions, everything else stays as written.
+
+Law: a column of the FROM clause hides an alias of the SELECT list (DuckDB's rule everywhere but in
+ORDER BY); an alias stands for its whole expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ivm.sql.bind.grouping import is_window_function
+from ivm.sql.bind.sugar import desugared
+from ivm.sql.bind.unnest_calls import bound_unnest
+from ivm.sql.parse.methods import is_marked, parameter, path, with_parameters
+from ivm.sql.plan.expressions import closed
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.resolve.columns_calls import bare, bind_place
+from ivm.sql.resolve.context import Names
+from ivm.sql.resolve.functions import Functions
+from ivm.sql.resolve.scope import Scope
+from ivm.sql.subqueries.nested import Nesting, holds_mark
+from ivm.storage.identifiers import fold
+
+Aliases = Mapping[str, exp.Expression]
+"""Folded alias → its bound expression."""
+
+_PARTS = 4  # of a column's name: database, schema, table, column
+
+
+def bind_scalar(
+    node: exp.Expression,
+    scope: Scope,
+    functions: Functions,
+    aliases: Aliases | None = None,
+    gives_way: Callable[[exp.Column], bool] | None = None,
+    nesting: Nesting | None = None,
+) -> exp.Expression:
+    """The bound copy of an expression; aggregates and window functions stay as nodes in it.
+
+    Args:
+        aliases: names that stand for expressions where the scope has no such column.
+        gives_way: columns that are hidden by an alias of their name.
+        nesting: lets nested queries stand here, and names of the queries around.
+
+    Raises:
+        NotIncremental: a name that nobody knows, or a refused construct.
+    """
+    return _Binder(scope, functions, aliases or {}, gives_way or _stays, nesting).bound(node)
+
+
+@dataclass(frozen=True)
+class _Binder:
+    scope: Scope
+    functions: Functions
+    aliases: Aliases
+    gives_way: Callable[[exp.Column], bool]
+    nesting: Nesting | None
+
+    def bound(self, node: exp.Expression) -> exp.Expression:
+        tree = node.copy()
+        if self.nesting is None:
+            return tree.transform(self._swap, copy=False)
+        tree, nested = self.nesting.taken_out(tree)
+        tree = tree.transform(self._swap, copy=False)
+        return self.nesting.completed(tree, nested, self.scope, self.aliases)
+
+    def _swap(self, node: exp.Expression) -> exp.Expression:
+        outer = self._outer
+        if outer is not None and self._is_of_outer(node):
+            return self._outer_aggregate(node, outer)
+        unnest = bound_unnest(node, self.bound)
+        if unnest is not None:
+            return unnest
+        if isinstance(node, exp.PositionalColumn):
+            return bind_place(node, self.scope)
+        plain = desugared(node) or self.functions.expanded(node) or self._packed(node)
+        if plain is not None:
+            return self.bound(plain)
+        self.functions.check(node)
+        if isinstance(node, exp.Star) and not _is_counted(node):
+            raise NotIncremental("a star inside an expression")
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if isinstance(node, exp.Lambda):
+            self._check_lambda(node)
+        return node
+
+    @property
+    def _outer(self) -> Names | None:
+        return None if self.nesting is None else self.nesting.context.outer
+
+    # Names
+
+    def _column(self, node: exp.Column) -> exp.Expression:
+        if isinstance(node.this, exp.Star):
+            raise NotIncremental("a star inside an expression")
+        if is_marked(node):
+            return self._of_from(node) or parameter(node)
+        alias = self._alias(node)
+        if alias is not None and self.gives_way(node):
+            return closed(alias)
+        found = self.scope.resolve(node)
+        if found is None and alias is not None:
+            return closed(alias)
+        found = found or self.scope.row(node)
+        if found is None and self._outer is not None:
+            found = self._outer.resolve(node)
+        if found is None:
+            raise NotIncremental(f"the name {node.sql()}, which is no column of this FROM clause")
+        return found
+
+    def _alias(self, node: exp.Column) -> exp.Expression | None:
+        """What `name` or `alias.name` means if no column has the name."""
+        named = fold(node.table) in ("", "alias")
+        return self.aliases.get(fold(node.name)) if named else None
+
+    def _of_from(self, node: exp.Column) -> exp.Expression | None:
+        """The column, or the whole row, that the FROM clause has under a name."""
+        return self.scope.resolve(node) or self.scope.row(node)
+
+    def _check_lambda(self, node: exp.Lambda) -> None:
+        """Refuse a parameter that looks like a position, which would capture columns, and a field
+        of one that may be a column: which it is differs from clause to clause."""
+        names = {fold(parameter.name) for parameter in node.expressions}
+        for name in names:
+            if name[:1] == "c" and name[1:].isdigit():
+                raise NotIncremental(f"a lambda parameter named {name}")
+        for parts in _paths(node.this):
+            if fold(parts[0]) in names and self._may_be_column(parts):
+                raise NotIncremental(f"{'.'.join(parts)}, of a lambda's parameter and of a column")
+
+    def _may_be_column(self, parts: list[str]) -> bool:
+        """Whether names with dots mean a column; schemas may stand before its table."""
+        tails = [parts[start:] for start in range(len(parts) - 1)]
+        return any(self.scope.resolve(exp.column(*reversed(tail))) for tail in tails)
+
+    # Structs whose fields columns name
+
+    def _packed(self, node: exp.Expression) -> exp.Expression | None:
+        """struct_pack(a, b) with the names that its fields take from columns; None if all have
+        names.
+
+        Raises:
+            NotIncremental: DuckDB makes up a name, or takes one that is not known here.
+        """
+        called = isinstance(node, exp.Anonymous) and node.name.lower() == "struct_pack"
+        if not (called or isinstance(node, exp.Struct)) or all(map(_has_name, node.expressions)):
+            return None
+        fields = [e if _has_name(e) else self._field(bare(e)) for e in node.expressions]
+        return exp.Anonymous(this="struct_pack", expressions=fields)
+
+    def _field(self, node: exp.Expression) -> exp.Expression:
+        found: exp.Expression | None = None
+        if isinstance(node, exp.PositionalColumn):
+            found = bind_place(node, self.scope)
+        elif isinstance(node, exp.Column) and (node.table or fold(node.name) not in self.aliases):
+            found = self.scope.resolve(node)
+        name = self.scope.own_name(found) if isinstance(found, exp.Column) else None
+        if name is None:
+            raise NotIncremental("struct_pack() with a field that has no plain name")
+        return exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=node.copy())
+
+    # Aggregates of the query around
+
+    def _is_of_outer(self, node: exp.Expression) -> bool:
+        """Whether an aggregate reads columns of the queries around alone: it is theirs, then."""
+        if not self.functions.is_aggregate(node) or is_window_function(node):
+            return False
+        names = [name for name in node.find_all(exp.Column) if not self._is_parameter(name)]
+        if not names or any(self._is_own(name) for name in names):
+            return False
+        if holds_mark(node):
+            raise NotIncremental("an aggregate of a subquery and of an outer query's columns")
+        return True
+
+    def _is_parameter(self, node: exp.Column) -> bool:
+        return is_marked(node) and self._of_from(node) is None
+
+    def _is_own(self, node: exp.Column) -> bool:
+        named = not node.table and fold(node.name) in self.aliases
+        return named or self._of_from(node) is not None
+
+    def _outer_aggregate(self, node: exp.Expression, outer: Names) -> exp.Expression:
+        """The parameter that an aggregate of the query around is to this one."""
+        assert self.nesting is not None
+        around = Nesting(outer.context, outer.plan, self.nesting.bind)
+        binder = _Binder(outer.scope, self.functions, outer.aliases, _stays, around)
+        return outer.parameter(binder.bound(with_parameters(node)))
+
+
+def _stays(_: exp.Column) -> bool:
+    return False
+
+
+def _has_name(field: exp.Expression) -> bool:
+    return isinstance(field, (exp.PropertyEQ, exp.Kwarg))
+
+
+def _is_counted(star: exp.Expression) -> bool:
+    call = star.parent
+    return isinstance(call, exp.Count) or (
+        isinstance(call, exp.Anonymous) and call.name.lower() == "count"
+    )
+
+
+def _paths(tree: exp.Expression) -> Iterator[list[str]]:
+    """The names between dots, the longest ways that a column may be written."""
+    for node in tree.find_all(exp.Dot):
+        names = [part.name for part in path(node)]
+        if len(names) > 1:
+            yield names[:_PARTS]

@@ -1,0 +1,341 @@
+"""One SELECT: FROM, WHERE, grouping, windows, QUALIFY, DISTINCT, LIMIT, in SQL's order of meaning.
+
+Law: every clause is bound over the plan below it; a select item is carried as one expression that
+each stage lifts over its own output, so aliases can stand for it anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from ivm.sql.bind.from_clause import BindQuery, bind_from
+from ivm.sql.bind.grouping import Grouping
+from ivm.sql.bind.grouping_sets import grouping_sets
+from ivm.sql.bind.limits import Limit, limited, read_limit, spread
+from ivm.sql.bind.open_limit import places_of
+from ivm.sql.bind.scalars import bind_scalar
+from ivm.sql.bind.unnest import Unnests, spread_structs
+from ivm.sql.bind.unnest_calls import is_unnest
+from ivm.sql.bind.windows import Windows
+from ivm.sql.plan.expressions import Expressions, ancestors, column, remap, structure, used
+from ivm.sql.plan.nodes import Distinct, Filter, NotIncremental, Plan, width
+from ivm.sql.resolve.columns_calls import is_placed, spread_condition, spread_key
+from ivm.sql.resolve.context import Context, demand_only
+from ivm.sql.resolve.scope import Bound, MadeUp
+from ivm.sql.resolve.stars import Item, expand
+from ivm.sql.subqueries.attach import attached_lists, filtered
+from ivm.sql.subqueries.nested import Nesting
+from ivm.sql.subqueries.parameters import holds_stand_in
+from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import describe
+
+_CLAUSES = (
+    "with_ expressions from_ joins where group having qualify windows order limit offset distinct"
+)
+
+
+def bind_select(select: exp.Select, context: Context, bind: BindQuery) -> Bound:
+    """The plan of a SELECT.
+
+    Args:
+        bind: binds a nested query.
+
+    Raises:
+        NotIncremental: some construct in it has no plan.
+    """
+    demand_only(select, _CLAUSES, "SELECT")
+    return _SelectBinder(select, context, bind).bound()
+
+
+class _SelectBinder:
+    def __init__(self, select: exp.Select, context: Context, bind: BindQuery) -> None:
+        self._select = select
+        self._context = context
+        self._bind = bind
+        self._plan, self._scope = bind_from(select, context, bind)
+        self._grouping: Grouping | None = None
+        self._aliases: dict[str, exp.Expression] = {}
+        self._items = self._bind_items()
+
+    # Expressions over the FROM clause
+
+    def _bind_items(self) -> list[Item]:
+        bound: list[Item] = []
+        for item in expand(self._select.expressions, self._scope, self._scalar):
+            bound += spread_structs(item, self._plan, self._context)
+            if item.alias:
+                self._aliases.setdefault(fold(item.alias), item.expr)
+        return bound
+
+    def _scalar(self, node: exp.Expression) -> exp.Expression:
+        functions, nesting = self._context.functions, self._nesting
+        return bind_scalar(node, self._scope, functions, self._aliases, nesting=nesting)
+
+    @property
+    def _nesting(self) -> Nesting:
+        return Nesting(self._context, self._plan, self._bind)
+
+    def _late(self, node: exp.Expression) -> exp.Expression:
+        """HAVING, QUALIFY, ORDER BY: outside of aggregates a column that is not grouped gives way
+        to an alias of its name."""
+        functions = self._context.functions
+        return bind_scalar(
+            node, self._scope, functions, self._aliases, self._gives_way, self._nesting
+        )
+
+    def _gives_way(self, node: exp.Column) -> bool:
+        if self._grouping is None or node.table or fold(node.name) not in self._aliases:
+            return False
+        found = self._scope.resolve(node)
+        inside = any(self._context.functions.is_aggregate(above) for above in ancestors(node))
+        return not inside and (found is None or not self._grouping.covers(found))
+
+    # Clauses in order
+
+    def bound(self) -> Bound:
+        select = self._select
+        if select.args.get("where") is not None:
+            where = spread_condition(select.args["where"].this, self._scope)
+            self._plan = filtered(self._plan, self._scalar(where), self._context)
+        names = self._names()
+        having, qualify, order = self._later_clauses()
+        exprs = [item.expr for item in self._items]
+        on = self._distinct_on()
+        lists = self._unnest_groups([exprs, having, qualify, order, on])
+        self._check_grouped([*qualify, *order, *on])
+        if self._grouping is not None:
+            grouping = self._grouping
+            lists = [[grouping.lift(e) for e in part] for part in lists]
+            self._plan = grouping.apply(self._plan, self._context)
+        for predicate in lists[1]:
+            self._plan = filtered(self._plan, predicate, self._context)
+        self._plan, lists = attached_lists(self._plan, [*lists[:1], [], *lists[2:]], self._context)
+        lists = self._windowed(lists)
+        for predicate in lists[2]:
+            self._plan = Filter(self._plan, predicate)
+        lists = self._unnested(lists)
+        return Bound(self._finish(lists[0], lists[3], lists[4]), names)
+
+    def _names(self) -> tuple[str, ...]:
+        if all(item.name is not None for item in self._items):
+            return tuple(item.name or "" for item in self._items)
+        if self._context.outer is not None:  # it may read names that its text alone does not have
+            items = enumerate(self._items)
+            return tuple(MadeUp(f"c{i}") if t.name is None else t.name for i, t in items)
+        described = describe(self._context.cursor, self._context.standalone(self._select))
+        if len(described) != len(self._items):
+            raise NotIncremental("a select list of another length than DuckDB's")
+        pairs = zip(self._items, described, strict=True)
+        return tuple(MadeUp(n) if item.name is None else item.name for item, (n, _) in pairs)
+
+    def _later_clauses(
+        self,
+    ) -> tuple[list[exp.Expression], list[exp.Expression], list[exp.Expression]]:
+        """HAVING, QUALIFY and ORDER BY, bound over the FROM clause."""
+        self._grouping = self._group()
+        having = self._select.args.get("having")
+        qualify = self._select.args.get("qualify")
+        keys = self._order_keys()
+        later = (
+            [self._late(having.this)] if having is not None else [],
+            [self._late(qualify.this)] if qualify is not None else [],
+            [self._order_key(k.this) for k in keys],
+        )
+        group = self._select.args.get("group")
+        if group is not None and group.args.get("all") and self._grouping is not None:
+            self._add_groups(later[0], later[1])
+        return later
+
+    def _add_groups(self, having: list[exp.Expression], qualify: list[exp.Expression]) -> None:
+        """Under GROUP BY ALL, DuckDB also groups by what stands in HAVING outside of aggregates."""
+        grouping = self._grouping
+        assert grouping is not None
+        if any(True for e in qualify for _ in self._not_grouped(e, grouping)):
+            raise NotIncremental("GROUP BY ALL with a QUALIFY that adds groups")
+        added = {structure(c): c for e in having for c in self._not_grouped(e, grouping)}
+        self._grouping = Grouping([*grouping.groups, *added.values()], grouping.functions)
+
+    def _not_grouped(self, expr: exp.Expression, grouping: Grouping) -> Iterator[exp.Expression]:
+        """Columns outside of aggregates and of grouped expressions."""
+        for node in expr.find_all(exp.Column):
+            is_aggregate = self._context.functions.is_aggregate
+            above = [node, *ancestors(node)]
+            if not any(is_aggregate(a) or grouping.covers(a) for a in above):
+                yield node.copy()
+
+    def _check_grouped(self, later: list[exp.Expression]) -> None:
+        """A subquery's aggregate of this query's columns groups this query, wherever it stands."""
+        if self._grouping is None and any(
+            True for e in later for _ in self._context.functions.aggregates(e)
+        ):
+            raise NotIncremental("an aggregate of this query in a subquery of its ORDER BY")
+
+    def _group(self) -> Grouping | None:
+        clause = self._select.args.get("group")
+        functions = self._context.functions
+        if clause is not None and clause.args.get("all"):
+            return self._all_groups()
+        if clause is not None:
+            demand_only(clause, "expressions", "GROUP BY")
+            groups, sets = grouping_sets(clause.expressions, self._group_key)
+            return Grouping(groups, functions, sets)
+        later = [self._select.args.get(k) for k in ("having", "qualify", "order")]
+        trees = [i.expr for i in self._items] + [t for t in later if t is not None]
+        if self._select.args.get("having") is None and not any(
+            True for tree in trees for _ in functions.aggregates(tree)
+        ):
+            return None
+        return Grouping([], functions)
+
+    def _all_groups(self) -> Grouping | None:
+        """GROUP BY ALL: the items without aggregates that read a column; others are no groups, as
+        constants, uncorrelated subqueries and names of the query around."""
+        functions = self._context.functions
+        plain = [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
+        groups = [e for e in plain if used(e)]
+        if not groups and len(plain) == len(self._items):
+            if any(holds_stand_in(e) for e in plain):
+                raise NotIncremental("GROUP BY ALL over nothing but what other queries give")
+            if self._select.args.get("having") is not None:
+                raise NotIncremental("GROUP BY ALL over constants, with HAVING")
+            return None
+        return Grouping(groups, functions)
+
+    def _group_key(self, node: exp.Expression) -> exp.Expression:
+        ordinal = _ordinal(node)
+        if ordinal is not None:
+            return self._items[ordinal].expr
+        return self._scalar(node)
+
+    def _order_keys(self) -> list[exp.Ordered]:
+        """The ORDER BY where it chooses rows; elsewhere it means nothing."""
+        order = self._select.args.get("order")
+        distinct = self._select.args.get("distinct")
+        chooses = read_limit(self._select) or (distinct is not None and distinct.args.get("on"))
+        if order is None or not chooses:
+            return []
+        keys = spread(order.expressions, len(self._items))
+        return [part for key in keys for part in spread_key(key, self._scope)]
+
+    def _order_key(self, node: exp.Expression) -> exp.Expression:
+        ordinal = _ordinal(node)
+        if ordinal is not None:
+            return self._items[ordinal].expr
+        if isinstance(node, exp.Column) and not node.table:
+            alias = self._aliases.get(fold(node.name))
+            if alias is not None:
+                return alias
+        return self._late(node)
+
+    def _distinct_on(self) -> list[exp.Expression]:
+        distinct = self._select.args.get("distinct")
+        on = distinct.args.get("on") if distinct is not None else None
+        if on is None:
+            return []
+        nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
+        return [self._order_key(node) for node in nodes]
+
+    def _unnest_groups(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+        """What is grouped by an unnest call is unnested below the grouping."""
+        calls = [g for g in self._grouping.groups if is_unnest(g)] if self._grouping else []
+        if not calls or self._grouping is None:
+            return lists
+        unnests = Unnests(width(self._plan), calls)
+        groups = [unnests.lift(g) for g in self._grouping.groups]
+        lifted = [[unnests.lift(e) for e in part] for part in lists]
+        self._grouping = Grouping(groups, self._context.functions)
+        self._plan = unnests.apply(self._plan, self._context)
+        return lifted
+
+    def _unnested(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+        unnests = Unnests(width(self._plan))
+        lifted = [[unnests.lift(e) for e in part] for part in lists]
+        self._plan = unnests.apply(self._plan, self._context)
+        return lifted
+
+    def _windowed(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+        if not any(e.find(exp.Window) for part in lists for e in part):
+            return lists
+        definitions = self._definitions()
+        lists = self._narrowed([*lists, list(definitions.values())])
+        windows = Windows(dict(zip(definitions, lists.pop(), strict=True)), width(self._plan))
+        lifted = [[windows.lift(e) for e in part] for part in lists]
+        self._plan = windows.apply(self._plan, self._context)
+        return lifted
+
+    def _definitions(self) -> dict[str, exp.Expression]:
+        """The WINDOW clause over the plan: folded name → window."""
+        named = self._select.args.get("windows") or []
+        bound = {fold(w.name): self._scalar(w) for w in named}
+        if self._grouping is None:
+            return bound
+        return {name: self._grouping.lift(w) for name, w in bound.items()}
+
+    def _narrowed(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+        """Only the columns in use: they are what breaks ties, and what windows must keep."""
+        columns = sorted({i for part in lists for e in part for i in used(e)})
+        places = {old: new for new, old in enumerate(columns)}
+        self._plan = self._context.narrow(self._plan, columns or [0])
+        return [[remap(e, places.__getitem__) for e in part] for part in lists]
+
+    def _finish(
+        self, items: list[exp.Expression], order: list[exp.Expression], on: list[exp.Expression]
+    ) -> Plan:
+        """DISTINCT, ORDER BY … LIMIT and the select list itself."""
+        limit = read_limit(self._select)
+        context, distinct = self._context, self._select.args.get("distinct")
+        if distinct is None and limit is None:
+            return context.project(self._plan, items)
+        columns = Expressions(items)  # and what else ORDER BY and DISTINCT ON read
+        places = [columns.place(e) for e in order]
+        partition = [column(columns.place(e)) for e in on]
+        wide = context.project(self._plan, columns.exprs)
+        first = len(items)
+        keys = [_moved(key, p) for key, p in zip(self._order_keys(), places, strict=True)]
+        if distinct is not None and not on:
+            wide = _ordered_after(Distinct(context.project(self._plan, items)), columns, context)
+        if on:
+            wide = limited(wide, keys, _as_is, _ONE, context, partition)
+        if limit is not None:
+            bounds = places_of(limit, context, self._bind)
+            wide = limited(wide, keys, _as_is, bounds, context)
+        return context.narrow(wide, list(range(first)))
+
+
+def _ordered_after(distinct: Distinct, columns: Expressions, context: Context) -> Plan:
+    """The distinct rows and what ORDER BY computes of them."""
+    count = width(distinct)
+    known = {structure(e): i for i, e in reversed(list(enumerate(columns.exprs[:count])))}
+
+    def swap(node: exp.Expression) -> exp.Expression:
+        place = known.get(structure(node))
+        if place is None and isinstance(node, exp.Column):
+            raise NotIncremental("an ORDER BY beside DISTINCT that is not in the select list")
+        return node if place is None else column(place)
+
+    later = [e.copy().transform(swap, copy=False) for e in columns.exprs[count:]]
+    return context.project(distinct, [*[column(i) for i in range(count)], *later])
+
+
+_ONE = Limit(1, 0)
+
+
+def _as_is(expr: exp.Expression) -> exp.Expression:
+    return expr
+
+
+def _ordinal(node: exp.Expression) -> int | None:
+    """The item that a bare integer names, counted from 0."""
+    if isinstance(node, exp.PositionalColumn) and not is_placed(node):
+        node = node.this
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        return int(node.name) - 1
+    return None
+
+
+def _moved(key: exp.Ordered, place: int) -> exp.Ordered:
+    moved = key.copy()
+    moved.set("this", column(place))
+    return moved

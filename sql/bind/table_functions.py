@@ -1,0 +1,253 @@
+"""Table functions in FROM, over constants or columns to the left.
+
+Law: `f(args)` in FROM gives, for each row of what stands to its left, rows that depend on scalar
+expressions of that row alone, so it is an `Unnest`: unnest, range and generate_series of a list,
+json_each and json_tree of their own call. Those that take no columns are taken with constant
+arguments; what reads files or other state has no plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ivm.sql.bind.scalars import bind_scalar
+from ivm.sql.bind.unnest import element_types
+from ivm.sql.parse.methods import with_parameters
+from ivm.sql.plan.built_in import call_name, duck_text, qualified
+from ivm.sql.plan.expressions import column
+from ivm.sql.plan.nodes import (
+    Filter,
+    NotIncremental,
+    Plan,
+    RowCall,
+    TableFunction,
+    Unnest,
+    Values,
+    types,
+    width,
+)
+from ivm.sql.resolve.context import Context, demand_only
+from ivm.sql.resolve.duckdb_types import typed_nulls
+from ivm.sql.resolve.scope import Bound, Relation, Scope
+from ivm.sql.subqueries.attach import attached
+from ivm.sql.subqueries.nested import Nesting
+from ivm.sql.subqueries.outer_rows import with_rest
+from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.warehouse.duck import describe
+
+BindQuery = Callable[[exp.Expression, Context], Bound]
+
+_SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
+_LISTS = ("range", "generate_series")
+_JSON = ("json_each", "json_tree")
+_CONSTANT = ("repeat", "repeat_row", *_JSON)
+_UNLISTED = ("json", "root", "rowid")
+"""Columns of json_each and json_tree that no star shows."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A table function as it is written.
+
+    Attributes:
+        name: in lower case; its column has that name too.
+        alias: the relation's name, '' if there is none.
+        columns: names given to its columns.
+    """
+
+    name: str
+    arguments: list[exp.Expression]
+    ordinality: bool
+    alias: str
+    columns: tuple[str, ...]
+
+
+def is_table_function(node: exp.Expression) -> bool:
+    """Whether a FROM item is a call (LATERAL or not)."""
+    bare = node.this if isinstance(node, exp.Lateral) else node
+    return isinstance(bare, (exp.Unnest, exp.Func)) or (
+        isinstance(bare, exp.Table) and isinstance(bare.this, exp.Func)
+    )
+
+
+def function_call(node: exp.Expression) -> tuple[str, list[exp.Expression]]:
+    """The name of the call, in lower case, and its arguments."""
+    bare = node.this if isinstance(node, exp.Lateral) else node
+    call = bare.this if isinstance(bare, exp.Table) else bare
+    if isinstance(call, exp.Unnest):
+        return "unnest", list(call.expressions)
+    return _call_name(call), _call_arguments(call)
+
+
+def table_function(node: exp.Expression, context: Context, bind: BindQuery) -> tuple[Plan, Scope]:
+    """A call with constant arguments (or subqueries) as a relation of its own.
+
+    Args:
+        bind: binds a nested query.
+    """
+    call = _read(node)
+    if call.name in _CONSTANT and not any(a.find(exp.Column, exp.Query) for a in call.arguments):
+        return _constant(call, context)
+    plan, scope = _unnest(_SINGLE, Scope(), call, context, bind, outer=False)
+    return context.narrow(plan, list(range(1, width(plan)))), _moved(scope, -1)
+
+
+def lateral_function(
+    left: Plan, scope: Scope, node: exp.Expression, kind: str, on: exp.Expression | None,
+    context: Context, bind: BindQuery,
+) -> tuple[Plan, Scope]:  # fmt: skip
+    """The relations to the left beside the rows that a call gives for each of their rows.
+
+    Args:
+        kind: ``inner`` or ``left``.
+        on: the join condition, unbound; None for none.
+        bind: binds a nested query.
+    """
+    call = _read(node)
+    always = on is None or (isinstance(on, exp.Boolean) and on.this)
+    outer = kind == "left"
+    plan, both = _unnest(left, scope, call, context, bind, outer=outer and always)
+    if always or on is None:
+        return plan, both
+    found = Filter(plan, bind_scalar(on, both, context.functions))
+    return (with_rest(left, found) if outer else found), both
+
+
+def _unnest(
+    left: Plan, scope: Scope, call: _Call, context: Context, bind: BindQuery, *, outer: bool
+) -> tuple[Plan, Scope]:
+    """Every row to the left with the rows of the call for it."""
+    count = width(left)
+    nesting = Nesting(context, left, bind)
+    written = call.arguments if call.name in _JSON else [_list(call)]
+    given = [with_parameters(a.copy()) for a in written]  # columns to the left hide none
+    bound = [bind_scalar(a, scope, context.functions, nesting=nesting) for a in given]
+    whole, exprs = attached(left, bound, context)
+    below = context.project(whole, [*[column(i) for i in range(count)], *exprs])
+    if call.name in _JSON:
+        plan, relation = _json_rows(below, count, call, context, outer=outer)
+    else:
+        plan, relation = _elements(below, count, call, context, outer=outer)
+    return plan, replace(scope, relations=[*scope.relations, relation])
+
+
+def _elements(
+    below: Plan, count: int, call: _Call, context: Context, *, outer: bool
+) -> tuple[Plan, Relation]:
+    """The first columns beside the elements of the list behind them."""
+    elements = element_types([count], below.schema, context)
+    places = [type_of("BIGINT")] if call.ordinality else []
+    schema = _numbered([*types(below)[:count], *elements, *places])
+    plan = Unnest(below, tuple(range(count)), (count,), outer, call.ordinality, schema)
+    names = _names(call, [call.name, *(["ordinality"] if call.ordinality else [])])
+    return plan, _relation(call, names, count)
+
+
+def _json_rows(
+    below: Plan, count: int, call: _Call, context: Context, *, outer: bool
+) -> tuple[Plan, Relation]:
+    """The first columns beside what the call gives for the arguments behind them."""
+    if call.ordinality:
+        raise NotIncremental(f"{call.name}() WITH ORDINALITY")
+    given = types(below)
+    arguments = ", ".join(f"t.c{i}" for i in range(count, len(given)))
+    unlisted = ", ".join(f"x.{name}" for name in _UNLISTED)
+    found = describe(
+        context.cursor,
+        f"SELECT x.*, {unlisted} FROM ({typed_nulls(given)}) AS t,"
+        f" {qualified(call.name)}({arguments}) AS x",
+    )
+    own = [name for name, _ in found]
+    schema = _numbered([*given[:count], *[t for _, t in found]])
+    lists = tuple(range(count, len(given)))
+    rows = RowCall(call.name, tuple(own))
+    plan = Unnest(below, tuple(range(count)), lists, outer, False, schema, rows)
+    listed = own[: -len(_UNLISTED)]
+    relation = _relation(call, _names(call, listed), count)
+    hidden = tuple((name, count + own.index(name)) for name in _UNLISTED)
+    return plan, replace(relation, hidden=hidden)
+
+
+def _numbered(types: Sequence[ColumnType]) -> Schema:
+    return tuple((f"c{i}", t) for i, t in enumerate(types))
+
+
+def _list(call: _Call) -> exp.Expression:
+    """The list whose elements are the call's rows."""
+    if call.name == "unnest":
+        if len(call.arguments) != 1:
+            raise NotIncremental("UNNEST of several arguments in FROM")
+        return call.arguments[0]
+    if call.name not in _LISTS:
+        raise NotIncremental(f"{call.name}() in FROM")
+    if len(call.arguments) == 3 and call.arguments[2].find(exp.Column, exp.Query):
+        raise NotIncremental(f"{call.name}() with a step that is no constant")  # 0 is an error
+    return exp.Anonymous(this=call.name, expressions=[a.copy() for a in call.arguments])
+
+
+def _constant(call: _Call, context: Context) -> tuple[Plan, Scope]:
+    if call.ordinality:
+        raise NotIncremental(f"{call.name}() WITH ORDINALITY")
+    arguments = [bind_scalar(a, Scope(), context.functions) for a in call.arguments]
+    bound = exp.Anonymous(this=call.name, expressions=arguments)
+    schema = describe(context.cursor, f"FROM {duck_text(bound)}")
+    names = _names(call, [name for name, _ in schema])
+    return TableFunction(bound, schema), Scope([_relation(call, names, 0)])
+
+
+def _names(call: _Call, own: list[str]) -> list[str]:
+    """The given column names; a single column without one is named by the alias."""
+    if not call.columns and call.alias and len(own) == 1:
+        return [call.alias]
+    return [*call.columns, *own[len(call.columns) :]]
+
+
+def _relation(call: _Call, names: list[str], start: int) -> Relation:
+    places = tuple((name, start + i) for i, name in enumerate(names))
+    hidden = ((call.name, start),) if call.alias and not call.columns else ()
+    return Relation((call.alias or call.name,), places, hidden)
+
+
+def _moved(scope: Scope, by: int) -> Scope:
+    return Scope([r.moved(by) for r in scope.relations])
+
+
+def _read(node: exp.Expression) -> _Call:
+    alias = node.args.get("alias")
+    ordinality = bool(node.args.get("ordinality"))
+    if isinstance(node, exp.Lateral):
+        demand_only(node, "this alias ordinality", "LATERAL")
+        node = node.this
+        alias = alias or node.args.get("alias")
+    if alias is not None:
+        demand_only(alias, "this columns", "an alias")
+    columns = tuple(c.name for c in alias.columns) if alias is not None else ()
+    name = alias.name if alias is not None else ""
+    if isinstance(node, exp.Unnest):
+        demand_only(node, "expressions alias offset joins", "UNNEST in FROM")
+        place = node.args.get("offset")
+        if isinstance(place, exp.Identifier):
+            columns = (*columns, place.name)
+        return _Call("unnest", node.expressions, bool(place), name, columns)
+    call = node
+    if isinstance(node, exp.Table):
+        demand_only(node, "this alias ordinality joins", "a table function")
+        call = node.this
+    return _Call(_call_name(call), _call_arguments(call), ordinality, name, columns)
+
+
+def _call_name(call: exp.Expression) -> str:
+    if isinstance(call, exp.GenerateSeries):
+        return "range" if call.args.get("is_end_exclusive") else "generate_series"
+    return call_name(call)
+
+
+def _call_arguments(call: exp.Expression) -> list[exp.Expression]:
+    if isinstance(call, exp.GenerateSeries):
+        return [v for part in ("start", "end", "step") if (v := call.args.get(part)) is not None]
+    if isinstance(call, exp.Anonymous):
+        return list(call.expressions)
+    return [v for v in call.iter_expressions() if isinstance(v, exp.Expression)]

@@ -1,0 +1,140 @@
+"""UNNEST in a select list: calls in expressions become columns of an `Unnest` node.
+
+Law: all calls of one SELECT run side by side, rows being padded with NULL to the longest list; a
+call that goes several levels deep runs its upper levels first, so that the last levels meet. They
+stand above grouping and windows, and below DISTINCT and LIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from sqlglot import exp
+
+from ivm.sql.bind.unnest_calls import CALL, is_unnest
+from ivm.sql.plan.built_in import PLACE
+from ivm.sql.plan.expressions import cast, column, structure
+from ivm.sql.plan.nodes import NotIncremental, Plan, Unnest, types, width
+from ivm.sql.resolve.context import Context
+from ivm.sql.resolve.duckdb_types import types_of
+from ivm.sql.resolve.stars import Item
+from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.warehouse.duck import describe
+
+
+def spread_structs(item: Item, plan: Plan, context: Context) -> Iterator[Item]:
+    """The item, or one item for each field if it unnests a struct.
+
+    Args:
+        plan: what the item's columns are columns of.
+    """
+    if not is_unnest(item.expr):
+        yield item
+        return
+    argument, levels = item.expr.expressions
+    (given,) = context.types([argument], plan)
+    dimensions, inner = _dimensions(given)
+    depth = int(levels.name)
+    if inner.base != "STRUCT" or depth <= dimensions:
+        yield item
+        return
+    expr = argument
+    if dimensions:
+        level = exp.Literal.number(dimensions)
+        expr = exp.Anonymous(this=CALL, expressions=[argument, level])
+    yield from _fields(expr, inner, depth - dimensions, context)
+
+
+def _fields(expr: exp.Expression, type: ColumnType, depth: int, context: Context) -> Iterator[Item]:
+    for name, field in struct_fields(type, context):
+        part = exp.Anonymous(
+            this="struct_extract", expressions=[expr.copy(), exp.Literal.string(name)]
+        )
+        if field.base == "STRUCT" and depth > 1:
+            yield from _fields(part, field, depth - 1, context)
+        else:
+            yield Item(name, None, part)
+
+
+def struct_fields(type: ColumnType, context: Context) -> Schema:
+    """Names and types of a struct's fields."""
+    return describe(context.cursor, f"SELECT {PLACE}unnest(NULL::{type.sql})")
+
+
+def _dimensions(type: ColumnType) -> tuple[int, ColumnType]:
+    """How many lists are nested in each other, and what the innermost holds."""
+    count, sql = 0, type.sql
+    while sql.endswith("]"):
+        count, sql = count + 1, sql[: sql.rindex("[")]
+    return (count, type_of(sql)) if count else (0, type)
+
+
+def element_types(lists: Sequence[int], schema: Schema, context: Context) -> list[ColumnType]:
+    """Types of the elements of LIST columns."""
+    return list(types_of(context.cursor, [f"{PLACE}unnest(c{i})" for i in lists], schema))
+
+
+class Unnests:
+    """Collects the unnest calls of a SELECT and rewrites its expressions over their output.
+
+    Args:
+        count: columns of the plan below, which keep their places.
+        only: calls to look at; None for all.
+    """
+
+    def __init__(self, count: int, only: Sequence[exp.Expression] | None = None) -> None:
+        self._count = count
+        self._only = None if only is None else {structure(e) for e in only}
+        self._calls: dict[Hashable, tuple[int, exp.Expression]] = {}
+
+    def lift(self, expr: exp.Expression) -> exp.Expression:
+        """The expression over the plan's columns, then one column a call."""
+
+        def swap(node: exp.Expression) -> exp.Expression:
+            if not is_unnest(node) or not self._wanted(node):
+                return node
+            key = structure(node)
+            if key not in self._calls:
+                self._calls[key] = (len(self._calls), node.copy())
+            return column(self._count + self._calls[key][0])
+
+        return expr.copy().transform(swap, copy=False)
+
+    def _wanted(self, node: exp.Expression) -> bool:
+        return self._only is None or structure(node) in self._only
+
+    def apply(self, plan: Plan, context: Context) -> Plan:
+        """The plan with every call met by `lift` as a column behind its own."""
+        if not self._calls:
+            return plan
+        lists = [_list(node.expressions[0], plan, context) for _, node in self._calls.values()]
+        wanted = [int(node.expressions[1].name) for _, node in self._calls.values()]
+        plan = context.project(plan, [column(i) for i in range(self._count)] + lists)
+        places = range(self._count, width(plan))
+        found = [
+            min(w, _dimensions(types(plan)[i])[0]) for w, i in zip(wanted, places, strict=True)
+        ]
+        if 0 in found:
+            raise NotIncremental("UNNEST of a struct inside an expression")
+        for level in range(max(found), 0, -1):
+            chosen = [i for i, depth in zip(places, found, strict=True) if depth >= level]
+            plan = unnested(plan, chosen, context)
+        return plan
+
+
+def _list(argument: exp.Expression, plan: Plan, context: Context) -> exp.Expression:
+    """The argument; a bare NULL becomes a list of such."""
+    if isinstance(argument, exp.Null):
+        return cast(argument, type_of('"NULL"[]'))
+    return argument
+
+
+def unnested(plan: Plan, lists: Sequence[int], context: Context) -> Plan:
+    """The plan with list columns replaced, where they stand, by their elements."""
+    kept = [i for i in range(width(plan)) if i not in lists]
+    elements = element_types(lists, plan.schema, context)
+    found = [types(plan)[i] for i in kept] + elements
+    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
+    whole = Unnest(plan, tuple(kept), tuple(lists), False, False, schema)
+    order = [*kept, *lists]
+    return context.narrow(whole, [order.index(i) for i in range(width(plan))])

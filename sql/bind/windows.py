@@ -1,0 +1,292 @@
+"""Window functions: those over one window become one node that adds their columns.
+
+Law: where rows tie and the function looks at their order, the order is completed by all columns, in
+the window's own order or, where that would change who is a peer, in an order of the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from ivm.sql.bind.distinct_windows import Marked, marked
+from ivm.sql.parse.query import verbatim
+from ivm.sql.plan.built_in import PEERS_ALIKE, call_name, chief_name
+from ivm.sql.plan.expressions import cast, column, position, structure, used
+from ivm.sql.plan.nodes import NotIncremental, Plan, Ties, Window, WindowCall, types, width
+from ivm.sql.plan.render_split import splittable
+from ivm.sql.plan.render_window import window_texts, with_order
+from ivm.sql.plan.unique_key import unique_keys
+from ivm.sql.resolve.context import Context
+from ivm.sql.resolve.duckdb_types import types_of
+from ivm.sql.resolve.orders import ORDERLESS, complete_aggregate, parts_of
+from ivm.storage.identifiers import fold
+from ivm.storage.values.order import OrderKey
+from ivm.storage.values.types import ColumnType, type_of
+
+_BY_POSITION = frozenset(["lag", "lead", "ntile", "row_number"])
+_SUMS = frozenset(["sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"])
+_PARTS = ("partition_by", "order", "spec")
+_NULLS = (exp.IgnoreNulls, exp.RespectNulls)
+
+
+@dataclass
+class Windows:
+    """Collects the window functions of a SELECT and rewrites its expressions over their results.
+
+    Args:
+        definitions: the WINDOW clause: folded name → window.
+        count: columns of the plan below.
+    """
+
+    definitions: dict[str, exp.Expression]
+    count: int
+    _found: dict[Hashable, tuple[int, exp.Expression]] = field(default_factory=dict)
+
+    def lift(self, expr: exp.Expression) -> exp.Expression:
+        """The expression over the plan's columns followed by one per window function."""
+
+        def swap(node: exp.Expression) -> exp.Expression:
+            if not isinstance(node, exp.Window):
+                return node
+            key = structure(node)
+            if key not in self._found:
+                self._found[key] = (len(self._found), node.copy())
+            return column(self.count + self._found[key][0])
+
+        return expr.copy().transform(swap, copy=False)
+
+    def apply(self, plan: Plan, context: Context) -> Plan:
+        """The plan with one column added per window function met by `lift`."""
+        places: dict[int, int] = {}
+        for batch in self._batches():
+            places |= {index: width(plan) + i for i, (index, _) in enumerate(batch)}
+            plan = _add(plan, [node for _, node in batch], context)
+        order = [places[i] for i in range(len(places))]
+        return context.narrow(plan, [*range(self.count), *order])
+
+    def _batches(self) -> list[list[tuple[int, exp.Expression]]]:
+        """Functions over one window are computed together: equal rows must stay in one order."""
+        batches: dict[Hashable, list[tuple[int, exp.Expression]]] = {}
+        for index, found in self._found.values():
+            node = self._defined(found)
+            parts = [structure(node.args.get(part)) for part in ("partition_by", "order")]
+            batches.setdefault(tuple(parts), []).append((index, node))
+        return list(batches.values())
+
+    def _defined(self, node: exp.Expression) -> exp.Expression:
+        """The window with the named one it refers to written out; it may add to that one."""
+        name = node.args.get("alias")
+        if name is None:
+            return node
+        base = self.definitions.get(fold(name.name))
+        if base is None:
+            raise NotIncremental(f"the window {name.name}")
+        base = self._defined(base)
+        whole = node.copy()
+        whole.set("alias", None)
+        for part in _PARTS:
+            if not whole.args.get(part):
+                whole.set(part, base.copy().args.get(part))
+        return whole
+
+
+def _add(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
+    """The plan with the columns of window functions over one and the same window at the end."""
+    before = width(plan)
+    distinct = {i: found for i, n in enumerate(nodes) if (found := marked(n, context)) is not None}
+    if not distinct:
+        return _plainly_added(plan, nodes, context)
+    whole = plan
+    for i, call in distinct.items():
+        whole = _marked(whole, nodes[i], call, context)
+    places = {i: before + place for place, i in enumerate(distinct)}
+    changed = [distinct[i].over(n, places[i]) if i in places else n for i, n in enumerate(nodes)]
+    start = width(whole)
+    whole = _plainly_added(whole, changed, context)
+    return context.narrow(whole, [*range(before), *range(start, width(whole))])
+
+
+def _marked(plan: Plan, node: exp.Expression, call: Marked, context: Context) -> Plan:
+    """The plan with one column that marks the rows of the call."""
+    count = width(plan)
+    every: list[exp.Expression] = [column(i) for i in range(count)]
+    flagged = context.project(plan, [*every, exp.true()])
+    found = _plainly_added(flagged, [call.window(node, count)], context)
+    return context.project(found, [*every, call.mark(count + 1)])
+
+
+def _plainly_added(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
+    order = nodes[0].args.get("order")
+    keys = list(order.expressions) if order is not None else []
+    parts = list(nodes[0].args.get("partition_by") or [])
+    plain = [_plain(node.this) for node in nodes]
+    before = width(plan)
+    wide = _Wide(before)
+    partition = tuple(dict.fromkeys([wide.place(e) for e in parts]))
+    terms = _terms(keys, [wide.place(k.this) for k in keys])
+    calls = [replace(call, function=wide.moved(call.function)) for call in plain]
+    below = context.project(plan, wide.exprs) if len(wide.exprs) > before else plan
+    pairs = zip(calls, nodes, strict=True)
+    told = {*partition, *[key.column for key in terms]}
+    unique = any(told.issuperset(key) for key in unique_keys(below))
+    framed = [replace(call, frame=_spelt(node.args.get("spec"))) for call, node in pairs]
+    given = [_tied(call, below, terms, unique, context) for call in framed]
+    done = _window(below, partition, terms, given, context)
+    return context.narrow(done, [*range(before), *range(width(below), width(done))])
+
+
+def _spelt(frame: exp.Expression | None) -> exp.Expression | None:
+    """The frame with its words in capitals: sqlglot leaves some as they were written."""
+    if frame is None:
+        return None
+    spelt = frame.copy()
+    for part, word in frame.args.items():
+        if isinstance(word, str):
+            spelt.set(part, word.upper())
+    return spelt
+
+
+def _terms(keys: list[exp.Ordered], places: list[int]) -> tuple[OrderKey, ...]:
+    found: dict[int, OrderKey] = {}
+    for key, place in zip(keys, places, strict=True):
+        descending, nulls_first = bool(key.args.get("desc")), bool(key.args.get("nulls_first"))
+        found.setdefault(place, OrderKey(place, descending, nulls_first))
+    return tuple(found.values())
+
+
+class _Wide:
+    """The columns below a window: those of the plan, and what the window reads besides."""
+
+    def __init__(self, count: int) -> None:
+        self.exprs: list[exp.Expression] = [column(i) for i in range(count)]
+        self._places: dict[Hashable, int] = {}
+
+    def place(self, expr: exp.Expression) -> int:
+        known = position(expr)
+        if known is not None:
+            return known
+        key = structure(expr)
+        if key not in self._places:
+            self._places[key] = len(self.exprs)
+            self.exprs.append(expr)
+        return self._places[key]
+
+    def moved(self, call: exp.Expression) -> exp.Expression:
+        """The call over columns: expressions among its arguments are worked out below."""
+        whole = call.copy()
+        if isinstance(whole, exp.Filter):
+            condition = whole.expression
+            flag = cast(condition.this, type_of("BOOLEAN"))
+            condition.set("this", column(self.place(flag)))
+        function = whole.this if isinstance(whole, exp.Filter) else whole
+        has_order = any(isinstance(a, exp.Order) for a in function.expressions)  # of its arguments
+        if not has_order:
+            function.set("expressions", [self._argument(a) for a in function.expressions])
+        return whole
+
+    def _argument(self, node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Distinct):
+            return exp.Distinct(expressions=[self._argument(e) for e in node.expressions])
+        if isinstance(node, (exp.Order, exp.Star, exp.Lambda)) or not used(node):
+            return node
+        return column(self.place(node))
+
+
+def _plain(function: exp.Expression) -> WindowCall:
+    """The call with its FILTER, spelled as DuckDB does."""
+    call = verbatim(function)
+    inner = call.this if isinstance(call, exp.Filter) else call
+    if not isinstance(inner, exp.Anonymous):
+        raise NotIncremental(f"{call_name(inner) or 'this call'}() OVER in this form")
+    words = list(inner.find_all(*_NULLS))
+    for word in words:
+        word.replace(word.this)
+    return WindowCall(call, None, any(isinstance(w, exp.IgnoreNulls) for w in words), "none")
+
+
+def _tied(
+    whole: WindowCall, plan: Plan, order: Sequence[OrderKey], unique: bool, context: Context
+) -> WindowCall:
+    """The call with what breaks its ties (there are none if the order is `unique`)."""
+    call, frame = whole.function, whole.frame
+    inner = call.this if isinstance(call, exp.Filter) else call
+    name = chief_name(call_name(inner))
+    ties = _ties(name, inner, frame)
+    if name == "fill" and not _has_order(inner):
+        return _filled(whole, order, unique)
+    placed = name in _BY_POSITION | PEERS_ALIKE
+    if _excludes_peers(frame) and not placed and not unique:
+        aggregate = context.functions.is_aggregate(call) and not whole.ignore_nulls
+        return _split(whole, name, aggregate, types(plan))
+    if _has_order(inner) and name not in ORDERLESS | _SUMS:
+        if placed or name == "fill":
+            raise NotIncremental(f"{name}() OVER with an order of its own")
+        call = complete_aggregate(call, width(plan), context)
+        ties = "none" if ties == "argument" else ties
+    return replace(whole, function=call, ties=ties)
+
+
+def _filled(whole: WindowCall, order: Sequence[OrderKey], unique: bool) -> WindowCall:
+    """fill(), which looks at no frame.
+
+    It has one key; where that may tie, all columns tell its rows apart in the window's order, and
+    the key is that of the argument.
+    """
+    if unique:
+        return replace(whole, frame=None)
+    return replace(whole, function=with_order(whole.function, order), frame=None, ties="window")
+
+
+def _split(
+    whole: WindowCall, name: str, aggregate: bool, given: Sequence[ColumnType]
+) -> WindowCall:
+    """The call put together from frames between which the row's peers stand."""
+    call = whole.function.copy()
+    inner = call.this if isinstance(call, exp.Filter) else call
+    assert whole.frame is not None
+    if _has_order(inner) or not splittable(name, aggregate, inner.expressions, whole.frame, given):
+        raise NotIncremental(f"{name}() OVER a ROWS frame that excludes peers")
+    inner.set("this", name)
+    return replace(whole, function=call, ties="split")
+
+
+def _ties(name: str, call: exp.Expression, frame: exp.Expression | None) -> Ties:
+    by_rows = frame is not None and frame.args.get("kind") == "ROWS"
+    if name in PEERS_ALIKE:
+        return "none"
+    if name in _BY_POSITION:
+        return "window"
+    if by_rows:
+        return "window"
+    return "none" if name in ORDERLESS | _SUMS or not call.expressions else "argument"
+
+
+def _has_order(call: exp.Expression) -> bool:
+    """Whether the arguments have an order (or, being distinct, are ordered by themselves)."""
+    distinct, _, keys = parts_of(call)
+    return distinct or bool(keys)
+
+
+def _excludes_peers(frame: exp.Expression | None) -> bool:
+    """Whether a frame counts rows, and peers are left out of it."""
+    if frame is None or frame.args.get("kind") != "ROWS":
+        return False
+    exclude = frame.args.get("exclude")
+    return exclude is not None and exclude.name.upper() in ("GROUP", "TIES")
+
+
+def _window(
+    plan: Plan,
+    partition: tuple[int, ...],
+    order: tuple[OrderKey, ...],
+    calls: list[WindowCall],
+    context: Context,
+) -> Plan:
+    bare = Window(plan, partition, order, tuple(calls), plan.schema)
+    answers = types_of(context.cursor, window_texts(bare), plan.schema)
+    names = [f"c{width(plan) + i}" for i in range(len(calls))]
+    schema = (*plan.schema, *zip(names, answers, strict=True))
+    return Window(plan, partition, order, tuple(calls), schema)

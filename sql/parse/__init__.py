@@ -1,0 +1,1 @@
+"""A query as DuckDB's parser reads it, in sqlglot's tree."""

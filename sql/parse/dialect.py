@@ -1,0 +1,155 @@
+"""DuckDB's dialect as sqlglot is to read and write it here.
+
+Law: what is read is written back in the same words as far as sqlglot can; whether it was is for
+others to tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.tokenizer_core import TokenType
+
+from ivm.sql.plan.expressions import Writer
+
+_PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY")
+
+
+class _Parser(DuckDBParser):
+    """Reads names for the values in a PIVOT's IN, expressions in its USING, and what ends it; and
+    an arrow between the arguments of a function as JSON's, as lambdas have the word."""
+
+    LAMBDAS: ClassVar[dict[TokenType, Any]] = {
+        token: parser for token, parser in DuckDBParser.LAMBDAS.items() if token != TokenType.ARROW
+    }
+    FUNC_TOKENS = {*DuckDBParser.FUNC_TOKENS, TokenType.APPLY}  # noqa: RUF012  # as sqlglot does
+    FUNCTION_PARSERS = {  # noqa: RUF012  # as sqlglot does
+        **DuckDBParser.FUNCTION_PARSERS,
+        "POSITION": lambda self: self._parse_position(haystack_first=True),
+    }
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """An index is written back as it is read, whatever takes the place of what it indexes;
+        sqlglot counts from 0 and back, where it takes that for a list."""
+        if isinstance(this, exp.Bracket):
+            this.set("offset", 1)
+        return super()._parse_bracket(this)
+
+    def _parse_simplified_pivot(self, is_unpivot: bool | None = None) -> exp.Pivot:
+        this = self._parse_table()
+        chosen = self._match(TokenType.ON) and self._parse_csv(self._parse_choice)
+        into = self._parse_unpivot_columns()
+        using = self._match(TokenType.USING) and self._parse_csv(self._parse_call)
+        group = self._parse_group()
+        given = {"this": this, "expressions": chosen, "into": into, "using": using, "group": group}
+        pivot = self.expression(exp.Pivot(**given, unpivot=is_unpivot))
+        pivot.set("order", self._parse_order())
+        pivot.set("limit", self._parse_limit())
+        pivot.set("offset", self._parse_offset())
+        return pivot
+
+    def _parse_primary(self) -> exp.Expr | None:
+        """0.5 is another type than .5."""
+        if self._match_pair(TokenType.DOT, TokenType.NUMBER):
+            return exp.Literal.number(f".{self._prev.text}")
+        return super()._parse_primary()
+
+    def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
+        """A list behind IN is one value, not the values in it: NULL in it is not asked."""
+        if self._curr is not None and self._curr.token_type == TokenType.L_BRACKET:
+            return self.expression(exp.In(this=this, field=self._parse_column()))
+        return super()._parse_in(this, alias)
+
+    def _parse_escape(self, this: exp.Expr | None) -> exp.Expr | None:
+        """Any expression may be the character."""
+        if not self._match(TokenType.ESCAPE):
+            return this
+        return self.expression(exp.Escape(this=this, expression=self._parse_bitwise()))
+
+    def _parse_choice(self) -> exp.Expr | None:
+        this = self._parse_bitwise()
+        if self._match(TokenType.IN):
+            return self._parse_in(this, alias=True)
+        return self._parse_alias(this, explicit=True)
+
+    def _parse_call(self) -> exp.Expr | None:
+        return self._parse_alias(self._parse_assignment())
+
+
+class _Tokenizer(DuckDB.Tokenizer):
+    """Knows x'AA'."""
+
+    HEX_STRINGS: ClassVar[list[Any]] = [("x'", "'"), ("X'", "'")]
+
+
+class Read(DuckDB):
+    """DuckDB's dialect, with what sqlglot does not read of it."""
+
+    INDEX_OFFSET = 0
+    Parser = _Parser
+    Tokenizer = _Tokenizer
+
+
+class _VerbatimParser(_Parser):
+    """Reads every function as a name and its arguments, but for what is none."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        name: DuckDBParser.FUNCTIONS[name] for name in ("ARRAY", "COLUMNS")
+    }
+    FUNCTION_PARSERS = {  # noqa: RUF012  # sqlglot reads it so
+        name: parser for name, parser in _Parser.FUNCTION_PARSERS.items() if name in _PLAIN_SYNTAX
+    }
+    NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012  # sqlglot reads it so
+        name: parser
+        for name, parser in DuckDBParser.NO_PAREN_FUNCTION_PARSERS.items()
+        if name != "IF"
+    }
+    COLUMN_OPERATORS = {  # noqa: RUF012  # sqlglot reads it so
+        **DuckDBParser.COLUMN_OPERATORS,
+        TokenType.ARROW: lambda self, this, path: self.expression(
+            exp.JSONExtract(this=this, expression=path)
+        ),
+        TokenType.DARROW: lambda self, this, path: self.expression(
+            exp.JSONExtractScalar(this=this, expression=path)
+        ),
+    }
+
+
+class Verbatim(DuckDB):
+    """DuckDB's dialect with function names left alone."""
+
+    INDEX_OFFSET = 0
+    Parser = _VerbatimParser
+    Tokenizer = _Tokenizer
+
+
+class _Writer(Writer):
+    def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
+        """A comma stays a comma, also before UNNEST."""
+        if not any(value for part, value in expression.args.items() if part != "this"):
+            return f", {self.sql(expression, 'this')}"
+        return str(super().join_sql(expression, join_op))
+
+    def pivot_sql(self, expression: exp.Pivot) -> str:
+        """The ORDER BY and LIMIT of a PIVOT statement stay there."""
+        parts = [self.sql(expression, part) for part in ("order", "limit", "offset")]
+        return super().pivot_sql(expression) + "".join(parts)
+
+    def limitoptions_sql(self, expression: exp.LimitOptions) -> str:
+        """DuckDB takes the word PERCENT behind a number only."""
+        return " %" if expression.args.get("percent") else ""
+
+    def hexstring_sql(
+        self, expression: exp.HexString, binary_function_repr: str | None = None
+    ) -> str:
+        """Bytes stay a literal."""
+        return f"x'{expression.name}'"
+
+
+class Written(DuckDB):
+    """DuckDB's dialect that writes joins and percentages as they were read."""
+
+    Generator = _Writer

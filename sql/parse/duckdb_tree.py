@@ -1,0 +1,45 @@
+"""DuckDB's own reading of a query, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ivm.storage.deep_stack import deeply
+from ivm.storage.identifiers import literal
+from ivm.storage.warehouse.duck import Cursor, rows
+
+
+def syntax_tree(query: str, cursor: Cursor) -> dict[str, Any] | None:
+    """The syntax tree of a SELECT; None if DuckDB cannot serialize it."""
+    tree, error = read_or_error(query, cursor)
+    return None if error else tree
+
+
+def read_or_error(query: str, cursor: Cursor) -> tuple[dict[str, Any], str]:
+    """The syntax tree of a SELECT, and why DuckDB cannot serialize it (empty if it can)."""
+    tree = _read(f"system.main.json_serialize_sql({literal(query)})", cursor)
+    return tree, tree["error_message"] if tree["error"] else ""
+
+
+def bound_plan(query: str, cursor: Cursor) -> Any:
+    """The plan before optimization, with the type of every expression."""
+    return _read(f"system.main.json_serialize_plan({literal(query)}, optimize := false)", cursor)
+
+
+def _read(call: str, cursor: Cursor) -> Any:
+    text = rows(cursor, f"SELECT {call}")[0][0]
+    return deeply(lambda: json.loads(text))
+
+
+def nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """All nodes, each before those below it."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(reversed(node.values()))
+        elif isinstance(node, list):
+            waiting.extend(reversed(node))

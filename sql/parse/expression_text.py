@@ -1,0 +1,56 @@
+"""The text of a user's expression over one table's columns, as a tree.
+
+Law: the tree says what DuckDB reads in the text, and every function in it is DuckDB's own: a text
+that calls a name for which there is a macro (an operator is a name too) has no tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import duckdb
+from sqlglot import exp
+
+from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
+from ivm.sql.parse.query import parse_query
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.storage.identifiers import fold
+from ivm.storage.scratch import Scratch
+
+_scratch = Scratch()
+
+
+def expression_of(
+    text: str, columns: Sequence[str], macros: Collection[str]
+) -> exp.Expression | None:
+    """The expression with columns c0, c1, … for the table's, or None where it is not to be told.
+
+    Args:
+        text: an expression that DuckDB accepts for the table.
+        columns: the names of the table's columns.
+        macros: names of the user's functions and macros, in small letters.
+    """
+    query = f"SELECT {text}"
+    with _scratch.borrow() as cursor:
+        try:
+            if _called(query, cursor) & set(macros):
+                return None
+            tree = parse_query(query, cursor)
+        except (NotIncremental, duckdb.Error):
+            return None
+    return _numbered(tree, [fold(name) for name in columns])
+
+
+def _called(query: str, cursor: duckdb.DuckDBPyConnection) -> set[str]:
+    found = nodes(syntax_tree(query, cursor))
+    return {fold(node["function_name"]) for node in found if "function_name" in node}
+
+
+def _numbered(tree: exp.Expression, names: Sequence[str]) -> exp.Expression | None:
+    for column in list(tree.find_all(exp.Column)):
+        name = fold(column.name)
+        if name not in names or column.table:
+            return None
+        column.replace(exp.column(f"c{names.index(name)}"))
+    (expression,) = tree.expressions
+    return expression if isinstance(expression, exp.Expression) else None

@@ -1,0 +1,107 @@
+"""Macros of the user's that hide a built-in function: which call of a query means which.
+
+Law: as in DuckDB, a name without a schema means the macro, and so do the operator, the literal and
+the clause that stand for a call of that name. A query is planned only if the planner's tree calls
+each such name as often as DuckDB's does, and its plan's SQL never without a schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from sqlglot import exp
+
+from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
+from ivm.sql.parse.function_list import FunctionList
+from ivm.sql.plan.built_in import call_name, is_ours
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import Cursor
+
+# What brackets and dots stand for; operators have names that are no words.
+_LITERALS = frozenset(
+    ["list_value", "struct_pack", "row", "array_extract", "array_slice", "struct_extract"]
+)
+_WORD = re.compile(r"\w+")
+# What is chosen or counted by asking an empty database, which has no macros.
+_ASKED = (exp.Limit, exp.Offset, exp.Fetch, exp.Columns, exp.Star, exp.Like, exp.ILike, exp.Glob)
+
+
+def refuse_literals(hiding: frozenset[str]) -> None:
+    """Refuse to plan where a macro hides an operator or a literal: any plan's SQL may have them.
+
+    Raises:
+        NotIncremental: names the macro.
+    """
+    for name in sorted(hiding):
+        if name in _LITERALS or not name.isidentifier():
+            raise NotIncremental(f"a macro named {name}, which hides an operator or a literal")
+
+
+def refuse_unseen(tree: exp.Expression, parsed: Any, hiding: frozenset[str]) -> None:
+    """Refuse a tree that does not call the macros where DuckDB does.
+
+    Args:
+        tree: the planner's.
+        parsed: DuckDB's own.
+
+    Raises:
+        NotIncremental: names the macro.
+    """
+    if not hiding:
+        return
+    called = Counter(name for name in _called(tree) if name in hiding)
+    meant = Counter(name for name in _unqualified(parsed) if name in hiding)
+    for name in sorted(hiding):
+        if called[name] != meant[name]:
+            raise NotIncremental(f"syntax that stands for {name}(), which is a macro here")
+    for clause in tree.find_all(*_ASKED):
+        for name in _called(clause):
+            if name in hiding:
+                raise NotIncremental(f"the macro {name}() in {clause.key.upper()}")
+
+
+def refuse_caught(query: str, cursor: Cursor, functions: FunctionList) -> None:
+    """Refuse SQL of a plan in which a macro would be called, by us or by a macro of DuckDB's.
+
+    Raises:
+        NotIncremental: names the macro, or DuckDB does not tell what the SQL calls.
+    """
+    hiding = functions.hiding
+    if not hiding:
+        return
+    parsed = syntax_tree(query, cursor)
+    if parsed is None:
+        raise NotIncremental("SQL of a plan that DuckDB does not serialize, beside such macros")
+    callers = _callers(functions, hiding)
+    for name in [*_unqualified(parsed), *callers.intersection(_named(parsed))]:
+        if name in hiding | callers:
+            raise NotIncremental(f"syntax that stands for {name}(), which is a macro here")
+
+
+def _callers(functions: FunctionList, hiding: frozenset[str]) -> frozenset[str]:
+    """DuckDB's own macros in whose definition one of the names is called."""
+    found = hiding
+    for _ in range(3):  # macros that call macros
+        own = [m for m in functions.macros if m.internal]
+        found |= {m.name for m in own if found.intersection(_WORD.findall(m.definition))}
+    return found - hiding
+
+
+def _called(tree: exp.Expr) -> Iterator[str]:
+    for node in tree.find_all(exp.Func):
+        if isinstance(node, exp.Expression) and not is_ours(node):
+            yield call_name(node)
+
+
+def _named(parsed: Any) -> set[str]:
+    return {fold(node["function_name"]) for node in nodes(parsed) if "function_name" in node}
+
+
+def _unqualified(parsed: Any) -> Iterator[str]:
+    for node in nodes(parsed):
+        if "function_name" in node and not node.get("schema"):
+            yield fold(node["function_name"])

@@ -1,0 +1,161 @@
+"""Methods, `x.f(y)`, as the calls that they are.
+
+Law: DuckDB reads `x.f(y)` as f(x, y). sqlglot turns each column to the left of a call behind a dot
+or an arrow into bare names, as if they were parts of the function's own name; here they are columns
+again. To DuckDB a column of the FROM clause hides the parameter of a lambda if its name alone (or a
+field of it) stands before a method, and nowhere else: such a name is a column with a mark here, and
+who knows the FROM clause decides. Any other name of a parameter stays a bare name. What stands
+behind the name of a schema or of a database is that one's function, if it has one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from ivm.sql.parse.duckdb_tree import nodes
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import Cursor, rows
+
+_ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
+_NAMED = (exp.Column, exp.Alias, exp.Dot, exp.Lambda, exp.Window)  # names in them are no values
+_KEYED = (exp.PropertyEQ, exp.Kwarg)
+_MARK = "parameter"
+_PLACES = """
+SELECT schema_name FROM system.main.duckdb_schemas()
+UNION SELECT database_name FROM system.main.duckdb_databases()
+"""
+
+
+def refuse_places(parsed: Any, cursor: Cursor) -> None:
+    """Refuse what may be a method of a column, or a function of a schema or database of its name.
+
+    Args:
+        parsed: DuckDB's syntax tree.
+
+    Raises:
+        NotIncremental: names the schema or database.
+    """
+    named = {fold(node["schema"]) for node in nodes(parsed) if _is_behind_name(node)}
+    places = {fold(name) for (name,) in rows(cursor, _PLACES)} if named else set()
+    for name in sorted(named & places):
+        raise NotIncremental(f"a call behind {name}, which is a schema or database")
+
+
+def without_methods(tree: exp.Expression) -> exp.Expression:
+    """The tree with plain calls for methods (it is changed), innermost first."""
+    found: list[exp.Expression] = list(tree.find_all(exp.Dot, *_ARROWS, bfs=False))
+    for node in reversed(found):
+        if not isinstance(node.expression, exp.Func):
+            continue
+        call, parameters = node.expression, _parameters(node)
+        if not isinstance(node, exp.Dot):
+            node.set("this", _with_columns(node.this, parameters))
+        elif isinstance(call, exp.Anonymous):  # as sqlglot reads all calls behind a dot
+            left = _receiver(node.this, parameters)
+            node.replace(exp.Anonymous(this=call.this, expressions=[left, *call.expressions]))
+    return tree
+
+
+def _is_behind_name(node: dict[str, Any]) -> bool:
+    return "function_name" in node and bool(node.get("schema"))
+
+
+def is_marked(node: exp.Expression) -> bool:
+    """Whether it names a lambda's parameter if no column of the FROM clause has the name."""
+    return _MARK in node.meta
+
+
+def is_caught(tree: exp.Expression, place: exp.Expression) -> bool:
+    """Whether a lambda around a place has a parameter with the name of a column in a tree."""
+    parameters = _parameters(place)
+    names = (column.parts[0].name for column in tree.find_all(exp.Column) if parameters)
+    return any(fold(name) in parameters for name in names)
+
+
+def parameter(node: exp.Column) -> exp.Expression:
+    """The parameter of a lambda around, or a field of it, that a marked name means."""
+    first, *fields = node.parts
+    found: exp.Expression = exp.to_identifier(first.name)
+    for name in fields:
+        found = exp.Dot(this=found, expression=exp.to_identifier(name.name, quoted=True))
+    return found
+
+
+def path(node: exp.Expression) -> list[exp.Identifier]:
+    """The bare names between dots that an expression is; none if it is anything else."""
+    if isinstance(node, exp.Identifier):
+        return [node]
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        left = path(node.this)
+        return [*left, node.expression] if left else []
+    return []
+
+
+def with_parameters(tree: exp.Expression) -> exp.Expression:
+    """The tree (it is changed) with parameters for the marked names outside of queries in it:
+    where there is no FROM clause, or none that hides them."""
+
+    def is_query(node: exp.Expr) -> bool:
+        return isinstance(node, exp.Query)
+
+    for node in list(tree.walk(prune=is_query)):
+        if isinstance(node, exp.Column) and is_marked(node):
+            node.replace(parameter(node))
+    return tree
+
+
+def _parameters(node: exp.Expression) -> frozenset[str]:
+    """The names of the parameters that may be meant where a node stands."""
+    found: set[str] = set()
+    below, above = node, node.parent
+    while isinstance(above, exp.Expression):
+        if isinstance(above, exp.Lambda):
+            found.update(fold(p.name) for p in above.expressions)
+        elif isinstance(above, exp.Comprehension) and below.arg_key != "iterator":
+            found.add(fold(above.args["expression"].name))
+        below, above = above, above.parent
+    return frozenset(found)
+
+
+def _receiver(node: exp.Expression, parameters: frozenset[str]) -> exp.Expression:
+    """What stands left of a method, with columns for its bare names, and a mark on a column that
+    may be a parameter."""
+    names = path(node)
+    if not names or fold(names[0].name) not in parameters:
+        return _with_columns(node, parameters)
+    found = _with_columns(node, frozenset())
+    for column in found.find_all(exp.Column):
+        column.meta[_MARK] = True
+    return found
+
+
+def _with_columns(node: exp.Expression, parameters: frozenset[str]) -> exp.Expression:
+    """A copy of an expression with columns for its bare names."""
+    if isinstance(node, exp.Identifier):
+        return node.copy() if fold(node.name) in parameters else exp.Column(this=node.copy())
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        table, name = node.this, node.expression
+        if isinstance(table, exp.Identifier) and fold(table.name) not in parameters:
+            return exp.Column(this=name.copy(), table=table.copy())
+    if isinstance(node, exp.Lambda):
+        parameters |= {fold(parameter.name) for parameter in node.expressions}
+    found = node.copy()
+    for part, value in node.args.items():
+        values = value if isinstance(value, list) else [value]
+        if any(isinstance(v, exp.Expression) and _is_value(node, part, v) for v in values):
+            images = [_with_columns(v, parameters) for v in values]
+            found.set(part, images if isinstance(value, list) else images[0])
+    return found
+
+
+def _is_value(parent: exp.Expression, part: str, node: exp.Expression) -> bool:
+    """Whether a part of an expression is one itself, and not a name or a type."""
+    if isinstance(parent, exp.Lambda):
+        return part == "this"
+    if isinstance(parent, _KEYED) and part == "this":
+        return False
+    names = isinstance(parent, _NAMED) and isinstance(node, exp.Identifier)
+    return not names and not isinstance(node, exp.DataType)

@@ -1,0 +1,175 @@
+"""Positional columns inside expression trees: making, finding and replacing ``c<i>``.
+
+Law: no function here changes a tree that was given to it; plans share their trees freely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlglot import ErrorLevel, exp
+from sqlglot.generators.duckdb import DuckDBGenerator
+
+from ivm.storage.values.types import ColumnType
+
+_MANY = 32  # terms in a row, of which a tree with long branches would be made
+# Other functions are no atoms: sqlglot writes some of them with operators.
+_ATOMS = (exp.Column, exp.Literal, exp.Paren, exp.Cast, exp.Null, exp.Boolean, exp.Anonymous)
+
+
+def column(index: int, table: str | None = None) -> exp.Column:
+    """The reference to input column `index`, qualified by `table` if given."""
+    return exp.column(f"c{index}", table=table)
+
+
+def index_of(node: exp.Column) -> int:
+    """The position that a column reference names."""
+    return int(node.name[1:])
+
+
+WRITTEN: Mapping[str, Any] = {
+    "dialect": "duckdb", "unsupported_level": ErrorLevel.IGNORE, "comments": False
+}  # fmt: skip
+
+
+class Writer(DuckDBGenerator):
+    """Writes functions in capitals, but for names that these would change."""
+
+    def normalize_func(self, name: str) -> str:
+        return str(super().normalize_func(name)) if name.isascii() else name
+
+
+def text(expr: exp.Expression) -> str:
+    """The expression as DuckDB reads it, without comments; also its structural key."""
+    return Writer(**WRITTEN).generate(expr)
+
+
+def used(expr: exp.Expression) -> set[int]:
+    """Positions of all columns in the tree."""
+    return {index_of(node) for node in expr.find_all(exp.Column)}
+
+
+def position(expr: exp.Expression) -> int | None:
+    """The position, if the expression is a bare column."""
+    return index_of(expr) if isinstance(expr, exp.Column) else None
+
+
+def replace(expr: exp.Expression, image: Callable[[exp.Column], exp.Expression]) -> exp.Expression:
+    """A copy of the tree with each column replaced by its image, parenthesised where needed."""
+
+    def swap(node: exp.Expression) -> exp.Expression:
+        return closed(image(node)) if isinstance(node, exp.Column) else node
+
+    return expr.copy().transform(swap, copy=False)
+
+
+def remap(expr: exp.Expression, moved: Callable[[int], int]) -> exp.Expression:
+    """A copy of the tree with every column at its new position."""
+    return replace(expr, lambda node: column(moved(index_of(node))))
+
+
+def closed(expr: exp.Expression) -> exp.Expression:
+    """The expression, in parentheses unless it stands for itself anywhere."""
+    return expr.copy() if isinstance(expr, _ATOMS) else exp.Paren(this=expr.copy())
+
+
+def cast(expr: exp.Expression, type: ColumnType) -> exp.Expression:
+    """`CAST(expr AS type)`; a cast to that very type is not doubled."""
+    if isinstance(expr, exp.Cast) and text(expr.to) == text(data_type(type)):
+        return expr
+    return exp.Cast(this=expr.copy(), to=data_type(type))
+
+
+def data_type(type: ColumnType) -> exp.DataType:
+    """The type as a node that is spelled exactly as DuckDB spells it."""
+    return exp.DataType(this=exp.DType.USERDEFINED, kind=type.sql)
+
+
+def conjuncts(predicate: exp.Expression | None) -> list[exp.Expression]:
+    """The terms of a conjunction, in their order."""
+    if predicate is None:
+        return []
+    if isinstance(predicate, exp.Paren):
+        return conjuncts(predicate.this)
+    if isinstance(predicate, exp.And):
+        return conjuncts(predicate.this) + conjuncts(predicate.expression)
+    return [predicate]
+
+
+def conjunction(terms: Iterable[exp.Expression]) -> exp.Expression | None:
+    """The terms joined by AND; None if there are none."""
+    parts = [exp.Paren(this=t.copy()) if isinstance(t, exp.Or) else t.copy() for t in terms]
+    return joined(exp.And, parts) if parts else None
+
+
+def joined(kind: type[exp.Connector], terms: Sequence[exp.Expression]) -> exp.Expression:
+    """The terms joined by AND or OR; many as a tree with short branches."""
+    if len(terms) > _MANY:
+        half = len(terms) // 2
+        terms = [joined(kind, terms[:half]), joined(kind, terms[half:])]
+    whole = terms[0]
+    for term in terms[1:]:
+        made = kind(this=whole, expression=term)
+        assert isinstance(made, exp.Expression)
+        whole = made
+    return whole
+
+
+def balanced(tree: exp.Expression) -> exp.Expression:
+    """The tree with long chains of AND or OR as trees with short branches."""
+    tops = [n for n in tree.find_all(exp.And, exp.Or) if not isinstance(n.parent, type(n))]
+    for top in tops:
+        terms = list(top.flatten(unnest=False))
+        if len(terms) > _MANY:
+            kind = type(top)
+            made = joined(kind, [t for t in terms if isinstance(t, exp.Expression)])
+            top.replace(made)
+    return tree
+
+
+def compared(kind: type[exp.Binary], left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    """A comparison of two expressions."""
+    made = kind(this=closed(left), expression=closed(right))
+    assert isinstance(made, exp.Expression)
+    return made
+
+
+def structure(node: object) -> Hashable:
+    """A key equal for trees that differ at most in parentheses."""
+    if isinstance(node, exp.Paren):
+        return structure(node.this)
+    if isinstance(node, exp.Expression):
+        parts = [(k, structure(v)) for k, v in sorted(node.args.items()) if v or v == 0]
+        return (type(node).__name__, *parts)
+    if isinstance(node, list):
+        return tuple(structure(part) for part in node)
+    return str(node)
+
+
+class Expressions:
+    """A list in which each expression is placed once, by its structure.
+
+    Attributes:
+        exprs: those given, whatever they are, and the others as they were placed.
+    """
+
+    def __init__(self, given: Sequence[exp.Expression]) -> None:
+        self.exprs = list(given)
+        self._places = {structure(e): i for i, e in reversed(list(enumerate(given)))}
+
+    def place(self, expr: exp.Expression) -> int:
+        """Where the expression stands."""
+        key = structure(expr)
+        if key not in self._places:
+            self._places[key] = len(self.exprs)
+            self.exprs.append(expr)
+        return self._places[key]
+
+
+def ancestors(node: exp.Expression) -> Iterator[exp.Expression]:
+    """The nodes above, innermost first."""
+    above = node.parent
+    while isinstance(above, exp.Expression):
+        yield above
+        above = above.parent

@@ -1,0 +1,325 @@
+"""Every plan back to SQL, total and exact.
+
+Law: the rendering of a plan is its meaning. A node is `SELECT … AS c0, … AS c1` over its inputs;
+nodes that occur more than once become one common table expression each, so the text grows with
+the number of nodes. What SQL leaves open (ties of an order) is completed here, never in DuckDB.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from ivm.sql.plan.built_in import duck_text, qualified, without_places
+from ivm.sql.plan.expressions import cast, column, index_of, replace, text
+from ivm.sql.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Filter,
+    GroupRecompute,
+    Join,
+    OpenLimit,
+    Plan,
+    Project,
+    Recursive,
+    RecursiveScan,
+    Scan,
+    SetOp,
+    TableFunction,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+    View,
+    Window,
+    inputs,
+    opened,
+    width,
+)
+from ivm.sql.plan.render_unnest import render_table_function, render_unnest, unnest_text
+from ivm.sql.plan.render_window import render_window, window_texts
+from ivm.storage.identifiers import literal, quote
+from ivm.storage.values.order import OrderKey
+
+_JOINS = {
+    "inner": "JOIN",
+    "left": "LEFT JOIN",
+    "right": "RIGHT JOIN",
+    "full": "FULL JOIN",
+    "semi": "SEMI JOIN",
+    "anti": "ANTI JOIN",
+}
+
+
+def render(plan: Plan) -> str:
+    """The plan as one SELECT whose columns have the names of the plan's schema."""
+    renderer = _Renderer(plan)
+    source = renderer.source(renderer.root)
+    names = ", ".join(f"c{i} AS {quote(name)}" for i, (name, _) in enumerate(plan.schema))
+    return f"{renderer.prologue()}SELECT {names} FROM {source}"
+
+
+def render_body(plan: Plan, sources: Sequence[str]) -> str:
+    """One node as a SELECT over the given FROM items (tables or parenthesised queries)."""
+    match plan:
+        case Scan():
+            return _scan(plan)
+        case Values():
+            return _values(plan)
+        case View() | Distinct():
+            distinct = "DISTINCT " if isinstance(plan, Distinct) else ""
+            return f"SELECT {distinct}{_columns(width(plan))} FROM {sources[0]} AS t"
+        case Filter():
+            where = duck_text(plan.predicate)
+            return f"SELECT {_columns(width(plan))} FROM {sources[0]} AS t WHERE {where}"
+        case Project():
+            return f"SELECT {_listed([duck_text(e) for e in plan.exprs])} FROM {sources[0]} AS t"
+        case Join():
+            return _join(plan, sources)
+        case Aggregate():
+            return _aggregate(plan, sources[0])
+        case GroupRecompute():
+            return _group_recompute(plan, sources[0])
+        case Union():
+            return _union(plan, sources)
+        case SetOp():
+            word = plan.kind.upper() + (" ALL" if plan.all else "")
+            return f" {word} ".join(_select(width(plan), s) for s in sources)
+        case TopK():
+            return _top_k(plan, sources[0])
+        case OpenLimit():
+            return _open_limit(plan, sources)
+        case Window():
+            return render_window(plan, sources[0])
+        case Unnest():
+            return render_unnest(plan, sources[0])
+        case TableFunction():
+            return render_table_function(plan)
+        case Recursive():
+            return _recursive(plan, sources)
+        case RecursiveScan():
+            return f"SELECT {_columns(width(plan))} FROM {_last_rows(plan)} AS t"
+
+
+def summary(plan: Plan) -> str:
+    """The node itself, without its inputs, for people."""
+    match plan:
+        case Scan():
+            return f"Scan {plan.relation} ({', '.join(name for name, _ in plan.schema)})"
+        case Filter():
+            return f"Filter {text(plan.predicate)}"
+        case Project():
+            return f"Project {', '.join(text(e) for e in plan.exprs)}"
+        case Join():
+            return f"Join {plan.kind} {_condition(plan)}"
+        case Aggregate():
+            calls = ", ".join(without_places(call_text(call)) for call in plan.aggregates)
+            return f"Aggregate {calls} by ({', '.join(f'c{i}' for i in plan.groups)})"
+        case GroupRecompute():
+            return f"GroupRecompute {', '.join(text(e) for e in plan.exprs)}"
+        case Unnest():
+            return unnest_text(plan)
+        case Recursive():
+            return f"Recursive {'UNION' if plan.distinct else 'UNION ALL'}"
+        case Window():
+            return f"Window {without_places(', '.join(window_texts(plan)))}"
+        case TopK():
+            return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
+        case OpenLimit():
+            return f"OpenLimit by {order_text(plan.order, width(plan))}"
+        case _:
+            return type(plan).__name__
+
+
+class _Renderer:
+    """Nests nodes used once and names those used more often; equal bodies are one node.
+
+    What reads the last rows of a recursive query has no meaning outside of it, hence no name.
+    """
+
+    def __init__(self, root: Plan) -> None:
+        self._bodies: list[tuple[Plan, tuple[int, ...]]] = []
+        self._numbers: dict[str, int] = {}
+        self._known: dict[int, int] = {}
+        self._tables: dict[int, str] = {}
+        self._open: list[frozenset[int]] = []
+        self.root = self._number(root)
+        self._uses = Counter(part for _, parts in self._bodies for part in parts)
+
+    def _number(self, plan: Plan) -> int:
+        """The number of the node, inputs first; equal text is an equal node."""
+        if id(plan) not in self._known:
+            parts = tuple(self._number(part) for part in inputs(plan))
+            body = render_body(plan, [f"#{part}" for part in parts])
+            if body not in self._numbers:
+                self._numbers[body] = len(self._bodies)
+                self._bodies.append((plan, parts))
+                self._open.append(opened(plan, [self._open[part] for part in parts]))
+            self._known[id(plan)] = self._numbers[body]
+        return self._known[id(plan)]
+
+    def source(self, number: int) -> str:
+        """The node as a FROM item."""
+        name = f"_shared_{number}"
+        if number in self._tables:
+            return name
+        plan, parts = self._bodies[number]
+        body = render_body(plan, [self.source(part) for part in parts])
+        if self._uses[number] < 2 or self._open[number]:
+            return f"({body})"
+        self._tables[number] = f"{name} AS ({body})"
+        return name
+
+    def prologue(self) -> str:
+        return f"WITH {', '.join(self._tables.values())} " if self._tables else ""
+
+
+def _columns(count: int, table: str = "t") -> str:
+    return ", ".join(f"{table}.c{i} AS c{i}" for i in range(count))
+
+
+def _listed(items: Sequence[str]) -> str:
+    return ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
+
+
+def _select(count: int, source: str) -> str:
+    return f"SELECT {_columns(count)} FROM {source} AS t"
+
+
+def _union(plan: Union, sources: Sequence[str]) -> str:
+    """Subtracted inputs come last, as EXCEPT ALL."""
+    numbered = list(enumerate(sources))
+    added = [_select(width(plan), s) for i, s in numbered if i not in plan.negated]
+    taken = [_select(width(plan), s) for i, s in numbered if i in plan.negated]
+    whole = " UNION ALL ".join(added)
+    return " EXCEPT ALL ".join([f"({whole})", *taken]) if taken else whole
+
+
+def _scan(plan: Scan) -> str:
+    columns = [quote(name) for name, _ in plan.schema]
+    for i in plan.collated:
+        columns[i] += ' COLLATE "C"'
+    return f"SELECT {_listed(columns)} FROM {plan.relation}"
+
+
+def _values(plan: Values) -> str:
+    def row(values: Sequence[exp.Expression]) -> str:
+        pairs = zip(values, plan.schema, strict=True)
+        return "SELECT " + _listed([duck_text(cast(v, t)) for v, (_, t) in pairs])
+
+    if plan.rows:
+        return " UNION ALL ".join(row(values) for values in plan.rows)
+    nulls = [exp.Null() for _ in plan.schema]
+    return row(nulls) + " WHERE FALSE"
+
+
+def _join(plan: Join, sources: Sequence[str]) -> str:
+    columns = [f"l.c{i}" for i in range(width(plan.left))]
+    if plan.kind not in ("semi", "anti"):
+        columns += [f"r.c{i}" for i in range(width(plan.right))]
+    joined = f"{sources[0]} AS l {_JOINS[plan.kind]} {sources[1]} AS r"
+    return f"SELECT {_listed(columns)} FROM {joined} ON {_condition(plan)}"
+
+
+def _condition(plan: Join) -> str:
+    conditions = [
+        f"l.c{a} {'IS NOT DISTINCT FROM' if safe else '='} r.c{b}"
+        for a, b, safe in zip(plan.left_keys, plan.right_keys, plan.null_safe, strict=True)
+    ]
+    if plan.residual is not None:
+        conditions.append(f"({duck_text(_sided(plan.residual, width(plan.left)))})")
+    return " AND ".join(conditions) or "TRUE"
+
+
+def _sided(expr: exp.Expression, split: int) -> exp.Expression:
+    def sided(node: exp.Column) -> exp.Expression:
+        index = index_of(node)
+        return column(index, "l") if index < split else column(index - split, "r")
+
+    return replace(expr, sided)
+
+
+def call_text(call: AggregateCall) -> str:
+    """One aggregate call over columns ``c<i>``."""
+    columns = [f"c{i}" for i in call.arguments]
+    if call.fields:
+        count = len(call.fields)
+        pairs = zip(call.fields, columns[:count], strict=True)
+        packed = ", ".join(f"{literal(name)}: {value}" for name, value in pairs)
+        columns = [f"{{{packed}}}", *columns[count:]]
+    arguments = ", ".join([*columns, *call.parameters])
+    keys = ", ".join(_key_text(key, "c") for key in call.order)
+    order = f" ORDER BY {keys}" if keys else ""
+    distinct = "DISTINCT " if call.distinct else ""
+    tail = "" if call.filter is None else f" FILTER (WHERE c{call.filter})"
+    if call.function == "count_star":
+        return f"{qualified('count')}(*){tail}"
+    return f"{qualified(call.function)}({distinct}{arguments}{order}){tail}"
+
+
+def _aggregate(plan: Aggregate, source: str) -> str:
+    items = [f"c{i}" for i in plan.groups] + [call_text(call) for call in plan.aggregates]
+    return f"SELECT {_listed(items)} FROM {source} AS t{_group_by(plan.groups)}"
+
+
+def _group_by(groups: Sequence[int]) -> str:
+    return f" GROUP BY {', '.join(f't.c{i}' for i in groups)}" if groups else ""
+
+
+def _group_recompute(plan: GroupRecompute, source: str) -> str:
+    tail = _group_by(plan.partition) if plan.grouped else ""
+    return f"SELECT {_listed([duck_text(e) for e in plan.exprs])} FROM {source} AS t{tail}"
+
+
+def order_text(order: Sequence[OrderKey], count: int) -> str:
+    """The order's keys, then all other columns ascending, so that no tie stays open."""
+    keys = [_key_text(key, "t.c") for key in order]
+    listed = {key.column for key in order}
+    keys += [f"t.c{i} ASC NULLS LAST" for i in range(count) if i not in listed]
+    return ", ".join(keys)
+
+
+def _key_text(key: OrderKey, prefix: str) -> str:
+    direction = "DESC" if key.descending else "ASC"
+    return f"{prefix}{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+def _over(plan: TopK) -> str:
+    order = order_text(plan.order, width(plan.input))
+    partition = ", ".join(f"t.c{i}" for i in plan.partition)
+    return f"PARTITION BY {partition} ORDER BY {order}" if partition else f"ORDER BY {order}"
+
+
+def _top_k(plan: TopK, source: str) -> str:
+    count = width(plan.input)
+    number = f"{qualified('row_number')}() OVER ({_over(plan)}) AS c{count}"
+    ranked = f"SELECT {_columns(count)}, {number} FROM {source} AS t"
+    bounds = [f"t.c{count} > {plan.offset}"] if plan.offset else []
+    if plan.limit is not None:
+        bounds.append(f"t.c{count} <= {plan.offset + plan.limit}")
+    where = f" WHERE {' AND '.join(bounds)}" if bounds else ""
+    return f"SELECT {_columns(width(plan))} FROM ({ranked}) AS t{where}"
+
+
+def _open_limit(plan: OpenLimit, sources: Sequence[str]) -> str:
+    count = width(plan)
+    number = (
+        f"{qualified('row_number')}() OVER (ORDER BY {order_text(plan.order, count)}) AS c{count}"
+    )
+    ranked = f"SELECT {_columns(count)}, {number} FROM {sources[0]} AS t"
+    where = f"t.c{count} > p.c0 AND t.c{count} <= p.c1"
+    return f"SELECT {_columns(count)} FROM ({ranked}) AS t, {sources[1]} AS p WHERE {where}"
+
+
+def _recursive(plan: Recursive, sources: Sequence[str]) -> str:
+    name, names = _last_rows(plan), ", ".join(f"c{i}" for i in range(width(plan)))
+    base, step = (_select(width(plan), s) for s in sources)
+    union = f"({base}) {'UNION' if plan.distinct else 'UNION ALL'} ({step})"
+    return f"WITH RECURSIVE {name}({names}) AS ({union}) {_select(width(plan), name)}"
+
+
+def _last_rows(plan: Recursive | RecursiveScan) -> str:
+    return f"_recursive_{plan.depth}"

@@ -1,0 +1,182 @@
+"""ROWS frames less a row's peers, where all columns break the ties among these.
+
+Law: let a row stand at place p of its partition, in the window's order completed by all columns,
+and its peers in the window's own order at the places low … high - 1. What a frame has before low
+and from high on is the frame less the row's group, and with the row itself the frame less its ties.
+The functions below are put together from their answers for these parts; any other aggregate over a
+short frame, and NTH_VALUE, from the list of its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from ivm.sql.plan.built_in import PLACE, duck_text
+from ivm.sql.plan.expressions import position, used
+from ivm.sql.plan.frame_edges import rows_edge
+from ivm.sql.plan.nodes import WindowCall
+from ivm.storage.values.types import ColumnType
+
+_PLACE, _LOW, _HIGH = "place__", "low__", "high__"
+_COUNTS = frozenset(["count", "count_star"])
+_ALIKE = frozenset(["sum", "min", "max", "bool_and", "bool_or"])  # of the parts' answers: the same
+_FIRST = frozenset(["first_value", "first", "any_value"])
+_LAST = frozenset(["last_value", "last"])
+_SHORT = 1000  # rows on either side up to which a frame may be listed
+
+Over = Callable[[exp.Expression, str, bool], str]
+"""The text of a call over an order with a frame, with IGNORE NULLS or without."""
+
+
+def splittable(
+    name: str,
+    aggregate: bool,
+    arguments: Sequence[exp.Expression],
+    frame: exp.Expression,
+    given: Sequence[ColumnType],
+) -> bool:
+    """Whether a call over a ROWS frame that excludes peers can be put together from parts.
+
+    Args:
+        name: DuckDB's chief name of the function.
+        aggregate: it is one.
+        arguments: of the call, without an order or DISTINCT.
+        frame: its frame clause.
+        given: the types of the columns.
+    """
+    if not _parts(frame):
+        return False
+    if name in _COUNTS | _ALIKE | _FIRST | _LAST:
+        return len(arguments) <= 1
+    place = position(arguments[0]) if arguments else None
+    if place is None or any(used(further) for further in arguments[1:]):
+        return False
+    if name == "avg":
+        return _is_number(given[place])
+    return (aggregate or name == "nth_value") and _is_short(frame)
+
+
+def placed(source: str, partition: str, order: str, completed: str) -> str:
+    """A FROM item with the places that `split_text` reads.
+
+    Args:
+        source: a FROM item.
+        partition: the PARTITION BY clause, or nothing.
+        order: the window's ORDER BY clause, or nothing.
+        completed: the same with what breaks the ties.
+    """
+    peers = f"{partition}{order}"
+    return (
+        f"(SELECT *, {PLACE}row_number() OVER ({partition}{completed}) AS {_PLACE}, "
+        f"{PLACE}rank() OVER ({peers}) AS {_LOW}, "
+        f"{_LOW} + {PLACE}count(*) OVER ({peers}RANGE CURRENT ROW) AS {_HIGH} FROM {source} AS t)"
+    )
+
+
+def split_text(call: WindowCall, over: Over) -> str:
+    """A `splittable` call over a FROM item of `placed`.
+
+    Args:
+        over: writes a call with its window.
+    """
+    assert call.frame is not None
+    function, parts = call.function, _parts(call.frame)
+    name = _call(function).name.lower()
+    if name in _FIRST | _LAST:
+        return _chosen(call, parts if name in _FIRST else parts[::-1], over)
+    if name == "avg":
+        total, count = [_listed(_renamed(function, n), parts, over) for n in ("sum", "count")]
+        return f"{_over_parts('sum', total)} / {_over_parts('sum', count)}"
+    if name not in _COUNTS | _ALIKE:
+        return _of_values(function, call.ignore_nulls, parts, over)
+    listed = _listed(function, parts, over)
+    whole = _over_parts("sum" if name in _COUNTS else name, listed)
+    return f"{whole}::BIGINT" if name in _COUNTS else whole
+
+
+def _over_parts(name: str, listed: str) -> str:
+    return f"{PLACE}list_aggregate({listed}, '{name}')"
+
+
+def _of_values(call: exp.Expression, ignore_nulls: bool, parts: list[str], over: Over) -> str:
+    """An aggregate, or NTH_VALUE, of the list of the parts' values."""
+    name, (value, *further) = _call(call).name, _call(call).expressions
+    values = _renamed(call, "list")
+    _call(values).set("expressions", [value.copy()])
+    if ignore_nulls:
+        given = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+        values = exp.Filter(this=values, expression=exp.Where(this=given))
+    listed = f"{PLACE}list_concat({', '.join([over(values, part, False) for part in parts])})"
+    if name == "nth_value":
+        return f"{listed}[{duck_text(further[0])}]"
+    parameters = ", ".join([listed, f"'{name}'", *map(duck_text, further)])
+    return f"{PLACE}list_aggregate({parameters})"
+
+
+def _listed(call: exp.Expression, parts: list[str], over: Over) -> str:
+    return f"[{', '.join([over(call, part, False) for part in parts])}]"
+
+
+def _chosen(call: WindowCall, parts: list[str], over: Over) -> str:
+    """The value of the first part that has one; in a struct a NULL is one."""
+    whole = call.function.copy()
+    inner = _call(whole)
+    nulls = call.ignore_nulls or inner.name.lower() == "any_value"
+    if not nulls:
+        pair = exp.PropertyEQ(this=exp.to_identifier("v"), expression=inner.expressions[0])
+        inner.set("expressions", [exp.Struct(expressions=[pair])])
+    found = f"coalesce({', '.join([over(whole, part, call.ignore_nulls) for part in parts])})"
+    return found if nulls else f"{found}.v"
+
+
+def _renamed(call: exp.Expression, name: str) -> exp.Expression:
+    whole = call.copy()
+    _call(whole).set("this", name)
+    return whole
+
+
+def _call(function: exp.Expression) -> exp.Expression:
+    """The call without its FILTER."""
+    return function.this if isinstance(function, exp.Filter) else function
+
+
+def _edges(frame: exp.Expression) -> list[tuple[int | None] | None]:
+    return [rows_edge(frame.args.get(e), frame.args.get(f"{e}_side")) for e in ("start", "end")]
+
+
+def _is_short(frame: exp.Expression) -> bool:
+    """Whether a frame that has `_parts` ends within some rows on both sides."""
+    edges = [edge[0] for edge in _edges(frame) if edge is not None]
+    return all(edge is not None and abs(edge) <= _SHORT for edge in edges)
+
+
+def _is_number(type: ColumnType) -> bool:
+    return type.is_integer or type.is_decimal or type.is_float
+
+
+def _parts(frame: exp.Expression) -> list[str]:
+    """The frame without the row's peers: before them, the row itself where it stays, behind them.
+
+    The order is by place: equal rows may have their places in any order, but this one.
+    """
+    edges = _edges(frame)
+    if None in edges:
+        return []
+    (start,), (end,) = [edge for edge in edges if edge is not None]
+    parts = []
+    if start is None or start < 0:
+        first = "UNBOUNDED" if start is None else -start
+        back = f"{_PLACE} - {_LOW} + 1"
+        stop = back if end is None or end >= 0 else f"{PLACE}greatest({back}, {-end})"
+        parts.append(f"ROWS BETWEEN {first} PRECEDING AND ({stop}) PRECEDING")
+    here = (start is None or start <= 0) and (end is None or end >= 0)
+    if here and frame.args["exclude"].name.upper() == "TIES":
+        parts.append("ROWS BETWEEN CURRENT ROW AND CURRENT ROW")
+    if end is None or end > 0:
+        last = "UNBOUNDED" if end is None else end
+        ahead = f"{_HIGH} - {_PLACE}"
+        begin = ahead if start is None or start <= 0 else f"{PLACE}greatest({ahead}, {start})"
+        parts.append(f"ROWS BETWEEN ({begin}) FOLLOWING AND {last} FOLLOWING")
+    return [f"ORDER BY {_PLACE} {part}" for part in parts]

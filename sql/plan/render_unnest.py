@@ -1,0 +1,62 @@
+"""UNNEST and table functions back to SQL.
+
+Law: DuckDB's own `unnest` in a select list runs lists side by side; what has no element is given
+one NULL where it must stay, and the place is a list of numbers that runs along. A table function of
+columns stands beside them in FROM.
+"""
+
+from __future__ import annotations
+
+from ivm.sql.plan.built_in import PLACE, duck_text, qualified
+from ivm.sql.plan.nodes import RowCall, TableFunction, Unnest
+from ivm.storage.identifiers import quote
+
+
+def render_unnest(plan: Unnest, source: str) -> str:
+    """The node as a SELECT over a FROM item."""
+    if plan.call is not None:
+        return _render_call(plan, plan.call, source)
+    lists = [f"t.c{i}" for i in plan.lists]
+    lengths = [f"coalesce({PLACE}len({item}), 0)" for item in lists]
+    longest = lengths[0] if len(lengths) == 1 else f"{PLACE}greatest({', '.join(lengths)})"
+    items = list(lists)
+    if plan.ordinality:
+        items.append(f"{PLACE}range(1, {longest} + 1)")
+    if plan.outer:
+        items = [f"CASE WHEN {longest} = 0 THEN [NULL] ELSE {item} END" for item in items]
+    columns = [f"t.c{i}" for i in plan.kept] + [f"{PLACE}unnest({item})" for item in items]
+    listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate(columns))
+    return f"SELECT {listed} FROM {source} AS t"
+
+
+def _render_call(plan: Unnest, call: RowCall, source: str) -> str:
+    columns = [f"t.c{i}" for i in plan.kept] + call_columns(call)
+    listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate(columns))
+    return f"SELECT {listed} FROM {call_source(plan, call, source)}"
+
+
+def call_columns(call: RowCall) -> list[str]:
+    """The columns that are read, beside `call_source`."""
+    return [f"x.{quote(name)}" for name in call.columns]
+
+
+def call_source(plan: Unnest, call: RowCall, source: str) -> str:
+    """A FROM item beside the rows of the call for each of its rows."""
+    item = f"{qualified(call.name)}({', '.join(f't.c{i}' for i in plan.lists)}) AS x"
+    return f"{source} AS t LEFT JOIN {item} ON TRUE" if plan.outer else f"{source} AS t, {item}"
+
+
+def render_table_function(plan: TableFunction) -> str:
+    """The node as a SELECT; its columns are named by the alias."""
+    names = ", ".join(f"c{i}" for i in range(len(plan.schema)))
+    return f"SELECT {names} FROM {duck_text(plan.call)} AS t({names})"
+
+
+def unnest_text(plan: Unnest) -> str:
+    """The node itself, for people."""
+    listed = ", ".join(f"c{i}" for i in plan.lists)
+    words = ["Unnest", f"{plan.call.name}({listed})" if plan.call else listed]
+    words += [f"({', '.join(plan.call.columns)})"] if plan.call and plan.call.columns else []
+    words += ["with ordinality"] if plan.ordinality else []
+    words += ["keeping rows without elements"] if plan.outer else []
+    return " ".join(words)

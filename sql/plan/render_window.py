@@ -1,0 +1,115 @@
+"""Window nodes back to SQL.
+
+Law: an order that SQL leaves open is completed by all columns ascending: in the window's own order
+where the function looks at places, in an order of the arguments where peers must stay peers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from ivm.sql.plan.built_in import duck_text
+from ivm.sql.plan.expressions import column
+from ivm.sql.plan.nodes import Window, WindowCall, width
+from ivm.sql.plan.render_split import placed, split_text
+from ivm.storage.values.order import OrderKey
+
+
+def render_window(plan: Window, source: str) -> str:
+    """The node as a SELECT over a FROM item."""
+    count = width(plan.input)
+    parts = [f"t.c{i}" for i in plan.partition]
+    calls = [window_text(plan, call, parts) for call in plan.calls]
+    items = [*[f"t.c{i}" for i in range(count)], *calls]
+    listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
+    bound = "" if plan.most is None else f" QUALIFY {calls[0]} <= {plan.most}"
+    return f"SELECT {listed} FROM {window_source(plan, plan.calls, source, parts)} AS t{bound}"
+
+
+def window_source(
+    plan: Window, calls: Sequence[WindowCall], source: str, partition: Sequence[str]
+) -> str:
+    """The FROM item over which calls are evaluated, made of one with the input's columns."""
+    if all(call.ties != "split" for call in calls):
+        return source
+    return placed(source, _within(partition), _by(plan.order), _by(completed(plan)))
+
+
+def window_texts(plan: Window) -> list[str]:
+    """The calls as they are written, their ties left open."""
+    parts = [f"c{i}" for i in plan.partition]
+    bound = "" if plan.most is None else f" ≤ {plan.most}"
+    return [_over(call, call.function, parts, plan.order) + bound for call in plan.calls]
+
+
+def window_text(plan: Window, call: WindowCall, partition: Sequence[str]) -> str:
+    """One call over columns of the `window_source`, with a partition of one's own."""
+    function = call.function
+    order = list(plan.order)
+    if call.ties == "split":
+        window = _within(partition)
+        return split_text(call, lambda f, order, n: f"{_call_text(f, n)} OVER ({window}{order})")
+    if call.ties == "window":
+        order = completed(plan)
+    elif call.ties == "argument":
+        function = with_order(function, completed(plan))
+    return _over(call, function, partition, order)
+
+
+def completed(plan: Window) -> list[OrderKey]:
+    """The window's order with all other columns."""
+    listed = {key.column for key in plan.order}
+    others = [i for i in range(width(plan.input)) if i not in listed]
+    return [*plan.order, *[OrderKey(i, False, False) for i in others]]
+
+
+def _over(
+    call: WindowCall,
+    function: exp.Expression,
+    partition: Sequence[str],
+    order: Sequence[OrderKey],
+) -> str:
+    frame = "" if call.frame is None else duck_text(call.frame)
+    window = f"{_within(partition)}{_by(order)}{frame}".rstrip()
+    return f"{_call_text(function, call.ignore_nulls)} OVER ({window})"
+
+
+def _within(partition: Sequence[str]) -> str:
+    return f"PARTITION BY {', '.join(partition)} " if partition else ""
+
+
+def _by(order: Sequence[OrderKey]) -> str:
+    return f"ORDER BY {', '.join([_key_text(key) for key in order])} " if order else ""
+
+
+def _key_text(key: OrderKey) -> str:
+    direction = "DESC" if key.descending else "ASC"
+    return f"c{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+def _ordered(key: OrderKey) -> exp.Ordered:
+    place = column(key.column)
+    return exp.Ordered(this=place, desc=key.descending, nulls_first=key.nulls_first)
+
+
+def with_order(function: exp.Expression, order: Sequence[OrderKey]) -> exp.Expression:
+    """The call with its arguments' rows in an order (it has none of its own)."""
+    whole = function.copy()
+    call = whole
+    if isinstance(call, exp.Filter):
+        call = call.this
+    *others, last = call.expressions
+    keys = exp.Order(this=last, expressions=[_ordered(key) for key in order])
+    call.set("expressions", [*others, keys])
+    return whole
+
+
+def _call_text(function: exp.Expression, ignore_nulls: bool) -> str:
+    """The call; what sqlglot would leave out of it is put in."""
+    inner, tail = function, ""
+    if isinstance(function, exp.Filter):
+        inner, tail = function.this, f" FILTER (WHERE {duck_text(function.expression.this)})"
+    call = duck_text(inner)
+    return f"{call[:-1]} IGNORE NULLS){tail}" if ignore_nulls else call + tail

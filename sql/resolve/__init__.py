@@ -1,0 +1,1 @@
+"""What names in a query mean: columns, tables, functions, macros and stars."""

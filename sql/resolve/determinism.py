@@ -1,0 +1,263 @@
+"""What may not stand in a view because its value depends on more than the tables.
+
+Law: a view is a function of its base tables. A VOLATILE function, one that reads the clock or the
+session, a sample: each is refused, also inside plain views and macros, with its place in the query
+and a way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ivm.sql.parse.duckdb_tree import read_or_error, syntax_tree
+from ivm.sql.parse.function_list import REACHED, FunctionList, list_functions
+from ivm.sql.resolve.plain_views import PlainViews
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import Cursor, rows
+
+_CLOCK = frozenset(
+    [
+        "now", "today", "current_date", "current_time", "current_timestamp", "current_localtime",
+        "current_localtimestamp", "localtime", "localtimestamp", "get_current_timestamp",
+        "get_current_time", "transaction_timestamp", "ago", "pg_conf_load_time",
+        "pg_postmaster_start_time",
+    ]
+)  # fmt: skip
+# Written without parentheses they are column references to DuckDB's parser.
+_CLOCK_WORDS = frozenset(
+    ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"]
+)
+_SESSION = frozenset(
+    [
+        "getvariable", "current_setting", "current_schema", "current_schemas", "current_catalog",
+        "current_database", "current_query", "current_query_id", "current_connection_id",
+        "current_transaction_id", "txid_current", "in_search_path",
+    ]
+)  # fmt: skip
+# Table functions whose rows depend on their arguments alone; the others read files or state.
+_TABLE_FUNCTIONS = frozenset(
+    ["unnest", "range", "generate_series", "repeat", "repeat_row", "json_each", "json_tree"]
+)
+_TELLING = ("information_schema", "pg_catalog")
+_RELATIONS = f"""
+SELECT view_name, schema_name, internal FROM system.main.duckdb_views()
+WHERE schema_name <> 'information_schema' AND {REACHED}
+UNION ALL SELECT table_name, schema_name, FALSE FROM system.main.duckdb_tables()
+WHERE {REACHED}
+"""
+_ATTACHED = """
+SELECT database_name FROM system.main.duckdb_databases()
+WHERE NOT internal AND database_name <> system.main.current_database()
+"""
+_HARMLESS = frozenset(["error", "assert_true"])
+
+
+def check_deterministic(query: str, cursor: Cursor, functions: FunctionList | None = None) -> None:
+    """Refuse a query whose answer depends on more than its tables.
+
+    Args:
+        query: one SELECT that DuckDB accepts.
+        cursor: sees the same views and macros.
+        functions: those it sees, if they are known.
+
+    Raises:
+        UnsupportedError: names the construct, why, where, and the way out.
+    """
+    tree, error = read_or_error(query, cursor)
+    if error:
+        _refuse_open_pivot(error)
+        return
+    checker = _Checker(cursor, list_functions(cursor) if functions is None else functions)
+    checker.check(tree, None, ())
+
+
+_Path = tuple[str, ...]
+"""The views and macros a construct was found through."""
+
+
+class _Checker:
+    def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
+        self._cursor = cursor
+        self._unstable = functions.unstable - _HARMLESS
+        self._views = PlainViews(cursor)
+        told: set[str] = set()
+        own: set[str] = set()
+        self._known: set[str] = set()
+        for name, schema, internal in rows(cursor, _RELATIONS):
+            self._known.add(fold(name))
+            if internal or fold(schema) == "main":  # (a name alone means none of other schemas)
+                (told if internal else own).add(fold(name))
+        self._told = told - own
+        self._elsewhere = frozenset([fold(name) for (name,) in rows(cursor, _ATTACHED)])
+        self._macros: dict[str, list[str]] = {}
+        for macro in functions.macros:
+            hidden = macro.table or macro.name in functions.hiding
+            if not (macro.internal and hidden):
+                self._macros.setdefault(macro.name, []).append(macro.query)
+
+    def check(
+        self, tree: Any, place: int | None, through: _Path, around: frozenset[str] = frozenset()
+    ) -> None:
+        """Refuse what a tree holds that sees the common table expressions named in `around`."""
+        for node, hidden in _scoped(tree, around):
+            at = _place(node) if place is None else place
+            if node.get("sample"):
+                raise _refusal("a sample", "its rows are chosen by chance", at, through, _FIXED)
+            self._check_database(node, at, through)
+            self._check_from(node, at, through)
+            called = _called(node)
+            if called is not None:
+                self._check_call(called, at, through, hidden)
+            if node.get("type") == "BASE_TABLE":
+                name = fold(node["table_name"])
+                if node["schema_name"] or name not in hidden:
+                    self._check_relation(node, at, through)
+                    self._enter(name, self._views.named(name), at, through, frozenset())
+
+    def _check_database(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
+        """Refuse relations and macros of other databases."""
+        parts = [node.get(f"{part}_name", node.get(part)) for part in ("catalog", "schema")]
+        given = [str(part) for part in parts if part]
+        if given and fold(given[0]) in self._elsewhere:
+            name = node.get("table_name", node.get("function_name"))
+            raise _refusal(
+                ".".join([*given, str(name)]), "it belongs to another database, and what changes "
+                "there is not told here", place, through, "Load the rows into a table, or create "
+                "the macro here",
+            )  # fmt: skip
+
+    def _check_from(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
+        """Refuse relations that are no function of the tables."""
+        if node.get("ref_type") == "POSITIONAL":
+            raise _refusal(
+                "POSITIONAL JOIN", "the rows of a table have no order", place, through,
+                "Join on row_number() OVER (ORDER BY …) of both sides",
+            )  # fmt: skip
+        if node.get("type") == "SHOW_REF":
+            raise _refusal(
+                "DESCRIBE, SUMMARIZE or SHOW", "it tells of the database, not of its rows", place,
+                through, "Run it as a query when you need it, or select the aggregates it shows",
+            )  # fmt: skip
+        if node.get("type") == "TABLE_FUNCTION":
+            name = fold(str(node["function"].get("function_name", "")))
+            if name not in _TABLE_FUNCTIONS and name not in self._macros:
+                raise _refusal(
+                    f"{name}() in FROM", "no change of a table tells when its rows change", place,
+                    through, "Load its rows into a table, and select from that",
+                )  # fmt: skip
+        if node.get("function_name") == "age" and len(node.get("arguments", ())) == 1:
+            raise _clock_refusal("age() of one argument", place, through)
+
+    def _check_relation(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
+        """Refuse files, and the relations that tell of the database itself."""
+        parts = [fold(node[f"{part}_name"]) for part in ("catalog", "schema", "table")]
+        catalog, schema, name = parts
+        if not schema and name not in self._known:  # a replacement scan
+            raise _refusal(
+                repr(node["table_name"]), "it is no table of this database but a file or a "
+                "variable, and no change of a table tells when its rows change", place, through,
+                "Load its rows into a table, and select from that",
+            )  # fmt: skip
+        named = schema in ("", "main") and name in self._told
+        if named or schema in _TELLING or catalog == "system":
+            raise _refusal(
+                ".".join(filter(None, parts)), "it tells of the database, and no change of a table "
+                "tells when its rows change", place, through, "Run it as a query when you need it",
+            )  # fmt: skip
+
+    def _check_call(
+        self, name: str, place: int | None, through: _Path, hidden: frozenset[str]
+    ) -> None:
+        if name in _CLOCK:
+            raise _clock_refusal(f"{name}()", place, through)
+        if name in _SESSION:
+            raise _refusal(
+                f"{name}()", "its value comes from the session, not from the tables", place,
+                through, "Write the value itself, or keep it in a one-row table that you update",
+            )  # fmt: skip
+        if name in self._unstable:
+            raise _refusal(
+                f"{name}()", "its value changes from call to call", place, through, _FIXED
+            )
+        self._enter(name, self._macros.get(name, ()), place, through, hidden)
+
+    def _enter(
+        self,
+        name: str,
+        queries: Iterable[str],
+        place: int | None,
+        through: _Path,
+        around: frozenset[str],
+    ) -> None:
+        """Look into a view or macro the query uses (once on each way)."""
+        for definition in () if name in through else queries:
+            tree = syntax_tree(definition, self._cursor)
+            if tree is not None:
+                self.check(tree, -1 if place is None else place, (*through, name), around)
+
+
+_FIXED = "Compute the value once when the row is written and store it in a column"
+
+
+def _refusal(
+    what: str, why: str, place: int | None, through: _Path, way_out: str
+) -> UnsupportedError:
+    known = place is not None and place >= 0
+    where = f" at character {place + 1}" if known and place is not None else ""
+    inside = f" (through {' → '.join(through)})" if through else ""
+    message = f"{what}{where}{inside} cannot stand in a materialized view: {why}. {way_out}."
+    return UnsupportedError(message, place if known else None)
+
+
+def _clock_refusal(what: str, place: int | None, through: _Path) -> UnsupportedError:
+    return _refusal(
+        what, "its value changes with time, not with the tables", place, through,
+        "Temporal filters come later; until then compare with a column, or keep the time in a "
+        "one-row table that you update",
+    )  # fmt: skip
+
+
+def _refuse_open_pivot(error: str) -> None:
+    """A PIVOT without an IN list is several statements to DuckDB, which it does not serialize."""
+    if "Only SELECT" in error:
+        raise UnsupportedError(
+            "PIVOT without an IN list cannot stand in a materialized view: its columns depend "
+            "on the data. List the values: PIVOT … ON column IN ('a', 'b') USING …."
+        )
+
+
+def _scoped(tree: Any, around: frozenset[str]) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """All nodes, each with the names of the common table expressions that it sees."""
+    waiting: list[tuple[Any, frozenset[str]]] = [(tree, around)]
+    while waiting:
+        node, hidden = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend((part, hidden) for part in reversed(node))
+        if not isinstance(node, dict):
+            continue
+        below = []
+        for entry in (node.get("cte_map") or {}).get("map", ()):
+            below.append((entry["value"], hidden))
+            hidden |= {fold(entry["key"])}
+        for key, part in node.items():
+            again = key == "right" and node.get("type") == "RECURSIVE_CTE_NODE"
+            if key != "cte_map":
+                below.append((part, hidden | {fold(node["cte_name"])} if again else hidden))
+        waiting.extend(reversed(below))
+        yield node, hidden
+
+
+def _called(node: dict[str, Any]) -> str | None:
+    if "function_name" in node:
+        return fold(str(node["function_name"]))
+    names = node.get("column_names")
+    if isinstance(names, list) and len(names) == 1 and str(names[0]).lower() in _CLOCK_WORDS:
+        return str(names[0]).lower()
+    return None
+
+
+def _place(node: dict[str, Any]) -> int | None:
+    place = node.get("query_location")
+    return place if isinstance(place, int) and place < 2**62 else None

@@ -1,0 +1,65 @@
+"""Types of bound expressions, asked of DuckDB over columns of the input's types.
+
+Law: the type of an expression depends on the types of its columns alone (and on the macros and
+types the cursor sees), so one DESCRIBE over typed NULLs answers without touching a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ivm.sql.parse.duckdb_tree import bound_plan, nodes
+from ivm.storage.scratch import Scratch
+from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.warehouse.duck import Cursor, describe
+
+probe = Scratch().borrow
+"""An empty database to ask about types that need no user's object."""
+
+
+def typed_nulls(types: Sequence[ColumnType]) -> str:
+    """A one-row query with columns c0, c1, … of the given types."""
+    return "SELECT " + ", ".join(f"NULL::{t.sql} AS c{i}" for i, t in enumerate(types))
+
+
+def types_of(
+    cursor: Cursor, exprs: Sequence[str], schema: Schema, tail: str = ""
+) -> tuple[ColumnType, ...]:
+    """DuckDB's types of expressions over columns of `schema`.
+
+    Args:
+        exprs: SQL over c0, c1, …
+        tail: SQL after the FROM clause, e.g. a GROUP BY for aggregates.
+    """
+    if not exprs:
+        return ()
+    listed = ", ".join(f"{e} AS c{i}" for i, e in enumerate(exprs))
+    source = typed_nulls([t for _, t in schema])
+    described = describe(cursor, f"SELECT {listed} FROM ({source}) AS t {tail}")
+    return tuple(t for _, t in described)
+
+
+def comparison_type(cursor: Cursor, left: ColumnType, right: ColumnType) -> ColumnType | None:
+    """The type in which DuckDB compares two columns, read from its own bound plan.
+
+    Returns:
+        The type; None if the plan does not tell.
+    """
+    if left == right:
+        return left
+    query = f"SELECT c0 = c1 FROM ({typed_nulls([left, right])})"
+    found = [n for n in nodes(bound_plan(query, cursor)) if n.get("type") == "COMPARE_EQUAL"]
+    if len(found) != 1:
+        return None
+    sides = {_type_name(side) for side in found[0]["children"]}
+    return type_of(sides.pop()) if len(sides) == 1 and None not in sides else None
+
+
+def _type_name(side: dict[str, Any]) -> str | None:
+    """The SQL name of a plain or decimal type in a serialized plan; None for the others."""
+    type = side["return_type"]
+    info = type["type_info"]
+    if type["id"] == "DECIMAL":
+        return f"DECIMAL({info['width']},{info['scale']})"
+    return None if info else str(type["id"])

@@ -1,0 +1,145 @@
+"""Which calls in a syntax tree are aggregates, which may not be bound at all.
+
+Law: DuckDB's own function list decides by name; a macro is judged by its definition.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from ivm.sql.parse.function_list import FunctionList
+from ivm.sql.parse.query import verbatim
+from ivm.sql.plan.built_in import FACTS, call_name, is_ours
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.resolve.macros import Macros
+from ivm.storage.warehouse.duck import Cursor, rows
+
+_WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+_REFUSED: dict[type[exp.Expr], str] = {
+    exp.Subquery: "a subquery in an expression",
+    exp.Query: "a subquery in an expression",
+    exp.Exists: "EXISTS",
+    exp.Any: "ANY over a subquery",
+    exp.All: "ALL over a subquery",
+    exp.Placeholder: "a parameter",
+    exp.Parameter: "a parameter",
+    exp.Columns: "COLUMNS(…)",
+    exp.Collate: "COLLATE",
+    exp.Comprehension: "a list comprehension",
+    exp.Unnest: "UNNEST in an expression",
+    exp.SessionParameter: "a session variable",
+}
+
+
+class Functions:
+    """Answers about functions, as one cursor sees them.
+
+    Args:
+        cursor: sees the user's macros.
+        functions: those it sees.
+
+    Attributes:
+        hiding: names of the user's macros that are names of built-in functions too.
+    """
+
+    def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
+        self._aggregates, self._tables = _builtin()
+        self._aggregates |= functions.aggregates
+        self.hiding = functions.hiding
+        self.macros = Macros(cursor, functions, self._tables, self.hiding)
+
+    def is_aggregate(self, node: exp.Expression) -> bool:
+        """Whether the node is an aggregate call (its FILTER or WITHIN GROUP included)."""
+        while isinstance(node, _WRAPPERS):
+            node = node.this
+        return isinstance(node, exp.Func) and call_name(node) in self._aggregates
+
+    def aggregates(self, tree: exp.Expression) -> Iterator[exp.Expression]:
+        """The outermost aggregate calls that are no window functions, nested queries left out."""
+        if isinstance(tree, exp.Window):
+            # What a window function is applied to is no aggregate; aggregates may stand inside.
+            parts = [tree.this]
+            if self.is_aggregate(tree.this):
+                while isinstance(parts[0], _WRAPPERS):
+                    parts = [*parts[0].iter_expressions(), *parts[1:]]
+                parts = [*parts[0].iter_expressions(), *parts[1:]]
+            rest = [e for k, v in tree.args.items() if k != "this" for e in _nodes(v)]
+            for part in parts + rest:
+                yield from self.aggregates(part)
+        elif self.is_aggregate(tree):
+            yield tree
+        elif not isinstance(tree, exp.Query):  # a nested query's aggregates are its own
+            for part in tree.iter_expressions():
+                yield from self.aggregates(part)
+
+    def expanded(self, node: exp.Expression) -> exp.Expression | None:
+        """What a call of a macro stands for, unbound; None for anything else.
+
+        Raises:
+            NotIncremental: the macro cannot be expanded here.
+        """
+        if not isinstance(node, exp.Func) or is_ours(node):
+            return None
+        if not self.macros.has_scalar(name := call_name(node)):
+            return None
+        if isinstance(node.parent, (*_WRAPPERS, exp.Window)) and node.arg_key == "this":
+            raise NotIncremental(f"the macro {name}() with FILTER or OVER")
+        call = node if isinstance(node, exp.Anonymous) else verbatim(node)
+        return self.macros.expanded(name, list(call.expressions))
+
+    def check(self, node: exp.Expression) -> None:
+        """Refuse what cannot be a scalar expression of a plan.
+
+        Raises:
+            NotIncremental: names the construct.
+        """
+        for kind, name in _REFUSED.items():
+            if isinstance(node, kind):
+                raise NotIncremental(name)
+        if not isinstance(node, exp.Func):
+            return
+        name = call_name(node)
+        if name == "alias":
+            raise NotIncremental("alias(), which tells a name that columns lose in a plan")
+        if name in self._tables:
+            raise NotIncremental(f"{name}() in an expression")
+
+
+def _nodes(value: object) -> list[exp.Expression]:
+    values = value if isinstance(value, list) else [value]
+    return [v for v in values if isinstance(v, exp.Expression)]
+
+
+@functools.cache
+def _builtin() -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the aggregates, and of what is a table function or a macro not to be bound."""
+    query = (
+        "SELECT lower(function_name), list(DISTINCT function_type), any_value(macro_definition)"
+        " FROM duckdb_functions() WHERE internal GROUP BY ALL"
+    )
+    with FACTS.borrow() as scratch:
+        found = rows(scratch, query)
+    aggregates = frozenset(n for n, kinds, _ in found if "aggregate" in kinds)
+    return aggregates, frozenset(_unbindable(found, aggregates))
+
+
+def _unbindable(
+    found: list[tuple[str, list[str], str | None]], aggregates: frozenset[str]
+) -> Iterator[str]:
+    known_macros = {name for name, kinds, _ in found if "macro" in kinds}
+    bad: set[str] = {"unnest"}
+    for _ in range(3):  # macros that call macros
+        for name, kinds, definition in found:
+            if "table" in kinds and "scalar" not in kinds and "aggregate" not in kinds:
+                bad.add(name)
+            calls = {c.lower() for c in _CALLS.findall(definition or "")}
+            if "SELECT" in (definition or "") or calls & (aggregates | bad):
+                bad |= {name} & known_macros
+    yield from bad
+
+
+_CALLS = re.compile(r'"?([A-Za-z_]\w*)"?\(')

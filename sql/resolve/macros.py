@@ -1,0 +1,138 @@
+"""Macros of the user's database, expanded where they are called.
+
+Law: a call stands for the macro's definition with its arguments, as written, in the place of the
+parameters. DuckDB does not tell defaults: a scalar call that leaves one open stays a call, which
+DuckDB evaluates; anything else that leaves one open has no plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from ivm.sql.parse.function_list import FunctionList, Macro
+from ivm.sql.parse.methods import is_caught, is_marked, with_parameters
+from ivm.sql.parse.query import parse_query
+from ivm.sql.plan.expressions import closed
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.statements.stored_text import bare_lambdas
+from ivm.storage.identifiers import fold
+from ivm.storage.warehouse.duck import Cursor
+
+
+class Macros:
+    """The macros a query may call.
+
+    Args:
+        cursor: parses them.
+        functions: those there are.
+        internal: built-in macros to expand too.
+        hiding: names of macros that are names of built-in functions too.
+    """
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        functions: FunctionList,
+        internal: frozenset[str],
+        hiding: frozenset[str] = frozenset(),
+    ) -> None:
+        self._cursor = cursor
+        self._hiding = hiding
+        self._known: dict[str, list[Macro]] = {}
+        for macro in functions.macros:
+            if macro.near and (not macro.internal or macro.name in internal):
+                self._known.setdefault(macro.name, []).append(macro)
+
+    def has_scalar(self, name: str) -> bool:
+        """Whether a macro for expressions has that name."""
+        return any(not macro.table for macro in self._known.get(name, ()))
+
+    def has_table(self, name: str) -> bool:
+        """Whether a table macro has that name."""
+        return any(macro.table for macro in self._known.get(name, ()))
+
+    def expanded(self, name: str, arguments: list[exp.Expression]) -> exp.Expression | None:
+        """The expression a scalar call stands for, unbound; None if it is to stay a call.
+
+        Raises:
+            NotIncremental: the macro cannot be expanded.
+        """
+        known = [m for m in self._known.get(name, ()) if not m.table]
+        if not known:
+            return None
+        macro = _chosen(known, len(arguments))
+        given = _assigned(macro, arguments)
+        body = _body(self._parsed(macro.query))
+        if len(given) < len(macro.parameters):
+            if body.find(exp.Query, exp.AggFunc, exp.Window):
+                raise NotIncremental(f"the macro {name}() with an argument left out")
+            if any(isinstance(a, (exp.PropertyEQ, exp.Kwarg)) for a in arguments):
+                raise NotIncremental(f"the macro {name}() with named arguments and one left out")
+            if name in self._hiding:
+                raise NotIncremental(f"the macro {name}() with an argument left out")
+            return None
+        return exp.Paren(this=_substituted(body, given, name))
+
+    def table(self, name: str, arguments: list[exp.Expression]) -> exp.Expression:
+        """The query a call of a table macro stands for, unbound."""
+        macro = _chosen([m for m in self._known[name] if m.table], len(arguments))
+        given = _assigned(macro, arguments)
+        if len(given) < len(macro.parameters):
+            raise NotIncremental(f"the table macro {name}() with an argument left out")
+        return _substituted(self._parsed(macro.query), given, name)
+
+    def _parsed(self, query: str) -> exp.Expression:
+        return parse_query(bare_lambdas(query), self._cursor, self._hiding)
+
+
+def _chosen(known: list[Macro], count: int) -> Macro:
+    """The overload for so many arguments: the first with enough parameters."""
+    fitting = [m for m in known if len(m.parameters) >= count]
+    if not fitting or len({len(m.parameters) for m in known}) < len(known):
+        raise NotIncremental(f"the macro {known[0].name}(), which has several definitions")
+    if fitting[0].typed:
+        raise NotIncremental(f"the macro {known[0].name}(), whose parameters have types")
+    if len(known) > 1 and len(fitting[0].parameters) > count:
+        raise NotIncremental(f"the macro {known[0].name}() with an argument left out")
+    return fitting[0]
+
+
+def _assigned(macro: Macro, arguments: list[exp.Expression]) -> dict[str, exp.Expression]:
+    """Parameter → argument."""
+    given: dict[str, exp.Expression] = {}
+    for place, argument in enumerate(arguments):
+        if isinstance(argument, (exp.PropertyEQ, exp.Kwarg)):
+            given[fold(argument.this.name)] = argument.expression
+        else:
+            given[macro.parameters[place]] = argument
+    return given
+
+
+def _body(query: exp.Expression) -> exp.Expression:
+    """The one item; the caller's columns do not hide the parameters of its lambdas."""
+    only = query.expressions[0]
+    assert isinstance(only, exp.Expression)
+    return with_parameters(only)
+
+
+def _substituted(
+    body: exp.Expression, given: Mapping[str, exp.Expression], name: str
+) -> exp.Expression:
+    """The body with arguments for parameters."""
+    columns = any(argument.find(exp.Column) for argument in given.values())
+    if columns and (isinstance(body, exp.Query) or body.find(exp.Query)):
+        # A name of the caller's must not be caught by a table of the macro's.
+        raise NotIncremental(f"the macro {name}(), which reads tables, with columns as arguments")
+
+    def swap(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column) and not node.table and not is_marked(node):
+            argument = given.get(fold(node.name))
+            if argument is not None and is_caught(argument, node):
+                # DuckDB takes the column in some clauses, and the parameter in others.
+                raise NotIncremental(f"the macro {name}(), in a lambda with an argument's name")
+            return node if argument is None else closed(argument)
+        return node
+
+    return body.copy().transform(swap, copy=False)

@@ -1,0 +1,1 @@
+"""Rules from plan to plan that keep the rows and make changes cheaper."""

@@ -1,0 +1,117 @@
+"""Outer, semi and anti joins as sums and differences of inner joins.
+
+Law: with M the rows of L that have a partner in R, as a multiset, L ⟕ R = L ⋈ R + (L − M) × NULL,
+semi join = M, anti join = L − M. M is L joined with the *set* of R's keys, so it changes only when
+a key gains its first partner or loses its last. A row has a partner that it is less (greater) than
+if it is less than the greatest (greater than the least) of its key, so M is L joined with those.
+Where any other condition looks at both sides, M is L joined with the set of its rows in L ⋈ R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjuncts, remap, used
+from ivm.sql.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Expr,
+    Filter,
+    Join,
+    Plan,
+    Project,
+    Union,
+    width,
+)
+from ivm.sql.rewrite.split_keys import JoinSide
+from ivm.sql.rewrite.split_ranges import OPERATORS, comparison
+from ivm.storage.values.types import Schema
+
+
+def expand_join(plan: Join) -> Plan:
+    """A plan of inner joins, unions and DISTINCT with the content of a join of another kind."""
+    matched = _matched(plan)
+    if plan.kind == "semi":
+        return matched
+    alone = _difference(plan.left, matched)
+    if plan.kind == "anti":
+        return alone
+    parts: list[Plan] = [replace(plan, kind="inner"), padded(alone, plan.schema, 0)]
+    if plan.kind == "full":
+        other = _difference(plan.right, _matched(_mirrored(plan)))
+        parts.append(padded(other, plan.schema, width(plan.left)))
+    return Union(tuple(parts), plan.schema)
+
+
+def _difference(whole: Plan, part: Plan) -> Plan:
+    return Union((whole, part), whole.schema, negated=(1,))
+
+
+def padded(rows: Plan, schema: Schema, start: int) -> Plan:
+    """Rows of one side (its columns from `start` on), with NULLs for the other side's columns."""
+    own = range(start, start + width(rows))
+    exprs = tuple(
+        column(i - start) if i in own else cast(exp.null(), t) for i, (_, t) in enumerate(schema)
+    )
+    return Project(rows, exprs, schema)
+
+
+def _mirrored(plan: Join) -> Join:
+    """The join with its sides exchanged."""
+    left, right = width(plan.left), width(plan.right)
+    residual = plan.residual
+    if residual is not None:
+        residual = remap(residual, lambda i: i + right if i < left else i - left)
+    keys = (plan.right_keys, plan.left_keys, plan.null_safe)
+    return Join(plan.right, plan.left, plan.kind, *keys, residual)
+
+
+def _matched(plan: Join) -> Plan:
+    """The left rows that have a partner, each as often as it stands on the left."""
+    split = width(plan.left)
+    terms = conjuncts(plan.residual)
+    mine = [t for t in terms if max(used(t), default=0) < split]
+    rest = [t for t in terms if t not in mine]
+    predicate = conjunction(mine)
+    left = plan.left if predicate is None else Filter(plan.left, predicate)
+    if plan.left_keys and not rest:
+        keys = Distinct(picked(plan.right, plan.right_keys))
+        return _present(left, plan.left_keys, keys, plan.null_safe)
+    reaching = _reaching(plan, left, rest[0]) if len(rest) == 1 else None
+    if reaching is not None:
+        return reaching
+    pairs = Distinct(picked(replace(plan, kind="inner"), tuple(range(split))))
+    return _present(plan.left, tuple(range(split)), pairs, (True,) * split)
+
+
+def _reaching(plan: Join, left: Plan, term: Expr) -> Plan | None:
+    """Those of the left rows for which one comparison holds with some right row of their key."""
+    split, count = width(left), len(plan.left_keys)
+    known = comparison(JoinSide(plan.left), JoinSide(plan.right), split, term)
+    if known is None:
+        return None
+    schema = (*[plan.right.schema[i] for i in plan.right_keys], ("v", known.type))
+    exprs = (*[column(i) for i in plan.right_keys], cast(known.right, known.type))
+    function = "max" if known.operator[0] == "<" else "min"
+    call = AggregateCall(function, (count,), False, None, known.type)
+    groups = tuple(range(count))
+    best = Aggregate(Project(plan.right, exprs, schema), groups, (call,), schema)
+    condition = compared(OPERATORS[known.operator], known.left, column(split + count))
+    joined = Join(left, best, "inner", plan.left_keys, groups, plan.null_safe, condition)
+    return picked(joined, tuple(range(split)))
+
+
+def picked(plan: Plan, places: Sequence[int]) -> Plan:
+    """The columns at some places."""
+    schema = tuple(plan.schema[i] for i in places)
+    return Project(plan, tuple(column(i) for i in places), schema)
+
+
+def _present(left: Plan, keys: tuple[int, ...], known: Plan, null_safe: tuple[bool, ...]) -> Plan:
+    """The left rows whose key is among the known ones, which are distinct."""
+    joined = Join(left, known, "inner", keys, tuple(range(len(keys))), null_safe)
+    return picked(joined, tuple(range(width(left))))

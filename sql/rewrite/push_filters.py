@@ -1,0 +1,213 @@
+"""Filters move down to where their columns come from; joins take their keys from them.
+
+Law: σp(e) has the rows of e where p is true. p commutes with a projection it can be written over,
+with the side of an inner join whose columns it uses alone, with UNION ALL, with the base of a
+recursive query if its step carries the columns, and with any grouping if it is a function of the
+group. Values that are equal but not the same (0.0 and -0.0, '1 month' and
+'30 days') are told apart by some predicates, so over such columns nothing passes a grouping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import cast, column, conjunction, index_of, position, remap, used
+from ivm.sql.plan.expressions import replace as substitute
+from ivm.sql.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    GroupRecompute,
+    Join,
+    OpenLimit,
+    Plan,
+    Project,
+    Recursive,
+    SetOp,
+    TopK,
+    Union,
+    Unnest,
+    Window,
+    types,
+    width,
+)
+from ivm.sql.rewrite.bound_ranks import bound_ranks, bound_window
+from ivm.sql.rewrite.carried_columns import carried_columns
+from ivm.sql.rewrite.factor_disjunctions import factored_conjuncts
+from ivm.sql.rewrite.order_joins import order_joins
+from ivm.sql.rewrite.reject_nulls import rejects_nulls
+from ivm.sql.rewrite.split_keys import split_keys
+from ivm.sql.rewrite.transfer_conditions import is_table, transferred
+from ivm.storage.values.types import ColumnType
+
+Terms = list[exp.Expression]
+
+
+def push_filters(plan: Plan) -> Plan:
+    """The plan with every filter as low as it may stand."""
+    return _push(plan, [])
+
+
+def _push(plan: Plan, terms: Terms) -> Plan:
+    """The rows of `plan` where all terms hold, with the terms moved into it where possible."""
+    match plan:
+        case Filter():
+            return _push(plan.input, factored_conjuncts(plan.predicate) + terms)
+        case Project():
+            moved = [substitute(t, image_of(plan)) for t in terms]
+            return replace(plan, input=_push(plan.input, moved))
+        case Join(kind="inner"):
+            return order_joins(plan, terms, _push)
+        case Join():
+            return _push_outer(plan, terms)
+        case Union():
+            return replace(plan, inputs=tuple(_push(part, terms) for part in plan.inputs))
+        case SetOp():
+            sides = replace(plan, left=_push(plan.left, []), right=_push(plan.right, []))
+            return filtered(sides, terms)
+        case OpenLimit():
+            below, places = _push(plan.input, []), _push(plan.places, [])
+            return filtered(replace(plan, input=below, places=places), terms)
+        case Recursive():
+            return _push_recursive(plan, terms)
+        case Distinct() | Aggregate() | GroupRecompute() | TopK() | Window():
+            return _push_grouped(plan, terms)
+        case Unnest():
+            return _push_unnest(plan, terms)
+        case _:
+            return filtered(plan, terms)
+
+
+def filtered(plan: Plan, terms: Terms) -> Plan:
+    """The plan under a filter of the terms, if there are any."""
+    predicate = conjunction(terms)
+    return plan if predicate is None else Filter(plan, predicate)
+
+
+def image_of(project: Project) -> Callable[[exp.Column], exp.Expression]:
+    """What a column of a projection stands for. The cast keeps a literal's type what it is."""
+
+    def image(node: exp.Column) -> exp.Expression:
+        index = index_of(node)
+        expr = project.exprs[index]
+        return expr if position(expr) is not None else cast(expr, project.schema[index][1])
+
+    return image
+
+
+def _push_outer(plan: Join, terms: Terms) -> Plan:
+    """Terms over the preserved side pass; so do conditions that only choose partners."""
+    if plan.kind == "right":
+        return _push(_mirrored(plan), terms)
+    split = width(plan.left)
+    if plan.kind == "left" and any(rejects_nulls(term, split) for term in terms):
+        return order_joins(replace(plan, kind="inner"), terms, _push)
+    left: Terms = []
+    right: Terms = []
+    if plan.kind != "full":
+        left, terms = _take(terms, 0, split)
+        conditions = factored_conjuncts(plan.residual)
+        further = _of_partners(plan, left + conditions)
+        right, conditions = _take(conditions, split, width(plan.left) + width(plan.right))
+        right += further
+        if plan.kind == "semi":
+            own, conditions = _take(conditions, 0, split)
+            left += own
+        plan = replace(plan, residual=conjunction(conditions))
+    right = [remap(term, lambda i: i - split) for term in right]
+    sides = replace(plan, left=_push(plan.left, left), right=_push(plan.right, right))
+    return filtered(split_keys(sides), terms)
+
+
+def _of_partners(plan: Join, terms: Terms) -> Terms:
+    """What follows of the right side's rows from terms that hold of every pair."""
+    if is_table(plan.right):
+        return []
+    split = width(plan.left)
+    columns = dict(enumerate([*types(plan.left), *types(plan.right)]))
+    return [t for t in transferred(terms, columns) if min(used(t)) >= split]
+
+
+def _take(terms: Terms, start: int, stop: int) -> tuple[Terms, Terms]:
+    """The terms over columns start … stop - 1 alone, and the others."""
+    inside = range(start, stop)
+    taken = [t for t in terms if (columns := used(t)) and all(i in inside for i in columns)]
+    return taken, [t for t in terms if t not in taken]
+
+
+def _push_unnest(plan: Unnest, terms: Terms) -> Plan:
+    """Terms over the columns that are passed on choose whole input rows."""
+    below, above = _take(terms, 0, len(plan.kept))
+    moved = [remap(term, plan.kept.__getitem__) for term in below]
+    return filtered(replace(plan, input=_push(plan.input, moved)), above)
+
+
+def _mirrored(plan: Join) -> Plan:
+    """A right join as the left join of the sides exchanged."""
+    left, right = width(plan.left), width(plan.right)
+
+    def moved(i: int) -> int:
+        return i + right if i < left else i - left
+
+    residual = None if plan.residual is None else remap(plan.residual, moved)
+    joined = Join(plan.right, plan.left, "left", residual=residual)
+    return Project(joined, tuple(column(moved(i)) for i in range(left + right)), plan.schema)
+
+
+def _push_grouped(
+    plan: Distinct | Aggregate | GroupRecompute | TopK | Window, terms: Terms
+) -> Plan:
+    if isinstance(plan, Window):
+        plan, terms = bound_window(plan, terms)
+    if isinstance(plan, TopK):
+        plan, terms = bound_ranks(plan, terms)
+    columns = _group_columns(plan)
+    given = types(plan.input)
+    below: Terms = []
+    above: Terms = []
+    for term in terms:
+        places = used(term)
+        passes = places and all(i in columns and _exact(given[columns[i]]) for i in places)
+        (below if passes else above).append(term)
+    moved = [remap(term, columns.__getitem__) for term in below]
+    return filtered(replace(plan, input=_push(plan.input, moved)), above)
+
+
+def _push_recursive(plan: Recursive, terms: Terms) -> Plan:
+    columns, given = carried_columns(plan), types(plan)
+    below: Terms = []
+    above: Terms = []
+    for term in terms:
+        places = used(term)
+        passes = places and all(i in columns and _exact(given[i]) for i in places)
+        (below if passes else above).append(term)
+    whole = replace(plan, base=_push(plan.base, below), step=_push(plan.step, []))
+    return filtered(whole, above)
+
+
+def _group_columns(plan: Plan) -> Mapping[int, int]:
+    """Output columns that are functions of the group: output position → input position."""
+    match plan:
+        case Distinct():
+            return {i: i for i in range(width(plan))}
+        case Aggregate():
+            return dict(enumerate(plan.groups))
+        case TopK() | Window():
+            return {i: i for i in plan.partition}
+        case GroupRecompute():
+            places = [position(e) for e in plan.exprs]
+            return {i: p for i, p in enumerate(places) if p is not None and p in plan.partition}
+        case _:
+            return {}
+
+
+def _exact(type: ColumnType) -> bool:
+    """Whether equal values of the type are the same value."""
+    return not (type.is_float or type.sql == "INTERVAL" or _is_nested(type))
+
+
+def _is_nested(type: ColumnType) -> bool:
+    return type.base in ("LIST", "STRUCT", "MAP", "UNION")

@@ -1,0 +1,1 @@
+"""Scalar expressions compiled to kernels over columns, exact as DuckDB's."""

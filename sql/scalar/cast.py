@@ -1,0 +1,275 @@
+"""Casts between fixed-width types, and to VARCHAR where the text is simple.
+
+Law: a cast that DuckDB would refuse is undecided. Rounding: decimals half away from zero, floats
+half to even. VARCHAR to other types stays with DuckDB, except for constants, which it folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from sqlglot import exp
+
+from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar.arithmetic import check_digits
+from ivm.sql.scalar.decimal import decimal_to_double
+from ivm.sql.scalar.kernel import (
+    NotListedError,
+    Term,
+    UndecidedError,
+    Values,
+    beyond,
+    is_wide,
+    null_term,
+    refuse_if,
+    round_half_away,
+    unary,
+)
+from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.text_forms import to_text
+from ivm.storage.values.types import WIDE, ColumnType
+
+Convert = Callable[[Values], Values]
+_DAY = 86_400_000_000
+_INFINITE_DAY = 2**31 - 1
+_INFINITE_TIME = 2**63 - 1
+# Days whose midnight fits into int64 microseconds.
+_LAST_DAY = 106_751_990
+_LARGEST = 2**63 - 1
+
+
+def cast(compiler: Compiler, term: Term, type: ColumnType) -> Term:
+    """`term` cast to `type`.
+
+    Raises:
+        NotListedError: there is no kernel for this pair of types.
+    """
+    if term.is_null:
+        return null_term(type)
+    if type.sql == "VARCHAR":
+        return to_text(term)
+    if type.is_float or term.type.is_float:
+        compiler.inexact = True
+    return unary(term, type, _converter(term.type, type))
+
+
+def _converter(source: ColumnType, target: ColumnType) -> Convert:
+    for family, find in _FAMILIES:
+        if family(source):
+            convert = find(source, target)
+            if convert is not None:
+                return convert
+    raise NotListedError(f"cast of {source} to {target}")
+
+
+def _from_integer(source: ColumnType, target: ColumnType) -> Convert | None:
+    if source.sql == "UHUGEINT" or target.sql == "UHUGEINT":
+        return None
+    if target.is_integer:
+        return lambda values: _to_integer(values, target)
+    if target.is_decimal:
+        digits = 39 if is_wide(source) else len(str(np.iinfo(source.dtype).max))
+        return _rescaling(digits, target.scale, target)
+    if target.sql == "BOOLEAN" and not is_wide(source):
+        return lambda values: values != 0
+    if target.sql == "DOUBLE" and is_wide(source):
+        return lambda values: wide.to_double(wide.load(values))
+    if target.is_float and not is_wide(source):
+        return lambda values: values.astype(target.dtype)
+    return None
+
+
+def _from_decimal(source: ColumnType, target: ColumnType) -> Convert | None:
+    if target.sql == "DOUBLE":
+        if source.precision <= 15:
+            return lambda values: values.astype(np.float64) / float(10**source.scale)
+        is_huge = is_wide(source)
+        return lambda values: decimal_to_double(values, source.scale, is_huge)
+    if target.is_decimal:
+        shift = target.scale - source.scale
+        if shift >= 0:
+            return _rescaling(source.precision - source.scale, shift, target)
+        return lambda values: check_digits(_round_off(values, -shift, target), target)
+    if target.is_integer and target.sql != "UHUGEINT":
+        return lambda values: _to_integer(_round_off(values, source.scale, source), target)
+    return None
+
+
+def _from_float(source: ColumnType, target: ColumnType) -> Convert | None:
+    if target.is_integer and not is_wide(target):
+        return lambda values: _float_to_integer(values, target)
+    if target.sql == "BOOLEAN":
+        return lambda values: values != 0
+    if source.sql == "DOUBLE" and target.is_decimal and not is_wide(target):
+        return lambda values: _double_to_decimal(values, target)
+    if source.sql == "FLOAT" and target.sql == "DOUBLE":
+        return lambda values: values.astype(np.float64)
+    if source.sql == "DOUBLE" and target.sql == "FLOAT":
+        return _double_to_float
+    return None
+
+
+def _from_boolean(source: ColumnType, target: ColumnType) -> Convert | None:
+    if (target.is_integer or target.is_float) and not is_wide(target):
+        return lambda values: values.astype(target.dtype)
+    return None
+
+
+def _from_time(source: ColumnType, target: ColumnType) -> Convert | None:
+    if (source.sql, target.sql) == ("DATE", "TIMESTAMP"):
+        return date_to_timestamp
+    if (source.sql, target.sql) == ("TIMESTAMP", "DATE"):
+        return timestamp_to_date
+    return None
+
+
+_FAMILIES: tuple[
+    tuple[Callable[[ColumnType], bool], Callable[[ColumnType, ColumnType], Convert | None]],
+    ...,
+] = (
+    (lambda type: type.is_integer, _from_integer),
+    (lambda type: type.is_decimal, _from_decimal),
+    (lambda type: type.is_float, _from_float),
+    (lambda type: type.sql == "BOOLEAN", _from_boolean),
+    (lambda type: type.sql in ("DATE", "TIMESTAMP"), _from_time),
+)
+
+
+def _to_integer(values: Values, target: ColumnType) -> Values:
+    if is_wide(target):
+        return values if values.dtype == WIDE else _narrow_or_wide(values)
+    if values.dtype == WIDE and target.sql == "UBIGINT":
+        refuse_if(values["hi"] != 0)
+        low: Values = values["lo"]
+        return low
+    narrow = wide.narrow(values) if values.dtype == WIDE else values
+    if narrow is None:
+        raise UndecidedError
+    assert target.dtype is not None
+    info = np.iinfo(target.dtype)
+    refuse_if((narrow < info.min) | (narrow > info.max))
+    return narrow.astype(target.dtype)
+
+
+def _narrow_or_wide(values: Values) -> Values:
+    narrow = wide.narrow(values)
+    return wide.store(wide.load(values)) if narrow is None else narrow
+
+
+def _rescaling(digits: int, shift: int, target: ColumnType) -> Convert:
+    """A cast to more decimals of numbers with `digits` digits before the point."""
+    if digits > target.precision - target.scale or is_wide(target):
+        return lambda values: _rescale_up(values, shift, target)
+    if shift == 0:
+        return lambda values: values.astype(np.int64, copy=False)
+    return lambda values: np.multiply(values, 10**shift, dtype=np.int64)
+
+
+def _rescale_up(values: Values, shift: int, target: ColumnType) -> Values:
+    """values · 10^shift as decimals of `target`."""
+    narrow = wide.narrow(values)
+    if narrow is not None and not is_wide(target):
+        whole = 10 ** (target.precision - shift)
+        refuse_if((narrow >= whole) | (narrow <= -whole))
+        scaled64: Values = narrow * 10**shift
+        return scaled64
+    if narrow is not None and shift <= 18:
+        if not np.count_nonzero(beyond(narrow, _LARGEST // 10**shift)):
+            return check_digits(narrow * 10**shift, target)
+        scaled = wide.multiply_words(narrow, np.full(1, 10**shift, np.int64))
+    else:
+        scaled = wide.multiply(wide.load(values), wide.power_of_ten(shift))
+    return _decimal_form(scaled, target)
+
+
+def _decimal_form(scaled: wide.Wide, target: ColumnType) -> Values:
+    stored = wide.store(scaled)
+    if is_wide(target):
+        return check_digits(stored, target)
+    narrow = wide.narrow(stored)
+    if narrow is None:
+        raise UndecidedError
+    return check_digits(narrow, target)
+
+
+def _round_off(values: Values, shift: int, target: ColumnType) -> Values:
+    """values ÷ 10^shift, rounded half away from zero, wide or narrow as `target`."""
+    if shift == 0:
+        return values
+    narrow = wide.narrow(values)
+    if narrow is not None and shift <= 18:
+        rounded = _round_off_narrow(narrow, 10**shift)
+        return rounded
+    quotient = round_off_wide(wide.load(values), shift)
+    return wide.store(quotient) if is_wide(target) else _need_narrow(wide.store(quotient))
+
+
+def _need_narrow(values: Values) -> Values:
+    narrow = wide.narrow(values)
+    if narrow is None:
+        raise UndecidedError
+    return narrow
+
+
+def _round_off_narrow(values: Values, factor: int) -> Values:
+    refuse_if(beyond(values, _LARGEST))
+    size = np.abs(values)
+    rounded = size // factor + (size % factor >= (factor + 1) // 2)
+    return np.where(values < 0, -rounded, rounded)
+
+
+def round_off_wide(values: wide.Wide, shift: int) -> wide.Wide:
+    quotient, rest = wide.divide_by_power_of_ten(values, shift)
+    half = wide.from_int(10**shift // 2)
+    up = ~wide.less(wide.magnitude(rest), half)
+    step = wide.with_sign(wide.load(up.astype(np.int64)), values.hi < 0)
+    return wide.wrap_add(quotient, step)
+
+
+def _float_to_integer(values: Values, target: ColumnType) -> Values:
+    assert target.dtype is not None
+    info = np.iinfo(target.dtype)
+    refuse_if(~((values >= float(info.min)) & (values < float(info.max))))
+    return np.rint(values).astype(target.dtype)
+
+
+def _double_to_decimal(values: Values, target: ColumnType) -> Values:
+    """Scaled in floating point, then rounded half away from zero, as DuckDB does."""
+    scaled = round_half_away(values * 10.0**target.scale)
+    refuse_if(~(np.abs(scaled) < 10.0**target.precision))
+    return scaled.astype(np.int64)
+
+
+def _double_to_float(values: Values) -> Values:
+    single = values.astype(np.float32)
+    refuse_if(np.isinf(single) & ~np.isinf(values))
+    return single
+
+
+def date_to_timestamp(days: Values) -> Values:
+    """Midnight of each day in microseconds; ±infinity stays so."""
+    long = days.astype(np.int64)
+    endless = np.abs(long) >= _INFINITE_DAY
+    refuse_if((np.abs(long) > _LAST_DAY) & ~endless)
+    times = long * _DAY
+    return np.where(endless, np.sign(long) * _INFINITE_TIME, times) if endless.any() else times
+
+
+def timestamp_to_date(times: Values) -> Values:
+    """The day of each timestamp; ±infinity stays so."""
+    endless = (times == _INFINITE_TIME) | (times == -_INFINITE_TIME)
+    days = (times // _DAY).astype(np.int32)
+    if not endless.any():
+        return days
+    return np.where(endless, np.sign(times) * _INFINITE_DAY, days).astype(np.int32)
+
+
+def _explicit(compiler: Compiler, node: exp.Expr) -> Term:
+    return compiler.cast(compiler.term(node.this), compiler.type(node))
+
+
+RULES: Rules = {
+    exp.Cast: rule(_explicit, "this", "to"),
+    exp.Date: rule(_explicit, "this"),
+}

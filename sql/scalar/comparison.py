@@ -1,0 +1,285 @@
+"""Comparisons: = <> < <= > >=, IS [NOT] DISTINCT FROM, BETWEEN, IN.
+
+Law: both sides are cast to the one type DuckDB compares them in. NaN equals NaN and is the greatest
+float, −0.0 equals 0.0, strings order by their bytes. Types that do not order by their stored form
+(ENUM, INTERVAL, JSON, nested) are not on the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar.constants import fold_all
+from ivm.sql.scalar.kernel import (
+    BOOLEAN,
+    NotListedError,
+    Term,
+    Values,
+    binary,
+    both,
+    fixed,
+    is_wide,
+    null_term,
+)
+from ivm.sql.scalar.logic import any_of, conjunction, is_null, negation
+from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.storage.values import dictionary
+from ivm.storage.values.column import (
+    ArrowColumn,
+    Column,
+    FixedColumn,
+    LabelColumn,
+    Mask,
+    column_from_arrow,
+)
+from ivm.storage.values.types import ColumnType
+
+Compare = Callable[[Values, Values], Mask]
+
+_PLAIN: dict[str, Compare] = {
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+_ARROW = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_ORDERED = ("BOOLEAN", "DATE", "TIME", "TIME_NS", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS")
+_MORE_ORDERED = ("TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
+
+
+def _float_less(a: Values, b: Values) -> Mask:
+    less: Mask = ~(a >= b) & (a == a)  # NaN is not less than anything
+    return less
+
+
+def _float_equal(a: Values, b: Values) -> Mask:
+    equal: Mask = (a == b) | ((a != a) & (b != b))
+    return equal
+
+
+_FLOAT: dict[str, Compare] = {
+    "=": _float_equal,
+    "<>": lambda a, b: ~_float_equal(a, b),
+    "<": _float_less,
+    "<=": lambda a, b: ~_float_less(b, a),
+    ">": lambda a, b: _float_less(b, a),
+    ">=": lambda a, b: ~_float_less(a, b),
+}
+# Against a number (no NaN) on the right: a NaN on the left is greater.
+_FLOAT_TO_NUMBER: dict[str, Compare] = {
+    **_PLAIN,
+    ">": lambda a, b: ~(a <= b),
+    ">=": lambda a, b: ~(a < b),
+}
+_MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _wide_compare(sign: str) -> Compare:
+    compare: Callable[[wide.Wide, wide.Wide], Mask] = {
+        "=": wide.equal,
+        "<>": lambda a, b: ~wide.equal(a, b),
+        "<": wide.less,
+        "<=": lambda a, b: ~wide.less(b, a),
+        ">": lambda a, b: wide.less(b, a),
+        ">=": lambda a, b: ~wide.less(a, b),
+    }[sign]
+    return lambda a, b: compare(wide.load(a), wide.load(b))
+
+
+def _compare_fixed(sign: str, type: ColumnType) -> Compare:
+    if type.is_float:
+        return _FLOAT[sign]
+    if type.sql in ("HUGEINT",) or (type.is_decimal and is_wide(type)):
+        return _wide_compare(sign)
+    if type.sql == "UUID" and sign in ("=", "<>"):
+        return _wide_compare(sign)
+    if (type.is_integer or type.is_decimal) and not is_wide(type):
+        return _PLAIN[sign]
+    if type.sql in _ORDERED or type.sql in _MORE_ORDERED:
+        return _PLAIN[sign]
+    raise NotListedError(f"{type} {sign} {type}")
+
+
+def compare(sign: str, left: Term, right: Term) -> Term:
+    """The comparison of two terms of one type."""
+    if left.is_null or right.is_null:
+        return null_term(BOOLEAN)
+    if left.type.sql in ("VARCHAR", "BLOB") or (left.type.base == "ENUM" and sign in ("=", "<>")):
+        return _compare_text(sign, left, right)
+    if left.type.is_float and _is_number(right):
+        return binary(left, right, BOOLEAN, _FLOAT_TO_NUMBER[sign])
+    if left.type.is_float and _is_number(left):
+        return binary(right, left, BOOLEAN, _FLOAT_TO_NUMBER[_MIRROR[sign]])
+    return binary(left, right, BOOLEAN, _compare_fixed(sign, left.type))
+
+
+def _is_number(term: Term) -> bool:
+    return isinstance(term.constant, FixedColumn) and not np.isnan(term.constant.values[0])
+
+
+def arrow_input(term: Term) -> Callable[[Sequence[Column], int], pa.Array | pa.Scalar]:
+    """The term's Arrow array, or its scalar if it is a constant."""
+    if term.constant is not None:
+        scalar = term.constant.array[0]  # type: ignore[union-attr]
+        return lambda columns, count: scalar
+    kernel = term.kernel
+    return lambda columns, count: kernel(columns, count).array  # type: ignore[union-attr]
+
+
+def _compare_text(sign: str, left: Term, right: Term) -> Term:
+    if sign in ("=", "<>") and right.constant is not None:
+        return _compare_label(sign, left, right)
+    return _compare_arrow(sign, left, right)
+
+
+def _compare_label(sign: str, left: Term, right: Term) -> Term:
+    """Equality with a constant: labels are compared by their number."""
+    first = Term(left.type, lambda columns, count: columns[0])
+    general = fixed(_compare_arrow(sign, first, right))
+    value, text = left.kernel, right.constant.array[0].as_py()  # type: ignore[union-attr]
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        column = value(columns, count)
+        if not isinstance(column, LabelColumn):
+            return general([column], count)
+        codes = column.codes
+        number = dictionary.number(text)
+        found = codes == number if sign == "=" else codes != number
+        valid = column.valid
+        return FixedColumn(found if valid is None else found & valid, valid)
+
+    return Term(BOOLEAN, kernel)
+
+
+def _compare_arrow(sign: str, left: Term, right: Term) -> Term:
+    operate, first, second = _ARROW[sign], arrow_input(left), arrow_input(right)
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        return column_from_arrow(operate(first(columns, count), second(columns, count)), BOOLEAN)
+
+    return Term(BOOLEAN, kernel)
+
+
+def _comparison(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+        left, right = compiler.compared([node.this, node.expression])
+        return compare(sign, left, right)
+
+    return compile
+
+
+def _between(compiler: Compiler, node: exp.Expr) -> Term:
+    value, low, high = compiler.compared([node.this, node.args["low"], node.args["high"]])
+    return conjunction(compare(">=", value, low), compare("<=", value, high))
+
+
+def _distinct(negated: bool) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+        left, right = compiler.compared([node.this, node.expression])
+        same = not_distinct(left, right)
+        return same if negated else negation(same)
+
+    return compile
+
+
+def not_distinct(left: Term, right: Term) -> Term:
+    """IS NOT DISTINCT FROM: never NULL."""
+    equal = fixed(compare("=", left, right))
+    if left.is_null or right.is_null:
+        return _both_null(left, right)
+    first, second = left.kernel, right.kernel
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        same = equal(columns, count)
+        if same.valid is None:
+            return FixedColumn(same.values)
+        a, b = first(columns, count).valid, second(columns, count).valid
+        if a is None or b is None:
+            return FixedColumn(same.values)
+        return FixedColumn(same.values | ~(a | b))
+
+    return Term(BOOLEAN, kernel)
+
+
+def _both_null(left: Term, right: Term) -> Term:
+    return is_null(right if left.is_null else left)
+
+
+def _in(compiler: Compiler, node: exp.Expr) -> Term:
+    sides = [node.this, *node.expressions]
+    type = compiler.binder.common(sides)
+    value = compiler.cast_to(node.this, type)
+    literals = [side for side in node.expressions if isinstance(side, exp.Literal)]
+    others = [side for side in node.expressions if not isinstance(side, exp.Literal)]
+    if len(literals) < 3 or type.is_float or is_wide(type):
+        literals, others = [], node.expressions
+    tests = [compare("=", value, compiler.cast_to(side, type)) for side in others]
+    return any_of([*_membership(value, literals), *tests])
+
+
+def _membership(value: Term, literals: Sequence[exp.Expr]) -> list[Term]:
+    """One test for all literals (at least three, or none)."""
+    if not literals:
+        return []
+    choices = fold_all(literals, value.type)
+    if isinstance(choices, ArrowColumn):
+        return [_text_membership(value, choices.array)]
+    _compare_fixed("=", value.type)
+    return [_fixed_membership(value, np.unique(choices.values))]
+
+
+def _fixed_membership(value: Term, choices: Values) -> Term:
+    argument, last = fixed(value), len(choices) - 1
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        column = argument(columns, count)
+        place = np.minimum(np.searchsorted(choices, column.values), last)
+        found = choices[place] == column.values
+        return FixedColumn(
+            found if column.valid is None else found & column.valid, both(column.valid, None)
+        )
+
+    return Term(BOOLEAN, kernel)
+
+
+def _text_membership(value: Term, choices: pa.Array) -> Term:
+    if value.type.sql != "VARCHAR" and value.type.base != "ENUM":
+        raise NotListedError(f"{value.type} IN (…)")
+    argument, options = value.kernel, pc.SetLookupOptions(value_set=choices)
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        column = argument(columns, count)
+        found = pc.is_in(column.array, options=options)  # type: ignore[union-attr]
+        values = column_from_arrow(found, BOOLEAN).values  # type: ignore[union-attr]
+        return FixedColumn(values, column.valid)
+
+    return Term(BOOLEAN, kernel)
+
+
+RULES: Rules = {
+    exp.EQ: rule(_comparison("="), "this", "expression"),
+    exp.NEQ: rule(_comparison("<>"), "this", "expression"),
+    exp.LT: rule(_comparison("<"), "this", "expression"),
+    exp.LTE: rule(_comparison("<="), "this", "expression"),
+    exp.GT: rule(_comparison(">"), "this", "expression"),
+    exp.GTE: rule(_comparison(">="), "this", "expression"),
+    exp.NullSafeEQ: rule(_distinct(True), "this", "expression"),
+    exp.NullSafeNEQ: rule(_distinct(False), "this", "expression"),
+    exp.Between: rule(_between, "this", "low", "high"),
+    exp.In: rule(_in, "this", "expressions"),
+}

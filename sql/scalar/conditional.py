@@ -1,0 +1,172 @@
+"""CASE, IF, COALESCE, IFNULL, NULLIF.
+
+Limit: all branches are computed for all rows. DuckDB computes a branch only where it is needed,
+which shows only when a branch fails: then the batch is undecided and DuckDB computes it, lazily.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar.comparison import arrow_input, compare
+from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Term, expand, fixed, null_term, refuse_if
+from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Mask
+from ivm.storage.values.types import ColumnType
+
+
+def choose(test: Term, then: Term, other: Term) -> Term:
+    """`then` where `test` is true, `other` where it is false or NULL."""
+    if then.type.dtype is None:
+        need_text(then.type)
+        return _choose_arrow(test, then, other)
+    condition, first, second = fixed(test), fixed(then), fixed(other)
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        mask = condition(columns, count).values
+        a, b = first(columns, count), second(columns, count)
+        values = np.where(mask, *wide.alike(a.values, b.values))
+        return FixedColumn(values, _choose_valid(mask, a.valid, b.valid))
+
+    return Term(then.type, kernel)
+
+
+def need_text(type: ColumnType) -> None:
+    """Nested values and bit strings have no choosing kernel in Arrow that is tested here."""
+    if not (type.is_string or type.base in ("ENUM", "BLOB")):
+        raise NotListedError(f"a choice of {type}")
+
+
+def _choose_valid(mask: Mask, first: Mask | None, second: Mask | None) -> Mask | None:
+    if first is None and second is None:
+        return None
+    valid: Mask = np.where(
+        mask, True if first is None else first, True if second is None else second
+    )
+    return None if valid.all() else valid
+
+
+def _choose_arrow(test: Term, then: Term, other: Term) -> Term:
+    condition, first, second = fixed(test), arrow_input(then), arrow_input(other)
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        mask = pa.array(condition(columns, count).values)
+        chosen = pc.if_else(mask, first(columns, count), second(columns, count))
+        return ArrowColumn(chosen)
+
+    return Term(then.type, kernel)
+
+
+def _case(compiler: Compiler, node: exp.Expr) -> Term:
+    type = compiler.type(node)
+    default = node.args.get("default")
+    result = null_term(type) if default is None else compiler.cast_to(default, type)
+    for branch in reversed(node.args["ifs"]):
+        if _fails(branch.args["true"]):
+            result = _unless(_test(compiler, node.this, branch.this), result)
+            continue
+        then = compiler.cast_to(branch.args["true"], type)
+        result = choose(_test(compiler, node.this, branch.this), then, result)
+    return result
+
+
+def _fails(then: exp.Expr) -> bool:
+    """Whether a branch is a call of error()."""
+    return isinstance(then, exp.Anonymous) and then.name.lower() == "error"
+
+
+def _unless(test: Term, other: Term) -> Term:
+    """`other`; DuckDB words the error if a row has `test` true."""
+    condition, result = fixed(test), other.kernel
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        refuse_if(condition(columns, count).values)
+        return result(columns, count)
+
+    return Term(other.type, kernel)
+
+
+def _test(compiler: Compiler, subject: exp.Expr | None, when: exp.Expr) -> Term:
+    """The condition of a branch; with a constant condition it still has one value a row."""
+    if subject is not None:
+        left, right = compiler.compared([subject, when])
+        test = compare("=", left, right)
+    else:
+        test = compiler.cast(compiler.term(when), BOOLEAN)
+    return test if test.constant is None else _every_row(test)
+
+
+def _every_row(term: Term) -> Term:
+    column = term.constant
+    assert column is not None
+    return Term(term.type, lambda columns, count: expand(column, count))
+
+
+def _if(compiler: Compiler, node: exp.Expr) -> Term:
+    type = compiler.type(node)
+    otherwise = node.args.get("false")
+    other = null_term(type) if otherwise is None else compiler.cast_to(otherwise, type)
+    then = compiler.cast_to(node.args["true"], type)
+    return choose(_test(compiler, None, node.this), then, other)
+
+
+def _coalesce(compiler: Compiler, node: exp.Expr) -> Term:
+    type = compiler.type(node)
+    parts = [compiler.cast_to(part, type) for part in (node.this, *node.expressions)]
+    result = parts.pop()
+    while parts:
+        result = _first_known(parts.pop(), result)
+    return result
+
+
+def _first_known(first: Term, second: Term) -> Term:
+    if first.constant is not None:
+        return second if first.is_null else _every_row(first)
+    if first.type.dtype is None:
+        need_text(first.type)
+        return _first_known_arrow(first, second)
+    one, two = fixed(first), fixed(second)
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        a = one(columns, count)
+        if a.valid is None:
+            return a
+        b = two(columns, count)
+        values = np.where(a.valid, *wide.alike(a.values, b.values))
+        return FixedColumn(values, _choose_valid(a.valid, None, b.valid))
+
+    return Term(first.type, kernel)
+
+
+def _first_known_arrow(first: Term, second: Term) -> Term:
+    one, two = first.kernel, arrow_input(second)
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        array = one(columns, count).array  # type: ignore[union-attr]
+        if array.null_count == 0:
+            return ArrowColumn(array)
+        return ArrowColumn(pc.coalesce(array, two(columns, count)))
+
+    return Term(first.type, kernel)
+
+
+def _nullif(compiler: Compiler, node: exp.Expr) -> Term:
+    left, right = compiler.compared([node.this, node.expression])
+    type: ColumnType = compiler.type(node)
+    value = compiler.cast_to(node.this, type)
+    test = compare("=", left, right)
+    return choose(test if test.constant is None else _every_row(test), null_term(type), value)
+
+
+RULES: Rules = {
+    exp.Case: rule(_case, "this", "ifs", "default"),
+    exp.If: rule(_if, "this", "true", "false"),
+    exp.Coalesce: rule(_coalesce, "this", "expressions"),
+    exp.Nullif: rule(_nullif, "this", "expression"),
+}

@@ -1,0 +1,256 @@
+"""Types and constants of expressions, asked of DuckDB and never guessed.
+
+Limit: a private in-memory database answers, under DuckDB's default settings, so an expression that
+names the user's own macros or types is not bound here and stays off the list.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import duckdb
+import numpy as np
+from sqlglot import exp
+
+from ivm.sql.scalar.kernel import NotListedError
+from ivm.storage.errors import EvaluationError
+from ivm.storage.scratch import Scratch
+from ivm.storage.values.column import Column, FixedColumn, Mask
+from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse import duck
+
+_scratch = Scratch("SET arrow_lossless_conversion = true")
+_as_written = Scratch("SET arrow_lossless_conversion = true", "PRAGMA disable_optimizer")
+_BATCH = "ivm_batch"
+_ROW = "ivm_row"
+
+
+def sql_of(expr: exp.Expr) -> str:
+    """The expression as DuckDB reads it."""
+    return expr.sql(dialect="duckdb")  # on a copy: the generator may rewrite what it prints
+
+
+def column_index(expr: exp.Expr) -> int:
+    """The position that a column reference ``c<i>`` names."""
+    return int(expr.name[1:])
+
+
+@functools.lru_cache(maxsize=4096)
+def _describe(types: tuple[str, ...], expressions: tuple[str, ...]) -> tuple[str, ...] | None:
+    inputs = ", ".join(f"NULL::{t} AS c{i}" for i, t in enumerate(types)) or "1 AS nothing"
+    query = f"DESCRIBE SELECT {', '.join(expressions)} FROM (SELECT {inputs})"
+    with _scratch.borrow() as scratch:
+        try:
+            return tuple(row[1] for row in duck.rows(scratch, query))
+        except duckdb.Error:
+            return None
+
+
+class Binder:
+    """Answers for the types of a tree's subexpressions; one DESCRIBE serves the whole tree.
+
+    Args:
+        types: the types of the input columns c0, c1, …
+    """
+
+    def __init__(self, types: Sequence[ColumnType]) -> None:
+        self.types = tuple(types)
+        self._names = tuple(t.sql for t in types)
+        self._known: dict[str, str] = {}
+        self._texts: dict[int, str] = {}
+        self._nodes: list[exp.Expr] = []  # keeps the ids above from being given anew
+
+    def learn(self, tree: exp.Expr) -> None:
+        """Describe all subexpressions of `tree` at once (what fails is asked for singly later)."""
+        parts = {self.text(n): None for n in tree.walk() if _has_type(n)}
+        for node in tree.walk():
+            sides = _compared(node)
+            if len(sides) > 1:
+                parts[common_sql(sides)] = None
+        answer = _describe(self._names, tuple(parts))
+        if answer is not None:
+            self._known.update(zip(parts, answer, strict=True))
+
+    def type(self, expr: exp.Expr) -> ColumnType:
+        """DuckDB's type of `expr`.
+
+        Raises:
+            NotListedError: it cannot stand alone in a SELECT list.
+        """
+        return self._type(self.text(expr))
+
+    def common(self, sides: Sequence[exp.Expr]) -> ColumnType:
+        """The type to which DuckDB casts all `sides` before it compares them."""
+        return self._type(common_sql(sides))
+
+    def text(self, expr: exp.Expr) -> str:
+        """`sql_of`, which is slow, once for each node of the tree."""
+        known = self._texts.get(id(expr))
+        if known is None:
+            known = self._texts[id(expr)] = sql_of(expr)
+            self._nodes.append(expr)
+        return known
+
+    def _type(self, sql: str) -> ColumnType:
+        if sql not in self._known:
+            answer = _describe(self._names, (sql,))
+            if answer is None:
+                raise NotListedError(sql)
+            self._known[sql] = answer[0]
+        return type_of(self._known[sql])
+
+
+def _has_type(node: exp.Expr) -> bool:
+    """Nodes worth a place in the DESCRIBE; the many literals of an IN list are not."""
+    if isinstance(node, exp.Literal) and isinstance(node.parent, exp.In):
+        return False
+    return isinstance(node, exp.Condition)
+
+
+def _compared(node: exp.Expr) -> list[exp.Expr]:
+    if isinstance(node, exp.In):
+        return [node.this, *node.expressions]
+    if isinstance(node, exp.Between):
+        return [node.this, node.args["low"], node.args["high"]]
+    if isinstance(node, (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Nullif)):
+        return [node.this, node.expression]
+    if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
+        return [node.this, node.expression]
+    return []
+
+
+def common_sql(sides: Sequence[exp.Expr]) -> str:
+    """An expression whose type is the one DuckDB compares `sides` in."""
+    first, *rest = [f"({sql_of(side)})" for side in sides]
+    branches = " ".join(f"WHEN TRUE THEN {side}" for side in rest)
+    return f"CASE {branches} ELSE {first} END"
+
+
+@functools.cache
+def _stable_functions() -> frozenset[str]:
+    query = """SELECT lower(function_name) FROM duckdb_functions() GROUP BY ALL
+        HAVING bool_and(stability IS NOT DISTINCT FROM 'CONSISTENT' AND function_type = 'scalar')"""
+    with _scratch.borrow() as scratch:
+        return frozenset(name for (name,) in duck.rows(scratch, query))
+
+
+# Syntax that the parser keeps as functions.
+_SYNTAX: tuple[type[exp.Expr], ...] = (
+    *(exp.Cast, exp.TryCast, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Extract),
+    *(exp.And, exp.Or, exp.Not, exp.Is, exp.Between, exp.In, exp.TimestampTrunc, exp.Array),
+)
+_OPEN = (exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star, exp.Lambda)
+
+
+def is_constant(expr: exp.Expr) -> bool:
+    """True when `expr` has one value for ever: no column, no parameter, only stable functions."""
+    return all(_is_stable(node) for node in expr.walk())
+
+
+def _is_stable(node: exp.Expr) -> bool:
+    if isinstance(node, _OPEN):
+        return False
+    if isinstance(node, exp.DataType):
+        return "TZ" not in node.sql(dialect="duckdb").upper()  # its text depends on TimeZone
+    if not isinstance(node, exp.Func) or isinstance(node, _SYNTAX):
+        return True
+    name = node.name if isinstance(node, exp.Anonymous) else sql_of(node).split("(")[0]
+    return name.lower() in _stable_functions()
+
+
+def _evaluate(
+    sql: str,
+    inputs: Mapping[str, tuple[ZSet, Schema]],
+    output: Schema,
+    database: Scratch = _scratch,
+) -> Column:
+    """The first column of a query over a private database."""
+    with database.borrow() as scratch:
+        return duck.evaluate(scratch, sql, inputs, output).columns[0]
+
+
+def fold(expr: exp.Expr | str, type: ColumnType) -> Column:
+    """The one-row column of a constant expression.
+
+    Raises:
+        NotListedError: DuckDB fails on it, which is then left to DuckDB at each evaluation.
+    """
+    return _fold(expr if isinstance(expr, str) else sql_of(expr), type)
+
+
+def fold_all(exprs: Sequence[exp.Expr], type: ColumnType) -> Column:
+    """The constants, cast to `type`, as one column; raises as `fold` does."""
+    casts = [f"CAST({sql_of(expr)} AS {type.sql})" for expr in exprs]
+    return _fold(f"unnest([{', '.join(casts)}])", type)
+
+
+@functools.lru_cache(maxsize=4096)
+def _fold(text: str, type: ColumnType) -> Column:
+    if "TIME ZONE" in type.sql:
+        raise NotListedError(f"{type}: it depends on the session's TimeZone")
+    try:
+        return _evaluate(f"SELECT {text} AS v", {}, (("v", type),))
+    except duckdb.Error as error:
+        raise NotListedError(text) from error
+
+
+def _inputs(expr: exp.Expr, types: Sequence[ColumnType]) -> list[int]:
+    return sorted({column_index(c) for c in expr.find_all(exp.Column)})
+
+
+def _lend(
+    used: Sequence[int], types: Sequence[ColumnType], columns: Sequence[Column], count: int
+) -> tuple[ZSet, Schema]:
+    schema = ((_ROW, type_of("BIGINT")), *((f"c{i}", types[i]) for i in used))
+    ordinal = FixedColumn(np.arange(count, dtype=np.int64))
+    return ZSet((ordinal, *(columns[i] for i in used)), np.zeros(count, np.int64)), schema
+
+
+class Fallback:
+    """DuckDB's own evaluation of one expression over a batch.
+
+    Args:
+        expr: columns are c0, c1, …
+        types: the types of those columns.
+        output: the type of the result.
+        optimized: as DuckDB rewrites it for a query: `a * 1000 > 0` asks for `a > 0`.
+    """
+
+    def __init__(
+        self,
+        expr: exp.Expr,
+        types: Sequence[ColumnType],
+        output: ColumnType,
+        optimized: bool = True,
+    ) -> None:
+        self._scratch = _scratch if optimized else _as_written
+        self._types = tuple(types)
+        self._output = output
+        self._text = sql_of(expr)
+        self._used = _inputs(expr, types)
+
+    def column(self, columns: Sequence[Column], count: int) -> Column:
+        """The expression's column.
+
+        Raises:
+            EvaluationError: DuckDB fails on these rows.
+        """
+        sql = f"SELECT {self._text} AS v FROM {_BATCH}"
+        return self._run(sql, columns, count, (("v", self._output),))
+
+    def mask(self, columns: Sequence[Column], count: int) -> Mask:
+        """True at the rows that pass ``WHERE <expression>``; raises as `column` does."""
+        sql = f"SELECT {_ROW} FROM {_BATCH} WHERE {self._text}"
+        rows = self._run(sql, columns, count, ((_ROW, type_of("BIGINT")),))
+        mask = np.zeros(count, np.bool_)
+        mask[rows.values] = True  # type: ignore[union-attr]
+        return mask
+
+    def _run(self, sql: str, columns: Sequence[Column], count: int, output: Schema) -> Column:
+        batch = _lend(self._used, self._types, columns, count)
+        try:
+            return _evaluate(sql, {_BATCH: batch}, output, self._scratch)
+        except duckdb.Error as error:
+            raise EvaluationError(f"{self._text}: {error}") from error

@@ -1,0 +1,94 @@
+"""DECIMAL to DOUBLE, rounded correctly.
+
+Law: DuckDB gives the double nearest to value ÷ 10^scale, except for decimals of more than 18 digits
+without scale, which it casts as a HUGEINT. Here: one division where value and power are exact
+doubles; else a quotient in double-double arithmetic, about 2^-100 off, which is undecided where the
+exact quotient may lie on the other side of a rounding boundary.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar.kernel import UndecidedError, Values, refuse_if
+
+Doubles = npt.NDArray[np.float64]
+
+_EXACT = 1 << 53
+_EXACT_SCALE = 22  # the largest power of ten that is a double
+_SPLITTER = 134217729.0  # 2^27 + 1
+_DOUBT = 2.0**-30
+
+
+def decimal_to_double(values: Values, scale: int, is_huge: bool) -> Doubles:
+    """Unscaled decimals in either form as doubles.
+
+    Args:
+        scale: digits after the point.
+        is_huge: the type has more than 18 digits.
+    """
+    if scale == 0 and is_huge:
+        return wide.to_double(wide.load(values))
+    narrow = wide.narrow(values)
+    if narrow is not None and _is_exact(narrow, scale):
+        return narrow.astype(np.float64) / float(10**scale)
+    if scale > _EXACT_SCALE:
+        raise UndecidedError
+    return _divide(*_double_double(wide.load(values)), float(10**scale))
+
+
+def _is_exact(values: Values, scale: int) -> bool:
+    if scale > _EXACT_SCALE:
+        return False
+    return scale == 0 or not np.count_nonzero((values > _EXACT) | (values < -_EXACT))
+
+
+def _double_double(values: wide.Wide) -> tuple[Doubles, Doubles]:
+    """The 128-bit integers as unevaluated sums of two doubles, from four exact digits."""
+    low_half = np.uint64(0xFFFFFFFF)
+    high = (values.hi >> 32).astype(np.float64) * 2.0**96
+    parts = (
+        (values.hi & 0xFFFFFFFF).astype(np.float64) * 2.0**64,
+        (values.lo >> np.uint64(32)).astype(np.float64) * 2.0**32,
+        (values.lo & low_half).astype(np.float64),
+    )
+    total, rest = high, np.zeros(len(high))
+    for part in parts:
+        total, error = _two_sum(total, part)
+        rest = rest + error
+    return _two_sum(total, rest)
+
+
+def _two_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
+    """a + b exactly, as the rounded sum and its error (Knuth)."""
+    total = a + b
+    virtual = total - a
+    return total, (a - (total - virtual)) + (b - virtual)
+
+
+def _two_product(a: Doubles, b: float) -> tuple[Doubles, Doubles]:
+    """a · b exactly, as the rounded product and its error (Dekker)."""
+    product = a * b
+    scaled_a, scaled_b = _SPLITTER * a, _SPLITTER * b
+    a1, b1 = scaled_a - (scaled_a - a), scaled_b - (scaled_b - b)
+    a2, b2 = a - a1, b - b1
+    return product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def _divide(high: Doubles, low: Doubles, power: float) -> Doubles:
+    first = high / power
+    product, error = _two_product(first, power)
+    second = ((high - product) - error + low) / power
+    quotient, rest = _two_sum(first, second)
+    refuse_if(_is_near_boundary(quotient, rest))
+    return quotient
+
+
+def _is_near_boundary(quotient: Doubles, rest: Doubles) -> npt.NDArray[np.bool_]:
+    """The exact quotient is about half way to the next double (a quarter below a power of two)."""
+    share = np.abs(rest / np.spacing(quotient))
+    is_power = np.frexp(quotient)[0] == np.copysign(0.5, quotient)
+    result: npt.NDArray[np.bool_] = (share > 0.5 - _DOUBT) | (is_power & (share > 0.25 - _DOUBT))
+    return result

@@ -1,0 +1,111 @@
+"""Division: `/` and `//` and `%`.
+
+Law: `/` is float division, whatever its sides, and a zero divisor gives ±Inf or NaN. `//` truncates
+towards zero on integers and is plain division on the rest; `%` has the sign of the dividend. A zero
+divisor of these two on integers and decimals, of `//` also on floats, is undecided: DuckDB fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from sqlglot import exp
+
+from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar.kernel import (
+    BIGINT,
+    NotListedError,
+    Term,
+    UndecidedError,
+    Values,
+    binary,
+    binary_checked,
+    is_wide,
+    refuse_if,
+)
+from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.storage.values.column import Mask
+from ivm.storage.values.types import ColumnType
+
+Compute = Callable[[Values, Values], Values]
+
+
+def _divide(compiler: Compiler, node: exp.Expr) -> Term:
+    """`/` is float division; a zero divisor gives ±Inf or NaN."""
+    type = compiler.type(node)
+    if not type.is_float:
+        raise NotListedError(f"{type} /")
+    left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
+    return binary(left, right, type, np.divide)
+
+
+def _integer_divide(compiler: Compiler, node: exp.Expr) -> Term:
+    """`//` truncates towards zero on integers and is plain division on anything else."""
+    type = compiler.type(node)
+    if type.is_float:
+        left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
+        return binary_checked(left, right, type, _divide_nonzero)
+    return _division(compiler, node, _quotient)
+
+
+def _divide_nonzero(a: Values, b: Values, valid: Mask | None) -> Values:
+    zero = b == 0
+    refuse_if(zero if valid is None else zero & valid)
+    return np.divide(a, b)
+
+
+def _modulo(compiler: Compiler, node: exp.Expr) -> Term:
+    """`%` has the sign of the dividend."""
+    type = compiler.type(node)
+    if not type.is_float:
+        return _division(compiler, node, np.fmod)
+    left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
+    return binary(left, right, type, np.fmod)
+
+
+def _quotient(a: Values, b: Values) -> Values:
+    quotient = a // b
+    truncated: Values = quotient + ((quotient < 0) & (quotient * b != a))
+    return truncated
+
+
+def _division(compiler: Compiler, node: exp.Expr, compute: Compute) -> Term:
+    type = compiler.type(node)
+    if not (type.is_integer or type.is_decimal):
+        raise NotListedError(f"{type} division")
+    left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
+
+    def divide(a: Values, b: Values, valid: Mask | None) -> Values:
+        return _divide_valid(a, b, valid, compute, type)
+
+    return binary_checked(left, right, type, divide)
+
+
+def _divide_valid(
+    a: Values, b: Values, valid: Mask | None, compute: Compute, type: ColumnType
+) -> Values:
+    """Integer division; zero divisors and MIN ÷ −1 are undecided, NULL rows divide by one."""
+    if is_wide(type):
+        return _divide_wide(a, b, valid, compute, type)
+    zero = b == 0
+    refuse_if(zero if valid is None else zero & valid)
+    if a.dtype.kind == "i":
+        refuse_if((a == np.iinfo(a.dtype).min) & (b == -1))
+    return compute(a, np.where(zero, np.ones((), b.dtype), b))
+
+
+def _divide_wide(
+    a: Values, b: Values, valid: Mask | None, compute: Compute, type: ColumnType
+) -> Values:
+    first, second = wide.narrow(a), wide.narrow(b)
+    if first is None or second is None:
+        raise UndecidedError
+    return _divide_valid(first, second, valid, compute, BIGINT)
+
+
+RULES: Rules = {
+    exp.Div: rule(_divide, "this", "expression"),
+    exp.IntDiv: rule(_integer_divide, "this", "expression"),
+    exp.Mod: rule(_modulo, "this", "expression"),
+}

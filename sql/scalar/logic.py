@@ -1,0 +1,129 @@
+"""Three-valued logic: AND, OR, NOT, IS [NOT] NULL, IS [NOT] TRUE / FALSE.
+
+Law: values under NULL are false, so for conjunctions and disjunctions "true" is the plain `&` or
+`|` of the values, and only the validity needs Kleene's rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from sqlglot import exp
+
+from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Term, constant, fixed, unary
+from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.storage.values.column import Column, FixedColumn, Mask
+
+
+def _boolean(compiler: Compiler, expr: exp.Expr) -> Term:
+    term = compiler.term(expr)
+    if term.type.sql == "BOOLEAN":
+        return term
+    return compiler.cast(term, BOOLEAN)
+
+
+def _true(column: FixedColumn) -> Mask:
+    """Values are already false under NULL."""
+    return column.values
+
+
+def _false(column: FixedColumn) -> Mask:
+    return ~column.values if column.valid is None else column.valid & ~column.values
+
+
+def conjunction(left: Term, right: Term) -> Term:
+    """AND: NULL unless one side is false or both are known."""
+    first, second = fixed(left), fixed(right)
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        a, b = first(columns, count), second(columns, count)
+        values = a.values & b.values
+        if a.valid is None and b.valid is None:
+            return FixedColumn(values)
+        return FixedColumn(values, values | _false(a) | _false(b))
+
+    return Term(BOOLEAN, kernel)
+
+
+def disjunction(left: Term, right: Term) -> Term:
+    """OR: NULL unless one side is true or both are known."""
+    first, second = fixed(left), fixed(right)
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        a, b = first(columns, count), second(columns, count)
+        values = a.values | b.values
+        if a.valid is None and b.valid is None:
+            return FixedColumn(values)
+        return FixedColumn(values, values | (_false(a) & _false(b)))
+
+    return Term(BOOLEAN, kernel)
+
+
+def any_of(tests: Sequence[Term]) -> Term:
+    """OR of at least one test."""
+    result, *rest = tests
+    for test in rest:
+        result = disjunction(result, test)
+    return result
+
+
+def negation(term: Term) -> Term:
+    """NOT."""
+    return unary(term, BOOLEAN, np.logical_not)
+
+
+def is_null(term: Term) -> Term:
+    """IS NULL of any type; a constant gives one row."""
+    if term.constant is not None:
+        return constant(FixedColumn(np.array([term.is_null])), BOOLEAN)
+    argument = term.kernel
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        valid = argument(columns, count).valid
+        return FixedColumn(np.zeros(count, np.bool_) if valid is None else ~valid)
+
+    return Term(BOOLEAN, kernel)
+
+
+def _binary(
+    join: Callable[[Term, Term], Term],
+) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+        return join(_boolean(compiler, node.this), _boolean(compiler, node.expression))
+
+    return compile
+
+
+def _not(compiler: Compiler, node: exp.Expr) -> Term:
+    if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+        return _is_not_null(compiler.term(node.this.this))
+    return negation(_boolean(compiler, node.this))
+
+
+def _is_not_null(term: Term) -> Term:
+    argument = term.kernel
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        valid = argument(columns, count).valid
+        return FixedColumn(np.ones(count, np.bool_) if valid is None else valid)
+
+    return Term(BOOLEAN, kernel)
+
+
+def _is(compiler: Compiler, node: exp.Expr) -> Term:
+    if isinstance(node.expression, exp.Null):
+        return is_null(compiler.term(node.this))
+    if not isinstance(node.expression, exp.Boolean):
+        raise NotListedError(f"IS {node.expression}")
+    argument = fixed(_boolean(compiler, node.this))
+    known = _true if node.expression.this else _false
+    return Term(BOOLEAN, lambda columns, count: FixedColumn(known(argument(columns, count))))
+
+
+RULES: Rules = {
+    exp.And: rule(_binary(conjunction), "this", "expression"),
+    exp.Or: rule(_binary(disjunction), "this", "expression"),
+    exp.Not: rule(_not, "this"),
+    exp.Is: rule(_is, "this", "expression"),
+}

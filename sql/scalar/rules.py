@@ -1,0 +1,120 @@
+"""The walk from an expression tree to a term, by one rule per kind of node.
+
+Law: a rule names every argument of the node it understands; a node with any other argument set is
+not on the list, so a modifier that a later parser version adds can never be dropped silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from ivm.sql.scalar.constants import Binder, column_index, fold, is_constant, sql_of
+from ivm.sql.scalar.kernel import NotListedError, Term, constant
+from ivm.storage.values.types import ColumnType
+
+Cast = Callable[["Compiler", Term, ColumnType], Term]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one kind of node compiles.
+
+    Attributes:
+        compile: makes the term of a node, or raises NotListedError.
+        arguments: names of the node's arguments that `compile` understands.
+        flags: values of further arguments that change nothing, e.g. ``{"safe": True}``.
+    """
+
+    compile: Callable[[Compiler, exp.Expr], Term]
+    arguments: frozenset[str]
+    flags: Mapping[str, object]
+
+    def understands(self, node: exp.Expr) -> bool:
+        for name, value in node.args.items():
+            if value in (None, False, []) or name in self.arguments:
+                continue
+            if name not in self.flags or self.flags[name] != value:
+                return False
+        return True
+
+
+def rule(compile: Callable[[Compiler, exp.Expr], Term], *arguments: str, **flags: object) -> Rule:
+    """A `Rule` for nodes with the given arguments and harmless flags."""
+    return Rule(compile, frozenset(arguments), flags)
+
+
+Rules = Mapping[type[exp.Expr], Rule]
+Functions = Mapping[str, Callable[["Compiler", exp.Expr], Term]]
+
+
+class Compiler:
+    """Compiles subexpressions of one tree over inputs of the given types.
+
+    Attributes:
+        binder: answers for types.
+        inexact: set when a float operation occurs, which needs numpy's warnings off.
+    """
+
+    def __init__(
+        self, types: Sequence[ColumnType], rules: Rules, functions: Functions, cast: Cast
+    ) -> None:
+        self.binder = Binder(types)
+        self.inexact = False
+        self._rules = rules
+        self._functions = functions
+        self._cast = cast
+
+    def type(self, expr: exp.Expr) -> ColumnType:
+        return self.binder.type(expr)
+
+    def term(self, expr: exp.Expr) -> Term:
+        """The term of a subexpression.
+
+        Raises:
+            NotListedError: some construct in it has no kernel.
+        """
+        if isinstance(expr, exp.Paren):
+            return self.term(expr.this)
+        if isinstance(expr, exp.Column):
+            return self._column(expr)
+        type = self.type(expr)
+        if type.is_float:
+            self.inexact = True
+        if is_constant(expr):
+            return constant(fold(expr, type), type)
+        if expr.find(exp.Column) is None:
+            raise NotListedError(f"{sql_of(expr)}: not the same for ever")
+        return self._apply(expr)
+
+    def cast_to(self, expr: exp.Expr, type: ColumnType) -> Term:
+        """The term of `expr` cast to `type` as DuckDB casts implicitly."""
+        if self.type(expr).sql != type.sql and is_constant(expr):
+            return constant(fold(f"CAST({sql_of(expr)} AS {type.sql})", type), type)
+        return self.cast(self.term(expr), type)
+
+    def cast(self, term: Term, type: ColumnType) -> Term:
+        """`term` cast to `type`."""
+        return term if term.type.sql == type.sql else self._cast(self, term, type)
+
+    def compared(self, sides: Sequence[exp.Expr]) -> list[Term]:
+        """The sides of a comparison, all cast to the type they are compared in."""
+        type = self.binder.common(sides)
+        return [self.cast_to(side, type) for side in sides]
+
+    def _column(self, expr: exp.Expr) -> Term:
+        index = column_index(expr)
+        return Term(self.binder.types[index], lambda columns, count: columns[index])
+
+    def _apply(self, expr: exp.Expr) -> Term:
+        if isinstance(expr, exp.Anonymous):
+            function = self._functions.get(expr.name.lower())
+            if function is None:
+                raise NotListedError(f"{expr.name.lower()}()")
+            return function(self, expr)
+        rule = self._rules.get(type(expr))
+        if rule is None or not rule.understands(expr):
+            raise NotListedError(f"{type(expr).__name__}: {sql_of(expr)}")
+        return rule.compile(self, expr)

@@ -1,0 +1,281 @@
+"""String functions on Arrow's kernels: length, ||, concat, substring, trim, replace, case, search.
+
+Law: positions and lengths count code points, as DuckDB's do. Upper and lower case are computed for
+code points up to U+017F, where Arrow's and DuckDB's Unicode tables agree; a batch with others is
+undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from ivm.sql.scalar.comparison import arrow_input
+from ivm.sql.scalar.constants import fold, is_constant
+from ivm.sql.scalar.kernel import (
+    BIGINT,
+    BOOLEAN,
+    VARCHAR,
+    NotListedError,
+    Term,
+    UndecidedError,
+    constant,
+    null_term,
+)
+from ivm.sql.scalar.rules import Compiler, Functions, Rules, rule
+from ivm.storage.values.column import ArrowColumn, Column, column_from_arrow
+from ivm.storage.values.types import ColumnType
+
+_EMPTY = pa.scalar("", pa.large_string())
+# Lead byte of the last code point (U+017F) up to which case mappings agree.
+_LATIN = 0xC5
+
+
+def text_of(compiler: Compiler, expr: exp.Expr) -> Term:
+    """The term of a VARCHAR expression; other types are not on the list."""
+    term = compiler.term(expr)
+    if term.type.sql != "VARCHAR":
+        raise NotListedError(f"a string function of {term.type}")
+    return term
+
+
+def constant_text(compiler: Compiler, expr: exp.Expr) -> str:
+    """The value of a constant string that is not NULL."""
+    term = text_of(compiler, expr)
+    if term.constant is None or term.is_null:
+        raise NotListedError(f"a computed pattern: {expr.sql(dialect='duckdb')}")
+    return term.constant.array[0].as_py()  # type: ignore[union-attr, no-any-return]
+
+
+def constant_integer(expr: exp.Expr) -> int:
+    """The value of a constant integer that is not NULL."""
+    if not is_constant(expr):
+        raise NotListedError(f"a computed length: {expr.sql(dialect='duckdb')}")
+    column = fold(f"CAST({expr.sql(dialect='duckdb')} AS BIGINT)", BIGINT)
+    if column.valid is not None:
+        raise NotListedError("a NULL length")
+    return int(column.values[0])  # type: ignore[union-attr]
+
+
+def highest_byte(array: pa.Array) -> int:
+    """The greatest byte of a large_string array's visible text, 0 if it is empty."""
+    offsets = np.frombuffer(array.buffers()[1], np.int64)
+    start, stop = offsets[array.offset], offsets[array.offset + len(array)]
+    if start == stop:
+        return 0
+    return int(np.frombuffer(array.buffers()[2], np.uint8)[start:stop].max())
+
+
+def text_to_text(term: Term, compute: Callable[[pa.Array], pa.Array]) -> Term:
+    """A strict function from VARCHAR to VARCHAR."""
+    if term.is_null:
+        return null_term(VARCHAR)
+    argument = term.kernel
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        return ArrowColumn(compute(argument(columns, count).array))  # type: ignore[union-attr]
+
+    return Term(VARCHAR, kernel)
+
+
+def text_to_fixed(term: Term, type: ColumnType, compute: Callable[[pa.Array], pa.Array]) -> Term:
+    """A strict function from VARCHAR to a fixed-width type, given in its Arrow form."""
+    if term.is_null:
+        return null_term(type)
+    argument = term.kernel
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        return column_from_arrow(compute(argument(columns, count).array), type)  # type: ignore[union-attr]
+
+    return Term(type, kernel)
+
+
+def _case_mapping(map: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
+    def compute(array: pa.Array) -> pa.Array:
+        if highest_byte(array) > _LATIN:
+            raise UndecidedError
+        return map(array)
+
+    return compute
+
+
+def _mapped(compute: Callable[[pa.Array], pa.Array]) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+        return text_to_text(text_of(compiler, node.this), compute)
+
+    return compile
+
+
+def _length(compiler: Compiler, node: exp.Expr) -> Term:
+    return text_to_fixed(text_of(compiler, node.this), compiler.type(node), pc.utf8_length)
+
+
+def _byte_length(compiler: Compiler, node: exp.Expr) -> Term:
+    (argument,) = node.expressions
+    return text_to_fixed(text_of(compiler, argument), compiler.type(node), pc.binary_length)
+
+
+def _join(terms: Sequence[Term]) -> Term:
+    """The texts one after the other, NULL if one is NULL."""
+    inputs = [arrow_input(term) for term in terms]
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        parts: list[Any] = [get(columns, count) for get in inputs]
+        return ArrowColumn(pc.binary_join_element_wise(*parts, _EMPTY))
+
+    return Term(VARCHAR, kernel)
+
+
+def _without_null(term: Term, separator: str) -> Term:
+    """The text after a separator, or nothing where it is NULL."""
+    argument, between = term.kernel, pa.scalar(separator, pa.large_string())
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        array = argument(columns, count).array  # type: ignore[union-attr]
+        if separator:
+            array = pc.binary_join_element_wise(between, array, _EMPTY)
+        return ArrowColumn(pc.coalesce(array, _EMPTY) if array.null_count else array)
+
+    if term.constant is not None:
+        return constant(kernel((), 1), VARCHAR)
+    return Term(VARCHAR, kernel)
+
+
+def _append(compiler: Compiler, node: exp.Expr) -> Term:
+    if compiler.type(node).sql != "VARCHAR":
+        raise NotListedError(f"|| to {compiler.type(node)}")
+    terms = [compiler.cast_to(side, VARCHAR) for side in (node.this, node.expression)]
+    if any(term.is_null for term in terms):
+        return null_term(VARCHAR)
+    return _join(terms)
+
+
+def _concat(compiler: Compiler, node: exp.Expr) -> Term:
+    if compiler.type(node).sql != "VARCHAR":
+        raise NotListedError(f"concat() to {compiler.type(node)}")
+    terms = [compiler.cast_to(part, VARCHAR) for part in node.expressions]
+    return _join([_without_null(term, "") for term in terms])
+
+
+def _concat_with(compiler: Compiler, node: exp.Expr) -> Term:
+    first, *rest = node.expressions
+    separator = constant_text(compiler, first)
+    terms = [compiler.cast_to(part, VARCHAR) for part in rest]
+    joined = _join([_without_null(term, separator) for term in terms])
+    return text_to_text(joined, _slice(len(separator), None)) if separator else joined
+
+
+def _slice(start: int, stop: int | None) -> Callable[[pa.Array], pa.Array]:
+    return lambda array: pc.utf8_slice_codeunits(array, start=start, stop=stop)
+
+
+def _substring(compiler: Compiler, node: exp.Expr) -> Term:
+    term, start = text_of(compiler, node.this), constant_integer(node.args["start"])
+    length = node.args.get("length")
+    count = None if length is None else constant_integer(length)
+    if count is not None and count < 0:
+        raise NotListedError("substring() of negative length")
+    return text_to_text(term, _substring_slice(start, count))
+
+
+def _substring_slice(start: int, count: int | None) -> Callable[[pa.Array], pa.Array]:
+    if start > 0:
+        return _slice(start - 1, None if count is None else start - 1 + count)
+    if start == 0:
+        return _slice(0, None if count is None else max(count - 1, 0))
+    stop = None if count is None or start + count >= 0 else start + count
+    return _slice(start, stop)
+
+
+def _left(compiler: Compiler, node: exp.Expr) -> Term:
+    return text_to_text(text_of(compiler, node.this), _slice(0, constant_integer(node.expression)))
+
+
+def _right(compiler: Compiler, node: exp.Expr) -> Term:
+    term, count = text_of(compiler, node.this), constant_integer(node.expression)
+    return text_to_text(term, _slice(0, 0) if count == 0 else _slice(-count, None))
+
+
+def _trim(compiler: Compiler, node: exp.Expr) -> Term:
+    trim = {"LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}.get(
+        node.args.get("position", "BOTH"), pc.utf8_trim
+    )
+    term, given = text_of(compiler, node.this), node.args.get("expression")
+    characters = _SPACES if given is None else constant_text(compiler, given)
+    if not characters:
+        return term
+    return text_to_text(term, lambda array: trim(array, characters=characters))
+
+
+# What DuckDB trims: the characters of Unicode's category "space separator".
+_SPACES = " \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+_SPACES += "\u202f\u205f\u3000"
+
+
+def _replace(compiler: Compiler, node: exp.Expr) -> Term:
+    term = text_of(compiler, node.this)
+    old = constant_text(compiler, node.expression)
+    new = constant_text(compiler, node.args["replacement"])
+    if not old:
+        return term
+    return text_to_text(
+        term, lambda array: pc.replace_substring(array, pattern=old, replacement=new)
+    )
+
+
+def search(term: Term, name: str, pattern: str) -> Term:
+    """Whether a constant text is found, by the named one of Arrow's search functions."""
+    options = pc.MatchSubstringOptions(pattern)
+    return text_to_fixed(term, BOOLEAN, lambda array: pc.call_function(name, [array], options))
+
+
+def _searching(name: str) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+        subject, pattern = (
+            node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
+        )
+        return search(text_of(compiler, subject), name, constant_text(compiler, pattern))
+
+    return compile
+
+
+def _position(compiler: Compiler, node: exp.Expr) -> Term:
+    term = text_of(compiler, node.this)
+    pattern = constant_text(compiler, node.args["substr"])
+
+    def compute(array: pa.Array) -> pa.Array:
+        if highest_byte(array) > 127:
+            raise UndecidedError
+        found = pc.find_substring(array, pattern=pattern)
+        return pc.add(found, 1).cast(pa.int64())
+
+    return text_to_fixed(term, compiler.type(node), compute)
+
+
+RULES: Rules = {
+    exp.Upper: rule(_mapped(_case_mapping(pc.utf8_upper)), "this"),
+    exp.Lower: rule(_mapped(_case_mapping(pc.utf8_lower)), "this"),
+    exp.Length: rule(_length, "this"),
+    exp.DPipe: rule(_append, "this", "expression", safe=True),
+    exp.Concat: rule(_concat, "expressions", safe=True, coalesce=True),
+    exp.ConcatWs: rule(_concat_with, "expressions", safe=True, coalesce=True),
+    exp.Substring: rule(_substring, "this", "start", "length"),
+    exp.Left: rule(_left, "this", "expression"),
+    exp.Right: rule(_right, "this", "expression"),
+    exp.Trim: rule(_trim, "this", "position", "expression"),
+    exp.Replace: rule(_replace, "this", "expression", "replacement"),
+    exp.StartsWith: rule(_searching("starts_with"), "this", "expression"),
+    exp.EndsWith: rule(_searching("ends_with"), "this", "expression"),
+    exp.Contains: rule(_searching("match_substring"), "this", "expression"),
+    exp.StrPosition: rule(_position, "this", "substr"),
+}
+FUNCTIONS: Functions = {
+    "strlen": _byte_length,
+    "prefix": _searching("starts_with"),
+    "suffix": _searching("ends_with"),
+}

@@ -1,0 +1,279 @@
+"""Dates and timestamps: parts, truncation, differences, shifts by days and intervals.
+
+Law: a part of ±infinity is NULL and a shifted or truncated infinity stays one; batches with such
+values, and results near the ends of the ranges, are undecided. Time zones are not on the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from sqlglot import exp
+
+from ivm.sql.scalar import calendar
+from ivm.sql.scalar.calendar import FAR, MICROS_PER_DAY, DayFunction, by_day, not_far
+from ivm.sql.scalar.kernel import NotListedError, Term, Values, beyond, binary, refuse_if, unary
+from ivm.sql.scalar.rules import Compiler, Functions, Rules, rule
+from ivm.storage.values.calendar import month_index
+from ivm.storage.values.types import WIDE, ColumnType, type_of
+
+_TIMESTAMP = type_of("TIMESTAMP")
+_FAR_TIME = FAR * MICROS_PER_DAY
+
+_PARTS: dict[str, DayFunction] = {
+    "year": calendar.year,
+    "month": calendar.month,
+    "day": calendar.day,
+    "quarter": calendar.quarter,
+    "dow": calendar.day_of_week,
+    "dayofweek": calendar.day_of_week,
+    "isodow": calendar.iso_day_of_week,
+    "doy": calendar.day_of_year,
+    "dayofyear": calendar.day_of_year,
+    "week": calendar.iso_week,
+    "isoyear": calendar.iso_year,
+}
+# Parts of the time of day: microseconds of the unit, and of the unit that contains it.
+_CLOCK: dict[str, tuple[int, int]] = {
+    "hour": (3_600_000_000, MICROS_PER_DAY),
+    "minute": (60_000_000, 3_600_000_000),
+    "second": (1_000_000, 60_000_000),
+    "millisecond": (1_000, 60_000_000),
+    "microsecond": (1, 60_000_000),
+}
+_STARTS: dict[str, DayFunction] = {
+    "week": calendar.start_of_week,
+    "month": calendar.start_of_month,
+    "quarter": calendar.start_of_quarter,
+    "year": calendar.start_of_year,
+}
+_STEPS = {
+    "day": MICROS_PER_DAY,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+
+
+def _days(values: Values, type: ColumnType) -> Values:
+    return values if type.sql == "DATE" else values // MICROS_PER_DAY
+
+
+def _need_date(term: Term) -> None:
+    if term.type.sql not in ("DATE", "TIMESTAMP"):
+        raise NotListedError(f"a date part of {term.type}")
+
+
+def part(unit: str, term: Term, output: ColumnType) -> Term:
+    """A part of a date or timestamp by its lower-case name."""
+    _need_date(term)
+    type = term.type
+    if unit in _PARTS:
+        look_up = by_day(_PARTS[unit])
+        return unary(term, output, lambda values: look_up(_days(values, type)))
+    if unit == "epoch":
+        return unary(term, output, lambda values: _epoch(values, type))
+    if unit not in _CLOCK:
+        raise NotListedError(f"date part {unit}")
+    step, whole = _CLOCK[unit]
+    if type.sql == "DATE":
+        return unary(term, output, _midnight)
+    return unary(term, output, lambda values: _clock(values, step, whole))
+
+
+def _midnight(days: Values) -> Values:
+    return np.zeros(len(not_far(days)), np.int64)
+
+
+def _clock(times: Values, step: int, whole: int) -> Values:
+    _refuse_far(times)
+    return times % whole // step
+
+
+def _epoch(values: Values, type: ColumnType) -> Values:
+    if type.sql == "DATE":
+        return not_far(values) * 86400.0
+    _refuse_far(values)
+    return values / 1e6
+
+
+def _refuse_far(times: Values) -> None:
+    refuse_if(beyond(times, _FAR_TIME))
+
+
+def _extract(compiler: Compiler, node: exp.Expr) -> Term:
+    term = compiler.term(node.expression)
+    return part(node.this.name.lower(), term, compiler.type(node))
+
+
+def _named(unit: str) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+        return part(unit, compiler.term(node.this), compiler.type(node))
+
+    return compile
+
+
+def _date_part(compiler: Compiler, node: exp.Expr) -> Term:
+    unit, argument = node.expressions
+    if not (isinstance(unit, exp.Literal) and unit.is_string):
+        raise NotListedError("date_part() of a computed unit")
+    return part(unit.name.lower(), compiler.term(argument), compiler.type(node))
+
+
+def _truncate(compiler: Compiler, node: exp.Expr) -> Term:
+    term, unit = compiler.term(node.this), node.args["unit"].name.lower()
+    _need_date(term)
+    output, type = compiler.type(node), term.type
+    if output.sql != "TIMESTAMP":
+        raise NotListedError(f"date_trunc() to {output}")
+    if unit in _STARTS:
+        start = by_day(_STARTS[unit])
+        return unary(term, output, lambda values: start(_days(values, type)) * MICROS_PER_DAY)
+    if unit not in _STEPS:
+        raise NotListedError(f"date_trunc() to {unit}")
+    step = _STEPS[unit]
+    return unary(compiler.cast(term, _TIMESTAMP), output, lambda times: _floor(times, step))
+
+
+def _floor(times: Values, step: int) -> Values:
+    _refuse_far(times)
+    return times // step * step
+
+
+def _last_day(compiler: Compiler, node: exp.Expr) -> Term:
+    term = compiler.term(node.this)
+    _need_date(term)
+    last, type = by_day(calendar.last_day_of_month), term.type
+    return unary(
+        term, compiler.type(node), lambda values: last(_days(values, type)).astype(np.int32)
+    )
+
+
+def _difference(compiler: Compiler, node: exp.Expr) -> Term:
+    """date_diff: how many boundaries of the unit lie between."""
+    unit = node.args["unit"].name.lower()
+    start, end = compiler.term(node.expression), compiler.term(node.this)
+    _need_date(start)
+    _need_date(end)
+    if start.type.sql != end.type.sql:
+        start, end = compiler.cast(start, _TIMESTAMP), compiler.cast(end, _TIMESTAMP)
+    count = _boundaries(unit, start.type)
+    return binary(start, end, compiler.type(node), lambda a, b: count(b) - count(a))
+
+
+def _boundaries(unit: str, type: ColumnType) -> Callable[[Values], Values]:
+    if unit in ("month", "year", "quarter"):
+        months, size = by_day(month_index), {"month": 1, "quarter": 3, "year": 12}[unit]
+        return lambda values: months(_days(values, type)) // size
+    if unit == "day":
+        return lambda values: not_far(_days(values, type))
+    raise NotListedError(f"date_diff() in {unit}")
+
+
+def is_shift(left: ColumnType, right: ColumnType) -> bool:
+    """True of operands that `shift` may know how to add or subtract."""
+    times = ("DATE", "TIMESTAMP")
+    return left.sql in times or right.sql in times
+
+
+def shift(compiler: Compiler, left: Term, right: Term, sign: str, output: ColumnType) -> Term:
+    """Dates and timestamps plus or minus days, intervals, or each other."""
+    kinds = (left.type.sql, sign, right.type.sql)
+    if kinds == ("DATE", "-", "DATE"):
+        return binary(left, right, output, lambda a, b: not_far(a) - not_far(b))
+    if kinds == ("TIMESTAMP", "-", "TIMESTAMP"):
+        return binary(left, right, output, _elapsed)
+    if sign == "+" and left.type.sql not in ("DATE", "TIMESTAMP"):
+        left, right = right, left
+    if left.type.sql == "DATE" and right.type.is_integer and right.type.dtype != WIDE:
+        return binary(left, right, output, _add_days if sign == "+" else _subtract_days)
+    if left.type.sql in ("DATE", "TIMESTAMP") and right.type.sql == "INTERVAL":
+        times = compiler.cast(left, _TIMESTAMP)
+        factor = 1 if sign == "+" else -1
+        return binary(times, right, output, lambda a, b: _add_interval(a, b, factor))
+    raise NotListedError(f"{left.type} {sign} {right.type}")
+
+
+def _add_days(days: Values, count: Values) -> Values:
+    total = not_far(days) + not_far(count)
+    refuse_if(np.abs(total) > FAR)
+    return total.astype(np.int32)
+
+
+def _subtract_days(days: Values, count: Values) -> Values:
+    return _add_days(days, -not_far(count))
+
+
+def _elapsed(end: Values, start: Values) -> Values:
+    """An interval of whole days and a rest, both towards zero."""
+    refuse_if(beyond(end, _FAR_TIME // 4) | beyond(start, _FAR_TIME // 4))
+    delta = end - start
+    size = np.abs(delta)
+    signs = np.sign(delta)
+    return _interval(signs * (size // MICROS_PER_DAY), signs * (size % MICROS_PER_DAY))
+
+
+def _interval(days: Values, micros: Values) -> Values:
+    values = np.empty(len(days), WIDE)
+    values["lo"] = (days << 32).view(np.uint64)
+    values["hi"] = micros * 1000
+    return values
+
+
+def _add_interval(times: Values, intervals: Values, factor: int) -> Values:
+    _refuse_far(times)
+    words = intervals["lo"]
+    months = words.astype(np.uint32).view(np.int32).astype(np.int64) * factor
+    days = words.view(np.int64) >> 32
+    rest = intervals["hi"] // 1000
+    refuse_if((np.abs(months) > 1_000_000) | (np.abs(days) > FAR // 4))
+    moved = times
+    if months.any():
+        whole = times // MICROS_PER_DAY
+        moved = times + (calendar.add_months(whole, months) - whole) * MICROS_PER_DAY
+    _refuse_far(moved)
+    moved = moved + days * factor * MICROS_PER_DAY
+    refuse_if(np.abs(moved) > _FAR_TIME // 2)
+    result: Values = moved + rest * factor
+    return result
+
+
+def _add_interval_node(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+        left, right = compiler.term(node.this), compiler.term(node.expression)
+        return shift(compiler, left, right, sign, compiler.type(node))
+
+    return compile
+
+
+_NAMED: tuple[tuple[type[exp.Expr], str], ...] = (
+    (exp.Year, "year"),
+    (exp.Month, "month"),
+    (exp.Day, "day"),
+    (exp.DayOfMonth, "day"),
+    (exp.Quarter, "quarter"),
+    (exp.Week, "week"),
+    (exp.WeekOfYear, "week"),
+    (exp.DayOfWeek, "dow"),
+    (exp.DayOfWeekIso, "isodow"),
+    (exp.DayOfYear, "doy"),
+    (exp.Hour, "hour"),
+    (exp.Minute, "minute"),
+    (exp.Second, "second"),
+    (exp.TimeToUnix, "epoch"),
+)
+
+RULES: Rules = {
+    **{kind: rule(_named(unit), "this") for kind, unit in _NAMED},
+    exp.Extract: rule(_extract, "this", "expression"),
+    exp.TimestampTrunc: rule(_truncate, "this", "unit"),
+    exp.DateTrunc: rule(_truncate, "this", "unit"),
+    exp.LastDay: rule(_last_day, "this"),
+    exp.DateDiff: rule(_difference, "this", "expression", "unit", date_part_boundary=True),
+    exp.DateAdd: rule(_add_interval_node("+"), "this", "expression"),
+    exp.DateSub: rule(_add_interval_node("-"), "this", "expression"),
+}
+FUNCTIONS: Functions = {"date_part": _date_part, "datepart": _date_part}

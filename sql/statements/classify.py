@@ -1,0 +1,252 @@
+"""Tells which kind of statement a row of tokens is, reading only as far as it must.
+
+Law: a statement that changes rows is never called a Query; where the words leave it open
+(a change inside a CTE, EXPLAIN ANALYZE of a change) it is a Dml of kind "other".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from ivm.sql.statements.ddl import alter, comment, create, drop, session
+from ivm.sql.statements.dml import VERBS, changes_inside, changing, dml
+from ivm.sql.statements.nodes import (
+    Ddl,
+    Deallocate,
+    Dml,
+    Execute,
+    ExplainView,
+    Other,
+    Prepare,
+    Query,
+    ShowViews,
+    Statement,
+    Transaction,
+)
+from ivm.sql.statements.tokens import Reader, Source, Token
+from ivm.sql.statements.views import (
+    create_view,
+    drop_view,
+    refuse_alter,
+    refuse_refresh,
+    subscribe,
+    verify_view,
+)
+from ivm.storage.errors import UnsupportedError
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TRANSACTION = {
+    "BEGIN": "begin",
+    "START": "begin",
+    "COMMIT": "commit",
+    "END": "commit",
+    "ROLLBACK": "rollback",
+    "ABORT": "rollback",
+}
+_READING = _words(
+    "SELECT FROM VALUES TABLE DESCRIBE DESC SHOW SUMMARIZE PIVOT UNPIVOT PIVOT_WIDER PIVOT_LONGER"
+    " ( EXPORT"
+)
+_SESSION = _words("ATTACH DETACH USE SET RESET PRAGMA CALL LOAD INSTALL IMPORT UPDATE")
+
+
+def classify(script: str, tokens: Sequence[Token]) -> Statement:
+    """The statement made of `tokens` (at least one, no semicolon) of `script`.
+
+    Raises:
+        SqlError: one of our own statements does not parse.
+        UnsupportedError: a statement about materialized views that has no meaning here.
+    """
+    text = script[tokens[0].start : tokens[-1].end]
+    return _classify(Source(script, text, tokens[0].start), Reader(tokens))
+
+
+def _classify(source: Source, reader: Reader) -> Statement:
+    word = reader.peek()
+    if word in VERBS and not (word == "UPDATE" and reader.peek(1) == "EXTENSIONS"):
+        return changing(source, reader)
+    if word == "WITH":
+        _step_over_ctes(reader)
+        return changing(source, reader) if reader.peek() in VERBS else _reading(source, reader)
+    if word in _READING:
+        return _reading(source, reader)
+    if word in _TRANSACTION:
+        return _transaction(source, reader)
+    if word in _SESSION:
+        return session(reader, source.text, source.offset)
+    special = _SPECIAL.get(word)
+    if special is not None:
+        return special(source, reader)
+    return Other(source.text, source.offset, word.lower())
+
+
+# --- statements that read or change rows -----------------------------------------------
+
+
+def _reading(source: Source, reader: Reader) -> Statement:
+    if reader.accept("SHOW", "MATERIALIZED", "VIEWS"):
+        reader.finish()
+        return ShowViews(source.text, source.offset)
+    if changes_inside(reader):
+        return Dml(source.text, source.offset, "other", None)
+    kind = reader.tokens[0].word.lower()
+    return Query(source.text, source.offset, "select" if kind == "(" else kind)
+
+
+def _step_over_ctes(reader: Reader) -> None:
+    while not reader.done:
+        if reader.peek() != "(":
+            reader.at += 1
+            continue
+        reader.skip_parentheses()
+        if reader.peek() not in ("AS", "USING", ","):
+            return
+
+
+def _copy(source: Source, reader: Reader) -> Statement:
+    reader.expect("COPY")
+    if reader.accept("FROM", "DATABASE"):
+        return Ddl(source.text, source.offset, "copy database", "")
+    if reader.peek() == "(":
+        return _reading(source, reader)
+    table = reader.name()
+    if reader.peek() == "(":
+        reader.skip_parentheses()
+    if reader.peek() == "FROM":
+        return dml(source, "copy", table, None, False, True)
+    return _query(source, "copy")
+
+
+def _query(source: Source, kind: str) -> Query:
+    return Query(source.text, source.offset, kind)
+
+
+# --- transactions, prepared statements, EXPLAIN ---
+
+
+def _transaction(source: Source, reader: Reader) -> Transaction:
+    action = _TRANSACTION[reader.peek()]
+    read_only = reader.find("READ", "ONLY")
+    return Transaction(source.text, source.offset, action, read_only)
+
+
+def _inner(source: Source, reader: Reader) -> Statement:
+    """The statement from here on, its offset counted in `source.text`."""
+    if reader.done:
+        raise reader.error("expected a statement")
+    statement = classify(source.script, reader.tokens[reader.at :])
+    return dataclasses.replace(statement, offset=statement.offset - source.offset)
+
+
+def _prepare(source: Source, reader: Reader) -> Prepare:
+    reader.expect("PREPARE")
+    name = reader.identifier()
+    if reader.peek() == "(":
+        reader.skip_parentheses()
+    reader.expect("AS")
+    return Prepare(source.text, source.offset, name, _inner(source, reader))
+
+
+def _execute(source: Source, reader: Reader) -> Execute:
+    reader.expect("EXECUTE")
+    name = reader.identifier()
+    if reader.done:
+        return Execute(source.text, source.offset, name, "")
+    begin = reader.tokens[reader.at].end
+    reader.skip_parentheses()
+    reader.finish()
+    arguments = source.script[begin : reader.tokens[-1].start].strip()
+    return Execute(source.text, source.offset, name, arguments)
+
+
+def _deallocate(source: Source, reader: Reader) -> Deallocate:
+    reader.expect("DEALLOCATE")
+    reader.accept("PREPARE")
+    return Deallocate(source.text, source.offset, reader.identifier())
+
+
+def _explain(source: Source, reader: Reader) -> Statement:
+    reader.expect("EXPLAIN")
+    analyze, form = _explain_options(reader)
+    if reader.accept("MATERIALIZED", "VIEW"):
+        name = reader.name()
+        reader.finish()
+        return ExplainView(source.text, source.offset, name, analyze, form)
+    inner = _inner(source, reader)
+    if isinstance(inner, Execute):
+        explained = source.text[: inner.offset]
+        return dataclasses.replace(inner, text=source.text, offset=source.offset, explain=explained)
+    if analyze and isinstance(inner, Dml):
+        return Dml(source.text, source.offset, "other", None)
+    if analyze and isinstance(inner, Ddl):
+        return dataclasses.replace(inner, text=source.text, offset=source.offset)
+    return _query(source, "explain")
+
+
+def _explain_options(reader: Reader) -> tuple[bool, str]:
+    analyze, form = reader.accept("ANALYZE"), "text"
+    if reader.peek() != "(" or reader.peek(1) not in ("ANALYZE", "FORMAT"):
+        return analyze, form
+    reader.at += 1
+    while not reader.accept(")"):
+        if reader.accept("ANALYZE"):
+            analyze = True
+        elif reader.accept("FORMAT"):
+            form = reader.identifier().lower()
+        elif not reader.accept(","):
+            raise reader.error("EXPLAIN takes ANALYZE and FORMAT")
+    return analyze, form
+
+
+# --- catalog ----------------------------------------------------------------
+
+
+def _create(source: Source, reader: Reader) -> Statement:
+    start = reader.at
+    reader.expect("CREATE")
+    replace = reader.accept("OR", "REPLACE")
+    if reader.accept("MATERIALIZED", "VIEW"):
+        return create_view(source, reader, replace)
+    reader.at = start
+    if changes_inside(reader):
+        way = "run the change first, as a statement of its own"
+        reason = f"CREATE … AS with an INSERT, UPDATE, DELETE or MERGE inside: {way}"
+        raise UnsupportedError(reason, source.offset)
+    return create(reader, source.text, source.offset)
+
+
+def _drop(source: Source, reader: Reader) -> Statement:
+    if reader.accept("DROP", "MATERIALIZED", "VIEW"):
+        return drop_view(source, reader)
+    return drop(reader, source.text, source.offset)
+
+
+def _alter(source: Source, reader: Reader) -> Statement:
+    if reader.peek(1) == "MATERIALIZED":
+        refuse_alter(source)
+    return alter(reader, source.text, source.offset)
+
+
+def _comment(source: Source, reader: Reader) -> Statement:
+    return comment(reader, source.text, source.offset)
+
+
+_SPECIAL: dict[str, Callable[[Source, Reader], Statement]] = {
+    "COPY": _copy,
+    "PREPARE": _prepare,
+    "EXECUTE": _execute,
+    "DEALLOCATE": _deallocate,
+    "EXPLAIN": _explain,
+    "CREATE": _create,
+    "DROP": _drop,
+    "ALTER": _alter,
+    "COMMENT": _comment,
+    "VERIFY": verify_view,
+    "SUBSCRIBE": subscribe,
+    "REFRESH": refuse_refresh,
+}

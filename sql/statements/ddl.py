@@ -1,0 +1,115 @@
+"""Reads the head of CREATE, DROP, ALTER, COMMENT and of the statements about the session.
+
+Law: what a head does not tell is left empty, never guessed; DuckDB reports its own errors.
+"""
+
+from __future__ import annotations
+
+from ivm.sql.statements.nodes import Ddl, Name
+from ivm.sql.statements.tokens import Reader
+from ivm.storage.errors import SqlError
+
+_TEMPORARY = frozenset(("TEMP", "TEMPORARY"))
+_QUALIFIERS = _TEMPORARY | frozenset(
+    ("LOCAL", "GLOBAL", "PERSISTENT", "UNIQUE", "RECURSIVE", "SECURE", "UNLOGGED")
+)
+_TARGETS = {"FUNCTION": "macro"}
+
+
+def _qualifiers(reader: Reader) -> bool:
+    """Step over words between the verb and the target; whether one says TEMPORARY."""
+    temporary = False
+    while reader.peek() in _QUALIFIERS:
+        temporary = temporary or reader.peek() in _TEMPORARY
+        reader.at += 1
+    return temporary
+
+
+def _target(reader: Reader) -> str:
+    word = reader.peek()
+    reader.at += 1
+    if word == "MACRO" or word == "FUNCTION":
+        reader.accept("TABLE")
+    return _TARGETS.get(word, word.lower())
+
+
+def _optional_name(reader: Reader) -> tuple[Name, ...]:
+    if reader.peek() in ("ON", "("):
+        return ()
+    try:
+        return (reader.name(),)
+    except SqlError:
+        return ()
+
+
+def _on(reader: Reader, target: str) -> Name | None:
+    """The table behind ON in CREATE INDEX, CREATE TRIGGER and DROP TRIGGER."""
+    if target not in ("index", "trigger"):
+        return None
+    while not reader.done:
+        if reader.accept("ON"):
+            return reader.name()
+        reader.at += 1
+    return None
+
+
+def create(reader: Reader, text: str, offset: int) -> Ddl:
+    """CREATE of anything but a materialized view."""
+    reader.expect("CREATE")
+    replace = reader.accept("OR", "REPLACE")
+    temporary = _qualifiers(reader)
+    target = _target(reader)
+    exists = reader.accept("IF", "NOT", "EXISTS")
+    names = _optional_name(reader)
+    on = _on(reader, target)
+    return Ddl(text, offset, "create", target, names, on, False, replace, exists, temporary)
+
+
+def drop(reader: Reader, text: str, offset: int) -> Ddl:
+    """DROP of anything but a materialized view."""
+    reader.expect("DROP")
+    _qualifiers(reader)
+    target = _target(reader)
+    exists = reader.accept("IF", "EXISTS")
+    names = reader.names()
+    cascade = reader.find("CASCADE")
+    on = _on(reader, target)
+    return Ddl(text, offset, "drop", target, names, on, cascade, False, exists)
+
+
+def alter(reader: Reader, text: str, offset: int) -> Ddl:
+    """ALTER of anything but a materialized view."""
+    reader.expect("ALTER")
+    target = _target(reader)
+    exists = reader.accept("IF", "EXISTS")
+    names = (reader.name(),)
+    cascade = reader.find("CASCADE")
+    return Ddl(text, offset, "alter", target, names, None, cascade, False, exists)
+
+
+def comment(reader: Reader, text: str, offset: int) -> Ddl:
+    """COMMENT ON target name IS …"""
+    reader.expect("COMMENT", "ON")
+    target = _target(reader)
+    return Ddl(text, offset, "comment", target, _optional_name(reader))
+
+
+def session(reader: Reader, text: str, offset: int) -> Ddl:
+    """ATTACH, DETACH, USE, SET, RESET, PRAGMA, CALL, LOAD, INSTALL, IMPORT."""
+    action = reader.peek().lower()
+    reader.at += 1
+    target = ""
+    for word in ("DATABASE", "VARIABLE", "EXTENSIONS"):
+        if reader.accept(word):
+            target = word.lower()
+    while (scope := reader.peek()) in ("GLOBAL", "LOCAL", "SESSION"):
+        reader.at += 1
+        target = scope.lower()
+    exists = reader.accept("IF", "EXISTS") or reader.accept("IF", "NOT", "EXISTS")
+    names = _optional_name(reader) if action != "attach" else _attached(reader)
+    return Ddl(text, offset, action, target, names, None, False, False, exists)
+
+
+def _attached(reader: Reader) -> tuple[Name, ...]:
+    reader.at += 1
+    return (reader.name(),) if reader.accept("AS") else ()

@@ -1,0 +1,53 @@
+"""The way out of a syntax error, where the statement's words tell one.
+
+Law: a hint is a question, never a correction: the statement stays as it was written.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from ivm.sql.statements.tokens import CLOSING, OPENING, Token, tokens
+
+_WORDS = (
+    "SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "MATERIALIZED", "EXPLAIN", "VERIFY", "VALUES",
+    "TABLE", "VIEW", "REPLACE", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT",
+    "PRIMARY", "PARTITION", "RETURNING", "TRUNCATE", "SUBSCRIBE", "COMMIT", "ROLLBACK",
+)  # fmt: skip
+_WITH_TIES = re.compile(r"WITH\s+TIES\b", re.IGNORECASE)
+
+
+def hint(statement: str, place: int) -> str:
+    """What may be meant, as the end of a sentence; "" where nothing is likely.
+
+    Args:
+        statement: the text that does not parse.
+        place: where the parser stopped, in characters.
+    """
+    if _WITH_TIES.match(statement, place):
+        return ": DuckDB has no WITH TIES; QUALIFY rank() OVER (ORDER BY …) <= n says the same"
+    words = tokens(statement)
+    depth = sum((token.word in OPENING) - (token.word in CLOSING) for token in words)
+    if depth:
+        return f"; is {'a closing' if depth > 0 else 'an opening'} parenthesis missing?"
+    at = next((i for i, token in enumerate(words) if token.start <= place < token.end), None)
+    if at is None:
+        return ""
+    if words[at].word == "MATERIALIZED":
+        return "; is VIEW missing behind it?"
+    for token in (words[at], *words[max(at - 1, 0) : at]):
+        near = difflib.get_close_matches(token.word, _WORDS, 1, 0.75)
+        if near and token.word not in _WORDS:
+            return f"; did you mean {near[0]}?"
+    side_by_side = at > 0 and _is_value(words[at]) and _ends_value(words[at - 1])
+    return "; is a comma missing before it?" if side_by_side else ""
+
+
+def _is_value(token: Token) -> bool:
+    """Whether the token may be a name, a number or a string."""
+    return not token.word or (token.word not in _WORDS and token.word[0].isalnum())
+
+
+def _ends_value(token: Token) -> bool:
+    return token.word in CLOSING or _is_value(token)

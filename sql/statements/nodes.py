@@ -1,0 +1,228 @@
+"""The kinds of statement a script can hold, as frozen dataclasses.
+
+Law: `text` is the statement exactly as the user wrote it, without the closing semicolon, and
+`script[offset : offset + len(text)] == text`; nothing is ever rendered back from a tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ivm.sql.statements.values_list import LiteralRows
+
+Name: TypeAlias = tuple[str, ...]
+"""A qualified name as its parts, quotes resolved, letter case as written."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Any statement.
+
+    Attributes:
+        text: the statement as written, without its semicolon, outer blanks and comments.
+        offset: characters before it in the script.
+    """
+
+    text: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class CreateView(Statement):
+    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] AS query.
+
+    Attributes:
+        query: the SELECT, verbatim.
+        query_offset: characters before the query in `text`.
+        columns: the view's column names, empty when the query's own names stand.
+    """
+
+    name: Name
+    columns: tuple[str, ...]
+    query: str
+    query_offset: int
+    replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True)
+class DropView(Statement):
+    """DROP MATERIALIZED VIEW [IF EXISTS] names [CASCADE]."""
+
+    names: tuple[Name, ...]
+    if_exists: bool
+    cascade: bool
+
+    @property
+    def name(self) -> Name:
+        """The first name (most often the only one)."""
+        return self.names[0]
+
+
+@dataclass(frozen=True)
+class ExplainView(Statement):
+    """EXPLAIN [ANALYZE] [(ANALYZE, FORMAT f)] MATERIALIZED VIEW name; `format` is lower case."""
+
+    name: Name
+    analyze: bool
+    format: str
+
+
+@dataclass(frozen=True)
+class VerifyView(Statement):
+    """VERIFY MATERIALIZED VIEW name, or VERIFY MATERIALIZED VIEWS for all (`name` is None)."""
+
+    name: Name | None
+
+
+@dataclass(frozen=True)
+class ShowViews(Statement):
+    """SHOW MATERIALIZED VIEWS."""
+
+
+@dataclass(frozen=True)
+class Subscribe(Statement):
+    """SUBSCRIBE [TO] name."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
+class Dml(Statement):
+    """A statement that changes rows.
+
+    Attributes:
+        kind: "insert", "update", "delete", "merge", "truncate", "copy", or "other" for a
+            statement that changes rows in an unusual place (a data-modifying CTE, EXPLAIN
+            ANALYZE of a change): only a comparison of whole tables captures that one.
+        table: the changed table as written; None for "other".
+        alias: the table's alias in the statement, if it has one.
+        returning: it has a RETURNING clause.
+        body: characters before the verb in `text`; a WITH clause stands before it.
+        or_action: "replace" or "ignore" of INSERT OR …, else "".
+        on_conflict: it has an ON CONFLICT clause.
+        sources: other relations take part (SELECT, FROM, USING, a file).
+    """
+
+    kind: str
+    table: Name | None
+    alias: str | None = None
+    returning: bool = False
+    body: int = 0
+    or_action: str = ""
+    on_conflict: bool = False
+    sources: bool = False
+
+
+@dataclass(frozen=True)
+class Insert(Dml):
+    """INSERT INTO table [(columns)] VALUES of literals and parameters alone: the fast path.
+
+    Attributes:
+        columns: the columns named, or None for all.
+        rows: the cells, not yet values (see `values_list.columns_of`).
+    """
+
+    columns: tuple[str, ...] | None = None
+    rows: LiteralRows = field(default=LiteralRows((), 0))
+
+
+@dataclass(frozen=True)
+class KeyedChange(Dml):
+    """UPDATE … SET … WHERE key = value, or DELETE … WHERE key = value: the fast path.
+
+    Attributes:
+        columns: the columns set to literals or parameters, then those of the WHERE clause.
+        rows: their cells, in one row.
+        keys: how many of them are of the WHERE clause.
+        computed: other columns that are set, each with its expression.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: LiteralRows = field(default=LiteralRows((), 0))
+    keys: int = 0
+    computed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Ddl(Statement):
+    """A statement that changes the catalog or the session, run by DuckDB.
+
+    Attributes:
+        action: "create", "drop", "alter", "comment", "attach", "detach", "use", "set", "reset",
+            "pragma", "call", "load", "install", "import", "copy database".
+        target: "table", "view", "index", "macro", "type", "schema", "sequence", "trigger",
+            "database", "variable", "secret", …; "" where the action says it all.
+        names: the objects named (several in one DROP), possibly empty.
+        on: the table of an index or trigger, else None.
+    """
+
+    action: str
+    target: str
+    names: tuple[Name, ...] = ()
+    on: Name | None = None
+    cascade: bool = False
+    replace: bool = False
+    if_exists: bool = False
+    temporary: bool = False
+
+    @property
+    def name(self) -> Name | None:
+        """The first object named, if any."""
+        return self.names[0] if self.names else None
+
+
+@dataclass(frozen=True)
+class Query(Statement):
+    """A statement that only reads.
+
+    Attributes:
+        kind: its first word, lower case: "select", "from", "with", "explain", "copy" (TO), ….
+    """
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Transaction(Statement):
+    """`action` is "begin", "commit" or "rollback"."""
+
+    action: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Prepare(Statement):
+    """PREPARE name AS statement; `statement.offset` counts in this statement's `text`."""
+
+    name: str
+    statement: Statement
+
+
+@dataclass(frozen=True)
+class Execute(Statement):
+    """[EXPLAIN [ANALYZE]] EXECUTE name [(arguments)].
+
+    Attributes:
+        arguments: the text between the parentheses, or "".
+        explain: the text before EXECUTE.
+    """
+
+    name: str
+    arguments: str
+    explain: str = ""
+
+
+@dataclass(frozen=True)
+class Deallocate(Statement):
+    """DEALLOCATE [PREPARE] name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Other(Statement):
+    """Anything else (CHECKPOINT, VACUUM, …), passed to DuckDB; `kind` is its first word."""
+
+    kind: str

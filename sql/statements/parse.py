@@ -1,0 +1,173 @@
+"""Splits a script into statements and says what each one is.
+
+Law: joining the statements' texts at their offsets gives back the script's tokens; DuckDB's own
+tokenizer cuts and DuckDB's own parser judges, so a script that DuckDB takes is taken here.
+Texts are cached: the same parametrised statement costs about a microsecond the second time.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator
+
+import duckdb
+
+from ivm.sql.statements.classify import classify
+from ivm.sql.statements.hints import hint
+from ivm.sql.statements.nodes import (
+    CreateView,
+    Ddl,
+    Deallocate,
+    Dml,
+    DropView,
+    Execute,
+    ExplainView,
+    Insert,
+    KeyedChange,
+    Name,
+    Other,
+    Prepare,
+    Query,
+    ShowViews,
+    Statement,
+    Subscribe,
+    Transaction,
+    VerifyView,
+)
+from ivm.sql.statements.tokens import Reader, Token, open_comment, tokens
+from ivm.storage.errors import SqlError
+from ivm.storage.scratch import Scratch
+
+__all__ = [
+    "CreateView",
+    "Ddl",
+    "Deallocate",
+    "Dml",
+    "DropView",
+    "Execute",
+    "ExplainView",
+    "Insert",
+    "KeyedChange",
+    "Name",
+    "Other",
+    "Prepare",
+    "Query",
+    "ShowViews",
+    "Statement",
+    "Subscribe",
+    "Transaction",
+    "VerifyView",
+    "parse",
+]
+
+_CACHED_LENGTH = 8192  # longer texts are bulk data, seldom seen twice
+_HEAD_LENGTH = 4096  # of a long INSERT, tokenized alone: 10 000 rows make 100 000 tokens
+
+_CHECKED_LENGTH = 65536  # a longer single statement is read by DuckDB's parser once, when it runs
+
+
+def parse(script: str) -> tuple[Statement, ...]:
+    """The statements of a script, in order.
+
+    Args:
+        script: any number of statements between semicolons; empty ones are dropped.
+
+    Returns:
+        The statements; the same tuple for the same short text.
+
+    Raises:
+        SqlError: the script does not parse; nothing of it may be run.
+        UnsupportedError: a statement about views that has no meaning here.
+    """
+    if len(script) <= _CACHED_LENGTH:
+        return _parse_cached(script)
+    return _parse(script)
+
+
+@functools.lru_cache(maxsize=2048)
+def _parse_cached(script: str) -> tuple[Statement, ...]:
+    return _parse(script)
+
+
+def _parse(script: str) -> tuple[Statement, ...]:
+    if len(script) > _HEAD_LENGTH:
+        bulk = _bulk_insert(script)
+        if bulk is not None:
+            return (bulk,)
+    opened = open_comment(script)
+    if opened is not None:
+        what = f"unterminated /* comment{_at(script, opened)}: end it with */"
+        raise SqlError(what, opened)
+    statements = tuple([classify(script, part) for part in _split(tokens(script))])
+    if len(statements) > 1 or len(script) <= _CHECKED_LENGTH:
+        for statement in statements:
+            _check(script, statement)
+    return statements
+
+
+def _bulk_insert(script: str) -> Insert | None:
+    """A script that is one long INSERT … VALUES of literals, or None."""
+    head = Reader(tokens(script[:_HEAD_LENGTH]))
+    if head.peek() != "INSERT":
+        return None
+    end = len(script.rstrip(" \t\r\n;"))
+    last = Token("", script[end - 1 : end], end - 1)
+    place = next((i for i, t in enumerate(head.tokens) if t.word == "VALUES"), None)
+    if place is None:
+        return None
+    statement = classify(script, [*head.tokens[: place + 1], last])
+    return statement if isinstance(statement, Insert) else None
+
+
+def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
+    part: list[Token] = []
+    for token in script_tokens:
+        if token.word != ";":
+            part.append(token)
+        elif part:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+# --- DuckDB's judgement ------------------------------------------------------------------
+
+_OWN = (DropView, ExplainView, VerifyView, ShowViews, Subscribe, Insert)
+
+
+_scratch = Scratch("SET errors_as_json = true")
+
+
+def _check(script: str, statement: Statement) -> None:
+    """Let DuckDB's parser read a statement before any statement of the script is run."""
+    if isinstance(statement, _OWN):
+        return
+    text, offset = statement.text, statement.offset
+    if isinstance(statement, CreateView):
+        text, offset = statement.query, offset + statement.query_offset
+    try:
+        with _scratch.borrow() as parser:
+            found = parser.extract_statements(text)
+    except duckdb.Error as error:
+        raise _sql_error(script, text, offset, str(error)) from None
+    if isinstance(statement, CreateView) and found[0].type.name not in ("SELECT", "MULTI"):
+        reason = f"a materialized view needs a SELECT, not {found[0].type.name}"
+        raise SqlError(f"syntax error: {reason}", offset)
+
+
+def _sql_error(script: str, text: str, offset: int, message: str) -> SqlError:
+    detail = json.loads(message[message.index("{") :])
+    place = int(detail.get("position", 0))
+    inside = len(text.encode()[:place].decode(errors="ignore"))
+    position = offset + inside
+    return SqlError(
+        detail["exception_message"] + _at(script, position) + hint(text, inside), position
+    )
+
+
+def _at(script: str, position: int) -> str:
+    line = script.count("\n", 0, position) + 1
+    column = position - (script.rfind("\n", 0, position) + 1) + 1
+    return f" (line {line}, column {column})"

@@ -1,0 +1,193 @@
+"""FETCH FIRST n ROWS WITH TIES at the end of a view's query, said in DuckDB's SQL.
+
+Law: the first n rows of an order and all that tie with the last of them are the rows whose RANK in
+that order is at most n. DuckDB has no WITH TIES, so the view's query is one with QUALIFY from the
+start: that is stored, explained and verified. As in ORDER BY, a key that is a number or a name of
+the select list is a column of the result; any other one is an expression beside the select list.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ivm.sql.statements.tokens import CLOSING, OPENING, Token, tokens, unquoted
+from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import fold
+
+_BESIDE = frozenset(["FROM", "WHERE", "GROUP", "HAVING", "WINDOW"])
+_LATER = frozenset(["QUALIFY", "UNION", "INTERSECT", "EXCEPT"])  # ranks are of what they leave
+_FETCHED = frozenset(["FIRST", "NEXT", "ROW", "ROWS"])
+_AROUND = "SELECT * FROM ("
+_WAY = "write QUALIFY rank() OVER (ORDER BY …) <= n instead"
+
+
+class _Item(NamedTuple):
+    """An entry of a select list: its name if it has one, its expression, its number if known."""
+
+    name: str | None
+    value: Sequence[Token]
+    number: int | None
+
+
+def without_ties_clause(query: str, offset: int) -> tuple[str, int]:
+    """A view's query with QUALIFY for WITH TIES, and how much is put in front of the user's text.
+
+    Args:
+        query: as it is returned, if it does not end with WITH TIES.
+        offset: its place in the script.
+
+    Raises:
+        SqlError: there is no order to tie in.
+        UnsupportedError: it is not said here in DuckDB's SQL.
+    """
+    words = tokens(query)
+    if [t.word for t in words[-2:]] != ["WITH", "TIES"]:
+        return query, 0
+    place, top = offset + words[-2].start, _outside(words)
+    order = max((i for i in top if _words(words[i : i + 2]) == ["ORDER", "BY"]), default=-1)
+    limit = max((i for i in top if words[i].word in ("LIMIT", "FETCH")), default=-1)
+    if not 0 < order < limit:
+        raise SqlError("WITH TIES needs an ORDER BY: without one there are no ties", place)
+    if any(words[i].word == "OFFSET" for i in top if i > order):
+        raise UnsupportedError(f"OFFSET beside WITH TIES: {_WAY}, with BETWEEN for <=", place)
+    count = [t.word for t in words[limit + 1 : -2] if t.word not in _FETCHED] or ["1"]
+    if len(count) > 1 or not count[0].isdigit():
+        raise UnsupportedError(f"WITH TIES of what is no whole number of rows: {_WAY}", place)
+    keys = [_key(part) for part in _between_commas(words[order + 2 : limit])]
+    if not keys or any(_words(key) == ["ALL"] for key, _ in keys):
+        raise UnsupportedError("ORDER BY ALL beside WITH TIES: name the columns", place)
+    text = query[: words[order - 1].end]
+    if ("DISTINCT", "ON") in itertools.pairwise(_words(words[:order])):
+        text = query[: words[limit - 1].end]  # its rows are the first ones in the order
+    return _ranked(query, text, words[:order], keys, count[0])
+
+
+_Key = tuple[Sequence[Token], Sequence[Token]]  # and its direction
+
+
+def _ranked(
+    query: str, text: str, head: list[Token], keys: list[_Key], count: str
+) -> tuple[str, int]:
+    items = _items(head)
+    found = [_item(key, items) for key, _ in keys]
+    around = None not in found or not _takes_qualify(head)
+    listed = []
+    for (key, direction), item in zip(keys, found, strict=True):
+        value = _text(query, key)
+        if item is not None and around and item.number is not None:
+            value = f"#{item.number}"
+        elif item is not None and not around:
+            if not item.value:
+                raise UnsupportedError(f"ORDER BY {value} beside WITH TIES: name the column")
+            value = f"({_text(query, item.value)})"
+        listed.append(f"{value} {_text(query, direction)}".rstrip())
+    bound = f"QUALIFY rank() OVER (ORDER BY {', '.join(listed)}) <= {count}"
+    if around:
+        return f"{_AROUND}{text}) AS q {bound}", len(_AROUND)
+    return f"{text} {bound}", 0
+
+
+def _item(key: Sequence[Token], items: list[_Item]) -> _Item | None:
+    """The output column that a key means."""
+    word = key[0].word
+    if len(key) == 1 and word.isdigit():
+        listed = (item for item in items if item.number == int(word))
+        return next(listed, _Item(None, (), int(word)))
+    named = (item for item in items if len(key) == 1 and item.name == fold(unquoted(key[0])))
+    written = [_same(token) for token in key]
+    alike = (i for i in items if i.number and [_same(t) for t in i.value] == written)
+    return next(named, None) or next(alike, None)
+
+
+def _takes_qualify(head: list[Token]) -> bool:
+    """Whether ranks beside the select list are those of the result's rows."""
+    words = [head[i].word for i in _outside(head)]
+    following = zip(words, [*words[1:], ""], strict=True)
+    distinct = any(a == "DISTINCT" and b != "FROM" for a, b in following)
+    grouped_by_all = any(words[i : i + 3] == ["GROUP", "BY", "ALL"] for i in range(len(words)))
+    return (
+        bool(_items(head))
+        and not distinct
+        and not grouped_by_all
+        and not {*_LATER, "SAMPLE"} & {*words}
+    )
+
+
+def _items(head: list[Token]) -> list[_Item]:
+    """The select list; of a query that begins otherwise, nothing."""
+    top = _outside(head)
+    start = next((i for i in top if head[i].word in ("SELECT", "FROM", "VALUES")), None)
+    if start is None or head[start].word != "SELECT":
+        return []
+    start += 2 if head[start + 1].word in ("DISTINCT", "ALL") else 1
+    if _words(head[start : start + 1]) == ["ON"]:
+        start = next(i for i in top if i > start and head[i].word == ")") + 1
+    ends = (i for i in top if i >= start and head[i].word in _BESIDE | _LATER)
+    end = next((i for i in ends if head[i - 1].word != "DISTINCT"), len(head))
+    items: list[_Item] = []
+    number: int | None = 1
+    for part in _between_commas(head[start:end]):
+        number = None if _is_star(part) else number
+        items.append(_Item(*_named(part), number))
+        number = None if number is None else number + 1
+    return items
+
+
+def _named(part: Sequence[Token]) -> tuple[str | None, Sequence[Token]]:
+    """The name and the expression of an entry of a select list."""
+    if _words(part[1:2]) == [":"]:
+        return fold(unquoted(part[0])), part[2:]
+    if _words(part[-2:-1]) == ["AS"]:
+        return fold(unquoted(part[-1])), part[:-2]
+    if all(t.word == "." for t in part[1::2]):
+        return fold(unquoted(part[-1])), part
+    name, last = part[-1], part[-2]
+    ends_value = last.word in CLOSING or last.word in ("", "END") or _words(part[-3:-2]) == ["."]
+    is_name = name.text[0] in '"_' or name.text[0].isalpha()
+    if is_name and name.word != "END" and (len(part) == 2 or ends_value):
+        return fold(unquoted(name)), part[:-1]
+    return None, part
+
+
+def _is_star(part: Sequence[Token]) -> bool:
+    return any(t.word in ("*", "COLUMNS") for t in part[:3:2])
+
+
+def _key(part: Sequence[Token]) -> _Key:
+    end = len(part)
+    if end > 2 and part[-2].word == "NULLS":
+        end -= 2
+    if end > 1 and part[end - 1].word in ("ASC", "DESC"):
+        end -= 1
+    return part[:end], part[end:]
+
+
+def _between_commas(words: Sequence[Token]) -> list[Sequence[Token]]:
+    commas = [i for i in _outside(words) if words[i].word == ","]
+    starts, ends = [0, *[i + 1 for i in commas]], [*commas, len(words)]
+    return [words[a:b] for a, b in zip(starts, ends, strict=True) if a < b]
+
+
+def _outside(words: Sequence[Token]) -> list[int]:
+    """The places outside of parentheses, and the closing ones."""
+    depth, found = 0, []
+    for i, token in enumerate(words):
+        depth += (token.word in OPENING) - (token.word in CLOSING)
+        if depth == 0:
+            found.append(i)
+    return found
+
+
+def _words(part: Sequence[Token]) -> list[str]:
+    return [token.word for token in part]
+
+
+def _text(query: str, part: Sequence[Token]) -> str:
+    return query[part[0].start : part[-1].end] if part else ""
+
+
+def _same(token: Token) -> str:
+    """What two tokens of one meaning share."""
+    return token.word or token.text

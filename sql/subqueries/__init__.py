@@ -1,0 +1,1 @@
+"""Nested queries: correlation, decorrelation and their joins with the outer query."""

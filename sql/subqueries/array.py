@@ -1,0 +1,86 @@
+"""ARRAY(query) as a scalar subquery that gathers the query's rows in a list.
+
+Law: ARRAY(Q) is `SELECT coalesce(list(v ORDER BY k₁, …), []) FROM Q`, where v is Q's one column and
+the kᵢ are the keys of its ORDER BY, carried beside v. As DuckDB does it, a carried key is one more
+item of Q's select list: there, a column hides an alias of its name, ALL is `*`, and of a key that
+is several columns the first one orders the list; its ties are in Q's own order, of v and all of
+these columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from ivm.sql.plan.built_in import ours
+from ivm.sql.resolve.columns_calls import is_all, is_wide
+
+_ROWS = "_ivm_rows"
+_VALUE = "v"
+
+
+def gathered(query: exp.Query, width: Callable[[exp.Expression], int]) -> exp.Expression:
+    """The query of one row that ARRAY(query) stands for, unbound.
+
+    Args:
+        width: counts the columns of a query in the place of `query`.
+    """
+    order = query.args.get("order")
+    keys: list[exp.Ordered] = order.expressions if order is not None else []
+    items = [_carried(key.this, query) for key in keys]
+    columns, heads, ties = [_VALUE], [], []
+    for key, item in zip(keys, items, strict=True):
+        names = _names(item, len(columns), query, width)
+        columns += names
+        heads.append(_ordered(key, (names or [_VALUE])[0]))
+        ties += [_ordered(key, name) for name in ([_VALUE] if is_all(key.this) else []) + names]
+    value = _of(_VALUE)
+    placed = heads + (ties if len(columns) > 1 + len(keys) else [])
+    listed = exp.Order(this=value, expressions=placed) if placed else value
+    gathering = exp.Coalesce(this=ours(exp.ArrayAgg(this=listed)), expressions=[exp.Array()])
+    identifiers = [exp.to_identifier(name) for name in columns]
+    alias = exp.TableAlias(this=exp.to_identifier(_ROWS), columns=identifiers)
+    rows = exp.Subquery(this=_carrying(query, items), alias=alias)
+    return exp.select(gathering).from_(rows)
+
+
+def _carried(key: exp.Expression, query: exp.Query) -> exp.Expression | None:
+    """What is carried for a key; None where that is the value itself."""
+    if is_all(key):
+        return exp.Star() if isinstance(query, exp.Select) else None
+    return None if isinstance(key, exp.Literal) else key
+
+
+def _names(
+    item: exp.Expression | None,
+    first: int,
+    query: exp.Query,
+    width: Callable[[exp.Expression], int],
+) -> list[str]:
+    """A name for each column that the item gives."""
+    if item is None:
+        return []
+    carrying = _carrying(query, [item])
+    assert isinstance(carrying, exp.Expression)
+    count = width(carrying) - 1 if is_wide(item) else 1
+    return [f"k{first + i}" for i in range(count)]
+
+
+def _ordered(key: exp.Ordered, name: str) -> exp.Ordered:
+    return exp.Ordered(**{**key.args, "this": _of(name)})
+
+
+def _of(name: str) -> exp.Column:
+    return exp.column(name, table=_ROWS)
+
+
+def _carrying(query: exp.Query, items: Sequence[exp.Expression | None]) -> exp.Query:
+    """The query with the items as further columns."""
+    found = [item.copy() for item in items if item is not None]
+    if not found:
+        return query.copy()
+    if isinstance(query, exp.Select):
+        return query.copy().select(*found)
+    inner = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier(_ROWS)))
+    return exp.select("*", *found).from_(inner)

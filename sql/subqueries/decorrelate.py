@@ -1,0 +1,207 @@
+"""Dependent joins as plain ones: a plan beside a nested query that reads its columns.
+
+Law: with args the parameters' values in a row of L, the dependent join pairs each row l of L with
+the rows of Q(args(l)). Where Q's parameters stand in conditions that can be lifted, it is the join
+on these; elsewhere Q is computed over the domain of all args(l), and joined back on it, NULLs being
+equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import cast, column, conjunction, index_of, remap, used
+from ivm.sql.plan.expressions import replace as substitute
+from ivm.sql.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Expr,
+    GroupRecompute,
+    Join,
+    Plan,
+    Project,
+    Values,
+    types,
+    width,
+)
+from ivm.sql.resolve.context import Context
+from ivm.sql.subqueries.empty_groups import empty_values, filled, refuse_lost_rows, without_groups
+from ivm.sql.subqueries.lift_conditions import Lifted, TermLift
+from ivm.sql.subqueries.parameters import is_free, parameter, parameters, substituted
+from ivm.sql.subqueries.push_domain import DomainPush
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """A nested query whose parameters have values over some plan.
+
+    Attributes:
+        query: its number.
+        plan: its rows.
+        arguments: one expression over the other plan per parameter.
+    """
+
+    query: int
+    plan: Plan
+    arguments: Sequence[Expr]
+
+    @property
+    def free(self) -> bool:
+        return is_free(self.plan, self.query)
+
+    def over(self, plan: Plan) -> Dependent:
+        """The same with another plan of the same parameters."""
+        return replace(self, plan=plan)
+
+
+def dependent(
+    query: int, plan: Plan, arguments: Sequence[Expr], context: Context, *, kept: bool
+) -> Dependent:
+    """A nested query as it was bound; for `kept` see `refuse_lost_rows`.
+
+    Raises:
+        NotIncremental: DuckDB's answer is not what the plan gives.
+    """
+    refuse_lost_rows(plan, query, context.cursor, kept=kept)
+    return Dependent(query, plan, arguments)
+
+
+def joined(left: Plan, right: Dependent, kind: str, on: Sequence[Expr], context: Context) -> Plan:
+    """The dependent join, its columns those of both sides (of the left one for semi and anti).
+
+    Args:
+        kind: ``inner``, ``left``, ``semi`` or ``anti``.
+        on: further conditions over the columns of both sides.
+    """
+    one_sided = kind in ("semi", "anti")
+    found = _related(left, right, context, existence=one_sided)
+    terms = _terms(left, right, found)
+    whole = Join(left, found.plan, kind, residual=conjunction([*terms, *on]))
+    if one_sided:
+        return whole
+    return context.narrow(whole, list(range(width(left) + width(right.plan))))
+
+
+def _related(left: Plan, right: Dependent, context: Context, existence: bool) -> Lifted:
+    found = TermLift(right.query, context, existence).lifted(right.plan)
+    return _over_domain(left, right, context) if found is None else found
+
+
+def _over_domain(left: Plan, right: Dependent, context: Context) -> Lifted:
+    base = _narrowest(left, right.arguments, context)
+    domain = Distinct(context.project(base, list(right.arguments)))
+    plan = DomainPush(right.query, domain, context.cursor).pushed(right.plan)
+    start = width(right.plan)
+    images = _parameters(right, domain)
+    terms: list[Expr] = [
+        exp.NullSafeEQ(this=image, expression=column(start + i)) for i, image in enumerate(images)
+    ]
+    return Lifted(plan, terms)
+
+
+def _narrowest(left: Plan, arguments: Sequence[Expr], context: Context) -> Plan:
+    """The plan before the values of other nested queries were put to it, if they are not read: the
+    domain is the same, and a row of nested queries does not double at each of them."""
+    count = 1 + max((i for e in arguments for i in used(e)), default=-1)
+    while (found := context.widened.get(id(left))) is not None and count <= width(found[1]):
+        left = found[1]
+    return left
+
+
+def _parameters(right: Dependent, domain: Plan) -> list[Expr]:
+    return [parameter(right.query, i, t) for i, t in enumerate(types(domain))]
+
+
+def _terms(left: Plan, right: Dependent, found: Lifted) -> list[Expr]:
+    """The lifted terms over both sides, with the arguments for the parameters."""
+    by = width(left)
+    images = dict(enumerate(right.arguments))
+    moved = [remap(term, lambda i: i + by) for term in found.terms]
+    return [substituted(term, right.query, images) for term in moved]
+
+
+def with_row(left: Plan, right: Dependent, context: Context) -> Plan:
+    """The left rows, each with the one row of a nested query that always has one.
+
+    Projections on top are computed after the join, so what fails in them fails only for a row that
+    is there.
+    """
+    projects: list[Project] = []
+    plan = right.plan
+    while isinstance(plan, Project):
+        projects.append(plan)
+        plan = plan.input
+    whole = _joined_row(left, right.over(plan), context)
+    before, images = width(left), dict(enumerate(right.arguments))
+    for project in reversed(projects):
+        moved = [remap(e, lambda i: i + before) for e in project.exprs]
+        exprs = [substituted(e, right.query, images) for e in moved]
+        whole = context.project(whole, [*[column(i) for i in range(before)], *exprs])
+    context.widened[id(whole)] = (whole, left)
+    return whole
+
+
+def _joined_row(left: Plan, right: Dependent, context: Context) -> Plan:
+    if isinstance(right.plan, Values) and len(right.plan.rows) == 1:
+        return _with_constants(left, right, right.plan, context)
+    if not right.free:
+        return Join(left, right.plan, "inner")
+    found = _groups(right, context)
+    if found is None:
+        return joined(left, right, "inner", [], context)
+    lifted, empty = found
+    terms = conjunction(_terms(left, right, lifted))
+    whole = Join(left, lifted.plan, "left", residual=terms)
+    by = width(left)
+    values = [filled(by + i, value) for i, value in enumerate(empty)]
+    return context.project(whole, [*[column(i) for i in range(by)], *values])
+
+
+def _with_constants(left: Plan, right: Dependent, row: Values, context: Context) -> Plan:
+    """The row of a SELECT without FROM: nothing to join."""
+    images = dict(enumerate(right.arguments))
+    pairs = zip(row.rows[0], types(row), strict=True)
+    values = [cast(substituted(e, right.query, images), t) for e, t in pairs]
+    return context.project(left, [*[column(i) for i in range(width(left))], *values])
+
+
+def _groups(right: Dependent, context: Context) -> tuple[Lifted, list[Expr]] | None:
+    """An aggregate without groups as one with a group for each value of the parameters, and its
+    row for those without a group; below a DISTINCT, a projection of it.
+
+    The DISTINCT changes no content: it stops changes that do not show.
+    """
+    plan, shown = right.plan, None
+    if isinstance(plan, Distinct) and isinstance(plan.input, Project):
+        shown, plan = plan.input, plan.input.input
+    if not without_groups(plan) or not isinstance(plan, (Aggregate, GroupRecompute)):
+        return None
+    keyed = TermLift(right.query, context).keyed(plan.input)
+    own = [] if isinstance(plan, Aggregate) else list(plan.exprs)
+    if keyed is None or any(parameters(e, right.query) for e in own):
+        return None
+    made, empty = (
+        _keyed_groups(plan, keyed.plan, keyed.keys, context),
+        empty_values(plan, context.cursor),
+    )
+    if shown is not None:
+        keys = [column(len(empty) + i) for i in range(len(keyed.keys))]
+        made = Distinct(context.project(made, [*shown.exprs, *keys]))
+        empty = [substitute(e, lambda node: empty[index_of(node)]) for e in shown.exprs]
+    return keyed.lifted(made, len(empty)), empty
+
+
+def _keyed_groups(
+    plan: Aggregate | GroupRecompute, below: Plan, keys: list[int], context: Context
+) -> Plan:
+    """The aggregates by the keys, then the keys."""
+    types_of_keys = tuple(below.schema[i] for i in keys)
+    if isinstance(plan, GroupRecompute):
+        exprs = (*plan.exprs, *[column(i) for i in keys])
+        return GroupRecompute(below, tuple(keys), exprs, True, plan.schema + types_of_keys)
+    made = Aggregate(below, tuple(keys), plan.aggregates, types_of_keys + plan.schema)
+    count = len(keys)
+    return context.narrow(made, [*range(count, width(made)), *range(count)])

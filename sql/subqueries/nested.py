@@ -1,0 +1,200 @@
+"""Nested queries in expressions: each becomes a call, and its plan is put down beside.
+
+Law: `x IN (…)` is `x = ANY (…)`, and `x op ALL (…)` is NOT (x (not op) ANY (…)), NULLs included; so
+there are three kinds: a value, EXISTS, and a comparison with ANY row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from ivm.sql.plan.nodes import Expr, NotIncremental, Plan, types, width
+from ivm.sql.resolve.context import Context, Nested
+from ivm.sql.resolve.scope import Bound, Scope
+from ivm.sql.subqueries.array import gathered
+from ivm.sql.subqueries.endless_recursion import refuse_endless
+from ivm.sql.subqueries.outer import Outer
+from ivm.sql.subqueries.parameters import call
+from ivm.storage.values.types import type_of
+
+_MARK = "_ivm_nested"
+_NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+    exp.LT: exp.GTE,
+    exp.GTE: exp.LT,
+    exp.GT: exp.LTE,
+    exp.LTE: exp.GT,
+}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A nested query as written, and what it is asked.
+
+    Attributes:
+        gathers: the value is the list of its rows.
+    """
+
+    query: Expr
+    comparison: type[exp.Binary] | None = None
+    operands: tuple[Expr, ...] = ()
+    scalar: bool = False
+    negated: bool = False
+    gathers: bool = False
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """Where nested queries may stand.
+
+    Attributes:
+        plan: what the positions of the expressions around them stand in.
+        bind: binds a query.
+    """
+
+    context: Context
+    plan: Plan
+    bind: Callable[[Expr, Context], Bound]
+
+    def taken_out(self, tree: Expr) -> tuple[Expr, dict[int, _Found]]:
+        """The tree with every nested query replaced by a mark that holds its operands."""
+        found: dict[int, _Found] = {}
+
+        def swap(node: exp.Expression) -> exp.Expression:
+            nested = _read(node)
+            if nested is None:
+                return node
+            number = next(self.context.numbers)
+            found[number] = nested
+            operands = [e.copy().transform(swap, copy=False) for e in nested.operands]
+            name = exp.Literal.number(number)
+            mark = exp.Anonymous(this=_MARK, expressions=[name, *operands])
+            return exp.Paren(this=exp.Not(this=mark)) if nested.negated else mark
+
+        return tree.transform(swap, copy=False), found
+
+    def completed(
+        self,
+        tree: Expr,
+        found: Mapping[int, _Found],
+        scope: Scope,
+        aliases: Mapping[str, Expr],
+    ) -> Expr:
+        """The bound tree with a call for every mark."""
+        marks = _marks(tree)
+        for mark in reversed(marks):  # inner ones first
+            number = int(mark.expressions[0].name)
+            if number not in found:  # of a larger expression, which completes it
+                continue
+            made = self._bound(number, found[number], mark.expressions[1:], scope, aliases)
+            if mark is tree:
+                return made
+            mark.replace(made)
+        return tree
+
+    def _bound(
+        self,
+        number: int,
+        found: _Found,
+        operands: list[Expr],
+        scope: Scope,
+        aliases: Mapping[str, Expr],
+    ) -> Expr:
+        def bound(query: Expr) -> tuple[Outer, Plan]:
+            outer = Outer(number, scope, self.plan, self.context, aliases)
+            return outer, self.bind(query, replace(self.context, outer=outer)).plan
+
+        query = found.query
+        if found.gathers:
+            assert isinstance(query, exp.Query)
+            query = gathered(query, lambda wider: width(bound(wider)[1]))
+        outer, plan = bound(query)
+        if len(operands) > 1 and width(plan) == 1:  # one value that is a row
+            operands = [exp.Anonymous(this="row", expressions=operands)]
+        _check_width(plan, len(operands), found)
+        is_exists = found.comparison is None and not found.scalar
+        if is_exists and not outer.arguments:
+            refuse_endless(plan, "EXISTS")
+        nested = Nested(plan, found.comparison, len(operands), found.scalar)
+        self.context.nested[number] = nested
+        type = types(plan)[0] if found.scalar else type_of("BOOLEAN")
+        return call(number, [*operands, *outer.arguments], type)
+
+
+def _marks(tree: Expr) -> list[exp.Anonymous]:
+    return [node for node in tree.find_all(exp.Anonymous) if node.name == _MARK]
+
+
+def holds_mark(tree: Expr) -> bool:
+    """Whether a nested query was taken out of the tree and is not yet completed."""
+    return bool(_marks(tree))
+
+
+def _check_width(plan: Plan, wanted: int, found: _Found) -> None:
+    if wanted and wanted != width(plan):
+        raise NotIncremental("a row compared with a subquery of another width")
+    if wanted > 1 and found.comparison is not exp.EQ:
+        raise NotIncremental("an order of rows compared with a subquery")
+
+
+def _read(node: exp.Expression) -> _Found | None:
+    """The nested query that the node is; None for any other node."""
+    if isinstance(node, exp.Exists):
+        return _Found(_query(node.this))
+    if isinstance(node, exp.In):
+        return _read_in(node)
+    if isinstance(node, exp.Binary) and isinstance(node.expression, (exp.Any, exp.All)):
+        return _read_quantified(node)
+    if isinstance(node, exp.Array) and not node.args.get("value_constructor"):
+        return _read_array(node)
+    if isinstance(node, exp.Subquery):  # a bare SELECT is part of some other syntax
+        return _Found(_query(node), scalar=True)
+    return None
+
+
+def _read_array(node: exp.Array) -> _Found | None:
+    listed = [_query(part) for part in node.expressions]
+    queries = [part for part in listed if isinstance(part, exp.Query)]
+    return _Found(queries[0], scalar=True, gathers=True) if len(queries) == 1 else None
+
+
+def _read_in(node: exp.In) -> _Found | None:
+    query = node.args.get("query")
+    listed = node.expressions
+    if query is None and len(listed) == 1 and isinstance(listed[0], exp.Values):
+        query = listed[0]
+    if query is None:
+        return None
+    return _Found(_query(query), exp.EQ, _operands(node.this))
+
+
+def _read_quantified(node: exp.Binary) -> _Found | None:
+    comparison, every = type(node), isinstance(node.expression, exp.All)
+    query = node.expression.this
+    if comparison not in _NEGATED or not isinstance(query.unnest(), (exp.Query, exp.Values)):
+        return None
+    comparison = _NEGATED[comparison] if every else comparison
+    return _Found(_query(query), comparison, _operands(node.this), negated=every)
+
+
+def _query(node: exp.Expression) -> Expr:
+    """The query without parentheses that say nothing."""
+    while isinstance(node, exp.Subquery) and not any(
+        value for part, value in node.args.items() if part != "this"
+    ):
+        node = node.this
+    return node
+
+
+def _operands(node: exp.Expression) -> tuple[Expr, ...]:
+    while isinstance(node, exp.Paren):  # `unnest` would open a subquery too
+        node = node.this
+    if isinstance(node, exp.Tuple):
+        return tuple(node.expressions)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "row":
+        return tuple(node.expressions)
+    return (node,)

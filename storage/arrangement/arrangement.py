@@ -1,0 +1,280 @@
+"""An arrangement: an immutable spine of runs and a tail, indexed by a key.
+
+Law: an arrangement is the sum of the batches appended to it; append(d).lookup(k) = lookup(k) + the
+rows of d under k. Versions stand side by side: appending never changes what an older version shows.
+Runs grow geometrically toward the oldest, and merges change nothing that can be seen but speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ivm.storage.arrangement.bloom import Bloom, asked, grown
+from ivm.storage.arrangement.build import build_large_run, build_run
+from ivm.storage.arrangement.first_rows import first_rows
+from ivm.storage.arrangement.latest import Pieces, latest_of_one, latest_rows
+from ivm.storage.arrangement.layout import Layout
+from ivm.storage.arrangement.nth_value import Places, select
+from ivm.storage.arrangement.run import Run
+from ivm.storage.arrangement.run_cursors import Source
+from ivm.storage.arrangement.spine import Spine, adopt, grow
+from ivm.storage.arrangement.write_buffer import Tail, has_room
+from ivm.storage.errors import InternalError
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.key_codes import KeyCodes, same_key
+from ivm.storage.values.order import OrderKey
+from ivm.storage.values.row_tuples import small_rows
+from ivm.storage.values.types import ColumnType, type_of
+from ivm.storage.values.zset import ZSet, add, all_ones
+
+__all__ = ["Arrangement", "Layout", "Matches", "OrderKey"]
+
+
+class Matches(NamedTuple):
+    """Rows found for a batch of keys.
+
+    Attributes:
+        probe: int64[m], the position of the key that each row was found for.
+        rows: m rows with all columns of the layout, and their weights.
+    """
+
+    probe: Indexes
+    rows: ZSet
+
+
+class Arrangement:
+    """Rows indexed by a key; every method leaves it as it is."""
+
+    __slots__ = ("_bloom", "_seen", "_sorted_tail", "_spine", "_tail", "layout")
+
+    def __init__(
+        self, layout: Layout, spine: Spine, tail: Tail, seen: int, bloom: Bloom | None = None
+    ) -> None:
+        self.layout = layout
+        self._spine = spine
+        self._tail = tail
+        self._seen = seen  # rows of the tail that belong to this version
+        self._sorted_tail: Run | None = None
+        self._bloom = bloom  # of the short runs, where many rows were appended at once
+
+    @staticmethod
+    def empty(layout: Layout) -> Arrangement:
+        """The arrangement of no rows."""
+        return Arrangement(layout, Spine(), Tail(layout), 0)
+
+    @staticmethod
+    def build(layout: Layout, batches: Iterable[ZSet]) -> Arrangement:
+        """The arrangement of the batches' sum, in one run."""
+        kept = [batch for batch in batches if len(batch)]
+        if not kept:
+            return Arrangement.empty(layout)
+        run = build_large_run(layout, kept)
+        return Arrangement(layout, Spine((run,) if len(run) else ()), Tail(layout), 0)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, oldest and largest first; the tail is not among them."""
+        return self._spine.runs
+
+    @property
+    def sorted_runs(self) -> tuple[Run, ...]:
+        """Runs with all rows, those of the tail in one of their own; none is empty."""
+        if not self._seen:
+            return self.runs
+        if self._sorted_tail is None:
+            self._sorted_tail = build_run(self.layout, self._tail.take(np.arange(self._seen)))
+        return (*self.runs, self._sorted_tail) if len(self._sorted_tail) else self.runs
+
+    @property
+    def row_count(self) -> int:
+        """Entries held, those that cancel each other in different runs included."""
+        return sum(len(run) for run in self.runs) + self._seen
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the entries held."""
+        newest = self._tail.take(np.arange(self._seen))
+        return sum(run.nbytes for run in self.runs) + newest.nbytes
+
+    def batches(self) -> Iterator[ZSet]:
+        """All entries, run by run; rows may come in several that cancel each other."""
+        for run in self.runs:
+            yield run.slice(0, len(run))
+        yield self._tail.take(np.arange(self._seen))
+
+    def append(self, delta: ZSet) -> Arrangement:
+        """The arrangement with a delta (columns of the layout, any weights) added."""
+        count = len(delta)
+        if count == 0:
+            return self
+        layout, seen = self.layout, self._seen
+        spine = self._spine
+        if spine.merges:
+            spine = adopt(spine)
+        if has_room(seen + count):
+            codes = layout.search_codes(layout.key_columns(delta.columns))
+            tail = self._tail.append(seen, delta, codes)
+            return Arrangement(layout, spine, tail, seen + count, self._bloom)
+        if seen:
+            delta = add([self._tail.take(np.arange(seen)), delta])
+        run = build_run(layout, delta)
+        bloom = grown(self._bloom, spine.runs, run)
+        return Arrangement(layout, grow(layout, spine, run), Tail(layout), 0, bloom)
+
+    def lookup(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
+        """All entries whose key equals (grouping equality, NULL = NULL) one of the keys.
+
+        Args:
+            keys: the key's columns, of the key's types; a key may stand in it several times.
+            codes: `key_codes(keys, types)` if already known.
+
+        Returns:
+            Entries in no promised order; a row may come in several entries, also with weights
+            that cancel each other.
+        """
+        probes = self.layout.search_codes(keys, codes)
+        pieces = self._find_one(probes[0]) if len(probes) == 1 else self._find(probes)
+        return self.verified(keys, self._joined(pieces)) if pieces else self._joined(pieces)
+
+    def lookup_live(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
+        """The rows under the keys whose net weight is positive.
+
+        Returns:
+            As `lookup`, with cancelled rows left out and positive weights; rows are merged
+            only where some weight was not positive, so equal rows may stand side by side.
+        """
+        return self.live(self.lookup(keys, codes), len(keys[0]))
+
+    def live(self, found: Matches, count: int) -> Matches:
+        """The rows found for `count` keys whose net weight is positive, as `lookup_live` does."""
+        probe, rows = found
+        if all_ones(rows.weights):
+            return found
+        doubt = np.zeros(count, np.bool_)
+        doubt[probe[rows.weights <= 0]] = True
+        sure = ~doubt[probe]
+        live = ZSet((FixedColumn(probe), *rows.columns), rows.weights)
+        apart = live.filter(~sure) if sure.any() else live
+        net = consolidate(apart, (type_of("BIGINT"), *self.layout.types))
+        net = net.filter(net.weights > 0)
+        live = add([live.filter(sure), net]) if sure.any() else net
+        return Matches(live.columns[0].values, ZSet(live.columns[1:], live.weights))  # type: ignore[union-attr]
+
+    def latest(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
+        """The live row under each key, where a key has one row at most.
+
+        To be asked where every batch says of its keys, in this order, −old row and +new row, as
+        the changes of a table say of its primary key (see `latest`). The layout has no order.
+
+        Returns:
+            As `lookup_live`.
+        """
+        if not self.layout.exact or keys[0].valid is not None:
+            return self.lookup_live(keys, codes)
+        probes = self.layout.search_codes(keys, codes)
+        if len(probes) == 1:
+            pieces = latest_of_one(self._source, probes[0])
+        else:
+            pieces = latest_rows(self._source, probes, asked(self._spine.runs, probes, self._bloom))
+        return self._joined(pieces)
+
+    def first(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
+        """The first k live rows (each as often as it weighs) under every key.
+
+        The order is the layout's, then all columns ascending with NULLS LAST, then their bits.
+
+        Args:
+            keys: the key's columns.
+            k: rows wanted per key, at least 1.
+            codes: `key_codes(keys, types)` if already known.
+
+        Returns:
+            Rows in order of probe and then of the layout; the weights under a probe sum to at
+            most k (the last row's is cut).
+        """
+        return Matches(*first_rows(self._in_order(backwards=False), keys, k, codes))
+
+    def last(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
+        """The last k live rows under every key: the `first` ones of the opposite order."""
+        return Matches(*first_rows(self._in_order(backwards=True), keys, k, codes))
+
+    def _in_order(self, *, backwards: bool) -> Source:
+        if not self.layout.order:
+            raise InternalError(
+                "The first rows were asked of an arrangement that keeps no order. "
+                "Please report this with the statement that led to it."
+            )
+        return Source(self.layout, self.runs, self._tail, self._seen, backwards)
+
+    def size(self, keys: Sequence[Column]) -> int:
+        """Entries under the keys (exact ones), those that cancel each other included; at least."""
+        probes = self.layout.search_codes(keys)
+        found = [run.find_ranges(probes) for run in self.runs]
+        return sum(int((stops - starts).sum()) for _, starts, stops in found)
+
+    def select(self, code: Any, column: int, places: Places) -> tuple[list[Any], int]:
+        """The column's values at some places under a key, and the rows there; see `select`."""
+        return select(self._source, code, column, places)
+
+    @property
+    def _source(self) -> Source:
+        return Source(self.layout, self._spine.runs, self._tail, self._seen)
+
+    def _joined(self, pieces: Pieces) -> Matches:
+        if not pieces:
+            return Matches(np.zeros(0, np.int64), self.layout.zero)
+        if len(pieces) == 1:
+            return Matches(*pieces[0])
+        return Matches(np.concatenate([n for n, _ in pieces]), add([rows for _, rows in pieces]))
+
+    def _find_one(self, code: Any) -> Pieces:
+        seen = self._seen
+        found: list[ZSet] = []
+        for run in self._spine.runs:
+            start, stop = run.find_one(code)
+            if stop > start:
+                found.append(run.slice(start, stop))
+        if seen:
+            rows = self._tail.find_one(code, seen)
+            if len(rows):
+                found.append(self._tail.take(rows))
+        return [(np.zeros(len(piece), np.int64), piece) for piece in found]
+
+    def _find(self, probes: Indexes) -> Pieces:
+        pieces: Pieces = []
+        for run, mine, numbers in asked(self._spine.runs, probes, self._bloom):
+            which, rows = run.find(mine)
+            if len(rows):
+                pieces.append((which if numbers is None else numbers[which], run.take(rows)))
+        if self._seen:
+            order = np.argsort(probes)
+            which, rows = self._tail.find(probes[order], self._seen)
+            if len(rows):
+                pieces.append((order[which], self._tail.take(rows)))
+        return pieces
+
+    def verified(self, keys: Sequence[Column], matches: Matches) -> Matches:
+        """The matches whose keys are equal, not only their codes."""
+        layout = self.layout
+        stored = layout.key_columns(matches.rows.columns)
+        if layout.exact and keys[0].valid is None and stored[0].valid is None:
+            return matches
+        equal = _equal_keys(keys, matches.probe, stored, layout.key_types)
+        if equal.all():
+            return matches
+        return Matches(matches.probe[equal], matches.rows.filter(equal))
+
+
+def _equal_keys(
+    keys: Sequence[Column], probe: Indexes, stored: Sequence[Column], types: Sequence[ColumnType]
+) -> Mask:
+    """Whether key probe[i] equals stored key i."""
+    if len(keys[0]) == 1:
+        one, many = small_rows(keys, types, True), small_rows(stored, types, True)
+        if one is not None and many is not None:
+            return np.array([key == one[0] for key in many])
+    return same_key(keys, probe, stored, np.arange(len(probe)), types)

@@ -1,0 +1,155 @@
+"""Builds and merges runs: sorting, and cancelling of opposite weights in merges.
+
+Law: the run of a batch is the batch as a Z-set, and merge(a, b) = a + b; the result depends on the
+rows alone, never on when it is computed. A merge compares only rows that meet one of the other sign
+by a hash, so merging costs little more than copying.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.arrangement.layout import Layout
+from ivm.storage.arrangement.ordered_run import build_ordered, merge_ordered
+from ivm.storage.arrangement.run import Run, pack_run, parts_of
+from ivm.storage.values.column import Column, FixedColumn, Indexes, concat, join_arrays
+from ivm.storage.values.consolidate import distinct_rows, opposed
+from ivm.storage.values.key_codes import KeyCodes
+from ivm.storage.values.radix_sort import order_of
+from ivm.storage.values.zset import Weights, ZSet, add
+
+Codes = npt.NDArray[Any]
+
+_STRETCH = 1 << 14  # rows compared at a time, so that the passes stay in the cache
+
+
+def build_run(layout: Layout, batch: ZSet, codes: KeyCodes | None = None) -> Run:
+    """The run of a batch's rows (`codes`: those of its key, if known).
+
+    Opposite weights are left to the first merge, unless the layout has an order.
+    """
+    searched = layout.search_codes(layout.key_columns(batch.columns), codes)
+    if layout.order:
+        return build_ordered(layout, searched, batch)
+    order = _sorted(searched)
+    weights = None if (batch.weights == 1).all() else batch.weights
+    if weights is not None and order is not None:
+        weights = weights[order]
+    return pack_run(layout, searched, [[c] for c in batch.columns], order, weights)
+
+
+def build_large_run(layout: Layout, batches: list[ZSet]) -> Run:
+    """The run of many batches' rows, which are taken over: the list is empty afterwards.
+
+    About one column stands in memory twice at a time.
+    """
+    if layout.order:
+        whole = add(batches)
+        batches.clear()
+        return build_run(layout, whole)
+    codes = join_arrays([layout.search_codes(layout.key_columns(b.columns)) for b in batches])
+    weights = [b.weights for b in batches if not (b.weights == 1).all()]
+    merged = join_arrays([b.weights for b in batches]) if weights else None
+    parts = [list(column) for column in zip(*[b.columns for b in batches], strict=True)]
+    batches.clear()
+    return _cancelled(layout, codes, parts, merged, _sorted(codes))
+
+
+def merge_runs(layout: Layout, runs: Sequence[Run]) -> Run:
+    """One run with the rows of all."""
+    merged = merge_ordered(layout, runs) if layout.order else _merge_unordered(layout, runs)
+    merged.short = merged.short and all(run.short for run in runs)
+    return merged
+
+
+def _merge_unordered(layout: Layout, runs: Sequence[Run]) -> Run:
+    codes = join_arrays([run.codes for run in runs])
+    # This sort finds the ascending stretches and merges them.
+    order = np.argsort(codes, kind="stable")
+    return _cancelled(layout, codes, parts_of(runs), _weights(runs), order)
+
+
+def _weights(runs: Sequence[Run]) -> Weights | None:
+    if all(run.weights is None for run in runs):
+        return None
+    ones = [np.ones(len(run), np.int64) if run.weights is None else run.weights for run in runs]
+    return join_arrays(ones)
+
+
+def _sorted(codes: Codes) -> Indexes | None:
+    """The order of the codes, None when they ascend."""
+    if bool((codes[1:] >= codes[:-1]).all()):
+        return None
+    return order_of(codes)
+
+
+def _cancelled(
+    layout: Layout,
+    codes: Codes,
+    parts: list[list[Column]],
+    weights: Weights | None,
+    order: Indexes | None,
+) -> Run:
+    """The run of the rows in the given order; weights None are all 1. Empties `parts`."""
+    if weights is not None and order is not None:
+        weights = weights[order]
+    ordered = codes if order is None else codes[order]
+    places = _suspects(layout, ordered, weights)
+    if len(places):
+        weights = np.ones(len(codes), np.int64) if weights is None else weights.copy()
+        rows = places if order is None else order[places]
+        columns = [concat(pieces).take(rows) for pieces in parts]
+        if not layout.key_is_row:
+            places, columns = _opposed(layout, ordered, weights, places, columns)
+        for start, stop in _stretches(ordered[places]):
+            chunk = [column.slice(start, stop) for column in columns]
+            _sum_up(layout, chunk, weights, places[start:stop])
+    return pack_run(layout, codes, parts, order, weights)
+
+
+def _suspects(layout: Layout, ordered: Codes, weights: Weights | None) -> Indexes:
+    """Places among which equal rows should be looked for: all under a code with two rows or more.
+
+    Where the key is the row, equal rows have equal codes and it is cheap to keep each once; else
+    only those of opposite signs matter.
+    """
+    if weights is None and not layout.key_is_row:
+        return np.zeros(0, np.int64)
+    repeats = ordered[1:] == ordered[:-1]
+    found = np.zeros(len(ordered), np.bool_)
+    found[1:] = repeats
+    found[:-1] |= repeats
+    return np.flatnonzero(found)
+
+
+def _opposed(
+    layout: Layout, ordered: Codes, weights: Weights, places: Indexes, columns: list[Column]
+) -> tuple[Indexes, list[Column]]:
+    """Those of the places whose rows may be equal to one of the other sign, and their columns."""
+    codes = [] if layout.native else [FixedColumn(ordered[places])]
+    chosen = np.flatnonzero(opposed([*codes, *columns], weights[places] < 0))
+    return places[chosen], [column.take(chosen) for column in columns]
+
+
+def _stretches(codes: Codes) -> Iterator[tuple[int, int]]:
+    """Bounds of stretches that fit the cache and part no two equal codes."""
+    breaks = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    wanted = breaks.searchsorted(np.arange(_STRETCH, len(codes), _STRETCH))
+    inner = breaks[np.unique(wanted[wanted < len(breaks)])].tolist()
+    return itertools.pairwise([0, *inner, len(codes)])
+
+
+def _sum_up(layout: Layout, rows: Sequence[Column], weights: Weights, places: Indexes) -> None:
+    """Give one of several equal rows the weights of all; row i weighs weights[places[i]]."""
+    first, inverse = distinct_rows(rows, layout.types)
+    if len(first) == len(places):
+        return
+    sums = np.zeros(len(first), np.int64)
+    np.add.at(sums, inverse, weights[places])
+    weights[places] = 0
+    weights[places[first]] = sums

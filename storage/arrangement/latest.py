@@ -1,0 +1,81 @@
+"""The live row under a key that has one row at most, from the last entry under it.
+
+Law: where every batch says of its keys, in this order, −old row and +new row, the newest run (or
+the tail) that holds a key tells whether it has a row, and which: entries of a key stand in a run in
+the order they came, and what merges cancel leaves −old and +new, or nothing where both are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.arrangement.bloom import Asked
+from ivm.storage.arrangement.run import Run
+from ivm.storage.arrangement.run_cursors import Source
+from ivm.storage.arrangement.write_buffer import Tail
+from ivm.storage.values.column import Indexes
+from ivm.storage.values.zset import ZSet
+
+_FIRST = np.zeros(1, np.int64)
+
+
+Pieces = list[tuple[Indexes, ZSet]]
+"""Numbers of probes, and the rows found for them."""
+
+
+def latest_of_one(source: Source, code: Any) -> Pieces:
+    """The live row under one code."""
+    rows = source.tail.find_one(code, source.seen)
+    if len(rows):
+        return _entry(source.tail, int(rows[-1]))
+    for run in reversed(source.runs):
+        start, stop = run.find_one(code)
+        if start < stop:
+            return _entry(run, stop - 1)
+    return []
+
+
+def _entry(origin: Run | Tail, row: int) -> Pieces:
+    return [(_FIRST, origin.slice(row, row + 1))] if origin.weight(row) > 0 else []
+
+
+def latest_rows(source: Source, probes: npt.NDArray[Any], asked: Iterable[Asked]) -> Pieces:
+    """The live rows under codes in any order.
+
+    Args:
+        source: whose tail is read.
+        probes: the codes.
+        asked: the source's runs, newest first.
+    """
+    settled = np.zeros(len(probes), np.bool_)
+    pieces: Pieces = []
+    if source.seen:
+        order = np.argsort(probes)
+        last = np.full(len(probes), -1, np.int64)
+        which, rows = source.tail.find(probes[order], source.seen)
+        last[order[which]] = rows  # the last of repeated indexes stays
+        hits = (last >= 0).nonzero()[0]
+        settled[hits] = True
+        pieces += _live(source.tail, hits, last[hits])
+    for run, mine, numbers in asked:
+        hits, rows = run.find_last(mine)
+        if numbers is not None:
+            hits = numbers[hits]
+        new = (~settled[hits]).nonzero()[0]
+        if len(new) < len(hits):
+            hits, rows = hits[new], rows[new]
+        settled[hits] = True
+        pieces += _live(run, hits, rows)
+    return pieces
+
+
+def _live(origin: Run | Tail, numbers: Indexes, rows: Indexes) -> Pieces:
+    """The rows of positive weight, as one piece or none."""
+    live = origin.weights_of(rows) > 0
+    if not live.all():
+        numbers, rows = numbers[live], rows[live]
+    return [(numbers, origin.take(rows))] if len(rows) else []

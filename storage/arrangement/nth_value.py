@@ -1,0 +1,93 @@
+"""The n-th live values under one key, without reading the others.
+
+Law: the rows of a key stand in every run in the order of the layout; the value at place p is the
+least one up to which the runs hold more than p live rows, counted by prefix sums of the weights.
+Each step halves the widest range of candidates and narrows all others by the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.arrangement.run_cursors import Source
+from ivm.storage.values.column import FixedColumn, Indexes
+from ivm.storage.values.zset import Weights
+
+Places = Callable[[int], list[int]]
+"""Number of live rows → the places wanted, from 0."""
+
+
+class _Stretch(NamedTuple):
+    """Values of one run under the key, ascending, and the sums of the weights before each."""
+
+    values: npt.NDArray[Any]
+    sums: Weights | None
+
+    def rows(self, stop: int) -> int:
+        """Live rows among the first `stop`, less those that later runs cancel."""
+        return stop if self.sums is None else int(self.sums[stop] - self.sums[0])
+
+
+def select(source: Source, code: Any, column: int, places: Places) -> tuple[list[Any], int]:
+    """Values of a column, which the layout sorts by ascending, at some places under a key.
+
+    Args:
+        source: its layout has an exact key; the column has at most 64 bits and no NULL.
+        code: of the key.
+
+    Returns:
+        The values (none if there is no live row), and the number of live rows.
+    """
+    stretches = _stretches(source, code, column)
+    total = sum(s.rows(len(s.values)) for s in stretches)
+    if total <= 0:
+        return [], 0
+    return [_at(stretches, place) for place in places(total)], total
+
+
+def _stretches(source: Source, code: Any, column: int) -> list[_Stretch]:
+    found = []
+    for run in source.runs:
+        start, stop = run.find_one(code)
+        if stop > start:
+            held = run.columns[column]
+            assert isinstance(held, FixedColumn)
+            sums = None if run.weights is None else run.sums[start : stop + 1]
+            found.append(_Stretch(held.values[start:stop], sums))
+    rows = source.tail.find_one(code, source.seen)
+    if len(rows):
+        found.append(_sorted(source, rows, column))
+    return found
+
+
+def _sorted(source: Source, rows: Indexes, column: int) -> _Stretch:
+    tail = source.tail.take(rows)
+    held = tail.columns[column]
+    assert isinstance(held, FixedColumn)
+    order = np.argsort(held.values, kind="stable")
+    sums = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(tail.weights[order], out=sums[1:])
+    return _Stretch(held.values[order], sums)
+
+
+def _at(stretches: list[_Stretch], place: int) -> Any:
+    low = [0] * len(stretches)
+    high = [len(s.values) for s in stretches]
+    best: Any = None
+    while True:
+        widths = [end - begin for begin, end in zip(low, high, strict=True)]
+        widest = max(range(len(widths)), key=widths.__getitem__)
+        if widths[widest] <= 0:
+            return best
+        value = stretches[widest].values[(low[widest] + high[widest]) // 2]
+        ends = [int(s.values.searchsorted(value, "right")) for s in stretches]
+        if sum(s.rows(end) for s, end in zip(stretches, ends, strict=True)) > place:
+            best = value
+            begins = [int(s.values.searchsorted(value)) for s in stretches]
+            high = [min(pair) for pair in zip(high, begins, strict=True)]
+        else:
+            low = [max(pair) for pair in zip(low, ends, strict=True)]

@@ -1,0 +1,239 @@
+"""A run: an immutable batch of rows sorted by key code.
+
+Invariant: codes ascend. In an ordered layout the rows under one code are sorted by the order keys,
+then by all columns ascending with NULLS LAST, then by their bits, and no row stands twice; in any
+other their order is not defined and equal rows may repeat. Weights are None when all are 1; codes
+that are the key column itself share its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.arrangement.bucket_index import Directory
+from ivm.storage.arrangement.layout import Layout
+from ivm.storage.arrangement.max_tree import Peaks
+from ivm.storage.values.column import Column, FixedColumn, Indexes, concat
+from ivm.storage.values.ranges import expand
+from ivm.storage.values.types import ColumnType
+from ivm.storage.values.zset import Weights, ZSet, ones
+
+SHORT_ROWS = 1 << 16
+
+_FEW = 32  # probes up to which a binary search of each is the fastest
+_RARE = 16  # rows a probe from which a short run does not, either
+_PAID = 256  # rows of a long run per probe so far, up to which its directory has not paid
+
+
+class Run:
+    """Sorted rows.
+
+    Attributes:
+        codes: the rows' search codes, ascending.
+        columns: all columns of the layout.
+        weights: int64[n], or None for all ones.
+        short: it has few rows, and so has every run it was merged of.
+    """
+
+    __slots__ = (
+        "_directory", "_peaks", "_probed", "_sums", "_unique",
+        "codes", "columns", "short", "weights",
+    )  # fmt: skip
+
+    def __init__(
+        self, codes: npt.NDArray[Any], columns: tuple[Column, ...], weights: Weights | None
+    ) -> None:
+        self.codes = codes
+        self.columns = columns
+        self.weights = weights
+        self.short = len(codes) < SHORT_ROWS
+        self._unique: bool | None = None
+        self._directory: Directory | None = None
+        self._probed = 0
+        self._sums: Weights | None = None
+        self._peaks: dict[tuple[int, ColumnType, bool, bool], Peaks] = {}
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def unique(self) -> bool:
+        """Whether no code stands twice."""
+        if self._unique is None:
+            self._unique = not bool((self.codes[1:] == self.codes[:-1]).any())
+        return self._unique
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held; codes shared with a key column count once."""
+        total = sum(c.nbytes for c in self.columns)
+        if not any(getattr(c, "values", None) is self.codes for c in self.columns):
+            total += self.codes.nbytes
+        return total + (0 if self.weights is None else self.weights.nbytes)
+
+    def take(self, rows: Indexes) -> ZSet:
+        """The rows at the given positions."""
+        return ZSet(tuple([c.take(rows) for c in self.columns]), self.weights_of(rows))
+
+    def slice(self, start: int, stop: int) -> ZSet:
+        """The rows of a range, sharing the run's memory."""
+        weights = self.weights
+        weights = ones(stop - start) if weights is None else weights[start:stop]
+        return ZSet(tuple([c.slice(start, stop) for c in self.columns]), weights)
+
+    def weights_of(self, rows: Indexes) -> Weights:
+        """The weights of the rows at the given positions."""
+        return np.ones(len(rows), np.int64) if self.weights is None else self.weights[rows]
+
+    def weight(self, row: int) -> int:
+        """The weight of one row."""
+        return 1 if self.weights is None else int(self.weights[row])
+
+    @property
+    def sums(self) -> Weights:
+        """The sum of the weights before each row, and of all; made at the first need."""
+        if self._sums is None:
+            sums = np.zeros(len(self) + 1, np.int64)
+            np.cumsum(self.weights_of(np.arange(len(self))), out=sums[1:])
+            self._sums = sums
+        return self._sums
+
+    def find_one(self, code: Any) -> tuple[int, int]:
+        """The range of rows with the code, a scalar of the codes' type."""
+        codes = self.codes
+        start = int(codes.searchsorted(code))
+        if start == len(codes) or codes[start] != code:
+            return start, start
+        if start + 1 == len(codes) or codes[start + 1] != code:
+            return start, start + 1
+        return start, int(codes.searchsorted(code, "right"))
+
+    @property
+    def searched(self) -> bool:
+        """Whether many keys have been looked for at once."""
+        return self._directory is not None
+
+    def prepare(self, earlier: Sequence[Run]) -> None:
+        """Make what searches in earlier runs needed, for the next ones not to wait."""
+        if len(self.codes) and any(run.searched for run in earlier):
+            self._unique, self._directory = self.unique, self.directory
+        wanted = {key for run in earlier for key in list(run._peaks)}
+        for column, type, greatest, open_ in wanted:
+            self.peaks(column, type, greatest=greatest, open=open_)
+
+    def peaks(self, column: int, type: ColumnType, *, greatest: bool, open: bool) -> Peaks:
+        """The tree over a column of that type; made at the first need."""
+        key = (column, type, greatest, open)
+        if key not in self._peaks:
+            held = self.columns[column]
+            assert isinstance(held, FixedColumn)
+            self._peaks[key] = Peaks(held, type, greatest=greatest, open=open)
+        return self._peaks[key]
+
+    @property
+    def directory(self) -> Directory:
+        """Made at the first need."""
+        if self._directory is None:
+            self._directory = Directory(self.codes)
+        return self._directory
+
+    def _searches_by_directory(self, probes: int) -> bool:
+        """Whether to; a long run's directory costs as much as many searches without one."""
+        if self._directory is not None:
+            return probes > _FEW
+        if self.short:
+            return probes > max(_FEW, len(self.codes) // _RARE)
+        self._probed += probes if probes > _FEW else 0
+        return self._probed > max(_FEW, len(self.codes) // _PAID)
+
+    def find_ranges(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes, Indexes]:
+        """Ranges of the rows with the probes' codes.
+
+        Args:
+            probes: codes in any order.
+
+        Returns:
+            Positions of the probes that hit (ascending), and the first and past-the-last row of
+            each.
+        """
+        if self._searches_by_directory(len(probes)):
+            return self.directory.find(probes, unique=self.unique)
+        codes = self.codes
+        starts = codes.searchsorted(probes)
+        hits = (codes.take(starts, mode="clip") == probes).nonzero()[0]
+        if not len(hits):
+            return hits, hits, hits
+        probes, starts = probes[hits], starts[hits]
+        stops = starts + 1
+        on = ((codes.take(stops, mode="clip") == probes) & (stops < len(codes))).nonzero()[0]
+        if len(on):
+            stops[on] = codes.searchsorted(probes[on], "right")
+        return hits, starts, stops
+
+    def find_last(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
+        """The positions of the probes that hit (ascending), and the last row of each."""
+        if self._searches_by_directory(len(probes)):
+            return self.directory.find_last(probes)
+        rows = self.codes.searchsorted(probes, "right") - 1
+        hits = (self.codes.take(rows, mode="clip") == probes).nonzero()[0]
+        return hits, rows[hits]
+
+    def find(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
+        """All pairs (position of a probe, row) with equal codes; probes in any order."""
+        hits, starts, stops = self.find_ranges(probes)
+        if not len(hits) or int((stops - starts).sum()) == len(hits):
+            return hits, starts
+        which, rows = expand(starts, stops)
+        return hits[which], rows
+
+
+def find_in_probes(codes: npt.NDArray[Any], probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
+    """As `Run.find`, for few codes in any order; here the probes ascend."""
+    starts = probes.searchsorted(codes)
+    rows, found = expand(starts, probes.searchsorted(codes, "right"))
+    return found, rows
+
+
+def pack_run(
+    layout: Layout,
+    codes: npt.NDArray[Any],
+    parts: list[list[Column]],
+    order: Indexes | None,
+    weights: Weights | None,
+) -> Run:
+    """A run of chosen rows; those of weight zero are left out.
+
+    Args:
+        layout: of the run.
+        codes: search codes of all rows.
+        parts: all rows, each column in one or more pieces; the pieces are let go one column
+            after the other, so that about one column stands in memory twice.
+        order: the run's rows, in its order; None for all as they stand.
+        weights: their weights in that order; None for all ones.
+    """
+    if weights is not None and not weights.all():
+        live = weights.nonzero()[0]
+        order, weights = live if order is None else order[live], weights[live]
+    if weights is not None and (weights == 1).all():
+        weights = None
+    taken = [_gathered(pieces, order) for pieces in parts]
+    if layout.native:
+        codes = taken[layout.key[0]].values  # type: ignore[union-attr]
+    elif order is not None:
+        codes = codes[order]
+    return Run(codes, tuple(taken), weights)
+
+
+def _gathered(pieces: list[Column], order: Indexes | None) -> Column:
+    column = concat(pieces)
+    pieces.clear()
+    return column if order is None else column.take(order)
+
+
+def parts_of(runs: Sequence[Run]) -> list[list[Column]]:
+    """The columns of several runs, each in as many pieces."""
+    return [list(pieces) for pieces in zip(*[run.columns for run in runs], strict=True)]

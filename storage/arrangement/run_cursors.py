@@ -1,0 +1,135 @@
+"""Heads of runs: rows read for some keys, of which only the columns asked for are gathered.
+
+Invariant: row i of the heads is row `rows` of the one source (run or tail) whose stretch holds i;
+`goes_on` marks the last row read of a range that its run continues. Read backwards, a head is the
+end of a range, and what is called first, next and last is so in that direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.arrangement.layout import Layout
+from ivm.storage.arrangement.run import Run
+from ivm.storage.arrangement.write_buffer import Tail
+from ivm.storage.values.column import Column, Indexes, Mask, concat
+from ivm.storage.values.order import Term
+from ivm.storage.values.radix_sort import order_of
+from ivm.storage.values.ranges import expand
+from ivm.storage.values.zset import Weights, ZSet
+
+
+class Source(NamedTuple):
+    """What is read: runs of one layout, and the first `seen` rows of a tail; in which direction."""
+
+    layout: Layout
+    runs: Sequence[Run]
+    tail: Tail
+    seen: int
+    backwards: bool = False
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The order in which rows are read."""
+        return self.layout.terms_backwards if self.backwards else self.layout.terms
+
+
+class _Piece(NamedTuple):
+    """Rows of one run or tail."""
+
+    origin: Run | Tail
+    probe: Indexes
+    rows: Indexes
+    goes_on: Mask
+
+
+class Heads:
+    """Rows read from several origins.
+
+    Attributes:
+        probe: int64[n], the number of the probe each row was read for.
+        goes_on: bool[n], see above.
+        weights: int64[n].
+    """
+
+    def __init__(self, pieces: Sequence[_Piece]) -> None:
+        self._pieces = pieces
+        self._columns: dict[int, Column] = {}
+        self.probe = np.concatenate([piece.probe for piece in pieces])
+        self.goes_on = np.concatenate([piece.goes_on for piece in pieces])
+        self.weights: Weights = np.concatenate([p.origin.weights_of(p.rows) for p in pieces])
+
+    def __getitem__(self, column: int) -> Column:
+        """All rows' values of one column."""
+        if column not in self._columns:
+            parts = [p.origin.columns[column].take(p.rows) for p in self._pieces]
+            self._columns[column] = concat(parts)
+        return self._columns[column]
+
+    def take(self, numbers: Indexes, weights: Weights) -> ZSet:
+        """The rows with the given numbers, with other weights."""
+        picked, order = self._by_piece(numbers)
+        count = len(self._pieces[0].origin.columns)
+        columns = [
+            concat([origin.columns[i].take(rows) for origin, rows in picked]) for i in range(count)
+        ]
+        if len(picked) > 1:
+            back = np.empty(len(order), np.int64)
+            back[order] = np.arange(len(order))
+            columns = [column.take(back) for column in columns]
+        return ZSet(tuple(columns), weights)
+
+    def _by_piece(self, numbers: Indexes) -> tuple[list[tuple[Run | Tail, Indexes]], Indexes]:
+        """Origins with the rows taken from each (at least one), and their order in `numbers`."""
+        ends = np.cumsum([len(piece.rows) for piece in self._pieces])
+        owner = ends.searchsorted(numbers, "right")
+        order = order_of(owner)
+        bounds = owner[order].searchsorted(np.arange(len(ends) + 1))
+        picked: list[tuple[Run | Tail, Indexes]] = []
+        for i, piece in enumerate(self._pieces):
+            chosen = numbers[order[bounds[i] : bounds[i + 1]]]
+            if len(chosen):
+                picked.append((piece.origin, piece.rows[chosen - (ends[i] - len(piece.rows))]))
+        return picked or [(self._pieces[0].origin, numbers)], order
+
+
+def read_heads(
+    source: Source, probes: npt.NDArray[Any], numbers: Indexes, depth: int
+) -> Heads | None:
+    """At most `depth` rows of every run, and all of the tail, for each probe.
+
+    Args:
+        source: where to read.
+        probes: ascending codes.
+        numbers: the number of each probe.
+        depth: rows per run and probe, at least 1.
+
+    Returns:
+        None if there is no row.
+    """
+    head = _head_backwards if source.backwards else _head
+    pieces = [head(run, probes, numbers, depth) for run in source.runs]
+    found, rows = source.tail.find(probes, source.seen)
+    pieces.append(_Piece(source.tail, numbers[found], rows, np.zeros(len(rows), np.bool_)))
+    pieces = [piece for piece in pieces if len(piece.rows)]
+    return Heads(pieces) if pieces else None
+
+
+def _head(run: Run, probes: npt.NDArray[Any], numbers: Indexes, depth: int) -> _Piece:
+    hits, starts, stops = run.find_ranges(probes)
+    ends = np.minimum(stops, starts + depth)
+    which, rows = expand(starts, ends)
+    goes_on = (rows == ends[which] - 1) & (ends < stops)[which]
+    return _Piece(run, numbers[hits[which]], rows, goes_on)
+
+
+def _head_backwards(run: Run, probes: npt.NDArray[Any], numbers: Indexes, depth: int) -> _Piece:
+    hits, starts, stops = run.find_ranges(probes)
+    begins = np.maximum(starts, stops - depth)
+    which, rows = expand(begins, stops)
+    goes_on = (rows == begins[which]) & (begins > starts)[which]
+    return _Piece(run, numbers[hits[which]], rows, goes_on)

@@ -1,0 +1,1 @@
+"""The change log: what is committed is written and synced here first."""

@@ -1,0 +1,393 @@
+"""The change log: an append-only chain of segment files; a synced record is a committed epoch.
+
+Laws. What `sync(epoch)` has returned for is replayed after any crash, in order, once. What `append`
+or `sync` has reported as failed is never replayed. Damage below the synced mark stops the opening
+and changes nothing; damage above it is a torn tail and is cut. An exception of any kind, at any
+point, leaves the log as before or read-only, and nobody waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ivm.storage.errors import InternalError, UnavailableError
+from ivm.storage.log.change import Record
+from ivm.storage.log.record import TableCodes, encode
+from ivm.storage.log.recovery import scan_chain, settle
+from ivm.storage.log.segment import (
+    FRAME_BYTES,
+    MARK_AT,
+    SegmentFile,
+    SegmentHeader,
+    first_epoch,
+    frame,
+    header_bytes,
+    mark_bytes,
+    segment_path,
+    segment_paths,
+)
+from ivm.storage.values.types import Schema
+
+_BUFFERS_PER_CALL = 512  # below IOV_MAX
+_SIZED = (np.ndarray, memoryview)  # their length is not their size
+
+
+def write_all(fd: int, parts: list[Any]) -> None:
+    """Write buffers at the file's end; raises OSError with an unknown part of them written."""
+    for first in range(0, len(parts), _BUFFERS_PER_CALL):
+        views = [memoryview(p).cast("B") for p in parts[first : first + _BUFFERS_PER_CALL]]
+        while views:
+            done = os.writev(fd, views)
+            while views and done >= len(views[0]):
+                done -= len(views.pop(0))
+            if views and done:
+                views[0] = views[0][done:]
+
+
+def sync_data(fd: int) -> None:
+    """Make a file's data durable; where the system has no fdatasync, by fsync."""
+    getattr(os, "fdatasync", os.fsync)(fd)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a folder's names durable."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class ChangeLog:
+    """The log of one database, safe for any number of threads; made by `ChangeLog.open`.
+
+    Attributes:
+        last_epoch: of the last record written.
+        synced_epoch: of the last record known to be durable.
+        segment_bytes: size from which a segment is followed by a new one.
+        syncs: how often records were made durable.
+    """
+
+    def __init__(
+        self, folder: Path, database_id: str, last_epoch: int, chain: int, interval: float | None
+    ) -> None:
+        self.folder = folder
+        self.database_id = database_id
+        self.last_epoch = last_epoch
+        self.synced_epoch = last_epoch
+        self.segment_bytes = 64 << 20
+        self._chain = chain
+        self._interval = interval
+        self._tables: Mapping[str, Schema] = {}
+        self._codes = TableCodes({})
+        self._fd = -1
+        self._end = 0  # offset behind the last appended record
+        self._before = (0, chain, last_epoch)  # end, chain and epoch before the last record
+        self._synced_end = 0
+        self._failed: str | None = None
+        self._syncing = False
+        self._writer = threading.RLock()  # held while the end of the log moves
+        self._state = threading.Condition()
+        self._closing = threading.Event()
+        self._ticker: threading.Thread | None = None
+        self.syncs = 0
+
+    @staticmethod
+    def open(
+        folder: Path, *, database_id: str, base_epoch: int, interval: float | None = None
+    ) -> ChangeLog:
+        """Check the log of a database and cut its torn tail, if it has one.
+
+        Args:
+            folder: the side folder; it exists.
+            database_id: the log must belong to it.
+            base_epoch: the epoch the base tables have durably reached.
+            interval: seconds between background syncs (`durability="interval"`), or None.
+
+        Returns:
+            A log that can be replayed; `rotate` must be called before the first `append`.
+
+        Raises:
+            CorruptionError: damage below the synced mark, a missing segment, a foreign log.
+                Nothing was changed.
+        """
+        scans = scan_chain(folder, database_id, base_epoch)
+        if not scans:
+            return ChangeLog(folder, database_id, base_epoch, 0, interval)
+        path, last = scans[-1]
+        settle(path, last)
+        epoch = max(base_epoch, last.last_epoch)
+        return ChangeLog(folder, database_id, epoch, last.chain, interval)
+
+    def replay(self, after_epoch: int) -> Iterator[Record]:
+        """All records with a higher epoch, in order (call before the first append)."""
+        for path in segment_paths(self.folder):
+            yield from SegmentFile(path).records(after_epoch)
+
+    def rotate(self, tables: Mapping[str, Schema], after_epoch: int | None = None) -> None:
+        """Sync, then start a new segment whose records are of these tables.
+
+        Args:
+            tables: all base tables by name; needed again after every change of schema.
+            after_epoch: the last epoch, if it was committed by DuckDB alone (DDL).
+
+        Raises:
+            UnavailableError: the disk refuses; the log is as before, or read-only until reopened.
+        """
+        with self._writer:
+            self._demand_open()
+            if self._fd >= 0:
+                self.sync(self.last_epoch)
+            self._check()
+            epoch = max(self.last_epoch, after_epoch or 0)
+            header = SegmentHeader(self.database_id, epoch, self._chain, dict(tables))
+            try:
+                self._adopt(*self._create(header), header)
+            except OSError as error:
+                raise UnavailableError(_write_failed(self.folder, error)) from error
+        self._start_ticker()
+
+    def append(self, record: Record) -> None:
+        """Write a record behind the last one; `sync` makes it durable.
+
+        Args:
+            record: its epoch is above `last_epoch`; its tables are those of the last `rotate`.
+
+        Raises:
+            UnavailableError: it could not be written (disk full, log read-only); the log is as
+                before and the epoch is free again.
+        """
+        with self._writer:
+            self._demand_open()
+            if record.epoch <= self.last_epoch:
+                raise InternalError(f"Epoch {record.epoch} was appended after {self.last_epoch}.")
+            if self._fd < 0:
+                raise InternalError("The log needs `rotate` before its first record.")
+            parts = encode(record, self._codes)
+            if self._end >= self.segment_bytes:
+                self.rotate(self._tables)
+            self._write(record.epoch, parts)
+
+    def sync(self, epoch: int) -> None:
+        """Return once every record up to `epoch` is durable (one fdatasync serves all waiters).
+
+        Raises:
+            UnavailableError: fdatasync failed; without `interval` the unsynced records are taken
+                back. The log is read-only until reopened.
+        """
+        state, leading = self._state, False
+        try:
+            with state:
+                epoch = min(epoch, self.last_epoch)
+                while self.synced_epoch < epoch:
+                    self._check()
+                    if not self._syncing:
+                        break
+                    state.wait()
+                else:
+                    return
+                leading = self._syncing = True
+                target, end, fd = self.last_epoch, self._end, self._fd
+            self._lead_sync(fd, target, end)
+        finally:
+            if leading:
+                with state:
+                    self._syncing = False
+                    state.notify_all()
+
+    def retract(self, epoch: int) -> None:
+        """Take back the last record, synced or not: what it was to stand for has not happened.
+
+        Raises:
+            UnavailableError: it may be in the file still; the log is read-only until reopened.
+        """
+        with self._writer, self._state:
+            while self._syncing:
+                self._state.wait()
+            if self.last_epoch != epoch or self._before[2] == epoch:
+                raise InternalError(f"Epoch {epoch} is not the last record of the log.")
+            if self._failed is None or self._interval is not None:  # else it has been cut off
+                end, chain, last = self._before
+                self._take_back(end, marked=True)
+                self._end, self._chain, self.last_epoch = end, chain, last
+                self.synced_epoch = min(self.synced_epoch, last)
+                self._synced_end = min(self._synced_end, end)
+            self._check()
+
+    def truncate(self, through_epoch: int) -> None:
+        """Remove the segments whose records all have an epoch up to `through_epoch`.
+
+        The base tables must have reached that epoch durably. A big current segment is replaced
+        by a new one first if it is wholly passed too.
+        """
+        with self._writer:
+            passed = self._fd >= 0 and self.last_epoch <= through_epoch
+            if passed and self._end >= self.segment_bytes // 16:
+                self.rotate(self._tables)
+        paths = segment_paths(self.folder)
+        removed = False
+        for path, following in itertools.pairwise(paths):
+            if first_epoch(following) > through_epoch + 1:
+                break
+            path.unlink()
+            removed = True
+        if removed:
+            sync_folder(self.folder)
+
+    def close(self) -> None:
+        """Sync and close; closing twice does nothing."""
+        self._closing.set()
+        if self._ticker is not None:
+            self._ticker.join()
+        with self._writer:
+            if self._fd < 0:
+                return
+            try:
+                if self._failed is None:
+                    self.sync(self.last_epoch)
+            finally:
+                with self._state:
+                    while self._syncing:  # or its descriptor might be another file's by then
+                        self._state.wait()
+                    fd, self._fd = self._fd, -1
+                    os.close(fd)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the current segment."""
+        return self._end
+
+    # -- segments --------------------------------------------------------------------------
+
+    def _create(self, header: SegmentHeader) -> tuple[int, int]:
+        """A new durable segment: its descriptor and the offset of its first record.
+
+        Once it may stand in the folder, it is the log's last segment or there is no log any more.
+        """
+        path = segment_path(self.folder, header.after_epoch)
+        draft = path.with_suffix(".new")
+        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            body = header_bytes(header)
+            write_all(fd, [body])
+            os.fsync(fd)
+            self._failed = "a new segment could not be put in its place"
+            os.replace(draft, path)
+            sync_folder(self.folder)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd, len(body)
+
+    def _adopt(self, fd: int, end: int, header: SegmentHeader) -> None:
+        """Go on in the new, empty and durable segment."""
+        with self._state:
+            former, self._fd = self._fd, fd
+            self._end = self._synced_end = end
+            self._tables, self._codes = header.tables, TableCodes(header.tables)
+            self.last_epoch = self.synced_epoch = header.after_epoch
+            self._before = (end, header.chain, header.after_epoch)
+            self._failed = None
+            if former >= 0:
+                os.close(former)
+
+    def _start_ticker(self) -> None:
+        if self._interval is None or self._ticker is not None:
+            return
+        self._ticker = threading.Thread(target=self._tick, name="ivm-log-sync", daemon=True)
+        self._ticker.start()
+
+    def _tick(self) -> None:
+        """Sync now and then; a failure leaves the log read-only, which the next append says."""
+        while not self._closing.wait(self._interval):
+            with contextlib.suppress(Exception):  # another one is met by the next round
+                self.sync(self.last_epoch)
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def _write(self, epoch: int, parts: list[Any]) -> None:
+        size = sum([p.nbytes if isinstance(p, _SIZED) else len(p) for p in parts])
+        framed, chain = frame(epoch, parts, size, self._chain)
+        with self._state:
+            self._check()
+            start = self._end
+            before, after = (start, self._chain, self.last_epoch), start + size + FRAME_BYTES
+            try:
+                write_all(self._fd, framed)
+            except BaseException as error:
+                self._take_back(start)
+                if isinstance(error, OSError):
+                    raise UnavailableError(_write_failed(self.folder, error)) from error
+                raise
+            self._before = before
+            self._end, self._chain, self.last_epoch = after, chain, epoch
+
+    def _take_back(self, end: int, *, marked: bool = False) -> None:
+        """Cut off, durably, what must not be replayed; if that fails, refuse all further writes.
+
+        Args:
+            end: of what stays.
+            marked: the synced mark may promise more, and is lowered first.
+        """
+        failed = self._failed
+        self._failed = failed or "a record that failed could not be removed"
+        try:
+            if marked:
+                os.pwrite(self._fd, mark_bytes(end), MARK_AT)
+                sync_data(self._fd)
+            os.ftruncate(self._fd, end)
+            os.lseek(self._fd, end, os.SEEK_SET)
+            sync_data(self._fd)  # else it might be there again after a crash of the machine
+        except OSError as error:
+            self._failed = failed or f"{self._failed} ({error.strerror})"
+        else:
+            self._failed = failed
+
+    def _demand_open(self) -> None:
+        if self._closing.is_set():
+            raise UnavailableError("the database is closed: open it again with ivm.connect()")
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise UnavailableError(
+                f"The change log in {self.folder} is read-only: {self._failed}. Close the"
+                " database, mend the disk and open it again."
+            )
+
+    # -- syncing ---------------------------------------------------------------------------
+
+    def _lead_sync(self, fd: int, target: int, end: int) -> None:
+        """Sync for everyone who waits."""
+        try:
+            sync_data(fd)
+        except OSError as error:
+            with self._state:
+                self._sync_failed(error)
+                self._check()
+        try:
+            with contextlib.suppress(OSError):  # lost marks only tell corruption from a torn tail
+                os.pwrite(fd, mark_bytes(end), MARK_AT)
+        finally:
+            with self._state:
+                self.syncs += 1
+                self.synced_epoch, self._synced_end = target, end
+
+    def _sync_failed(self, error: OSError) -> None:
+        self._failed = f"its fdatasync failed ({error.strerror})"
+        if self._interval is None:  # nobody was told that these records are committed
+            self._take_back(self._synced_end)
+
+
+def _write_failed(folder: Path, error: OSError) -> str:
+    return (
+        f"The change log in {folder} could not be written ({error.strerror}): the transaction was"
+        " not committed. Free some disk space and try again."
+    )

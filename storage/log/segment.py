@@ -1,0 +1,220 @@
+"""One segment file of the change log: its header, its records, and what is known to be synced.
+
+Layout: a first page with the magic and the *synced mark* (the offset up to which an fdatasync has
+succeeded, written after it succeeded, so the mark never promises too much), then the header
+(JSON, checksummed), then the records. Law: a record's checksum covers its predecessor's checksum,
+so a segment is readable exactly up to its first damaged byte.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ivm.storage.errors import CorruptionError
+from ivm.storage.log.change import Record
+from ivm.storage.log.record import TableCodes, decode
+from ivm.storage.values.types import Schema, type_of
+
+FORMAT = 1
+HEADER_AT = 4096
+MARK_AT = 64
+_MAGIC = b"IVM-LOG\n"
+_MARK = struct.Struct("<QQ")  # synced offset, its complement
+_FRAME = struct.Struct("<QQ")  # bytes of payload, epoch
+_SUM = struct.Struct("<Q")
+_SIZE = struct.Struct("<Q")
+_JOIN_BELOW = 1 << 20  # bytes; a smaller record is joined and written by one call
+FRAME_BYTES = _FRAME.size + _SUM.size
+"""What a record takes in the file beside its payload."""
+
+
+@dataclass(frozen=True)
+class SegmentHeader:
+    """What a segment says of itself.
+
+    Attributes:
+        database_id: of the database file the log belongs to.
+        after_epoch: last epoch before this segment's first record.
+        chain: checksum that the first record builds on.
+        tables: schemas of all base tables while this segment is written.
+    """
+
+    database_id: str
+    after_epoch: int
+    chain: int
+    tables: Mapping[str, Schema]
+
+
+@dataclass(frozen=True)
+class SegmentScan:
+    """How far a segment's records are right.
+
+    Attributes:
+        header: the segment's header.
+        end: offset behind the last right record.
+        last_epoch, chain: of that record (or of the header, if there is none).
+        size: of the file; bytes in [end, size) are no record.
+        synced: offset up to which the file is known to have been synced.
+    """
+
+    header: SegmentHeader
+    end: int
+    last_epoch: int
+    chain: int
+    size: int
+    synced: int
+
+
+def segment_path(folder: Path, after_epoch: int) -> Path:
+    """The file of the segment whose first record has the epoch behind `after_epoch`."""
+    return folder / f"log-{after_epoch + 1:020d}.seg"
+
+
+def first_epoch(path: Path) -> int:
+    """The lowest epoch that a record in this segment file can have, by its name."""
+    return int(path.stem.removeprefix("log-"))
+
+
+def segment_paths(folder: Path) -> list[Path]:
+    """All segment files of a folder, oldest first."""
+    return sorted(folder.glob("log-*.seg"))
+
+
+def checksum(parts: list[Any], chain: int) -> int:
+    """A 64-bit checksum (CRC-32 and Adler-32 side by side) over the chain and the buffers."""
+    seed = _SUM.pack(chain)
+    crc, adler = zlib.crc32(seed), zlib.adler32(seed)
+    for part in parts:
+        crc, adler = zlib.crc32(part, crc), zlib.adler32(part, adler)
+    return adler << 32 | crc
+
+
+def frame(epoch: int, parts: list[Any], size: int, chain: int) -> tuple[list[Any], int]:
+    """The buffers of a record in the file (one, if it is small), and its checksum.
+
+    Args:
+        parts: the payload's buffers.
+        size: their total length in bytes.
+        chain: checksum of the record before.
+    """
+    framed = [_FRAME.pack(size, epoch), *parts]
+    if size < _JOIN_BELOW:
+        framed = [b"".join(framed)]
+        own = checksum(framed, chain)
+        return [framed[0] + _SUM.pack(own)], own
+    own = checksum(framed, chain)
+    framed.append(_SUM.pack(own))
+    return framed, own
+
+
+def mark_bytes(synced: int) -> bytes:
+    """The synced mark, to be written at `MARK_AT`."""
+    return _MARK.pack(synced, ~synced & 0xFFFFFFFFFFFFFFFF)
+
+
+def header_bytes(header: SegmentHeader) -> bytes:
+    """A whole new segment file without records."""
+    body = json.dumps(
+        {
+            "format": FORMAT,
+            "database_id": header.database_id,
+            "after_epoch": header.after_epoch,
+            "chain": header.chain,
+            "tables": {
+                name: [[column, type.sql] for column, type in schema]
+                for name, schema in header.tables.items()
+            },
+        }
+    ).encode()
+    body = _SIZE.pack(len(body)) + body
+    body += _SUM.pack(checksum([body], 0))
+    page = bytearray(HEADER_AT)
+    page[: len(_MAGIC)] = _MAGIC
+    page[MARK_AT : MARK_AT + _MARK.size] = mark_bytes(HEADER_AT + len(body))
+    return bytes(page) + body
+
+
+class SegmentFile:
+    """A segment opened for reading: its bytes are mapped as long as this object lives."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with open(path, "rb") as file:
+            self.size = os.fstat(file.fileno()).st_size
+            if self.size < HEADER_AT + _SIZE.size:
+                raise self._damaged(self.size, "the file ends inside its header")
+            self._view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        self.header, self._start = self._read_header()
+        self.codes = TableCodes(self.header.tables)
+
+    def scan(self) -> SegmentScan:
+        """Check every record up to the first one that is not right."""
+        end, chain, epoch = self._start, self.header.chain, self.header.after_epoch
+        for last in self._frames():
+            end, chain, epoch = last[:3]
+        return SegmentScan(self.header, end, epoch, chain, self.size, self._synced())
+
+    def records(self, after_epoch: int) -> Iterator[Record]:
+        """The records with an epoch above `after_epoch`, in order."""
+        for _, _, epoch, payload in self._frames():
+            if epoch > after_epoch:
+                yield decode(payload, self.codes)
+
+    def _frames(self) -> Iterator[tuple[int, int, int, memoryview]]:
+        """End offset, checksum, epoch and payload of each right record."""
+        at, chain, epoch = self._start, self.header.chain, self.header.after_epoch
+        while at + _FRAME.size + _SUM.size <= self.size:
+            length, next_epoch = _FRAME.unpack_from(self._view, at)
+            body = at + _FRAME.size + length
+            if next_epoch <= epoch or body + _SUM.size > self.size:
+                return
+            chain = checksum([self._view[at:body]], chain)
+            if chain != _SUM.unpack_from(self._view, body)[0]:
+                return
+            payload = self._view[at + _FRAME.size : body]
+            at, epoch = body + _SUM.size, next_epoch
+            yield at, chain, epoch, payload
+
+    def _synced(self) -> int:
+        synced, complement = _MARK.unpack_from(self._view, MARK_AT)
+        if mark_bytes(synced) != _MARK.pack(synced, complement):
+            raise self._damaged(MARK_AT, "the synced mark contradicts itself")
+        return int(synced)
+
+    def _read_header(self) -> tuple[SegmentHeader, int]:
+        if self._view[: len(_MAGIC)] != _MAGIC:
+            raise self._damaged(0, "the file does not begin as a log segment")
+        (size,) = _SIZE.unpack_from(self._view, HEADER_AT)
+        end = HEADER_AT + _SIZE.size + size
+        if end + _SUM.size > self.size:
+            raise self._damaged(HEADER_AT, "the header is longer than the file")
+        if checksum([self._view[HEADER_AT:end]], 0) != _SUM.unpack_from(self._view, end)[0]:
+            raise self._damaged(HEADER_AT, "the header's checksum is wrong")
+        return self._parse(bytes(self._view[HEADER_AT + _SIZE.size : end])), end + _SUM.size
+
+    def _parse(self, body: bytes) -> SegmentHeader:
+        fields = json.loads(body)
+        if fields["format"] != FORMAT:
+            raise CorruptionError(
+                f"The log segment {self.path} has format {fields['format']}, this program reads"
+                f" format {FORMAT}: open the database with the version that wrote it and close it."
+            )
+        tables = {
+            name: tuple([(column, type_of(sql)) for column, sql in columns])
+            for name, columns in fields["tables"].items()
+        }
+        return SegmentHeader(fields["database_id"], fields["after_epoch"], fields["chain"], tables)
+
+    def _damaged(self, offset: int, reason: str) -> CorruptionError:
+        return CorruptionError(
+            f"The log segment {self.path} is damaged at offset {offset}: {reason}. Nothing was"
+            " changed; restore the database file and its side folder from one backup."
+        )

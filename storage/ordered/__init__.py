@@ -1,0 +1,1 @@
+"""Rows in one total order, in blocks: rank, select and search."""

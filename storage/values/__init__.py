@@ -1,0 +1,1 @@
+"""Values, rows and Z-sets in columns: types, equality, order and hashing as DuckDB has them."""

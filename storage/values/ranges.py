@@ -1,0 +1,165 @@
+"""Places of values in ranges of a sorted column, and the stretches that several ranges make up.
+
+Law: the rows of each range ascend by the column in DuckDB's order, NULLs last. `first_places`
+counts the rows before a value, by binary search; `net_stretches` gives for every place covered by
+ranges of a group the sum of their weights, so ranges that differ little cancel but where they
+differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.values.column import Column, FixedColumn, Indexes, null_column
+from ivm.storage.values.compare_rows import lower_bounds
+from ivm.storage.values.key_codes import word_codes
+from ivm.storage.values.order import Term
+from ivm.storage.values.sort_keys import cells, narrowed
+from ivm.storage.values.types import ColumnType
+
+_FEW = 32  # ranges up to which one after the other is the fastest
+
+
+def present(column: Column, type: ColumnType, starts: Indexes, stops: Indexes) -> Indexes:
+    """Where the NULLs of each range begin."""
+    if isinstance(column, FixedColumn) and column.valid is None:  # texts count theirs, row by row
+        return stops
+    return _search(column, type, starts, stops, null_column(type, len(starts)), right=False)
+
+
+def first_places(
+    column: Column,
+    type: ColumnType,
+    starts: Indexes,
+    stops: Indexes,
+    wanted: Column,
+    *,
+    right: bool,
+) -> Indexes:
+    """The first row of each range at or after a value (`right`: after it); its end, if none.
+
+    Args:
+        column: ascending in each range, without NULLs there.
+        type: of the column and of the values.
+        wanted: a value for each range; what is found for NULL has no meaning.
+    """
+    if not type.is_ordered_word:
+        return _search(column, type, starts, stops, wanted, right=right)
+    assert isinstance(column, FixedColumn)
+    assert isinstance(wanted, FixedColumn)
+    values = column.values
+    side: Literal["left", "right"] = "right" if right else "left"
+    if _is_one(starts, stops):
+        start = int(starts[0])
+        part = values[start : stops[0]]
+        return start + part.searchsorted(wanted.values, side)
+    if len(starts) > _FEW:
+        return _search_words(values, type, starts, stops, wanted.values, right=right)
+    found = [
+        start + values[start:stop].searchsorted(value, side)
+        for start, stop, value in zip(starts.tolist(), stops.tolist(), wanted.values, strict=True)
+    ]
+    return np.array(found, np.int64)
+
+
+def expand(starts: Indexes, stops: Indexes) -> tuple[Indexes, Indexes]:
+    """The members of ranges: the number of the range each belongs to, and the members."""
+    if len(starts) == 1:
+        members = np.arange(int(starts[0]), int(stops[0]))
+        return np.zeros(len(members), np.int64), members
+    counts = stops - starts
+    which = np.arange(len(counts)).repeat(counts)
+    return which, np.arange(len(which)) + (starts - offsets(counts))[which]
+
+
+def offsets(counts: Indexes) -> Indexes:
+    """How many members the ranges before each one have."""
+    return counts.cumsum() - counts if len(counts) > 1 else np.zeros(len(counts), np.int64)
+
+
+def total(counts: Indexes) -> int:
+    """Their sum."""
+    return counts.item() if len(counts) == 1 else int(counts.sum())
+
+
+def begins_of(numbers: Indexes) -> Indexes:
+    """Where each stretch of equal numbers begins."""
+    begins = np.ones(len(numbers), np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=begins[1:])
+    return begins.nonzero()[0]
+
+
+def clipped(values: Indexes, low: Indexes | int, high: Indexes | int) -> Indexes:
+    """`np.clip`, less what that costs for a few values."""
+    return np.minimum(np.maximum(values, low), high)
+
+
+def _is_one(starts: Indexes, stops: Indexes) -> bool:
+    """Whether all ranges are the same (at least one)."""
+    if len(starts) == 1:
+        return True
+    return bool(len(starts)) and bool(((starts == starts[0]) & (stops == stops[0])).all())
+
+
+def _search_words(
+    values: npt.NDArray[Any],
+    type: ColumnType,
+    starts: Indexes,
+    stops: Indexes,
+    wanted: npt.NDArray[Any],
+    *,
+    right: bool,
+) -> Indexes:
+    """All ranges at once: the binary digits of the rows before the value, highest first."""
+    before = np.less_equal if right else np.less
+    codes, found = word_codes(wanted, type), starts.copy()
+    width = 1 << int((stops - starts).max()).bit_length() >> 1
+    while width:
+        ends = found + width
+        passed = before(word_codes(values.take(ends - 1, mode="clip"), type), codes)
+        found += (passed & (ends <= stops)) * width
+        width >>= 1
+    return found
+
+
+def _search(
+    column: Column,
+    type: ColumnType,
+    starts: Indexes,
+    stops: Indexes,
+    wanted: Column,
+    *,
+    right: bool,
+) -> Indexes:
+    """As `first_places`, for any type and also for NULL."""
+    term = Term(0, type)
+    if len(starts) > _FEW:
+        every = np.arange(len(starts))
+        return lower_bounds([column], starts, stops, [wanted], every, [term], right=right)
+    cell, value = cells(column, term), cells(wanted, term)
+    ranges = zip(starts.tolist(), stops.tolist(), strict=True)
+    found = [narrowed(cell, a, b, value(i), term)[right] for i, (a, b) in enumerate(ranges)]
+    return np.array(found, np.int64)
+
+
+def net_stretches(
+    group: Indexes, starts: Indexes, stops: Indexes, weights: Indexes
+) -> tuple[Indexes, Indexes, Indexes, Indexes]:
+    """Stretches of places with the net weight of the ranges of one group that cover them.
+
+    Args:
+        group: of each range.
+        weights: of each range.
+
+    Returns:
+        Group, start, stop and weight (never 0) of stretches that do not overlap within a group.
+    """
+    groups, places = np.concatenate((group, group)), np.concatenate((starts, stops))
+    order = np.lexsort((places, groups))
+    groups, places = groups[order], places[order]
+    total = np.concatenate((weights, -weights))[order].cumsum()[:-1]  # 0 where a group ends
+    kept = ((total != 0) & (places[1:] > places[:-1])).nonzero()[0]
+    return groups[kept], places[kept], places[kept + 1], total[kept]

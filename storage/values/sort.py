@@ -1,0 +1,69 @@
+"""Sorting rows by codes and by the terms of an order.
+
+Law: rows come in the order of the terms; those that no term tells apart are equal, and stand side
+by side in the order in which they were given.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ivm.storage.values.column import Indexes
+from ivm.storage.values.order import Columns, Term, steps, term_codes
+from ivm.storage.values.radix_sort import order_of
+from ivm.storage.values.sort_keys import all_cells, ordered
+
+_FEW = 16  # rows that Python sorts faster than numpy
+
+
+def sort_rows(
+    codes: npt.NDArray[Any], columns: Columns, terms: Sequence[Term]
+) -> tuple[Indexes, Indexes]:
+    """Sort by codes, then by the terms; later terms look at rows that earlier ones leave tied.
+
+    Args:
+        codes: the most significant key.
+        columns: all columns of the rows.
+        terms: of a total order.
+
+    Returns:
+        The order of the rows, and the positions in it where a stretch of equal rows begins.
+    """
+    if len(codes) <= _FEW:
+        return _few_sorted(codes.tolist(), columns, terms)
+    order = order_of(codes)
+    begins = steps(codes[order])
+    begins[:1] = True
+    for term in terms:
+        tied = ~begins
+        tied[:-1] |= tied[1:]
+        places = tied.nonzero()[0]
+        if len(places) == 0:
+            break
+        rows = order[places]
+        ranks = term_codes(columns[term.column].take(rows), term)
+        stretch = begins[places].cumsum()
+        again = order_of(stretch, ranks)
+        order[places] = rows[again]
+        begins[places] |= steps(ranks[again])
+    return order, begins.nonzero()[0]
+
+
+def _few_sorted(
+    codes: list[Any], columns: Columns, terms: Sequence[Term]
+) -> tuple[Indexes, Indexes]:
+    keys: list[tuple[Any, ...]] = [(code,) for code in codes]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    for term in terms:
+        if all(keys[a] != keys[b] for a, b in itertools.pairwise(order)):
+            break
+        cells = all_cells(columns[term.column], term)
+        keys = [(*key, ordered(cell, term)) for key, cell in zip(keys, cells, strict=True)]
+        order.sort(key=keys.__getitem__)
+    begins = [i for i in range(len(order)) if i == 0 or keys[order[i]] != keys[order[i - 1]]]
+    return np.array(order, np.int64), np.array(begins, np.int64)

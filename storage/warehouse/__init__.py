@@ -1,0 +1,1 @@
+"""The DuckDB file: tables, views and system tables, and the flushes that write them."""

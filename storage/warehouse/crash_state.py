@@ -1,0 +1,111 @@
+"""Whether the tables are still those of a crash, though another program has opened the file since.
+
+Opening a file with DuckDB moves its write-ahead log into it, even if nothing is then changed: the
+file alone cannot tell a look from a change. Law: the answer is yes only if a copy of the file, put
+back to the state of the crash, has the same tables with the same rows. The state is put back by
+the file's older header, whose blocks the next checkpoint leaves alone, and by the log that the side
+folder kept (`wal_witness`). It takes a copy of the file, but only where after a crash somebody has
+looked and commits in the log hang on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+
+import duckdb
+
+from ivm.storage.identifiers import Path, literal, quote
+from ivm.storage.warehouse.database_file import DatabaseFile
+from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.side_folder import HEADERS_AT, headers
+from ivm.storage.warehouse.table_info import read_schemas
+from ivm.storage.warehouse.wal_witness import kept_log, left, wal_of
+
+_CRASHED = "_ivm_crashed"
+_PAGE = 4096
+
+
+def as_at_the_crash(file: DatabaseFile, folder: FilePath, iteration: int) -> bool:
+    """Whether the tables are what they were, as far as that can be proven.
+
+    Args:
+        file: open.
+        folder: its side folder.
+        iteration: of its header at the crash.
+    """
+    try:
+        with _put_back(file, folder, iteration) as copy, _attached(file, copy) as cursor:
+            return _same(cursor, file.catalog)
+    except (duckdb.Error, OSError, LookupError):
+        return False
+
+
+@contextlib.contextmanager
+def _put_back(file: DatabaseFile, folder: FilePath, iteration: int) -> Iterator[FilePath]:
+    """A copy of the file as of the crash."""
+    assert file.file is not None
+    was = left(folder)
+    if was is None:
+        raise LookupError("nobody wrote down how the write-ahead log was left")
+    place = folder / "crash"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    copy = place / "copy.duckdb"
+    try:
+        shutil.copyfile(file.file, copy)
+        _set_header(copy, iteration)
+        with open(kept_log(folder), "rb") as log:
+            wal_of(copy).write_bytes(log.read(was.size))
+        yield copy
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _set_header(copy: FilePath, iteration: int) -> None:
+    """Let both headers be the one of that iteration; LookupError if neither is."""
+    with open(copy, "r+b") as data:
+        place = HEADERS_AT[headers(data.fileno()).index(iteration)]
+        data.seek(place)
+        page = data.read(_PAGE)
+        for at in HEADERS_AT:
+            data.seek(at)
+            data.write(page)
+
+
+@contextlib.contextmanager
+def _attached(file: DatabaseFile, copy: FilePath) -> Iterator[Cursor]:
+    with contextlib.closing(file.connection.cursor()) as cursor:
+        run(cursor, f"ATTACH {literal(str(copy))} AS {_CRASHED} (READ_ONLY)")
+        try:
+            yield cursor
+        finally:
+            run(cursor, f"DETACH {_CRASHED}")
+
+
+def _same(cursor: Cursor, catalog: str) -> bool:
+    now, then = _tables(cursor, catalog), _tables(cursor, _CRASHED)
+    return now == then and all(
+        _digest(cursor, catalog, name) == _digest(cursor, _CRASHED, name) for name in now
+    )
+
+
+def _tables(cursor: Cursor, catalog: str) -> dict[Path, str]:
+    """The definitions of all tables."""
+    schemas = read_schemas(cursor, catalog)
+    found = rows(
+        cursor,
+        "SELECT schema_oid, table_name, sql FROM system.main.duckdb_tables()"
+        " WHERE database_name = $1",
+        [catalog],
+    )
+    return {(*schemas[schema], name): sql for schema, name, sql in found}
+
+
+def _digest(cursor: Cursor, catalog: str, path: Path) -> object:
+    """What tells the rows of a table from others, whatever their order."""
+    table = ".".join([quote(name) for name in (catalog, *path)])
+    hashed = "system.main.sum(system.main.hash(_ivm_row))"
+    return rows(cursor, f"SELECT {hashed}, system.main.count(*) FROM {table} AS _ivm_row")

@@ -1,0 +1,166 @@
+"""Opening the user's DuckDB file: settings, locks, and errors in our words.
+
+Law: while DuckDB holds the file open we keep one descriptor of it, opened after DuckDB's and closed
+after it: closing any descriptor of a file drops the process's locks on it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import duckdb
+
+from ivm.storage.errors import CorruptionError, InputError, UnavailableError
+from ivm.storage.identifiers import literal
+from ivm.storage.warehouse.side_folder import read_iteration
+
+DEFAULT_MEMORY = 1 << 30
+"""Bytes of DuckDB's buffer pool: with the operators' state at 10⁷ rows the process stays under
+2.5 GB; DuckDB spills to disk beyond it, and its own default (80 % of RAM) leaves us nothing."""
+
+OF_THE_PARENT = (
+    "the database was opened before this process was forked, and belongs to its parent: start"
+    " processes before ivm.connect(), or by 'spawn', or leave the database to the parent"
+)
+
+_OPENED = """
+SELECT database_name, path, type FROM system.main.duckdb_databases()
+WHERE database_name = system.main.current_database()
+"""
+_open_files: dict[Path, int] = {}  # and the process that opened them
+_open_lock = threading.Lock()
+
+
+def default_memory_limit() -> int:
+    """Bytes: 1 GiB, but never more than half of the machine's memory."""
+    return min(DEFAULT_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+
+
+class DatabaseFile:
+    """DuckDB's instance over a file or memory. Opening a file locks it for this process.
+
+    Args:
+        file: the DuckDB file (created if absent), or None for memory.
+        memory_limit: bytes, or None for the default.
+        threads: or None for DuckDB's default.
+
+    Raises:
+        UnavailableError: another process or connection has it, or it cannot be reached.
+        CorruptionError: it is not a DuckDB file, or a damaged one.
+        InputError: DuckDB does not take these settings.
+    """
+
+    def __init__(self, file: Path | None, memory_limit: int | None, threads: int | None) -> None:
+        self.file = None if file is None else file.resolve()
+        self.wal_found = self.wal_bytes()
+        self._fd = -1
+        if self.file is not None:
+            _claim(self.file)
+        try:
+            self.connection = self._connect(memory_limit or default_memory_limit(), threads)
+            self.catalog = self._opened()
+            if self.file is not None:
+                self._fd = os.open(self.file, os.O_RDONLY)
+        except BaseException:
+            self._release()
+            raise
+
+    def iteration(self) -> int:
+        """The file header's checkpoint counter, as it stands on disk."""
+        return read_iteration(self._fd)
+
+    def wal_bytes(self) -> int:
+        """Size of DuckDB's write-ahead log (0 for memory)."""
+        return 0 if self.file is None else wal_bytes(self.file)
+
+    def close(self) -> None:
+        """Let the file go, without a checkpoint."""
+        self.connection.close()
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._release()
+
+    def _opened(self) -> str:
+        """The database's name; of a CSV, JSON or Parquet file DuckDB makes one in memory."""
+        ((name, path, kind),) = self.connection.execute(_OPENED).fetchall()
+        if self.file is not None and (path is None or kind != "duckdb"):
+            self.connection.close()
+            raise CorruptionError(
+                f"{self.file} is no DuckDB database; it was not changed. Open one under another"
+                f" path, and load it there: CREATE TABLE … AS FROM {literal(str(self.file))}."
+            )
+        return str(name)
+
+    def _release(self) -> None:
+        if self.file is not None:
+            with _open_lock:
+                _open_files.pop(self.file, None)
+
+    def _connect(self, memory_limit: int, threads: int | None) -> duckdb.DuckDBPyConnection:
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "arrow_lossless_conversion": "true",
+            "memory_limit": f"{memory_limit // 1024}KiB",
+            "wal_autocheckpoint": "1TB",
+        }
+        if threads is not None:
+            config["threads"] = threads
+        try:
+            connection = duckdb.connect(str(self.file or ":memory:"), config=config)
+        except duckdb.Error as error:
+            raise explained(self.file, error) from error
+        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        connection.complete()
+        return connection
+
+
+def wal_bytes(file: Path) -> int:
+    """Size of the write-ahead log beside a DuckDB file, 0 if there is none."""
+    try:
+        return file.with_name(file.name + ".wal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _claim(file: Path) -> None:
+    with _open_lock:
+        if _open_files.get(file, os.getpid()) != os.getpid():
+            raise UnavailableError(OF_THE_PARENT)
+        if file in _open_files:
+            raise UnavailableError(
+                f"{file} is already open in this process: use that Database object, or close it"
+                " first."
+            )
+        _open_files[file] = os.getpid()
+
+
+def explained(file: Path | None, error: duckdb.Error | OSError) -> Exception:
+    """The refusal to open a file or what lies beside it, sorted by remedy."""
+    text = str(error)
+    if isinstance(error, OSError):
+        return UnavailableError(
+            f"{error.filename or file}: {error.strerror}. The log of {file} lies in the folder"
+            f" {file}.ivm, which must be readable and writable: mend that and try again."
+        )
+    if "Could not set lock" in text:
+        return UnavailableError(
+            f"{file} is locked by another process: close the database there and try again. {text}"
+        )
+    if isinstance(error, duckdb.ConnectionException):
+        return UnavailableError(
+            f"{file} is open in this process through DuckDB itself: close that connection and try"
+            f" again. {text}"
+        )
+    if isinstance(error, duckdb.ProgrammingError):
+        return InputError(f"DuckDB refuses its settings: {text}. Give it others.")
+    torn = "not a valid DuckDB" in text or "Could not read enough bytes" in text
+    if torn or not isinstance(error, duckdb.IOException):
+        return CorruptionError(
+            f"{file} is not a DuckDB database, or a damaged one; it was not changed. Give another"
+            f" path, or restore the file. {text}"
+        )
+    way_out = "mend the cause and try again"
+    if "Permission denied" in text:
+        way_out = "a database must be writable, and so must its folder; or open a copy of it"
+    return UnavailableError(f"{file} cannot be opened: {way_out}. {text}")

@@ -1,0 +1,133 @@
+"""DuckDB calls with their results read to the end, and Z-sets lent to DuckDB as views.
+
+DuckDB 2.0 streams: a connection with an unread result refuses the next statement, so every call
+here runs its statement to its end; what Arrow would garble fails (`carried`). Law of `evaluate`:
+the result depends on the SQL and the lent Z-sets alone (and on the user's tables, if the SQL names
+them).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ivm.storage.identifiers import quote
+from ivm.storage.interrupts import check, interruptible
+from ivm.storage.values.types import Schema, type_of
+from ivm.storage.values.zset import ZSet, from_arrow
+from ivm.storage.warehouse.carried import carried
+
+Cursor = duckdb.DuckDBPyConnection
+
+
+def run(cursor: Cursor, sql: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> None:
+    """Run a statement to its end and drop its result."""
+    cursor.execute(sql, params)
+    cursor.complete()
+
+
+def rows(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+    """All rows of a query as Python tuples (for catalogs and tests, not for data)."""
+    return cursor.execute(sql, params).fetchall()
+
+
+def table(cursor: Cursor, sql: str, params: Sequence[Any] | None = None) -> pa.Table:
+    """All rows of a query as an Arrow table."""
+    return carried(cursor.sql(sql, params=params)).to_arrow_table()
+
+
+def chunks(cursor: Cursor, sql: str, schema: Schema, size: int = 1 << 20) -> Iterator[ZSet]:
+    """A query's rows as Z-sets of at most `size` rows, each row with weight 1.
+
+    Args:
+        cursor: not used for anything else until the iterator ends.
+        sql: a SELECT whose columns have the schema's types.
+        schema: names and types of its columns.
+        size: rows a chunk.
+    """
+    with interruptible(cursor):
+        for batch in carried(cursor.sql(sql)).to_arrow_reader(size):
+            yield from_arrow(batch, schema).labelled()
+            check()
+
+
+def describe(cursor: Cursor, query: str) -> Schema:
+    """Names and types of a query's result, as DuckDB binds it (the query is not run)."""
+    return tuple((name, type_of(sql)) for name, sql, *_ in rows(cursor, f"DESCRIBE {query}"))
+
+
+@contextlib.contextmanager
+def lent(cursor: Cursor, inputs: Mapping[str, tuple[ZSet, Schema]]) -> Iterator[None]:
+    """Let the cursor's SQL read each Z-set's columns (not weights) under the given name.
+
+    Columns have the schema's names and DuckDB types; rows keep their order.
+    """
+    try:
+        for name, (batch, schema) in inputs.items():
+            _lend(cursor, name, batch, schema)
+        yield
+    except BaseException:  # a failed statement aborts the transaction, and the names go with it
+        with contextlib.suppress(duckdb.TransactionException):
+            _take_all_back(cursor, inputs)
+        raise
+    _take_all_back(cursor, inputs)
+
+
+def _take_all_back(cursor: Cursor, inputs: Mapping[str, tuple[ZSet, Schema]]) -> None:
+    for name, (_, schema) in inputs.items():
+        _take_back(cursor, name, schema)
+
+
+_CAST_BACK = ("ENUM(", "JSON", "TUPLE(", '"NULL"')
+
+
+def _loses_type(schema: Schema) -> bool:
+    """ENUMs and nested JSON leave as VARCHAR, tuples as structs, a bare NULL as INTEGER: they must
+    be cast back."""
+    return any(name in t.sql for _, t in schema for name in _CAST_BACK)
+
+
+def _lend(cursor: Cursor, name: str, batch: ZSet, schema: Schema) -> None:
+    if not _loses_type(schema):
+        cursor.register(name, batch.to_arrow(schema))
+        return
+    cursor.register(f"{name}__plain", batch.to_arrow(schema))
+    casts = ", ".join(f"{quote(n)}::{t.sql} AS {quote(n)}" for n, t in schema)
+    run(
+        cursor,
+        f"CREATE OR REPLACE TEMP VIEW {quote(name)} AS"
+        f" SELECT {casts} FROM {quote(name + '__plain')}",
+    )
+
+
+def _take_back(cursor: Cursor, name: str, schema: Schema) -> None:
+    if not _loses_type(schema):
+        cursor.unregister(name)
+        return
+    run(cursor, f"DROP VIEW IF EXISTS temp.main.{quote(name)}")
+    cursor.unregister(f"{name}__plain")
+
+
+def evaluate(
+    cursor: Cursor, sql: str, inputs: Mapping[str, tuple[ZSet, Schema]], output: Schema
+) -> ZSet:
+    """Run a query over lent Z-sets.
+
+    Args:
+        cursor: any cursor with `arrow_lossless_conversion` on.
+        sql: a SELECT naming the keys of `inputs` as tables.
+        inputs: Z-sets by name; their weights are not seen.
+        output: the result's types, as `describe` gave them for the same SQL.
+
+    Returns:
+        The result rows, each with weight 1, in the query's order.
+
+    Raises:
+        duckdb.Error: the query fails on these rows (overflow, bad cast).
+    """
+    with lent(cursor, inputs):
+        return from_arrow(table(cursor, sql), output)

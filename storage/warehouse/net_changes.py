@@ -1,0 +1,180 @@
+"""Changes that are committed in the log but not yet in DuckDB's tables, and their net effect.
+
+Law: applying `net()` to a relation equals applying the collected changes one after the other.
+A keyed table's net change is decided per key by the first and the last event alone: the key stands
+in the file if its first event is a removal, its last row stays if its last event is an addition.
+Keyless tables and views are Z-sets: their net change is the consolidated sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ivm.storage.values import zset
+from ivm.storage.values.column import Column, Indexes, Mask, concat
+from ivm.storage.values.keys import consolidate, group
+from ivm.storage.values.row_tuples import small_rows
+from ivm.storage.values.types import ColumnType, Schema
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.flush import NetChange, is_exact
+
+
+class PendingTable:
+    """The pending changes of one base table.
+
+    Args:
+        schema: of the table.
+        key: positions of its primary key; empty for a keyless table.
+    """
+
+    def __init__(self, schema: Schema, key: tuple[int, ...]) -> None:
+        self.types = tuple([t for _, t in schema])
+        self.key = key
+        self.rows = 0
+        self._exact = all(is_exact(self.types[i]) for i in key)
+        self._events: list[tuple[ZSet, bool]] = []  # in order; True for additions
+
+    def add(self, removed: ZSet, removed_columns: Sequence[int], added: ZSet) -> None:
+        """Collect one change (as in `TableChange`); the removal comes before the addition."""
+        if len(removed):
+            kept = self.key or tuple(range(len(self.types)))
+            self._events.append((removed.project([removed_columns.index(i) for i in kept]), False))
+        if len(added):
+            self._events.append((added, True))
+        self.rows += len(removed) + len(added)
+
+    def extend(self, later: PendingTable) -> None:
+        """Collect what another one has collected after this one."""
+        self._events += later._events
+        self.rows += later.rows
+
+    def net(self) -> NetChange:
+        """The net effect of everything collected so far."""
+        if not self.key:
+            signed = [batch if plus else batch.negate() for batch, plus in self._events]
+            return multiset_change(signed, self.types)
+        removed = [batch for batch, plus in self._events if not plus]
+        added = [batch for batch, plus in self._events if plus]
+        if not removed:  # new keys only, all of them different
+            return self._keyed(self._none(), self._sum(added))
+        if not added:  # every key is removed once
+            return self._keyed(zset.add(removed), zset.empty(self.types))
+        return self._net_of_both(self._sum(added))
+
+    def _net_of_both(self, added: ZSet) -> NetChange:
+        keys = zset.add([b.project(self.key) if plus else b for b, plus in self._events])
+        plus = np.concatenate([np.full(len(b), plus) for b, plus in self._events])
+        groups = group(keys.columns, self._key_types)
+        last = np.zeros(len(groups.first), np.int64)
+        last[groups.inverse] = np.arange(len(plus))  # the last of repeated indexes stays
+        position = np.cumsum(plus) - 1  # of an addition among the additions
+        stood, stays = ~plus[groups.first], plus[last]
+        delete = keys.take(groups.first[_leading(stood & stays, stood)])
+        insert = added.take(position[last[_leading(stood & stays, stays)]])
+        replaced = int(np.count_nonzero(stood & stays)) if self._exact else 0
+        return NetChange(delete, self.key, True, insert, replaced)
+
+    @property
+    def _key_types(self) -> list[ColumnType]:
+        return [self.types[i] for i in self.key]
+
+    def _keyed(self, delete: ZSet, insert: ZSet) -> NetChange:
+        return NetChange(delete, self.key, True, insert)
+
+    def _none(self) -> ZSet:
+        return zset.empty(self._key_types)
+
+    def _sum(self, batches: Sequence[ZSet]) -> ZSet:
+        return zset.add(batches) if batches else zset.empty(self.types)
+
+
+class PendingView:
+    """The pending deltas of one materialized view.
+
+    Args:
+        schema: of the view.
+        key: positions of columns that are known to be unique in the view, () if it has at most one
+            row; None if nothing is known.
+    """
+
+    def __init__(self, schema: Schema, key: tuple[int, ...] | None = None) -> None:
+        self.types = tuple([t for _, t in schema])
+        self.key = key
+        self.rows = 0
+        self._deltas: list[ZSet] = []
+
+    def add(self, delta: ZSet) -> None:
+        """Collect one epoch's delta."""
+        if len(delta):
+            self._deltas.append(delta)
+            self.rows += len(delta)
+
+    def extend(self, later: PendingView) -> None:
+        """Collect what another one has collected after this one."""
+        self._deltas += later._deltas
+        self.rows += later.rows
+
+    def net(self) -> NetChange:
+        """The net effect of everything collected so far."""
+        change = multiset_change(self._deltas, self.types)
+        return change if self.key is None else _by_key(change, self.key, self.types)
+
+
+def _leading(first: Mask, all_of: Mask) -> Indexes:
+    """Indexes of `all_of`, those of `first` (a part of it) before the others."""
+    return np.concatenate([np.flatnonzero(first), np.flatnonzero(all_of & ~first)])
+
+
+def _by_key(change: NetChange, key: tuple[int, ...], types: Sequence[ColumnType]) -> NetChange:
+    """The same change, deleting by a key; rows that only change their values come first."""
+    delete, insert = change.delete.project(key), change.insert
+    if not len(delete) or not len(insert) or not all(is_exact(types[i]) for i in key):
+        return NetChange(delete, key, True, insert)
+    partner = np.zeros(1, np.int64)  # without columns in the key there is only one row
+    if key:
+        partner = _partners(delete.columns, insert.project(key).columns, [types[i] for i in key])
+    found = partner >= 0
+    kept = found.nonzero()[0]
+    count = len(kept)
+    if count < len(insert):
+        insert = insert.take(np.concatenate([kept, (~found).nonzero()[0]]))
+    order = partner[kept]
+    if count < len(delete):
+        gone = np.ones(len(delete), np.bool_)
+        gone[order] = False
+        order = np.concatenate([order, gone.nonzero()[0]])
+    return NetChange(_taken(delete, order), key, True, insert, count)
+
+
+def _partners(
+    olds: Sequence[Column], news: Sequence[Column], types: Sequence[ColumnType]
+) -> Indexes:
+    """For each new key the old one that is equal to it, or -1 (all old ones are different)."""
+    known, wanted = small_rows(olds, types, True), small_rows(news, types, True)
+    if known is not None and wanted is not None:
+        at = {row: i for i, row in enumerate(known)}
+        return np.array([at.get(row, -1) for row in wanted], np.int64)
+    count = len(olds[0])
+    groups = group([concat(pair) for pair in zip(olds, news, strict=True)], types)
+    old = np.full(len(groups.first), -1, np.int64)
+    old[groups.inverse[:count]] = np.arange(count)
+    return old[groups.inverse[count:]]
+
+
+def _taken(batch: ZSet, order: Indexes) -> ZSet:
+    """The batch in another order; itself if it has that order already, as small ones often do."""
+    return batch if bool((order[1:] > order[:-1]).all()) else batch.take(order)
+
+
+def multiset_change(deltas: Sequence[ZSet], types: Sequence[ColumnType]) -> NetChange:
+    """The net change of a relation without a key that the deltas were made to."""
+    everything = tuple(range(len(types)))
+    if not deltas:
+        return NetChange(zset.empty(types), everything, False, zset.empty(types))
+    total = consolidate(zset.add(deltas), types)
+    if total.weights.tolist() == [-1, 1]:  # one row has changed, as after a small commit
+        return NetChange(total.slice(0, 1).negate(), everything, False, total.slice(1, 2))
+    delete, insert = total.filter(total.weights < 0), total.filter(total.weights > 0)
+    return NetChange(delete.negate(), everything, False, insert)

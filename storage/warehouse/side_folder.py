@@ -1,0 +1,97 @@
+"""The side folder `<file>.ivm/`: whose it is, and where the database file stood when last seen.
+
+Law: the note is written in one piece (draft, sync, rename). Before a checkpoint it says that the
+file's iteration counter is about to move, after it where the counter stands; so a counter that
+stands elsewhere was moved by another program.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import struct
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ivm.storage.errors import CorruptionError
+from ivm.storage.log.change_log import sync_folder
+
+HEADERS_AT = (4096, 8192)
+_ITERATION = struct.Struct("<8xQ")  # behind the header's checksum
+
+
+@dataclass(frozen=True)
+class Note:
+    """What we last knew of the database file.
+
+    Attributes:
+        database_id: of the file this folder belongs to.
+        iteration: its header's checkpoint counter.
+        moving: a checkpoint of ours was under way, so the counter may be one higher.
+        closed: the database was closed after a checkpoint; there is no write-ahead log.
+        mark: of the opening; the file carries the same one until it is closed, and so knows
+            whether a folder is the one beside which it was left.
+    """
+
+    database_id: str
+    iteration: int
+    moving: bool
+    closed: bool
+    mark: str = ""
+
+
+def side_folder(file: Path) -> Path:
+    """The folder that belongs to a database file."""
+    return file.with_name(file.name + ".ivm")
+
+
+def set_aside(folder: Path) -> Path | None:
+    """Give a folder another name, under which nothing looks for it; gives the new one."""
+    if not folder.exists():
+        return None
+    names = (folder.with_name(f"{folder.name}.given-up-{n}") for n in itertools.count(1))
+    place = next(name for name in names if not name.exists())
+    folder.rename(place)
+    sync_folder(folder.parent)
+    return place
+
+
+def read_iteration(fd: int) -> int:
+    """The checkpoint counter of an open DuckDB file: the larger of its two headers'."""
+    return max(headers(fd))
+
+
+def headers(fd: int) -> list[int]:
+    """The checkpoint counter in each of the file's headers."""
+    found = [os.pread(fd, _ITERATION.size, at) for at in HEADERS_AT]
+    return [int(_ITERATION.unpack(header)[0]) for header in found]
+
+
+def read_note(folder: Path) -> Note | None:
+    """The note of a side folder, or None if there is none.
+
+    Raises:
+        CorruptionError: it is not one of ours.
+    """
+    path = folder / "note.json"
+    try:
+        return Note(**json.loads(path.read_text()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise CorruptionError(
+            f"{path} is damaged ({error}). Nothing was changed; restore the database file and its"
+            " side folder from one backup."
+        ) from error
+
+
+def write_note(folder: Path, note: Note) -> None:
+    """Replace the folder's note durably."""
+    draft = folder / "note.new"
+    with open(draft, "w") as file:
+        json.dump(asdict(note), file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, folder / "note.json")
+    sync_folder(folder)

@@ -1,0 +1,171 @@
+"""Our own records in the user's file: schema `_ivm` with identity, views, epochs, offsets.
+
+Law: every function works inside the cursor's transaction, so a record is as durable as the tables
+it speaks of. Epochs are appended, never updated; the highest counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ivm.storage.errors import CorruptionError
+from ivm.storage.identifiers import literal
+from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.time_zone import zone_of
+
+FORMAT = "1"
+BASE = ""
+"""The relation under which the common epoch of all base tables is recorded."""
+FLUSHES = "_ivm.flushes"
+"""The relation under which flushes are numbered: whether one stands can be read afterwards."""
+
+_SCHEMA = """
+CREATE SCHEMA _ivm;
+CREATE TABLE _ivm.meta (key VARCHAR, value VARCHAR);
+CREATE TABLE _ivm.views (
+    name VARCHAR, query VARCHAR, columns VARCHAR[], broken VARCHAR, number BIGINT);
+CREATE TABLE _ivm.epochs (relation VARCHAR, epoch BIGINT);
+CREATE TABLE _ivm.offsets (source VARCHAR, position VARCHAR);
+"""
+
+
+@dataclass(frozen=True)
+class StoredView:
+    """A materialized view as it was created.
+
+    Attributes:
+        name: canonical name.
+        query: the user's SELECT, verbatim.
+        columns: the column names given at creation; empty for the query's own.
+        broken: what a change from a stream broke in it, else None.
+    """
+
+    name: str
+    query: str
+    columns: tuple[str, ...] = ()
+    broken: str | None = None
+
+
+def create_schema(cursor: Cursor, database_id: str) -> None:
+    """Create `_ivm` in a file that has none."""
+    for statement in _SCHEMA.strip().split(";")[:-1]:
+        run(cursor, statement)
+    run(
+        cursor,
+        "INSERT INTO _ivm.meta VALUES ('database_id', $1), ('format', $2)",
+        [database_id, FORMAT],
+    )
+    write_epochs(cursor, {BASE: 0})
+
+
+def read_database_id(cursor: Cursor, catalog: str) -> str | None:
+    """The file's id, or None if it has no records of ours.
+
+    Raises:
+        CorruptionError: records of another format.
+    """
+    exists = (
+        "SELECT 1 FROM system.main.duckdb_tables()"
+        " WHERE database_name = $1 AND schema_name = '_ivm'"
+    )
+    if not rows(cursor, f"{exists} AND table_name = 'meta'", [catalog]):
+        return None
+    meta = dict(rows(cursor, "FROM _ivm.meta"))
+    if meta.get("format") != FORMAT or "database_id" not in meta:
+        raise CorruptionError(
+            f"The schema _ivm of this file has format {meta.get('format')}, this program reads"
+            f" format {FORMAT}: open the database with the version that wrote it."
+        )
+    return str(meta["database_id"])
+
+
+def home_zone(cursor: Cursor) -> str:
+    """The time zone recorded in the file; if none is, the cursor's own, which is then recorded."""
+    found = rows(cursor, "SELECT value FROM _ivm.meta WHERE key = 'time_zone'")
+    if found:
+        return str(found[0][0])
+    zone = zone_of(cursor)
+    run(cursor, "INSERT INTO _ivm.meta VALUES ('time_zone', $1)", [zone])
+    return zone
+
+
+def read_mark(cursor: Cursor) -> str | None:
+    """The mark of an opening that has not been closed, else None: see `mark_open`."""
+    found = rows(cursor, "SELECT value FROM _ivm.meta WHERE key = 'open'")
+    return str(found[0][0]) if found else None
+
+
+def mark_open(cursor: Cursor, mark: str) -> None:
+    """From here on commits may be in the log alone, whose side folder carries the same mark."""
+    run(cursor, "INSERT INTO _ivm.meta VALUES ('open', $1)", [mark])
+
+
+def mark_closed(cursor: Cursor) -> None:
+    """Every commit is in the file: it needs no side folder."""
+    run(cursor, "DELETE FROM _ivm.meta WHERE key = 'open'")
+
+
+def load_views(cursor: Cursor) -> list[StoredView]:
+    """All views in the order of their creation."""
+    found = rows(cursor, "SELECT name, query, columns, broken FROM _ivm.views ORDER BY number")
+    return [StoredView(name, query, tuple(names), broken) for name, query, names, broken in found]
+
+
+def save_view(cursor: Cursor, view: StoredView) -> None:
+    """Add a view, or replace the record of that name and keep its place."""
+    values = [view.name, view.query, list(view.columns), view.broken]
+    place = rows(cursor, "DELETE FROM _ivm.views WHERE name = $1 RETURNING number", [view.name])
+    number = place[0][0] if place else _last_number(cursor) + 1
+    run(cursor, "INSERT INTO _ivm.views VALUES ($1, $2, $3, $4, $5)", [*values, number])
+
+
+def _last_number(cursor: Cursor) -> int:
+    return int(rows(cursor, "SELECT system.main.max(number) FROM _ivm.views")[0][0] or 0)
+
+
+def delete_view(cursor: Cursor, name: str) -> None:
+    """Forget a view and its epochs."""
+    run(cursor, "DELETE FROM _ivm.views WHERE name = $1", [name])
+    run(cursor, "DELETE FROM _ivm.epochs WHERE relation = $1", [name])
+
+
+def load_epochs(cursor: Cursor) -> dict[str, int]:
+    """The epoch each relation has reached (base tables under `BASE`)."""
+    return dict(
+        rows(cursor, "SELECT relation, system.main.max(epoch) FROM _ivm.epochs GROUP BY relation")
+    )
+
+
+def write_epochs(cursor: Cursor, epochs: Mapping[str, int]) -> None:
+    """Record that relations have reached epochs."""
+    values = ", ".join([f"({literal(name)}, {epoch})" for name, epoch in epochs.items()])
+    run(cursor, f"INSERT INTO _ivm.epochs VALUES {values}")
+
+
+def forget_view_epochs(cursor: Cursor) -> None:
+    """The views stand where the base tables stand."""
+    run(cursor, "DELETE FROM _ivm.epochs WHERE relation NOT IN ($1, $2)", [BASE, FLUSHES])
+
+
+def compact_epochs(cursor: Cursor) -> None:
+    """Drop epochs that have been passed."""
+    kept = (
+        "SELECT e.relation FROM _ivm.epochs e WHERE e.relation = o.relation AND e.epoch > o.epoch"
+    )
+    run(cursor, f"DELETE FROM _ivm.epochs o WHERE EXISTS ({kept})")
+
+
+def load_offsets(cursor: Cursor) -> dict[str, Any]:
+    """The position each source has durably reached with the base tables."""
+    found = rows(cursor, "SELECT source, position FROM _ivm.offsets")
+    return {source: json.loads(position) for source, position in found}
+
+
+def write_offsets(cursor: Cursor, offsets: Mapping[str, Any]) -> None:
+    """Record the positions of sources."""
+    for source, position in offsets.items():
+        run(cursor, "DELETE FROM _ivm.offsets WHERE source = $1", [source])
+        run(cursor, "INSERT INTO _ivm.offsets VALUES ($1, $2)", [source, json.dumps(position)])

@@ -1,0 +1,244 @@
+"""What the DuckDB catalog says of the user's tables.
+
+Law: read anew at every call; nothing here is remembered, so it is never older than the last DDL.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ivm.storage.identifiers import Path, canonical_name, fold, quote
+from ivm.storage.values.types import Schema, type_of
+from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.flush import Target
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """Columns of a table that must stand in another one.
+
+    Attributes:
+        columns: positions in the referencing table.
+        table: canonical name of the referenced table.
+        referenced: names of its columns.
+    """
+
+    columns: tuple[int, ...]
+    table: str
+    referenced: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """One table of the user's database file. Columns are meant by position.
+
+    Attributes:
+        name: canonical name, see `identifiers`.
+        qualified: the whole path in quotes, for SQL.
+        schema: names and types of all columns, generated ones included.
+        primary_key: in the order of the constraint; empty if there is none.
+        uniques: UNIQUE constraints and unique indexes over plain columns.
+        not_null: columns that refuse NULL (those of the primary key included).
+        checks: CHECK expressions as SQL.
+        defaults: SQL of each column's default.
+        generated: SQL of each generated column.
+        foreign_keys: what this table references.
+        referenced_by: canonical names of the tables that reference this one.
+        indexes: CREATE INDEX statements.
+        unique_expressions: unique indexes over expressions, as SQL.
+        collated: the table has columns with a collation.
+        oid: DuckDB's number of the table; another table of the same name has another one.
+    """
+
+    name: str
+    qualified: str
+    schema: Schema
+    primary_key: tuple[int, ...] = ()
+    uniques: tuple[tuple[int, ...], ...] = ()
+    not_null: tuple[int, ...] = ()
+    checks: tuple[str, ...] = ()
+    defaults: Mapping[int, str] = field(default_factory=dict)
+    generated: Mapping[int, str] = field(default_factory=dict)
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    referenced_by: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
+    unique_expressions: tuple[str, ...] = ()
+    collated: bool = False
+    oid: int = 0
+
+    @property
+    def keyed(self) -> bool:
+        """Whether rows are told apart by a primary key."""
+        return bool(self.primary_key)
+
+    @property
+    def native_reason(self) -> str | None:
+        """Why every change of this table must go through DuckDB itself, or None."""
+        if self.foreign_keys or self.referenced_by:
+            return "it has foreign keys"
+        if self.generated:
+            return "it has generated columns"
+        if self.unique_expressions:
+            return "it has a unique index over an expression"
+        if self.collated:
+            return "it has columns with a collation"
+        return None
+
+    def target(self) -> Target:
+        """What a flush needs to know of the table."""
+        return Target(
+            self.qualified,
+            self.schema,
+            generated=frozenset(self.generated),
+            unique_beside_key=bool(self.uniques or self.indexes),
+            parents=tuple([key.table for key in self.foreign_keys]),
+            referenced=bool(self.referenced_by),
+        )
+
+    def position(self, column: str) -> int | None:
+        """A column's position by its name (the case of A to Z does not matter), or None."""
+        return self._positions.get(fold(column))
+
+    @functools.cached_property
+    def _positions(self) -> dict[str, int]:
+        return {fold(name): i for i, (name, _) in enumerate(self.schema)}
+
+
+_SCHEMAS = """
+SELECT oid, parent_schema_oid, schema_name FROM system.main.duckdb_schemas()
+WHERE database_name = $1
+"""
+_TABLES = """
+SELECT table_oid, schema_oid, table_name, sql FROM system.main.duckdb_tables()
+WHERE database_name = $1 AND NOT internal AND NOT temporary
+"""
+_COLUMNS = """
+SELECT table_oid, column_name, data_type, column_default, is_nullable,
+       is_generated, generation_expression
+FROM system.main.duckdb_columns() WHERE database_name = $1 AND NOT internal ORDER BY column_index
+"""
+_CONSTRAINTS = """
+SELECT table_oid, constraint_type, expression, constraint_column_indexes,
+       referenced_table, referenced_column_names
+FROM system.main.duckdb_constraints() WHERE database_name = $1 ORDER BY constraint_index
+"""
+_INDEXES = """
+SELECT table_oid, is_unique, expressions, sql
+FROM system.main.duckdb_indexes() WHERE database_name = $1 ORDER BY index_oid
+"""
+
+_Facts = dict[int, list[tuple[Any, ...]]]
+
+
+def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
+    """All tables of the user (views of ours included, they are tables too), by canonical name.
+
+    Args:
+        cursor: it sees what its transaction sees.
+        catalog: DuckDB's name of the attached file.
+    """
+    columns, constraints, indexes = (
+        _by_table(cursor, sql, catalog) for sql in (_COLUMNS, _CONSTRAINTS, _INDEXES)
+    )
+    schemas = read_schemas(cursor, catalog)
+    found = {}
+    for oid, schema_oid, table, sql in rows(cursor, _TABLES, [catalog]):
+        schema = schemas[schema_oid]
+        if schema == ("_ivm",):
+            continue
+        info = _with_columns(catalog, (*schema, table), columns[oid])
+        info = _with_indexes(_with_constraints(info, schema, constraints[oid]), indexes[oid])
+        collated = bool(_COLLATE.search(_unquoted(sql)))
+        found[info.name] = replace(info, collated=collated, oid=oid)
+    return _with_references(found)
+
+
+def read_schemas(cursor: Cursor, catalog: str) -> dict[int, Path]:
+    """The path of each schema of a database (they may be nested), by its number."""
+    known = {oid: (parent, name) for oid, parent, name in rows(cursor, _SCHEMAS, [catalog])}
+
+    def path(oid: int) -> Path:
+        parent, name = known[oid]
+        return (name,) if parent is None else (*path(parent), name)
+
+    return {oid: path(oid) for oid in known}
+
+
+_COLLATE = re.compile(r"\bCOLLATE\b", re.IGNORECASE)
+
+
+def _unquoted(sql: str) -> str:
+    """The SQL without its quoted names and strings."""
+    return re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", "", sql)
+
+
+def _by_table(cursor: Cursor, sql: str, catalog: str) -> _Facts:
+    facts: _Facts = defaultdict(list)
+    for oid, *rest in rows(cursor, sql, [catalog]):
+        facts[oid].append(tuple(rest))
+    return facts
+
+
+def _with_columns(catalog: str, path: Path, facts: list[tuple[Any, ...]]) -> TableInfo:
+    enumerated = list(enumerate(facts))
+    return TableInfo(
+        name=canonical_name(path),
+        qualified=".".join([quote(part) for part in (catalog, *path)]),
+        schema=tuple([(fact[0], type_of(fact[1])) for fact in facts]),
+        not_null=tuple([i for i, fact in enumerated if not fact[3]]),
+        defaults={i: fact[2] for i, fact in enumerated if fact[2] is not None and not fact[4]},
+        generated={i: fact[5] for i, fact in enumerated if fact[4]},
+    )
+
+
+def _with_constraints(info: TableInfo, schema: Path, facts: list[tuple[Any, ...]]) -> TableInfo:
+    def of(kind: str) -> list[tuple[int, ...]]:
+        return [tuple(fact[2]) for fact in facts if fact[0] == kind]
+
+    return replace(
+        info,
+        primary_key=next(iter(of("PRIMARY KEY")), ()),
+        uniques=tuple(of("UNIQUE")),
+        checks=tuple([fact[1] for fact in facts if fact[0] == "CHECK"]),
+        foreign_keys=tuple(
+            [
+                ForeignKey(tuple(fact[2]), canonical_name((*schema, fact[3])), tuple(fact[4]))
+                for fact in facts
+                if fact[0] == "FOREIGN KEY"
+            ]
+        ),
+    )
+
+
+def _with_indexes(info: TableInfo, facts: list[tuple[Any, ...]]) -> TableInfo:
+    uniques, expressions = list(info.uniques), []
+    for is_unique, text, sql in facts:
+        if not is_unique:
+            continue
+        columns = [info.position(part.strip(" '").strip('"')) for part in text[1:-1].split(",")]
+        if all(c is not None for c in columns):
+            uniques.append(tuple([c for c in columns if c is not None]))
+        else:
+            expressions.append(sql)
+    return replace(
+        info,
+        uniques=tuple(uniques),
+        unique_expressions=tuple(expressions),
+        indexes=tuple([fact[2] for fact in facts]),
+    )
+
+
+def _with_references(tables: dict[str, TableInfo]) -> dict[str, TableInfo]:
+    referencing: dict[str, list[str]] = defaultdict(list)
+    for info in tables.values():
+        for key in info.foreign_keys:
+            referencing[key.table].append(info.name)
+    return {
+        name: replace(info, referenced_by=tuple(referencing[name])) if name in referencing else info
+        for name, info in tables.items()
+    }

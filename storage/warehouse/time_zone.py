@@ -1,0 +1,59 @@
+"""The time zone under which a database's views are computed, whatever a session has set.
+
+Law: a view's rows do not depend on who writes, reads or opens the database. The zone is recorded in
+the file when it becomes ours; new cursors begin in it, and a session that has set another one
+lends us its cursor under the recorded one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import duckdb
+
+from ivm.storage.identifiers import literal
+from ivm.storage.warehouse.duck import Cursor, rows, run
+
+
+class HomeZone:
+    """The zone, and the sessions whose own zone is still to be given back.
+
+    Args:
+        name: as in DuckDB's setting TimeZone.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._owed: list[tuple[Cursor, str]] = []
+
+    @contextlib.contextmanager
+    def on(self, cursor: Cursor) -> Iterator[None]:
+        """Let the cursor's statements run in the zone."""
+        own = zone_of(cursor)
+        if own == self.name:
+            yield
+            return
+        _set(cursor, self.name)
+        self._owed.append((cursor, own))
+        try:
+            yield
+        finally:
+            self.give_back(cursor)
+
+    def give_back(self, cursor: Cursor) -> None:
+        """Set the session's own zone again; in an aborted transaction that waits for its end."""
+        mine = [(lender, zone) for lender, zone in self._owed if lender is cursor]
+        with contextlib.suppress(duckdb.TransactionException):
+            for _, zone in mine:
+                _set(cursor, zone)
+            self._owed = [(lender, zone) for lender, zone in self._owed if lender is not cursor]
+
+
+def zone_of(cursor: Cursor) -> str:
+    """The time zone of a cursor's session."""
+    return str(rows(cursor, "SELECT system.main.current_setting('TimeZone')")[0][0])
+
+
+def _set(cursor: Cursor, zone: str) -> None:
+    run(cursor, f"SET TimeZone = {literal(zone)}")

@@ -1,0 +1,108 @@
+"""DuckDB's write-ahead log as we left it, kept where no look into the file can take it away.
+
+Law: the side folder holds a second name of that log (a hard link), and how much of it was written
+when our last transaction ended. Whoever opens the file with DuckDB after a crash moves the log into
+the file and removes it, but not our name of it: together with the older of the file's two headers
+it gives back the state of the crash (`crash_state`). And what DuckDB is about to say in a new log
+has a name that outlives a power failure before our own log lets go of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from ivm.storage.log.change_log import sync_folder
+from ivm.storage.warehouse.side_folder import side_folder
+
+_LEFT = struct.Struct("<QQQ")
+
+
+@dataclass(frozen=True)
+class Left:
+    """How the write-ahead log was left.
+
+    Attributes:
+        size: bytes of it.
+        epoch: that the base tables had reached in it.
+        flushes: number of the last flush in it.
+    """
+
+    size: int
+    epoch: int
+    flushes: int
+
+
+class WalWitness:
+    """Keeps the second name.
+
+    Args:
+        file: the database file; its side folder exists.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._wal = wal_of(file)
+        self._link = kept_log(side_folder(file))
+        self._size = _size_of(side_folder(file))
+        self._inode = -1
+        self._fd = -1
+
+    def saw(self, epoch: int, flushes: int) -> None:
+        """A transaction of ours has ended: it is in the log.
+
+        Raises:
+            OSError: the folder cannot be synced.
+        """
+        try:
+            found = os.stat(self._wal)
+        except FileNotFoundError:
+            return
+        if found.st_ino != self._inode:
+            self._rename(found.st_ino)
+        if self._fd >= 0:
+            os.pwrite(self._fd, _LEFT.pack(found.st_size, epoch, flushes), 0)
+
+    def _rename(self, inode: int) -> None:
+        """DuckDB has begun a new log."""
+        sync_folder(self._wal.parent)
+        with contextlib.suppress(OSError):  # a disk without hard links: then looks lose the proof
+            self._link.unlink(missing_ok=True)
+            os.link(self._wal, self._link)
+            if self._fd < 0:
+                self._fd = os.open(self._size, os.O_WRONLY | os.O_CREAT, 0o644)
+        self._inode = inode
+
+    def close(self, *, forget: bool) -> None:
+        """Let go, and remove what is of no use once the log is in the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        if forget:
+            with contextlib.suppress(OSError):
+                self._link.unlink(missing_ok=True)
+                self._size.unlink(missing_ok=True)
+
+
+def wal_of(file: Path) -> Path:
+    """DuckDB's write-ahead log of a file."""
+    return file.with_name(file.name + ".wal")
+
+
+def kept_log(folder: Path) -> Path:
+    """Our name of the write-ahead log."""
+    return folder / "wal"
+
+
+def left(folder: Path) -> Left | None:
+    """How we left the log, if that was written down."""
+    try:
+        return Left(*_LEFT.unpack(_size_of(folder).read_bytes()))
+    except (OSError, struct.error):
+        return None
+
+
+def _size_of(folder: Path) -> Path:
+    return folder / "wal.size"

@@ -1,0 +1,372 @@
+"""The warehouse: the user's DuckDB file, where tables and views rest, and the log beside it.
+
+Laws. One DuckDB write transaction at a time (`write_lock`). A flush is one transaction that also
+records the epochs reached, and the log is synced up to that epoch before it. The base tables
+share one epoch; a view's epoch is never below it. Whether a transaction stands whose COMMIT raised
+is read in the file. Nothing is changed by an opening that fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ivm.storage.errors import CorruptionError, UnavailableError
+from ivm.storage.identifiers import Path as SchemaPath
+from ivm.storage.identifiers import literal
+from ivm.storage.log.change_log import ChangeLog
+from ivm.storage.troubles import Troubles
+from ivm.storage.values.types import Schema
+from ivm.storage.warehouse import system_tables
+from ivm.storage.warehouse.appender import Appenders
+from ivm.storage.warehouse.attached import checkpoint_attached
+from ivm.storage.warehouse.checkpoints import Checkpointer
+from ivm.storage.warehouse.database_file import DatabaseFile, explained
+from ivm.storage.warehouse.duck import Cursor, rows, run
+from ivm.storage.warehouse.flush import NetChange, Target, apply_changes, lacking
+from ivm.storage.warehouse.opening import Choice, Opening, open_log
+from ivm.storage.warehouse.refused import Part, refused
+from ivm.storage.warehouse.system_tables import BASE, FLUSHES
+from ivm.storage.warehouse.table_info import TableInfo, read_schemas, read_tables
+from ivm.storage.warehouse.time_zone import HomeZone
+from ivm.storage.warehouse.wal_witness import WalWitness
+
+
+class Warehouse:
+    """An open database: DuckDB's instance, its change log, and the epochs in the file.
+
+    Attributes:
+        database: DuckDB's name of the attached file.
+        log: the change log; None for a database in memory.
+        foreign_write: another program wrote to the file since we closed it; views must be
+            refreshed.
+        zone: the time zone of its views.
+        write_lock: held by whoever runs a write transaction in DuckDB (reentrant).
+        flushes: number of the last flush that stands.
+        troubles: what has failed in background threads.
+    """
+
+    def __init__(self, file: DatabaseFile, opening: Opening) -> None:
+        self.file = file
+        self.database = file.catalog
+        self.database_id = opening.database_id
+        self.log: ChangeLog | None = opening.log
+        self.foreign_write = opening.foreign_write
+        self.write_lock = threading.RLock()
+        self.zone = HomeZone(system_tables.home_zone(file.connection))
+        run(file.connection, f"SET GLOBAL TimeZone = {literal(self.zone.name)}")
+        self._flusher = file.connection.cursor()
+        self._epochs = system_tables.load_epochs(self._flusher)
+        self.flushes = self._epochs.pop(FLUSHES, 0)
+        self._appenders = Appenders(self._flusher)
+        self._targets: dict[str, Target] = {}
+        self._mark = opening.mark
+        self.troubles = Troubles()
+        self._checkpointer = Checkpointer(
+            file, self.database_id, self._mark, self.write_lock, self.troubles
+        )
+        self._witness = WalWitness(file.file) if file.file is not None else None
+        self._ours = False
+        self._closed = False
+
+    @staticmethod
+    def open(
+        path: str | Path = ":memory:",
+        *,
+        memory_limit: int | None = None,
+        threads: int | None = None,
+        sync_interval: float | None = None,
+        choice: Choice = "refuse",
+    ) -> Warehouse:
+        """Open or create a database; an existing DuckDB file is adopted as it is.
+
+        Args:
+            path: of the DuckDB file, or ":memory:" (no log, nothing durable).
+            memory_limit: bytes of DuckDB's buffers; default 1 GiB, at most half of the memory.
+            threads: of DuckDB; default its own.
+            sync_interval: seconds between the log's background syncs, or None to sync at commit.
+            choice: what to do where file and log do not fit each other.
+
+        Raises:
+            UnavailableError: locked by another process or connection, or not to be written.
+            CorruptionError: not a DuckDB file; a log that is damaged or not of this file; a file
+                that another program wrote to while the log held commits. Nothing was changed.
+        """
+        location = None if str(path) == ":memory:" else Path(path)
+        file = DatabaseFile(location, memory_limit, threads)
+        try:
+            return Warehouse(file, open_log(file, sync_interval, choice))
+        except BaseException as error:
+            file.close()
+            if isinstance(error, duckdb.Error | OSError):
+                raise explained(file.file, error) from error
+            raise
+
+    def take(self, tables: Mapping[str, Schema]) -> None:
+        """The log has been replayed: let commits come.
+
+        In this order: the log has a segment for them; the note says where the file stands; the
+        file itself, without its write-ahead log, says that commits may be in the log alone.
+
+        Args:
+            tables: all base tables by name.
+
+        Raises:
+            UnavailableError: the disk refuses; nothing was committed meanwhile.
+        """
+        if self.log is None:
+            return
+        try:
+            self.log.rotate(tables)
+            self._checkpointer.note(moving=False)
+            if system_tables.read_mark(self._flusher) is None:
+                system_tables.mark_open(self._flusher, self._mark)
+                self.checkpoint()
+            self._saw_wal()
+        except (duckdb.Error, OSError) as error:
+            raise explained(self.file.file, error) from error
+        self._ours = True
+
+    def cursor(self) -> Cursor:
+        """A new cursor of the instance; transactions and temp tables are its own."""
+        return self.file.connection.cursor()
+
+    def tables(self, cursor: Cursor | None = None) -> dict[str, TableInfo]:
+        """All tables of the user's file by canonical name, those that hold views included.
+
+        Args:
+            cursor: whose transaction's view of the catalog is meant; default a fresh one. The
+                answer is also what `flush` goes by from now on.
+        """
+        found = read_tables(cursor or self.cursor(), self.database)
+        self._targets = {name: info.target() for name, info in found.items()}
+        self._appenders.forget()
+        return found
+
+    def schemas(self, cursor: Cursor) -> list[SchemaPath]:
+        """The paths of the schemas of the user's file, nested ones too, as the cursor sees them."""
+        return list(read_schemas(cursor, self.database).values())
+
+    def databases(self, cursor: Cursor) -> list[str]:
+        """Names of all attached databases, as the cursor sees them."""
+        return [
+            name
+            for (name,) in rows(cursor, "SELECT database_name FROM system.main.duckdb_databases()")
+        ]
+
+    # -- epochs ----------------------------------------------------------------------------
+
+    @property
+    def base_epoch(self) -> int:
+        """The epoch that all base tables have durably reached."""
+        return self._epochs[BASE]
+
+    def view_epoch(self, name: str) -> int:
+        """The epoch that a view's table has durably reached."""
+        return max(self._epochs.get(name, 0), self.base_epoch)
+
+    def record(self, cursor: Cursor, epochs: Mapping[str, int], offsets: Mapping[str, Any]) -> None:
+        """Write epochs (base tables under `BASE`) and offsets in a transaction of the caller's.
+
+        `recorded` must be told once that transaction has committed.
+        """
+        system_tables.write_epochs(cursor, epochs)
+        system_tables.write_offsets(cursor, offsets)
+
+    def stands(self, relation: str, number: int) -> bool:
+        """Whether the file says that a relation has reached an epoch.
+
+        Raises:
+            duckdb.Error: it can no longer be read.
+        """
+        with contextlib.closing(self.cursor()) as cursor:
+            return system_tables.load_epochs(cursor).get(relation, 0) >= number
+
+    def recorded(self, epochs: Mapping[str, int]) -> None:
+        """The caller's transaction that recorded these epochs has committed."""
+        self._epochs.update(epochs)
+        if not self._ours:
+            return
+        with contextlib.suppress(UnavailableError, OSError):  # a long log only takes room
+            self._saw_wal()
+            if self.log is not None and BASE in epochs:
+                self.log.truncate(self.base_epoch)
+        self._checkpointer.consider()
+
+    def _saw_wal(self) -> None:
+        if self._witness is not None:
+            self._witness.saw(self.base_epoch, self.flushes)
+
+    def refilled(self) -> None:
+        """Every view was filled from the base tables, in a transaction that has committed."""
+        self._epochs = {BASE: self.base_epoch}
+
+    def demand_stored(self, changes: Mapping[str, NetChange]) -> None:
+        """Every row that these changes of tables take out is there.
+
+        Raises:
+            CorruptionError: naming a table where one is not.
+        """
+        for name, change in changes.items():
+            missing = lacking(self._flusher, self._targets[name], change)
+            if missing:
+                raise CorruptionError(
+                    f"The log's commits change or delete {missing} rows of the table {name} that"
+                    " are not there any more, or not as they were. Nothing was changed."
+                )
+
+    # -- flushing and reading --------------------------------------------------------------
+
+    def flush(
+        self,
+        epoch: int,
+        tables: Mapping[str, NetChange] | None,
+        views: Mapping[str, NetChange],
+        offsets: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Bring tables and views up to an epoch in one DuckDB transaction.
+
+        Args:
+            epoch: everything given stands at it afterwards.
+            tables: the net changes of *all* base tables since `base_epoch` (those that are left
+                out have none), or None to leave the base tables where they are. If given, every
+                view with pending changes must be in `views`.
+            views: the net changes of views since their epochs.
+            offsets: of sources, recorded with the base tables.
+
+        Raises:
+            RefusedError: a constraint forbids it, against all expectation.
+            UnavailableError: the disk is full or the file is gone. After this or any other
+                exception, `flushes` tells whether the flush stands.
+            UndecidedError: that cannot be read.
+        """
+        if self.log is not None:
+            self.log.sync(epoch)
+        epochs = dict.fromkeys(views, epoch)
+        if tables is not None:
+            epochs[BASE] = epoch
+        if not epochs:
+            return
+        with self.write_lock:
+            try:
+                self._write({**(tables or {}), **views}, epochs, offsets or {})
+            except duckdb.ConstraintException as error:
+                parts = self._targeted({**(tables or {}), **views})
+                self._demand_written(epochs, error, parts)
+            except duckdb.Error as error:
+                self._demand_written(epochs, error)
+            except BaseException as error:
+                self._demand_written(epochs, error)
+                raise
+            self.recorded(epochs)
+
+    def _write(
+        self,
+        changes: Mapping[str, NetChange],
+        epochs: Mapping[str, int],
+        offsets: Mapping[str, Any],
+    ) -> None:
+        cursor, number = self._flusher, self.flushes + 1
+        run(cursor, "BEGIN")
+        apply_changes(cursor, self._targeted(changes), self._appenders)
+        self._appenders.write("_ivm.epochs", [*epochs.items(), (FLUSHES, number)])
+        system_tables.write_offsets(cursor, offsets)
+        run(cursor, "COMMIT")
+        self.flushes = number
+
+    def write_within(self, cursor: Cursor, changes: Mapping[str, NetChange]) -> None:
+        """Apply net changes in the cursor's transaction, which the caller commits and records."""
+        apply_changes(cursor, self._targeted(changes), Appenders(cursor))
+
+    def _targeted(self, changes: Mapping[str, NetChange]) -> list[Part]:
+        targets = self._targets
+        return [(name, targets[name], change) for name, change in changes.items()]
+
+    def _demand_written(
+        self, epochs: Mapping[str, int], error: BaseException, parts: Sequence[Part] = ()
+    ) -> None:
+        """A flush of the parts has raised: know whether it stands, and return if it does."""
+        number = self.flushes + 1
+        try:
+            roll_back(self._flusher)
+            if self.stands(FLUSHES, number):
+                self.flushes = number
+                self._epochs.update(epochs)
+                return
+        except duckdb.Error as unknown:
+            raise UndecidedError(f"Whether a flush stands cannot be read ({unknown})") from error
+        if isinstance(error, (duckdb.IOException, duckdb.OutOfMemoryException)):
+            raise UnavailableError(
+                f"The tables in {self.file.file} could not be brought up to date: {error}. The"
+                " commits are safe in the log; free some space or memory and try again."
+            ) from error
+        if isinstance(error, duckdb.ConstraintException):
+            raise refused(self._flusher, parts, error) from error
+        raise error
+
+    def pin(self, cursor: Cursor, *, writing: bool = False) -> None:
+        """Begin a transaction whose snapshot is the file as it is now.
+
+        Hold `write_lock` around the flush and this call, so that no other flush comes between.
+
+        Args:
+            cursor: of the query.
+            writing: the query may count sequences on; else it is held to reading.
+        """
+        run(cursor, "BEGIN TRANSACTION" if writing else "BEGIN TRANSACTION READ ONLY")
+        rows(cursor, "SELECT 1 FROM _ivm.meta LIMIT 0")
+
+    # -- checkpoint and close --------------------------------------------------------------
+
+    def checkpoint(self) -> bool:
+        """Write DuckDB's log into the file; False if open transactions prevent it now."""
+        return self._checkpointer.run()
+
+    def checkpoint_attached(self, only: str) -> None:
+        """The same for another database, by its folded name."""
+        checkpoint_attached(self.cursor(), self.database, only)
+
+    def close(self) -> None:
+        """Checkpoint and close (flush first); closing twice does nothing.
+
+        What was not taken is left as it is: the next opening finds what this one found.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.ExitStack() as rest:  # all of it, whatever fails
+            rest.callback(self.file.close)
+            rest.callback(self._flusher.close)
+            rest.callback(self._appenders.forget)
+            if self._witness is not None:
+                rest.callback(self._witness.close, forget=False)
+            rest.callback(self._close_in_good_order)
+            rest.callback(self._checkpointer.stop)
+
+    def _close_in_good_order(self) -> None:
+        if self.log is not None:
+            self.log.close()
+        if not self._ours:
+            return
+        checkpoint_attached(self.cursor(), self.database)
+        if self.log is None or self.base_epoch >= self.log.last_epoch:
+            system_tables.mark_closed(self._flusher)
+        done = self._checkpointer.run(final=True)
+        if self._witness is not None:
+            self._witness.close(forget=done)
+
+
+class UndecidedError(UnavailableError):
+    """A transaction's fate cannot be read: DuckDB answers no more."""
+
+
+def roll_back(cursor: Cursor) -> None:
+    """End the cursor's transaction, if a failure has not ended it already."""
+    with contextlib.suppress(duckdb.Error):
+        cursor.abort()
+        run(cursor, "ROLLBACK")
