@@ -29,7 +29,7 @@ $(READY): pyproject.toml .ci/venv
 test: $(READY)  ## run the quick tests, in minutes
 	IVM_TESTS=quick $(PY) -m pytest $(PYTEST_ARGS)
 
-test-all: $(READY)  ## run all tests (as CI does, against the wheel)
+test-all: $(READY)  ## run all tests: before an issue is closed or a release made
 	IVM_TESTS=full $(PY) -m pytest $(PYTEST_ARGS)
 
 lint: $(READY)  ## ruff (rules and format) and mypy --strict

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-from tests.tiers import SAMPLED, TIER, WHOLE
+from tests.tiers import RUN, SMOKE, TIER, WHOLE, taken
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("new", deadline=None)
@@ -23,28 +23,30 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A quick run leaves out what drives whole databases for long, and cases alike."""
-    if TIER != "quick":
-        return
-    met: Counter[str] = Counter()
-    taken: list[pytest.Item] = []
+    """Leave out what the tier does not take."""
+    met: Counter[tuple[str, str]] = Counter()
+    kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
-        name = f"{item.path.stem}::{getattr(item, 'originalname', item.name)}"
-        turn = met[name] % SAMPLED.get(name, 1)
+        name = item.path.stem, getattr(item, "originalname", item.name)
+        (kept if taken(*name, met[name]) else left).append(item)
         met[name] += 1
-        whole = not WHOLE.isdisjoint((item.path.stem, name))
-        (left if turn or whole else taken).append(item)
-    items[:] = taken
-    config.hook.pytest_deselected(items=left)
+    if left:
+        items[:] = kept
+        config.hook.pytest_deselected(items=left)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What was not run must not look passed."""
-    if TIER == "quick":
+    if RUN == "quick":
         terminalreporter.write_line(
             f"quick run: {len(WHOLE)} modules or tests, and most of many cases alike, are left to "
             "`make test-all`"
+        )
+    if RUN == "smoke":
+        terminalreporter.write_line(
+            f"smoke run: all but {len(SMOKE)} modules or tests, and most of many cases alike, are "
+            "left to `make test-all`"
         )
     for report in terminalreporter.stats.get("skipped", []):
         if report.nodeid.endswith("test_the_suites_pass"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import SAMPLED, WHOLE
+from tests.tiers import SAMPLED, SMOKE, WHOLE
 
 TESTS = Path(__file__).parent
 
@@ -16,7 +16,11 @@ def _text(module: str) -> str:
     return file.read_text()
 
 
-@pytest.mark.parametrize("name", sorted({*SAMPLED, *WHOLE}))
+@pytest.mark.parametrize("name", sorted({*SAMPLED, *SMOKE, *WHOLE}))
 def test_what_is_named_is_a_test(name: str) -> None:
     module, _, function = name.partition("::")
     assert f"\ndef {function or 'test_'}" in _text(module)
+
+
+def test_what_is_not_in_a_quick_run_is_in_a_smoke_run() -> None:
+    assert SMOKE.keys() >= WHOLE

@@ -3,8 +3,10 @@
 `IVM_TESTS` names the tier (`make test`, `make test-all`, `make fuzz` and `make torture`); plain
 pytest is `full`. `IVM_SEED` is the first seed of all that the torture tests draw. A quick run
 leaves out what `WHOLE` names, which drives whole databases for long, takes some of the cases
-of the tests in `SAMPLED` and of the corpora of queries, and draws fewer examples everywhere else;
-nothing is in quick that is not in full.
+of the tests in `SAMPLED` and of the corpora of queries, and draws fewer examples everywhere else.
+`smoke` is for a wheel whose code has passed a quick run: in the sizes of `quick`, what depends on
+how the package is installed, and some cases of what `quick` leaves out (`SMOKE`). Nothing is in
+quick or smoke that is not in full.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-TIERS = ("quick", "full", "fuzz")
-TIER = os.environ.get("IVM_TESTS", "full")
-if TIER not in TIERS:
-    raise ValueError(f"IVM_TESTS is {TIER!r}: use one of {', '.join(TIERS)}")
+TIERS = ("smoke", "quick", "full", "fuzz")
+RUN = os.environ.get("IVM_TESTS", "full")
+if RUN not in TIERS:
+    raise ValueError(f"IVM_TESTS is {RUN!r}: use one of {', '.join(TIERS)}")
+TIER = "quick" if RUN == "smoke" else RUN
+"""The tier by which tests choose their sizes."""
 SEED = int(os.environ.get("IVM_SEED", "0"))
 
 WHOLE = frozenset(
@@ -122,6 +126,49 @@ SAMPLED = {
     "test_with_ties::test_the_first_rows_and_their_ties": 4,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
+
+SMOKE = {
+    "test_attached": 1,
+    "test_benchmarks": 8,
+    "test_cli": 1,
+    "test_concurrency": 1,
+    "test_crash": 5,
+    "test_ddl_sessions": 1,
+    "test_docs": 2,
+    "test_every_aggregate": 12,
+    "test_examples": 1,
+    "test_exceptions": 4,
+    "test_functions": 1,
+    "test_invariant": 1,
+    "test_layers": 1,
+    "test_names_in_ddl": 12,
+    "test_nexmark": 3,
+    "test_random_queries": 8,
+    "test_random_streams": 1,
+    "test_recovery": 3,
+    "test_recursion::test_recursive_views_derived_anew_follow_their_tables": 4,
+    "test_shell::test_no_color_is_heeded": 1,
+    "test_shell::test_tab_completes_and_enter_takes_the_completion": 1,
+    "test_shell::test_tables_are_coloured_and_cut_on_a_terminal": 1,
+    "test_shell::test_watch_on_a_terminal": 1,
+    "test_shell_script": 1,
+    "test_spelling": 12,
+    "test_suites": 1,
+    "test_tpch": 4,
+    "test_tpch_subqueries": 4,
+}
+"""Modules and tests of a smoke run, which takes the first of so many cases of each test: all that
+`WHOLE` names, and what reads the package's files, starts processes or opens files anew."""
+
+
+def taken(module: str, function: str, turn: int) -> bool:
+    """Whether this run takes the case of a test that stands at this place among its cases."""
+    names = (f"{module}::{function}", module)
+    sampled = turn % SAMPLED.get(names[0], 1) == 0
+    if RUN == "smoke":
+        every = next((SMOKE[name] for name in names if name in SMOKE), 0)
+        return every > 0 and turn % every == 0 and sampled
+    return RUN != "quick" or (WHOLE.isdisjoint(names) and sampled)
 
 
 def some(cases: Sequence[T], of: int = 3) -> Sequence[T]:
