@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, OrderKey
 from ivm.storage.values.column import ArrowColumn, FixedColumn
+from ivm.storage.values.consolidate import consolidate, group
 from ivm.storage.values.hashing import hash_rows
-from ivm.storage.values.keys import consolidate, group
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ivm.delta_ops.operator import Fetch, Operator, Source
 from ivm.storage.errors import EvaluationError, InternalError
-from ivm.storage.values.keys import consolidate
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty
 

@@ -21,13 +21,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ivm.delta_ops.circuit import Circuit, Node
-from ivm.delta_ops.iterated_rows import AllIterations, FirstIterations, IteratedRows
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
-from ivm.delta_ops.pending_iterations import PendingIterations, at_iteration, one_later
+from ivm.delta_ops.recursion_state import (
+    AllIterations,
+    FirstIterations,
+    IteratedRows,
+    PendingIterations,
+    at_iteration,
+    one_later,
+)
 from ivm.delta_ops.state.representatives import has_forms
 from ivm.storage.errors import EvaluationError
 from ivm.storage.interrupts import check
-from ivm.storage.values.keys import consolidate
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add, empty
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from ivm.storage.arrangement import (
     bloom,
     build,
-    first_of_one,
-    merger,
+    first_rows,
     run,
     run_cursors,
     spine,
@@ -28,7 +27,8 @@ from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches, Or
 from ivm.storage.errors import InternalError, UnsupportedError
 from ivm.storage.values import dictionary, hashing
 from ivm.storage.values.column import FixedColumn, LabelColumn, column_from_arrow
-from ivm.storage.values.keys import groupable, key_codes, orderable
+from ivm.storage.values.key_codes import groupable, key_codes
+from ivm.storage.values.order import orderable
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, add, from_arrow
 from ivm.storage.warehouse.duck import describe, evaluate, table
@@ -207,7 +207,7 @@ def test_latest_row_of_unique_keys(
 
 def test_most_keys_are_kept_from_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup of keys of the long run alone asks the short ones for almost none of them."""
-    monkeypatch.setattr(spine, "schedule", lambda layout, runs: merger.Merge(layout, runs))
+    monkeypatch.setattr(spine, "schedule", lambda layout, runs: spine.Merge(layout, runs))
     rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(300)]
     store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
     for i in range(4):
@@ -436,7 +436,7 @@ def test_merges_change_nothing_that_can_be_seen(
         gate.wait(0.002)
         return whole(*given)
 
-    monkeypatch.setattr(merger, "merge_runs", held if late else whole)
+    monkeypatch.setattr(spine, "merge_runs", held if late else whole)
     rng = np.random.default_rng(3)
     values = [None, 0.0, -0.0, 1.0, float("nan")]
     store, model = Arrangement.empty(Layout(TYPES, (0,), order)), Model((0,))
@@ -470,7 +470,7 @@ def test_a_directory_of_a_long_run_is_made_when_it_has_paid(
 
 
 def test_a_merged_run_is_ready_for_many_keys() -> None:
-    """The merger makes its directory where lookups had made those of its parts."""
+    """The spine makes its directory where lookups had made those of its parts."""
     rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(40)]
     for probes, ready in ((rows, True), (rows[:1], False)):
         store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
@@ -523,14 +523,14 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
         whole(self, pieces)
         taken.append(len(self.probe))
 
-    advance = first_of_one._advance
+    advance = first_rows._advance
 
     def stepped(cursors: Any, best: list[int], term: Any, step: int) -> bool:
         taken.append(len(best))
         return bool(advance(cursors, best, term, step))
 
     monkeypatch.setattr(run_cursors.Heads, "__init__", watched)
-    monkeypatch.setattr(first_of_one, "_advance", stepped)
+    monkeypatch.setattr(first_rows, "_advance", stepped)
 
 
 def test_layouts_refuse_unordered_types() -> None:
@@ -557,7 +557,7 @@ def test_a_failed_merge_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: Any) -> Any:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(merger, "merge_runs", fail)
+    monkeypatch.setattr(spine, "merge_runs", fail)
     rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(100)]
     store, model = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)]), Model((0,))
     model.append(rows)

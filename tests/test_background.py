@@ -13,8 +13,7 @@ import pytest
 import ivm
 from ivm import errors
 from ivm.engine import engine
-from ivm.engine.changefeed import Subscription
-from ivm.engine.feeds import Feeds
+from ivm.engine.changefeed import Feeds, Subscription
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.values.zset import empty
 from ivm.storage.warehouse import checkpoints

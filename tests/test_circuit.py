@@ -14,10 +14,8 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.delta_ops.joins.join import Join
 from ivm.delta_ops.linear.duck_eval import column_names
-from ivm.delta_ops.linear.duck_filter import DuckFilter
-from ivm.delta_ops.linear.duck_map import DuckMap
-from ivm.delta_ops.linear.filter import Filter
-from ivm.delta_ops.linear.map import Map
+from ivm.delta_ops.linear.filter import DuckFilter, Filter
+from ivm.delta_ops.linear.map import DuckMap, Map
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.operator import Operator
 from ivm.storage.errors import EvaluationError, InternalError

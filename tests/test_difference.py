@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from ivm.engine.difference import difference
-from ivm.storage.values.keys import consolidate
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import add, from_arrow
 from ivm.storage.warehouse.duck import Cursor, describe, rows, run, table

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm.delta_ops.circuit import Circuit
-from ivm.delta_ops.linear.duck_unnest import DuckUnnest
+from ivm.delta_ops.linear.unnest import DuckUnnest
 from ivm.storage.errors import EvaluationError, SqlError
 from tests.operator_help import Bench, Duck, Row, drive, streams, types_of
 from tests.tiers import TIER, examples

@@ -17,18 +17,9 @@ from hypothesis import strategies as st
 
 from ivm.storage.values import dictionary, hashing
 from ivm.storage.values.column import ArrowColumn, Column, LabelColumn, column_from_arrow
-from ivm.storage.values.keys import (
-    cancel,
-    consolidate,
-    group,
-    groupable,
-    key_codes,
-    order_codes,
-    orderable,
-    row_codes,
-    same_key,
-    same_row,
-)
+from ivm.storage.values.consolidate import cancel, consolidate, group
+from ivm.storage.values.key_codes import groupable, key_codes, row_codes, same_key, same_row
+from ivm.storage.values.order import order_codes, orderable
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.duck import describe, evaluate, rows, table

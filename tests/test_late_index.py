@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import ivm
 from ivm.engine import key_indexes
 from ivm.errors import ConstraintError, InputError, UnavailableError
-from ivm.ingest.late_index import LateIndex
+from ivm.ingest.key_index import LateIndex
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.values.zset import ZSet
 from tests.tiers import examples

@@ -26,7 +26,7 @@ from ivm.storage.log.record import TableCodes, decode, encode
 from ivm.storage.log.segment import HEADER_AT, MARK_AT, mark_bytes, segment_paths
 from ivm.storage.values import dictionary
 from ivm.storage.values.column import FixedColumn, LabelColumn, null_column
-from ivm.storage.values.keys import same_row
+from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, empty, from_arrow, ones
 from ivm.storage.warehouse.duck import describe, run, table

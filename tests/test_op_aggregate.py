@@ -15,7 +15,7 @@ from ivm.delta_ops.aggregates.aggregate import Aggregate, supported
 from ivm.delta_ops.aggregates.call import AggregateCall
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError
-from ivm.storage.values import keys
+from ivm.storage.values import key_codes
 from ivm.storage.values.column import Column, FixedColumn, Mask
 from ivm.storage.values.key_codes import KeyCodes
 from ivm.storage.values.types import ColumnType, type_of
@@ -139,14 +139,14 @@ def test_filter_and_kernel_arguments(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_colliding_codes_do_not_mix_groups(data: st.DataObject) -> None:
     inputs = types_of("VARCHAR", "INTEGER")
-    whole = keys.key_codes
+    whole = key_codes.key_codes
 
     def two_codes(columns: Sequence[Column], types: Sequence[ColumnType]) -> KeyCodes:
         found = whole(columns, types)
         return found if found.exact else found._replace(codes=found.codes & 1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys, "key_codes", two_codes)
+        patch.setattr(key_codes, "key_codes", two_codes)
         drive(bench(inputs, [0], [call("sum", inputs[1])]), data.draw(streams(inputs)))
 
 

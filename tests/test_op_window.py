@@ -21,7 +21,7 @@ from ivm.delta_ops.ordered.function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.ordered.ignore_nulls import PresentNeighbour, PresentNth
 from ivm.delta_ops.ordered.rank_limit import RankedTop
 from ivm.delta_ops.ordered.window import Window
-from ivm.storage.ordered import block_edits, blocks, sorted_rows
+from ivm.storage.ordered import blocks, sorted_rows
 from ivm.storage.values.column import Column, FixedColumn, Mask
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
@@ -129,8 +129,8 @@ def _as_many(patch: pytest.MonkeyPatch, data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         patch.setattr(sorted_rows, "_FEW", 0)
         patch.setattr(sorted_rows, "_SOME", data.draw(st.sampled_from([0, 100])))
-        patch.setattr(block_edits, "MANY", 1)
-        patch.setattr(block_edits, "_FEW", 0)
+        patch.setattr(blocks, "MANY", 1)
+        patch.setattr(blocks, "_FEW", 0)
         patch.setattr(key_search, "_FEW", 0)
 
 

@@ -17,7 +17,8 @@ from ivm.delta_ops.operator import CursorFactory, Fetch, Operator, Strategy
 from ivm.delta_ops.state.partitions import Partitions
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.values.column import Column
-from ivm.storage.values.keys import consolidate, row_codes
+from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.key_codes import row_codes
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add, empty
 

@@ -20,7 +20,7 @@ from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat
-from ivm.storage.values.keys import same_key
+from ivm.storage.values.key_codes import same_key
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet

@@ -13,14 +13,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ivm.delta_ops.aggregates.call import ArgumentRows
-from ivm.delta_ops.aggregates.min_max_cache import Best, ends
-from ivm.delta_ops.aggregates.value_ranks import from_ranks, to_ranks
+from ivm.delta_ops.aggregates.min_max_cache import Best, ends, from_ranks, to_ranks
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat, null_column
-from ivm.storage.values.keys import orderable
-from ivm.storage.values.order import OrderKey
+from ivm.storage.values.order import OrderKey, orderable
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet
 

@@ -12,11 +12,16 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ivm.delta_ops.aggregates.call import AggregateCall
-from ivm.delta_ops.aggregates.collect import first_value, joined, listed
+from ivm.delta_ops.aggregates.collect import (
+    first_struct,
+    first_value,
+    joined,
+    listed,
+    listed_structs,
+)
 from ivm.delta_ops.aggregates.group_rows import ALL, Grouped, RowsSpec, selects
 from ivm.delta_ops.aggregates.mode_histogram import Counted, entropy, histogram, mode, product
 from ivm.delta_ops.aggregates.quantiles import Ranked, continuous, discrete
-from ivm.delta_ops.aggregates.structs import first_struct, listed_structs
 from ivm.delta_ops.state.representatives import has_forms
 from ivm.storage.values.column import Column
 from ivm.storage.values.order import OrderKey, orderable

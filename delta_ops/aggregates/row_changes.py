@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ivm.delta_ops.operator import Types
-from ivm.storage.values import keys
+from ivm.storage.values import key_codes
 from ivm.storage.values.column import Column, Indexes, Mask
 from ivm.storage.values.row_tuples import small_rows
 from ivm.storage.values.zset import Weights
@@ -48,4 +48,4 @@ def _differ(count: int, columns: tuple[Column, ...], types: Types) -> Mask:
     if rows is not None:
         return np.array([rows[i] != rows[count + i] for i in range(count)])
     before = np.arange(count)
-    return ~keys.same_row(columns, before, columns, before + count, types)
+    return ~key_codes.same_row(columns, before, columns, before + count, types)

@@ -16,7 +16,7 @@ from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.group_table import GroupTable
 from ivm.delta_ops.state.representatives import KeyForms, has_forms
 from ivm.storage.values.column import Column, Indexes, concat
-from ivm.storage.values.keys import consolidate
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add, empty
 

@@ -14,7 +14,7 @@ from ivm.delta_ops.operator import Fetch, Operator, Predicate, Strategy
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import Column, Indexes
-from ivm.storage.values.keys import consolidate
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.zset import ZSet, add, empty
 
 

@@ -18,7 +18,7 @@ from ivm.delta_ops.state.integral import Bag
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import FixedColumn, Indexes
-from ivm.storage.values.keys import consolidate
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add, empty
 

@@ -1,12 +1,16 @@
-"""Map: each row through kernels; linear, so a delta's output is the output's delta."""
+"""Map: each row through kernels; linear, so a delta's output is the output's delta.
+
+DuckMap: a projection evaluated by DuckDB over the delta, unnest() included; linear.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ivm.delta_ops.operator import Kernel, Operator
+from ivm.delta_ops.linear.duck_eval import BIGINT, ROW, column_names, numbered, row_numbers, run_sql
+from ivm.delta_ops.operator import CursorFactory, Kernel, Operator
 from ivm.storage.values.types import ColumnType
-from ivm.storage.values.zset import ZSet
+from ivm.storage.values.zset import ZSet, empty
 
 
 class Map(Operator):
@@ -26,3 +30,40 @@ class Map(Operator):
         columns, count = delta.columns, len(delta.weights)
         out = [columns[c] if isinstance(c, int) else c(columns, count) for c in self._columns]
         return ZSet(tuple(out), delta.weights)
+
+
+class DuckMap(Operator):
+    """Projection by SQL expressions, one statement a step.
+
+    Args:
+        expressions: SQL over c0, c1, … of the input; an unnest() may yield any number of rows.
+        inputs: the input's types.
+        types: the output's types, as DuckDB describes the expressions.
+        cursor_factory: see `CursorFactory`.
+    """
+
+    why = "applied to the change alone, by a DuckDB statement"
+
+    def __init__(
+        self,
+        expressions: Sequence[str],
+        inputs: Sequence[ColumnType],
+        types: Sequence[ColumnType],
+        cursor_factory: CursorFactory,
+    ) -> None:
+        super().__init__(types)
+        self._schema = (*column_names(inputs), (ROW, BIGINT))
+        self._output = (*column_names(types), (ROW, BIGINT))
+        self._sql = f"SELECT {', '.join([*expressions, ROW])} FROM delta"
+        self._cursor_factory = cursor_factory
+
+    def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
+        (delta,) = inputs
+        if not len(delta):
+            return empty(self.types)
+        lent = {"delta": (numbered(delta.columns, len(delta)), self._schema)}
+        found = run_sql(self._cursor_factory, self._sql, lent, self._output)
+        return ZSet(found.columns[:-1], delta.weights[row_numbers(found.columns[-1])])
+
+    def describe(self) -> str:
+        return f"DuckMap({self._sql})"

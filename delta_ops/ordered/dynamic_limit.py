@@ -18,7 +18,7 @@ from ivm.delta_ops.state.partitions import Partitions
 from ivm.delta_ops.state.representatives import has_forms
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.values.column import FixedColumn
-from ivm.storage.values.keys import consolidate
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, empty

@@ -3,6 +3,11 @@
 Law: the output is a function of the first offset + limit rows of a partition (duplicates counted)
 in the order of the ORDER BY, then of all columns; a step compares them before and after for the
 partitions touched. So ties are broken the same way after any history.
+
+The first rows of the one partition of an ORDER BY … LIMIT, as the last step left them.
+
+Law: while the head is full, a change all of whose rows come behind the head's last row by the first
+order key alone leaves the head as it is.
 """
 
 from __future__ import annotations
@@ -13,16 +18,41 @@ from typing import ClassVar
 import numpy as np
 
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
-from ivm.delta_ops.ordered.head import Head
 from ivm.delta_ops.ordered.topk_merge import Merged, Stretch, merge_heads
 from ivm.delta_ops.state.partitions import Partitions
 from ivm.delta_ops.state.representatives import has_forms
 from ivm.storage.arrangement.arrangement import Matches
-from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
-from ivm.storage.values.keys import consolidate
-from ivm.storage.values.order import OrderKey
+from ivm.storage.arrangement.layout import Layout
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
+from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.order import OrderKey, term_codes
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, empty
+
+
+class Head:
+    """The first rows.
+
+    Args:
+        layout: of the arrangement they were found in.
+        found: at most `size` live rows, in order.
+        size: of a full head.
+    """
+
+    def __init__(self, layout: Layout, found: Matches, size: int) -> None:
+        self.found = found
+        rows = found.rows
+        self._term = layout.terms[0]
+        self._full = size > 0 and int(rows.weights.sum()) == size
+        self._last = rows.columns[self._term.column].slice(max(len(rows) - 1, 0), len(rows))
+
+    def stands(self, delta: ZSet) -> bool:
+        """Whether the delta's rows surely come behind."""
+        if not self._full:
+            return False
+        codes = term_codes(concat([self._last, delta.columns[self._term.column]]), self._term)
+        return bool((codes[1:] > codes[0]).all())
+
 
 _NO_LIMIT = 1 << 60
 _FEW = 4  # partitions up to which two looks at the state are the fastest

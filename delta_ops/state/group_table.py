@@ -14,7 +14,7 @@ import numpy as np
 
 from ivm.delta_ops.state.hash_index import HashIndex, Same
 from ivm.delta_ops.state.key_store import KeyStore
-from ivm.storage.values import keys
+from ivm.storage.values import consolidate, key_codes
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.key_codes import is_exact
 from ivm.storage.values.row_tuples import small_rows
@@ -85,7 +85,7 @@ class GroupTable:
             return self._locate_few(columns, rows)
         if self._exact_rows or is_exact(self._types):
             return self.distinct(self._find_or_make(columns))
-        groups = keys.group(columns, self._types)
+        groups = consolidate.group(columns, self._types)
         if len(groups.first) < count:
             columns = [c.take(groups.first) for c in columns]
             return self._find_or_make(columns), groups.inverse
@@ -120,7 +120,7 @@ class GroupTable:
         codes = self._codes(columns)
 
         def same(probes: Indexes, slots: Indexes) -> Mask:
-            equal = keys.same_row if self._exact_rows else keys.same_key
+            equal = key_codes.same_row if self._exact_rows else key_codes.same_key
             stored = self._store.take(slots)
             return equal(columns, probes, stored, np.arange(len(slots)), self._types)
 
@@ -141,8 +141,8 @@ class GroupTable:
         """The keys' codes; once one is no exact image of its key, matches are verified."""
         if self._exact_rows:
             self._verifies = True
-            return keys.row_codes(columns, self._types)
-        codes = keys.key_codes(columns, self._types)
+            return key_codes.row_codes(columns, self._types)
+        codes = key_codes.key_codes(columns, self._types)
         if not codes.exact or codes.null is not None:
             self._verifies = True
         return codes.codes

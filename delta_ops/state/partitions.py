@@ -13,7 +13,7 @@ import numpy as np
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
-from ivm.storage.values import keys
+from ivm.storage.values import consolidate
 from ivm.storage.values.column import Column, FixedColumn, Indexes
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
@@ -59,7 +59,7 @@ class Partitions(Versions[Arrangement]):
         columns = self.layout.key_columns(self.keyed(delta).columns)
         if len(delta.weights) == 1:
             return columns, np.zeros(1, np.int64)
-        first, inverse = keys.group(columns, self.layout.key_types)
+        first, inverse = consolidate.group(columns, self.layout.key_types)
         return tuple([c.take(first) for c in columns]), inverse
 
     def plain(self, rows: ZSet) -> ZSet:

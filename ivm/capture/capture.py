@@ -12,13 +12,11 @@ from collections.abc import Callable, Mapping
 import duckdb
 
 from ivm.capture.clauses import Params
-from ivm.capture.copy import capture_copy
-from ivm.capture.delete import capture_delete, capture_truncate
-from ivm.capture.insert import capture_insert
 from ivm.capture.merge import capture_merge
 from ivm.capture.reach import reached_tables
 from ivm.capture.result import Captured, run_verbatim
 from ivm.capture.row_diff import watched
+from ivm.capture.simple import capture_copy, capture_delete, capture_insert, capture_truncate
 from ivm.capture.trial import in_users_words
 from ivm.capture.update import capture_update
 from ivm.capture.upsert import capture_upsert

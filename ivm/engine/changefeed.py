@@ -3,6 +3,11 @@
 Law: the deltas a feed yields, added to the view's rows when it began, are the view's rows now; an
 epoch is yielded only once it is durable, each exactly once and in order: it is taken off the queue
 when all that can fail or be interrupted has been done. A feed that nobody reads keeps all of them.
+
+Who listens to which view.
+
+Law: a feed is told of every epoch that changes its view, in order, from the moment it is added,
+whichever others come and go meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -122,3 +127,46 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
 def delta_table(delta: ZSet, schema: Schema) -> pa.Table:
     """A Z-set as an Arrow table with its weights in the column `_weight`."""
     return plain(delta.to_arrow(schema)).append_column(WEIGHT, pa.array(delta.weights))
+
+
+class Feeds:
+    """The open changefeeds by view; safe for any number of threads."""
+
+    def __init__(self) -> None:
+        self._by_view: dict[str, tuple[Subscription, ...]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def views(self) -> list[str]:
+        """The views that somebody listens to."""
+        with self._lock:
+            return list(self._by_view)
+
+    def add(self, feed: Subscription) -> None:
+        """Tell the feed of its view's changes from now on."""
+        with self._lock:
+            self._by_view[feed.view] = (*self._by_view.get(feed.view, ()), feed)
+
+    def remove(self, feed: Subscription) -> None:
+        """Forget a feed."""
+        with self._lock:
+            feeds = tuple(f for f in self._by_view.pop(feed.view, ()) if f is not feed)
+            if feeds:
+                self._by_view[feed.view] = feeds
+
+    def tell(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
+        """Hand an epoch's deltas to the feeds of these views."""
+        if self._by_view:
+            for name, delta in deltas.items():
+                for feed in self._by_view.get(name, ()):
+                    feed.put(epoch, delta)
+
+    def fail(self, view: str, error: IvmError) -> None:
+        """The view can no longer be computed: its feeds end with the error."""
+        for feed in self._by_view.get(view, ()):
+            feed.fail(error)
+
+    def close(self, view: str) -> None:
+        """End the view's feeds."""
+        for feed in self._by_view.get(view, ()):
+            feed.close()

@@ -20,7 +20,7 @@ import duckdb
 
 from ivm.catalog.catalog import Catalog, View
 from ivm.catalog.relations_read import Relations
-from ivm.engine.feeds import Feeds
+from ivm.engine.changefeed import Feeds
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance

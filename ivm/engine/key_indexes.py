@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ivm.catalog.catalog import Catalog
-from ivm.ingest.key_index import KeyIndex
-from ivm.ingest.late_index import LateIndex
+from ivm.ingest.key_index import KeyIndex, LateIndex
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet

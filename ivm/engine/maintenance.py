@@ -33,7 +33,7 @@ from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.errors import EvaluationError
 from ivm.storage.interrupts import dispensable
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.keys import cancel
+from ivm.storage.values.consolidate import cancel
 from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import of_our_sql

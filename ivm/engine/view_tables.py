@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ivm.catalog.catalog import View
 from ivm.storage.errors import EvaluationError, UnsupportedError
-from ivm.storage.values.keys import consolidate
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.zset import ZSet, add, empty
 from ivm.storage.warehouse.carried import unfit_type, why_unfit
 from ivm.storage.warehouse.duck import Cursor, run

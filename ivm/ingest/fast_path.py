@@ -17,7 +17,8 @@ from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Mask, concat, null_column
-from ivm.storage.values.keys import all_distinct, consolidate, group, same_row
+from ivm.storage.values.consolidate import all_distinct, consolidate, group
+from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import Weights, ZSet, empty, ones
 

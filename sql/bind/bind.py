@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import duckdb
 
 from ivm.sql.bind.query import bind_query
-from ivm.sql.bind.unnest_calls import refuse_stray
+from ivm.sql.bind.unnest import refuse_stray
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.parse.hiding_macros import refuse_caught, refuse_literals
 from ivm.sql.parse.query import parse_query

@@ -12,11 +12,19 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ivm.sql.bind.alias import distinct_names, renamed, renamed_item
 from ivm.sql.bind.asof import asof_joined
-from ivm.sql.bind.join_columns import asof_terms, combined, equal, shared_names, visible
+from ivm.sql.bind.join_names import (
+    asof_terms,
+    combined,
+    distinct_names,
+    equal,
+    merged_twins,
+    renamed,
+    renamed_item,
+    shared_names,
+    visible,
+)
 from ivm.sql.bind.joins import joined_on, lateral_join
-from ivm.sql.bind.merged import merged_twins
 from ivm.sql.bind.pivot import pivoted
 from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.bind.table_functions import (

@@ -13,11 +13,9 @@ from sqlglot import exp
 from ivm.sql.bind.from_clause import BindQuery, bind_from
 from ivm.sql.bind.grouping import Grouping
 from ivm.sql.bind.grouping_sets import grouping_sets
-from ivm.sql.bind.limits import Limit, limited, read_limit, spread
-from ivm.sql.bind.open_limit import places_of
+from ivm.sql.bind.limits import Limit, limited, places_of, read_limit, spread
 from ivm.sql.bind.scalars import bind_scalar
-from ivm.sql.bind.unnest import Unnests, spread_structs
-from ivm.sql.bind.unnest_calls import is_unnest
+from ivm.sql.bind.unnest import Unnests, is_unnest, spread_structs
 from ivm.sql.bind.windows import Windows
 from ivm.sql.plan.expressions import Expressions, ancestors, column, remap, structure, used
 from ivm.sql.plan.nodes import Distinct, Filter, NotIncremental, Plan, width

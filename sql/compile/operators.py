@@ -20,12 +20,11 @@ from ivm.delta_ops.joins.join import Join as JoinOperator
 from ivm.delta_ops.joins.range_join import RangeJoin
 from ivm.delta_ops.joins.theta_join import ThetaJoin
 from ivm.delta_ops.linear.duck_eval import duck_predicate
-from ivm.delta_ops.linear.duck_filter import DuckFilter
-from ivm.delta_ops.linear.duck_map import DuckMap
-from ivm.delta_ops.linear.duck_unnest import DuckUnnest
+from ivm.delta_ops.linear.filter import DuckFilter
 from ivm.delta_ops.linear.filter import Filter as FilterOperator
-from ivm.delta_ops.linear.map import Map
+from ivm.delta_ops.linear.map import DuckMap, Map
 from ivm.delta_ops.linear.union import UnionAll
+from ivm.delta_ops.linear.unnest import DuckUnnest
 from ivm.delta_ops.linear.unnest import Unnest as UnnestOperator
 from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
 from ivm.delta_ops.ordered.dynamic_limit import OpenLimit as OpenLimitOperator

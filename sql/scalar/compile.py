@@ -19,12 +19,12 @@ from ivm.sql.scalar import (
     comparison,
     conditional,
     division,
-    format,
     like,
     logic,
     rounding,
     string,
     temporal,
+    text_forms,
 )
 from ivm.sql.scalar import cast as scalar_cast
 from ivm.sql.scalar.constants import Fallback
@@ -51,7 +51,7 @@ _RULES = {
     **comparison.RULES,
     **conditional.RULES,
     **division.RULES,
-    **format.RULES,
+    **text_forms.RULES,
     **like.RULES,
     **logic.RULES,
     **rounding.RULES,

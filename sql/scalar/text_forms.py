@@ -2,18 +2,26 @@
 
 Limit: floats, intervals, times and decimals of more than 18 digits after the point stay with
 DuckDB; dates outside the years 1 to 9999 are undecided.
+
+Dates and timestamps as text: strftime, the default text form, names of months and days.
+
+Limit: years 1000 to 9999, where Arrow and DuckDB print four digits alike; other batches are
+undecided. Formats may hold only %Y %m %d %H %M %S and plain characters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
+from ivm.sql.scalar import calendar
 from ivm.sql.scalar import int128 as wide
-from ivm.sql.scalar.format import timestamp_text
+from ivm.sql.scalar.calendar import MICROS_PER_DAY, by_day
 from ivm.sql.scalar.kernel import (
     VARCHAR,
     NotListedError,
@@ -25,6 +33,8 @@ from ivm.sql.scalar.kernel import (
     null_term,
     refuse_if,
 )
+from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.storage.values.calendar import Days
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.values.types import WIDE, ColumnType
 
@@ -96,3 +106,89 @@ def _decimals(values: Values, column: FixedColumn, type: ColumnType) -> pa.Array
     sign = pc.if_else(pa.array(values < 0), pa.scalar("-", _STRING), pa.scalar("", _STRING))
     text = pc.binary_join_element_wise(whole, digits, pa.scalar(".", _STRING))
     return pc.binary_join_element_wise(sign, text, pa.scalar("", _STRING))
+
+
+_FOUR_DIGITS = (-354285 * MICROS_PER_DAY, 2932897 * MICROS_PER_DAY)  # years 1000 to 9999
+_SECOND = 1_000_000
+_DIRECTIVES = re.compile(r"(%[YmdHMS]|[^%])*")
+_MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August"]
+_MONTHS += ["September", "October", "November", "December"]
+_DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
+
+
+def _micros(values: Values, type: ColumnType) -> Values:
+    """Microseconds since 1970 within the years that print alike."""
+    times = values if type.sql == "TIMESTAMP" else values.astype(np.int64) * MICROS_PER_DAY
+    refuse_if((times < _FOUR_DIGITS[0]) | (times >= _FOUR_DIGITS[1]))
+    return times
+
+
+def _formatted(times: Values, column: FixedColumn, format: str) -> pa.Array:
+    mask = None if column.valid is None else ~column.valid
+    seconds = pa.array((times // _SECOND).view("M8[s]"), mask=mask)
+    return pc.strftime(seconds, format=format).cast(_STRING)
+
+
+def timestamp_text(column: FixedColumn, type: ColumnType) -> pa.Array:
+    """YYYY-MM-DD HH:MM:SS with the fraction's digits up to the last that is not zero."""
+    times = _micros(column.values, type)
+    text = _formatted(times, column, "%Y-%m-%d %H:%M:%S")
+    micros = times % _SECOND
+    if not np.count_nonzero(micros):
+        return text
+    digits = pc.utf8_lpad(pa.array(micros).cast(_STRING), width=6, padding="0")
+    fraction = pc.utf8_rtrim(digits, characters="0")
+    point = pc.if_else(pa.array(micros > 0), pa.scalar(".", _STRING), pa.scalar("", _STRING))
+    return pc.binary_join_element_wise(text, point, fraction, pa.scalar("", _STRING))
+
+
+def _need_date(term: Term) -> None:
+    if term.type.sql not in ("DATE", "TIMESTAMP"):
+        raise NotListedError(f"the text of {term.type}")
+
+
+def _strftime(compiler: Compiler, node: exp.Expr) -> Term:
+    term, format = compiler.term(node.this), compiler.term(node.args["format"])
+    _need_date(term)
+    if format.constant is None or format.is_null or format.type.sql != "VARCHAR":
+        raise NotListedError("strftime() with a computed format")
+    pattern = format.constant.array[0].as_py()  # type: ignore[union-attr]
+    if not _DIRECTIVES.fullmatch(pattern) or not pattern.isascii() or "\0" in pattern:
+        raise NotListedError(f"strftime() with the format {pattern!r}")
+    argument, type = fixed(term), term.type
+
+    def kernel(columns: Sequence[Column], count: int) -> Column:
+        column = argument(columns, count)
+        return ArrowColumn(_formatted(_micros(column.values, type), column, pattern))
+
+    return Term(VARCHAR, kernel)
+
+
+def _name(number: calendar.DayFunction, names: list[str]) -> Callable[[Compiler, exp.Expr], Term]:
+    texts = pa.array(names, _STRING)
+
+    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+        term = compiler.term(node.this)
+        _need_date(term)
+        argument, type, look_up = fixed(term), term.type, by_day(number)
+
+        def kernel(columns: Sequence[Column], count: int) -> Column:
+            column = argument(columns, count)
+            days = column.values if type.sql == "DATE" else column.values // MICROS_PER_DAY
+            mask = None if column.valid is None else ~column.valid
+            return ArrowColumn(texts.take(pa.array(look_up(days), mask=mask)))
+
+        return Term(VARCHAR, kernel)
+
+    return compile
+
+
+def _month_number(days: Days) -> Days:
+    return calendar.month(days) - 1
+
+
+RULES: Rules = {
+    exp.TimeToStr: rule(_strftime, "this", "format"),
+    exp.Monthname: rule(_name(_month_number, _MONTHS), "this"),
+    exp.Dayname: rule(_name(calendar.day_of_week, _DAYS), "this"),
+}

@@ -4,6 +4,12 @@ Law (Neumann & Kemper, BTW 2015): D is a set of parameter values. `pushed` gives
 the rows of the query with that row for its parameters, and D's columns after the query's own. Below
 a node that groups, ranks or tells rows apart, D's columns join its keys; two inputs that both
 depend on D meet on it; an aggregate without groups has its row for every row of D.
+
+Which recursive queries can be run for all values of a domain at once.
+
+Law: run for each value by itself, the recursion stops for the value when its last rows are none.
+Run for all values together, it goes on while any value has rows; that is the same if every row of
+the step comes from a last row, hence from one of its own value.
 """
 
 from __future__ import annotations
@@ -39,7 +45,6 @@ from ivm.sql.plan.nodes import (
 from ivm.sql.subqueries.empty_groups import empty_values, filled
 from ivm.sql.subqueries.lift_conditions import partitioned
 from ivm.sql.subqueries.parameters import is_free, substituted
-from ivm.sql.subqueries.push_recursion import driven
 from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.duck import Cursor
 
@@ -276,3 +281,40 @@ class DomainPush:
         step = self.pushed(plan.step)
         self._depths.remove(plan.depth)
         return replace(plan, base=base, step=step, schema=plan.schema + self._schema)
+
+
+def driven(plan: Plan, depth: int) -> bool:
+    """Whether the plan has no rows where the recursive query of that depth has no last rows."""
+    match plan:
+        case RecursiveScan():
+            return plan.depth == depth
+        case Filter() | Project() | Distinct() | TopK() | Unnest() | Window():
+            return driven(plan.input, depth)
+        case Aggregate():
+            return bool(plan.groups) and driven(plan.input, depth)
+        case GroupRecompute():
+            return bool(plan.partition or not plan.grouped) and driven(plan.input, depth)
+        case Union():
+            return all(
+                driven(part, depth) for i, part in enumerate(plan.inputs) if i not in plan.negated
+            )
+        case SetOp():
+            either = plan.kind == "intersect" and driven(plan.right, depth)
+            return driven(plan.left, depth) or either
+        case Join():
+            return _join_driven(plan, depth)
+        case _:
+            return False
+
+
+def _join_driven(plan: Join, depth: int) -> bool:
+    left, right = driven(plan.left, depth), driven(plan.right, depth)
+    match plan.kind:
+        case "inner" | "semi":
+            return left or right
+        case "left" | "anti":
+            return left
+        case "right":
+            return right
+        case _:
+            return left and right

@@ -3,21 +3,30 @@
 Law: let b be the least of the last rows read from runs that have more to give; every row up to b
 has been read in all runs (no row stands twice in a run), so its net weight is known. Where
 cancelled rows leave fewer than k known live ones, the heads are read twice as deep.
+
+The first live rows under one exact key, when the first order key alone decides.
+
+Law: a head that stands strictly before all other heads by its first order key is equal to no row in
+another run, so it is the next row and its weight is its own. Heads that tie are one row, with the
+sum of their weights, if all their values are the same. Where two rows tie, or a value is NULL, NaN
+or not a number or text, this way gives up and the general one is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.arrangement.first_of_one import first_of_one
 from ivm.storage.arrangement.layout import Layout
+from ivm.storage.arrangement.run import Run
 from ivm.storage.arrangement.run_cursors import Heads, Source, read_heads
-from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.arrangement.write_buffer import FixedTail, Tail
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.key_codes import KeyCodes, same_key
+from ivm.storage.values.order import Term
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.zset import ZSet, add
@@ -110,3 +119,136 @@ def _right_key(
     if layout.exact and keys[0].valid is None and stored[0].valid is None:
         return np.ones(len(row), np.bool_)
     return same_key(keys, probe, stored, row, layout.key_types)
+
+
+_MOST_ROWS = 8  # rows wanted, and rows of the tail, up to which one by one is the fastest
+
+_FIXED = (FixedColumn, FixedTail)
+
+_Origin: TypeAlias = Run | Tail
+_Cursor: TypeAlias = tuple[Any, _Origin, int, int]
+"""The first order key's value at a row, where the row is, its position, what its range ends at."""
+_Picked: TypeAlias = tuple[_Origin, int]
+"""Where a row is, and its position."""
+
+
+def first_of_one(source: Source, code: Any, k: int) -> ZSet | None:
+    """The first k live rows under a code, or None where the general way must be taken."""
+    term = source.terms[0]
+    if k > _MOST_ROWS or not _has_cells(term):
+        return None
+    cursors = _cursors(source, code, term)
+    return None if cursors is None else _merged(source, cursors, term, k)
+
+
+def _has_cells(term: Term) -> bool:
+    """Whether Python compares the values of the term's column as DuckDB does."""
+    type = term.type
+    if type.is_bytes:
+        return not type.is_enum
+    return type.is_ordered_word
+
+
+def _cursors(source: Source, code: Any, term: Term) -> list[_Cursor] | None:
+    ranges: list[tuple[_Origin, int, int]] = []
+    step = _step(source)
+    for run in source.runs:
+        start, stop = run.find_one(code)
+        if start < stop:
+            ranges.append((run, stop - 1, start - 1) if source.backwards else (run, start, stop))
+    if source.seen:
+        rows = source.tail.find_one(code, source.seen).tolist()
+        if len(rows) > _MOST_ROWS:
+            return None
+        ranges += [(source.tail, row, row + step) for row in rows]
+    cursors = []
+    key = source.layout.key[0]
+    for origin, row, stop in ranges:
+        keys = origin.columns[key]
+        assert isinstance(keys, FixedColumn | FixedTail)
+        if keys.valid is not None:  # a NULL key has the code of zero
+            return None
+        value = origin.columns[term.column].cell(row)
+        if value is None or value != value:
+            return None
+        cursors.append((value, origin, row, stop))
+    return cursors
+
+
+def _step(source: Source) -> int:
+    return -1 if source.backwards else 1
+
+
+def _merged(source: Source, cursors: list[_Cursor], term: Term, k: int) -> ZSet | None:
+    picked: list[_Picked] = []
+    weights: list[int] = []
+    while cursors and k > 0:
+        best = _best(cursors, term.descending)
+        if len(best) > 1 and not _are_one_row([cursors[i] for i in best], source.layout):
+            return None
+        weight = sum([cursors[i][1].weight(cursors[i][2]) for i in best])
+        if weight > 0:
+            _, origin, row, _ = cursors[best[0]]
+            picked.append((origin, row))
+            weights.append(min(weight, k))
+            k -= weights[-1]
+        if not _advance(cursors, best, term, _step(source)):
+            return None
+    if not picked:
+        return source.layout.zero
+    columns = [_gathered(picked, i) for i in range(len(source.layout.types))]
+    return ZSet(tuple(columns), np.array(weights, np.int64))
+
+
+def _best(cursors: list[_Cursor], descending: bool) -> list[int]:
+    """The cursors that stand before all others by the first order key."""
+    values = [cursor[0] for cursor in cursors]
+    value = max(values) if descending else min(values)
+    if values.count(value) == 1:
+        return [values.index(value)]
+    return [i for i, other in enumerate(values) if other == value]
+
+
+def _are_one_row(cursors: list[_Cursor], layout: Layout) -> bool:
+    """Whether the cursors stand at rows of the same values (sure only if so)."""
+    for column, type in enumerate(layout.types):
+        cells = [origin.columns[column].cell(row) for _, origin, row, _ in cursors]
+        first = cells[0]
+        if type.dtype is None and not type.is_bytes:
+            return False
+        if any(cell != first for cell in cells):  # also if it is a NaN
+            return False
+        if type.is_float and first == 0:  # 0.0 and -0.0 are two rows
+            return False
+    return True
+
+
+def _advance(cursors: list[_Cursor], best: list[int], term: Term, step: int) -> bool:
+    """Move the cursors on, or drop them; False if the next value cannot be compared."""
+    for i in reversed(best):
+        _, origin, row, stop = cursors[i]
+        row += step
+        if row == stop:
+            del cursors[i]
+            continue
+        value = origin.columns[term.column].cell(row)
+        if value is None or value != value:
+            return False
+        cursors[i] = (value, origin, row, stop)
+    return True
+
+
+def _gathered(picked: list[_Picked], place: int) -> Column:
+    """One column of the picked rows."""
+    fixed = [c for origin, _ in picked if isinstance(c := origin.columns[place], _FIXED)]
+    if len(fixed) == len(picked) and all(c.valid is None for c in fixed):
+        values = [c.values[row] for c, (_, row) in zip(fixed, picked, strict=True)]
+        return FixedColumn(np.array(values, fixed[0].values.dtype))
+    return concat([_one(origin, place, row) for origin, row in picked])
+
+
+def _one(origin: _Origin, place: int, row: int) -> Column:
+    """One value as a column."""
+    if isinstance(origin, Run):
+        return origin.columns[place].slice(row, row + 1)
+    return origin.columns[place].take(np.array([row]))

@@ -1,14 +1,21 @@
-"""A stretch of sorted rows, and how its rows are found."""
+"""A stretch of sorted rows, and how its rows are found.
+
+Blocks of sorted rows with a delta added.
+
+Law: only blocks that the delta falls into are written anew; blocks that have grown are cut, and one
+that has become small joins the one before it.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ivm.storage.values.column import Column, Indexes
+from ivm.storage.ordered import blocks as block
+from ivm.storage.values.column import Column, Indexes, concat, concat_ranges
 from ivm.storage.values.order import Term
 from ivm.storage.values.sort_keys import cells, narrowed, ordered, words_of
 
@@ -80,3 +87,156 @@ def _sliced(columns: tuple[Column, ...], start: int, stop: int) -> tuple[Column,
 def _copied(columns: tuple[Column, ...], start: int, stop: int) -> tuple[Column, ...]:
     rows = np.arange(start, stop)
     return tuple([c.take(rows) for c in columns])
+
+
+MANY = 64  # changed rows from which on what lies between them is written anew too
+_FEW = 8
+
+
+class Edited(NamedTuple):
+    """Blocks after a delta.
+
+    Attributes:
+        blocks: all of them.
+        kept: where a stretch of old ones stands now, the first one's number before, and the number
+            past the last one's; the last of them is no more if a new one stands in its place.
+        fresh: the numbers of the new ones.
+    """
+
+    blocks: list[Block]
+    kept: list[tuple[int, int, int]]
+    fresh: list[int]
+
+    def sizes(self, starts: Indexes) -> Indexes:
+        """The sizes of all blocks, given where the old ones began."""
+        sizes = np.empty(len(self.blocks), np.int64)
+        for number, first, stop in self.kept:
+            before = starts[first : stop + 1]
+            np.subtract(before[1:], before[:-1], out=sizes[number : number + stop - first])
+        for number in self.fresh:
+            sizes[number] = self.blocks[number].size
+        return sizes
+
+    def origin(self) -> Indexes:
+        """The number each block had before, −1 for a new one."""
+        origin = np.empty(len(self.blocks), np.int64)
+        for number, first, stop in self.kept:
+            origin[number : number + stop - first] = np.arange(first, stop)
+        origin[self.fresh] = -1
+        return origin
+
+
+def edited(
+    blocks: list[Block],
+    starts: Indexes,
+    rows: Sequence[Column],
+    at: Indexes,
+    end: Indexes,
+    weights: Indexes,
+) -> Edited:
+    """The blocks after a sorted delta.
+
+    Args:
+        blocks: at least one.
+        starts: their first places, and the end.
+        rows: the delta's distinct rows.
+        at: before which place each is inserted; the first place it is removed from.
+        end: the place past those it is removed from.
+        weights: how often, not 0.
+    """
+    result: list[Block] = []
+    kept: list[tuple[int, int, int]] = []
+    fresh: list[int] = []
+    done = 0
+    for first, last, begin, stop in _stretches(starts, at, end):
+        kept.append((len(result), done, first))
+        result += blocks[done:first]
+        shifted = at[begin:stop] - starts[first]
+        columns, size = _rewritten(
+            blocks[first : last + 1], rows, shifted, weights[begin:stop], begin
+        )
+        joins = 0 < size < block.LEAST and bool(result)
+        if joins and size + result[-1].size <= block.MOST:
+            pairs = zip(result[-1].columns, columns, strict=True)
+            columns = tuple([concat(pair) for pair in pairs])
+            size += result.pop().size
+        whole = 0 < size <= block.MOST
+        new = [Block(columns, size)] if whole else cut(columns, size)
+        fresh += range(len(result), len(result) + len(new))
+        result += new
+        done = last + 1
+    kept.append((len(result), done, len(blocks)))
+    result += blocks[done:]
+    return Edited(result, kept, fresh)
+
+
+def _rewritten(
+    blocks: list[Block],
+    rows: Sequence[Column],
+    at: Indexes,
+    weights: Indexes,
+    first: int,
+) -> tuple[tuple[Column, ...], int]:
+    """The blocks' rows with a part of the delta, that from row `first` on, added."""
+    size = sum([block.size for block in blocks])
+    columns = []
+    new = size + int(weights.sum())
+    if len(at) <= _FEW:
+        pieces = _pieces(size, first, at.tolist(), weights.tolist())
+        for number, column in enumerate(rows):
+            sources = concat([block.columns[number] for block in blocks]), column
+            columns.append(concat_ranges([(sources[i], a, b) for i, a, b in pieces]))
+        return tuple(columns), new
+    order = _order(size, at, weights)
+    for number, column in enumerate(rows):
+        parts = [block.columns[number] for block in blocks]
+        columns.append(concat([*parts, column.slice(first, first + len(at))]).take(order))
+    return tuple(columns), new
+
+
+def _pieces(size: int, row: int, at: list[int], weights: list[int]) -> list[tuple[int, int, int]]:
+    """Ranges of `size` rows (0) and of a delta's (1), from `row` on, that make up the new rows."""
+    pieces, done = [], 0
+    for place, weight in zip(at, weights, strict=True):
+        if place > done:
+            pieces.append((0, done, place))
+        done = place - min(weight, 0)
+        pieces += [(1, row, row + 1)] * weight
+        row += 1
+    if size > done or not pieces:
+        pieces.append((0, done, size))
+    return pieces
+
+
+def _order(size: int, at: Indexes, weights: Indexes) -> Indexes:
+    """Places 0 … size−1 less the removed ones, with the delta's rows size + i between them."""
+    kept = np.ones(size, np.bool_)
+    gone = np.flatnonzero(weights < 0)
+    edges = np.zeros(size + 1, np.int64)
+    np.add.at(edges, at[gone], 1)
+    np.add.at(edges, at[gone] - weights[gone], -1)
+    kept[np.cumsum(edges[:-1]) > 0] = False
+    come = np.flatnonzero(weights > 0)
+    new = np.repeat(come, weights[come])
+    before = np.concatenate([[0], np.cumsum(kept)])
+    places = before[at[new]] + np.arange(len(new))
+    order = np.empty(int(before[-1]) + len(new), np.int64)
+    fresh = np.zeros(len(order), np.bool_)
+    fresh[places] = True
+    order[fresh] = new + size
+    order[~fresh] = np.flatnonzero(kept)
+    return order
+
+
+def _stretches(starts: Indexes, at: Indexes, end: Indexes) -> list[tuple[int, int, int, int]]:
+    """Neighbouring blocks to be rewritten together: first and last block, and the delta's rows."""
+    owners = starts[:-1].searchsorted(at, "right") - 1
+    ends = np.maximum(starts.searchsorted(end) - 1, owners)
+    if len(owners) == 1:
+        return [(int(owners[0]), int(ends[0]), 0, 1)]
+    reach = np.maximum.accumulate(ends)
+    gap = 0 if len(owners) <= MANY else 4  # many changes: rewrite what lies between them too
+    begins = (owners[1:] > reach[:-1] + gap).nonzero()[0] + 1
+    first = [0, *begins.tolist()]
+    stops = [*begins.tolist(), len(owners)]
+    return [(int(owners[a]), int(reach[b - 1]), a, b) for a, b in zip(first, stops, strict=True)]

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ivm.storage.errors import InternalError
-from ivm.storage.ordered.block_edits import edited
-from ivm.storage.ordered.blocks import Block, cut
+from ivm.storage.ordered.blocks import Block, cut, edited
 from ivm.storage.ordered.gather import AtPlaces
 from ivm.storage.values.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.values.compare_rows import lower_bounds

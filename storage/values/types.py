@@ -2,7 +2,7 @@
 
 Law: a value's in-memory form is its exact representation; two values are the same row content
 if and only if their forms are bitwise equal (so 0.0 and -0.0 differ, and so do '1 month' and
-'30 days'). SQL's coarser grouping equality lives in `keys`.
+'30 days'). SQL's coarser grouping equality is `same_key`.
 """
 
 from __future__ import annotations

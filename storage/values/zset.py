@@ -1,7 +1,7 @@
 """A Z-set batch: rows with integer weights, the one thing that flows through a circuit.
 
 Law: a Z-set is a function from rows to integers with finite support; batches that agree after
-`consolidate` (in `keys`) are the same Z-set. Addition is concatenation, negation flips weights.
+`consolidate` are the same Z-set. Addition is concatenation, negation flips weights.
 Batches carry columns by position; names and types stand once, in the plan.
 """
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ivm.storage.values import zset
 from ivm.storage.values.column import Column, Indexes, Mask, concat
-from ivm.storage.values.keys import consolidate, group
+from ivm.storage.values.consolidate import consolidate, group
 from ivm.storage.values.row_tuples import small_rows
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet

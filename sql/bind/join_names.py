@@ -1,0 +1,118 @@
+"""The columns of joined relations: which of them USING and NATURAL share, the scope of both sides.
+
+Law: the columns of the right side stand behind those of the left; a shared name means both.
+
+The names that an alias gives to a FROM item's columns.
+
+Columns merged by USING and NATURAL joins.
+
+Law: a merged column stands at the left twin's place. An inner or left join shows the left twin, a
+right join the right one, and a full join whichever is there: coalesce(left, right).
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ivm.sql.plan.expressions import column
+from ivm.sql.plan.nodes import NotIncremental, Plan, width
+from ivm.sql.resolve.context import Context, demand_only
+from ivm.sql.resolve.scope import Bound, Relation, Scope
+from ivm.storage.identifiers import fold
+
+
+def combined(left: Plan, scope: Scope, other: Scope) -> Scope:
+    """The names of a plan and of what is joined to its right."""
+    by = width(left)
+    return Scope(
+        [*scope.relations, *(r.moved(by) for r in other.relations)],
+        scope.merged | {i + by for i in other.merged},
+        scope.stands | {i + by: j + by for i, j in other.stands.items()},
+    )
+
+
+def shared_names(node: exp.Join, left: Scope, right: Scope) -> list[str]:
+    """The names that USING lists, or that both sides of a NATURAL join have."""
+    if node.method.upper() != "NATURAL":
+        return [c.name for c in node.args.get("using") or []]
+    known = {fold(name) for name, _ in right.star(None)}
+    shared = [name for name, _ in left.star(None) if fold(name) in known]
+    return list(dict.fromkeys(shared))
+
+
+def equal(left: Scope, right: Scope, name: str, by: int) -> exp.Expression:
+    """That both sides have the same under a name; the right one is moved `by` columns."""
+    sides = column(visible(left, name)), column(visible(right, name) + by)
+    return exp.EQ(this=sides[0], expression=sides[1])
+
+
+def asof_terms(terms: list[exp.Expression], shared: list[str]) -> list[exp.Expression]:
+    """The last column of an ASOF join's USING is compared by >=."""
+    if not shared:
+        return terms
+    last = terms[-1]
+    return [*terms[:-1], exp.GTE(this=last.this, expression=last.expression)]
+
+
+def visible(scope: Scope, name: str) -> int:
+    """The column that a shared name means on one side."""
+    found = scope.visible(name)
+    if found is None:
+        raise NotIncremental(f"the join column {name}")
+    return found
+
+
+def renamed(bound: Bound, node: exp.Expression) -> Bound:
+    """The relation with the column names of its alias; the first ones, if it lists fewer."""
+    alias = node.args.get("alias")
+    if alias is not None:
+        demand_only(alias, "this columns", "an alias")
+    names = [c.name for c in alias.columns] if alias is not None else []
+    return Bound(bound.plan, (*names, *bound.names[len(names) :]))
+
+
+def distinct_names(bound: Bound) -> Bound:
+    """A derived table's second `a` is seen as `a_1`, as in DuckDB."""
+    count: dict[str, int] = {}
+    names = []
+    for name in bound.names:
+        seen = count.get(fold(name))
+        count[fold(name)] = 0 if seen is None else seen + 1
+        names.append(name if seen is None else f"{name}_{seen + 1}")
+    return Bound(bound.plan, tuple(names))
+
+
+def renamed_item(item: tuple[Plan, Scope], node: exp.Expression) -> tuple[Plan, Scope]:
+    """A LATERAL query with the names its alias gives."""
+    if not isinstance(node, exp.Lateral):
+        return item
+    demand_only(node, "this alias", "LATERAL")
+    plan, scope = item
+    (relation,) = scope.relations
+    names = tuple(name for name, _ in relation.columns)
+    names = renamed(Bound(plan, names), node).names
+    columns = tuple((name, i) for i, name in enumerate(names))
+    qualifiers = (node.alias,) if node.alias else relation.qualifiers
+    return plan, Scope([Relation(qualifiers, columns)])
+
+
+def merged_twins(
+    plan: Plan, kind: str, scope: Scope, twins: list[tuple[int, int]], context: Context
+) -> Plan:
+    """The join, with merged columns added to it where there are new ones.
+
+    Args:
+        kind: of the join.
+        scope: the names over the join; it learns what its merged columns show.
+        twins: positions of each merged column on the left and on the right.
+    """
+    if kind == "right":
+        scope.stands.update(twins)
+    if kind != "full" or not twins:
+        return plan
+    count = width(plan)
+    coalesced: list[exp.Expression] = []
+    for left, right in twins:
+        scope.stands[left] = count + len(coalesced)
+        coalesced.append(exp.Coalesce(this=column(left), expressions=[column(right)]))
+    return context.project(plan, [*[column(i) for i in range(count)], *coalesced])
