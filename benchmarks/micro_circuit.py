@@ -21,7 +21,7 @@ import pyarrow as pa
 import sqlglot
 
 from ivm.delta_ops.aggregates.aggregate import Aggregate
-from ivm.delta_ops.aggregates.call import AggregateCall
+from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.delta_ops.joins.join import Join
@@ -137,8 +137,8 @@ def v1(circuit: Circuit, shop: Shop) -> int:
     types = circuit.node(joined).operator.types
     total = type_of("DOUBLE" if shop.double else "DECIMAL(38,2)")
     calls = [
-        AggregateCall("count_star", type_of("BIGINT")),
-        AggregateCall("sum", total, 2, types[2]),
+        AggregateSpec("count_star", type_of("BIGINT")),
+        AggregateSpec("sum", total, 2, types[2]),
     ]
     return circuit.add("aggregate", lambda _: Aggregate(types, [0, 1], calls), [joined])
 
@@ -147,9 +147,9 @@ def v3(circuit: Circuit, shop: Shop) -> int:
     orders = circuit.source("orders", shop.order_types)
     types = shop.order_types
     calls = [
-        AggregateCall("max", types[2], 2, types[2]),
-        AggregateCall("min", types[2], 2, types[2]),
-        AggregateCall("count", type_of("BIGINT"), 3, types[3], distinct=True),
+        AggregateSpec("max", types[2], 2, types[2]),
+        AggregateSpec("min", types[2], 2, types[2]),
+        AggregateSpec("count", type_of("BIGINT"), 3, types[3], distinct=True),
     ]
     return circuit.add("aggregate", lambda _: Aggregate(types, [1], calls), [orders])
 

@@ -44,7 +44,7 @@ many rows it may change, or four times as many as there are. Beyond, the recursi
 
 
 @dataclass(frozen=True)
-class Term:
+class StepCircuit:
     """The step as a circuit.
 
     Attributes:
@@ -99,7 +99,7 @@ class Recursion(Operator):
     stateful: ClassVar[bool] = True
     consolidated = True
 
-    def __init__(self, types: Sequence[ColumnType], term: Term, *, distinct: bool) -> None:
+    def __init__(self, types: Sequence[ColumnType], term: StepCircuit, *, distinct: bool) -> None:
         super().__init__(types)
         self.term = term
         self.reproducible = all(n.reproducible for n in term.nodes) and not has_forms(types)

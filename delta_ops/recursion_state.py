@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from ivm.delta_ops.operator import Staged
-from ivm.delta_ops.state.integral import Bag
+from ivm.delta_ops.state.integral import Integral
 from ivm.delta_ops.state.representatives import has_forms
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
@@ -58,7 +58,7 @@ class IteratedRows(Staged, Protocol):
         """Entries of D."""
 
 
-class AllIterations(Versions[Bag]):
+class AllIterations(Versions[Integral]):
     """D of a UNION ALL.
 
     Args:
@@ -67,7 +67,7 @@ class AllIterations(Versions[Bag]):
 
     def __init__(self, types: Sequence[ColumnType]) -> None:
         self._types = (*types, _BIGINT)
-        super().__init__(Bag(self._types))
+        super().__init__(Integral(self._types))
 
     def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
         return consolidate(rows, self._types)

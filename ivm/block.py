@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ivm.session.session import Session
 
 
-class Block(contextlib.AbstractContextManager["Database"]):
+class TransactionBlock(contextlib.AbstractContextManager["Database"]):
     """One transaction of the thread's session.
 
     Args:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy.typing as npt
 
-from ivm.block import Block
+from ivm.block import TransactionBlock
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
 from ivm.engine.changefeed import Subscription
@@ -211,7 +211,7 @@ class Database:
 
     def transaction(self) -> contextlib.AbstractContextManager[Database]:
         """Everything in the `with` block is one epoch, or nothing if it raises."""
-        return Block(self, self._with_session)
+        return TransactionBlock(self, self._with_session)
 
     # -- views ----------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 
-from ivm.engine.background_flush import Flusher
+from ivm.engine.background_flush import BackgroundFlush
 from ivm.engine.engine import Engine
 from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
@@ -54,7 +54,7 @@ class Lifetime:
         self._closing = threading.Lock()  # held by who closes: another one waits
         self._reason = _CLOSED
         self._failed: list[BaseException] = []
-        self._flusher = Flusher(engine)
+        self._flusher = BackgroundFlush(engine)
         _open[self] = weakref.ref(owner)
 
     def demand_open(self) -> None:

@@ -13,7 +13,7 @@ import duckdb
 
 from ivm.delta_ops.circuit import Circuit
 from ivm.sql.bind.bind import bind
-from ivm.sql.compile.compile import Compiler
+from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
 from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.plan.render import render
@@ -56,14 +56,14 @@ def answer(query: str, change: str) -> dict[str, str]:
         try:
             plan = rewrite(bind(query, catalog, cursor))
         except NotIncremental as verdict:
-            compiler = Compiler(Circuit(), cursor.cursor)
+            compiler = CircuitCompiler(Circuit(), cursor.cursor)
             return {"plan": explain("v", None, verdict.reason, compiler)}
         return _maintained(cursor, plan, change)
 
 
 def _maintained(cursor: Cursor, plan: Plan, change: str) -> dict[str, str]:
     circuit = Circuit()
-    compiler = Compiler(circuit, cursor.cursor)
+    compiler = CircuitCompiler(circuit, cursor.cursor)
     compiler.add_view("v", plan)
     circuit.hydrate(compiler.fetch)
     tree = _STATE.sub(r"\1", explain("v", plan, None, compiler))

@@ -26,7 +26,7 @@ from ivm.storage.arrangement import (
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches, OrderKey
 from ivm.storage.errors import InternalError, UnsupportedError
 from ivm.storage.values import dictionary, hashing
-from ivm.storage.values.column import FixedColumn, LabelColumn, column_from_arrow
+from ivm.storage.values.column import DictionaryColumn, FixedColumn, column_from_arrow
 from ivm.storage.values.key_codes import groupable, key_codes
 from ivm.storage.values.order import orderable
 from ivm.storage.values.types import type_of
@@ -83,7 +83,7 @@ def zset(entries: Sequence[tuple[Row, int]]) -> ZSet:
     if len(entries) % 2:
         codes = dictionary.encode(columns[1].array, force=True)  # type: ignore[union-attr]
         assert codes is not None
-        columns[1] = LabelColumn(codes)
+        columns[1] = DictionaryColumn(codes)
     return ZSet(tuple(columns), np.array([weight for _, weight in entries], np.int64))
 
 
@@ -517,9 +517,9 @@ def test_first_touches_only_heads(monkeypatch: pytest.MonkeyPatch, keys: int) ->
 
 
 def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
-    whole = run_cursors.Heads.__init__
+    whole = run_cursors.RunCursors.__init__
 
-    def watched(self: run_cursors.Heads, pieces: Any) -> None:
+    def watched(self: run_cursors.RunCursors, pieces: Any) -> None:
         whole(self, pieces)
         taken.append(len(self.probe))
 
@@ -529,7 +529,7 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
         taken.append(len(best))
         return bool(advance(cursors, best, term, step))
 
-    monkeypatch.setattr(run_cursors.Heads, "__init__", watched)
+    monkeypatch.setattr(run_cursors.RunCursors, "__init__", watched)
     monkeypatch.setattr(first_rows, "_advance", stepped)
 
 

@@ -14,7 +14,7 @@ from ivm import errors
 from ivm.ingest import rows
 from ivm.ingest.arrow_rows import ArrowReader
 from ivm.storage.values import dictionary
-from ivm.storage.values.column import LabelColumn, column_from_arrow
+from ivm.storage.values.column import DictionaryColumn, column_from_arrow
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet, ones
 
@@ -59,7 +59,7 @@ def test_known_texts_come_as_labels_and_a_chunked_table_is_read() -> None:
     one = pa.table({"s": pa.array(["paid"])})
     columns = reader.read(one)
     assert columns is not None
-    assert isinstance(columns[0], LabelColumn)
+    assert isinstance(columns[0], DictionaryColumn)
     columns = reader.read(pa.concat_tables([one, pa.table({"s": ["never seen before"]})]))
     assert columns is not None
     assert columns[0].array.to_pylist() == ["paid", "never seen before"]  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ import pytest
 import ivm
 from ivm import errors
 from ivm.engine import engine
-from ivm.engine.changefeed import Feeds, Subscription
+from ivm.engine.changefeed import ChangeFeeds, Subscription
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.values.zset import empty
 from ivm.storage.warehouse import checkpoints
@@ -159,7 +159,7 @@ def test_a_commit_stands_though_its_subscribers_cannot_be_served(
 
 
 def test_a_feed_misses_nothing_beside_one_that_closes() -> None:
-    feeds = Feeds()
+    feeds = ChangeFeeds()
     first, second, third = (
         Subscription("v", (), lambda epoch: None, feeds.remove) for _ in range(3)
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ivm.delta_ops.aggregates.aggregate import Aggregate
-from ivm.delta_ops.aggregates.call import AggregateCall
+from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.delta_ops.aggregates.set_operations import SetOp
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.joins.arrange import Arrange
@@ -162,7 +162,7 @@ def test_state_above_rounded_sums_is_hydrated_from_our_sums() -> None:
         (("'a'", v), 1) for v in ("0.1", "1e40", "1e20", "-1e40", "-1e20")
     ]
     content = zset(SALES, rows)
-    total = AggregateCall("sum", type_of("DOUBLE"), 1, type_of("DOUBLE"))
+    total = AggregateSpec("sum", type_of("DOUBLE"), 1, type_of("DOUBLE"))
     circuit = Circuit()
     source = circuit.source("s", SALES)
     sums = circuit.add("sum", lambda _: Aggregate(SALES, [0], [total]), [source])
@@ -227,7 +227,7 @@ def test_a_whole_query_over_shared_nodes(data: st.DataObject) -> None:
             for i, other in enumerate([right, left])
         ]
         both = circuit.add("u", lambda _: UnionAll(PAIR, [False, False]), joins)
-        call = AggregateCall("count_star", type_of("BIGINT"))
+        call = AggregateSpec("count_star", type_of("BIGINT"))
         return circuit.add("g", lambda _: Aggregate(PAIR, [1], [call]), [both])
 
     sql = """WITH f AS (FROM i0 WHERE c0 > 0), u AS (

@@ -13,7 +13,7 @@ import pytest
 
 from ivm.delta_ops.circuit import Circuit
 from ivm.sql.bind.bind import bind
-from ivm.sql.compile.compile import Compiler
+from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
@@ -62,7 +62,7 @@ def test_view_over_a_view_shares_the_lower_views_nodes() -> None:
         run(cursor, f"CREATE TABLE low AS {render(low)}")
         catalog = CatalogWithView(cursor, low)
         high = rewrite(bind("SELECT s FROM low WHERE g > 'a'", catalog, cursor))
-        compiler = Compiler(Circuit(), cursor.cursor)
+        compiler = CircuitCompiler(Circuit(), cursor.cursor)
         node = compiler.add_view("low", low)
         compiler.add_view("high", high)
         assert node in compiler.circuit.nodes_of("high")
@@ -77,7 +77,7 @@ def test_views_with_equal_parts_share_them() -> None:
     with duckdb.connect() as cursor:
         cursor.execute("SET arrow_lossless_conversion = true")
         build(cursor, seed=8)
-        compiler = Compiler(Circuit(), cursor.cursor)
+        compiler = CircuitCompiler(Circuit(), cursor.cursor)
         join = "FROM t JOIN u ON t.k = u.k WHERE t.v > 1"
         for name, query in (
             ("a", f"SELECT t.g, u.name {join}"),

@@ -19,7 +19,7 @@ from tests.view_oracle import assert_verified
 
 POINTS = [
     # 1, 2: the door looks up stored rows
-    ("ivm.ingest.fast_path", "Door", "upsert", "fast"),
+    ("ivm.ingest.fast_path", "FastPath", "upsert", "fast"),
     # 3: the circuits step
     ("ivm.delta_ops.circuit", "Circuit", "step", "fast"),
     # 4: the log record is written and synced

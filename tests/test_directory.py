@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ivm.storage.arrangement import bucket_index
-from ivm.storage.arrangement.bucket_index import Directory
+from ivm.storage.arrangement.bucket_index import BucketIndex
 from ivm.storage.values.group_numbers import has_repeats, number_exact, number_hashed
 
 LIMITS = np.iinfo(np.int64)
@@ -22,9 +22,9 @@ def check(codes: npt.NDArray[Any], probes: npt.NDArray[Any]) -> None:
     unique = len(set(codes.tolist())) == len(codes)
     bounds = zip(codes.searchsorted(probes), codes.searchsorted(probes, "right"), strict=True)
     want = [(i, start, stop) for i, (start, stop) in enumerate(bounds) if start < stop]
-    found = Directory(codes).find(probes, unique=unique)
+    found = BucketIndex(codes).find(probes, unique=unique)
     assert list(zip(*[part.tolist() for part in found], strict=True)) == want
-    last = Directory(codes).find_last(probes)
+    last = BucketIndex(codes).find_last(probes)
     assert list(zip(*[part.tolist() for part in last], strict=True)) == [
         (i, stop - 1) for i, _, stop in want
     ]

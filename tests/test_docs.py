@@ -180,7 +180,7 @@ STATEMENTS = {
         *("PRAGMA", "CALL", "LOAD", "INSTALL", "IMPORT"),
     ],
     "Query": ["SELECT", "FROM", "WITH", "VALUES", "DESCRIBE", "SUMMARIZE", "SHOW", "EXPLAIN"],
-    "Transaction": ["BEGIN", "COMMIT", "ROLLBACK"],
+    "TransactionControl": ["BEGIN", "COMMIT", "ROLLBACK"],
     "Prepare": ["PREPARE"],
     "Execute": ["EXECUTE"],
     "Deallocate": ["DEALLOCATE"],

@@ -13,7 +13,7 @@ import pytest
 import ivm
 from ivm.delta_ops.circuit import Circuit
 from ivm.sql.bind.bind import bind
-from ivm.sql.compile.compile import Compiler
+from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.rewrite.rewrite import rewrite
@@ -31,7 +31,7 @@ def test_json_names_strategy_state_and_sharing() -> None:
     with duckdb.connect() as cursor:
         cursor.execute("SET arrow_lossless_conversion = true")
         cursor.execute(TABLES)
-        compiler = Compiler(Circuit(), cursor.cursor)
+        compiler = CircuitCompiler(Circuit(), cursor.cursor)
         query = "SELECT segment, count(*) FROM customers GROUP BY segment"
         plan = rewrite(bind(query, DuckCatalog(cursor), cursor))
         compiler.add_view("v", plan)
@@ -45,7 +45,7 @@ def test_json_names_strategy_state_and_sharing() -> None:
 
 
 def test_whole_recompute_says_why() -> None:
-    compiler = Compiler(Circuit(), duckdb.connect)
+    compiler = CircuitCompiler(Circuit(), duckdb.connect)
     assert explain("v", None, "EXISTS", compiler).startswith("Recompute  [whole recompute: EXISTS")
 
 

@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ivm.storage.values import dictionary, hashing
-from ivm.storage.values.column import ArrowColumn, Column, LabelColumn, column_from_arrow
+from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, column_from_arrow
 from ivm.storage.values.consolidate import cancel, consolidate, group
 from ivm.storage.values.key_codes import groupable, key_codes, row_codes, same_key, same_row
 from ivm.storage.values.order import order_codes, orderable
@@ -240,7 +240,7 @@ def check_cancel(entries: Sequence[tuple[Row, int]]) -> None:
     """No row keeps both signs; labels or not, fixed columns or none."""
     batch = zset(entries)
     codes = dictionary.encode(batch.columns[1].array, force=True) if entries else None  # type: ignore[union-attr]
-    forms = [batch.columns[1]] if codes is None else [batch.columns[1], LabelColumn(codes)]
+    forms = [batch.columns[1]] if codes is None else [batch.columns[1], DictionaryColumn(codes)]
     for text in forms:
         columns = (batch.columns[0], text, batch.columns[2])
         result = cancel(ZSet(columns, batch.weights), TYPES)
@@ -279,7 +279,7 @@ def test_labels_are_their_strings(entries: list[tuple[Row, int]]) -> None:
     codes = dictionary.encode(strings.array, force=True)
     assume(codes is not None)  # some strings are too long for a label
     assert codes is not None
-    held = LabelColumn(codes)
+    held = DictionaryColumn(codes)
     batch = ZSet((plain.columns[0], held, plain.columns[2]), plain.weights)
     assert held.to_arrow(TYPES[1]).equals(strings.array)
     assert row_codes(batch.columns, TYPES).tolist() == row_codes(plain.columns, TYPES).tolist()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ivm.sql.scalar.compile import compile_predicate
 from ivm.storage.values import dictionary
-from ivm.storage.values.column import ArrowColumn, Column, LabelColumn, concat, labelled
+from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, concat, labelled
 from ivm.storage.values.types import type_of
 
 VARCHAR = type_of("VARCHAR")
@@ -22,10 +22,10 @@ def strings(values: list[str | None]) -> ArrowColumn:
     return ArrowColumn(pa.array(values, pa.large_string()))
 
 
-def as_labels(values: list[str | None]) -> LabelColumn:
+def as_labels(values: list[str | None]) -> DictionaryColumn:
     codes = dictionary.encode(pa.array(values, pa.large_string()), force=True)
     assert codes is not None
-    return LabelColumn(codes)
+    return DictionaryColumn(codes)
 
 
 @given(texts, st.data())
@@ -61,8 +61,8 @@ def test_labels_compare_as_strings_do(sign: str, values: list[str | None], word:
 def test_only_texts_that_repeat_become_labels() -> None:
     often = strings([f"status {i % 5}" for i in range(2000)])
     seldom = strings([f"comment {i}" for i in range(2000)])
-    assert isinstance(labelled(often), LabelColumn)
+    assert isinstance(labelled(often), DictionaryColumn)
     assert labelled(seldom) is seldom
-    assert isinstance(labelled(strings(["status 3"])), LabelColumn)  # it is known by now
-    assert not isinstance(labelled(strings(["never seen before"])), LabelColumn)
+    assert isinstance(labelled(strings(["status 3"])), DictionaryColumn)  # it is known by now
+    assert not isinstance(labelled(strings(["never seen before"])), DictionaryColumn)
     assert dictionary.encode(pa.array(["x" * 1000] * 2000, pa.large_string())) is None

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from ivm.sql.bind.bind import bind
-from ivm.sql.plan.fixed_columns import Part, Parts, fixed_parts, is_whole
+from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, is_whole
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.resolve.fixed_columns import text_parts
@@ -60,7 +60,7 @@ def planned(query: str, cursor: Cursor) -> Plan:
     return rewrite(bind(query, DuckCatalog(cursor), cursor))
 
 
-def of_part(query: str, part: Part, cursor: Cursor) -> Counter[object]:
+def of_part(query: str, part: FixedPart, cursor: Cursor) -> Counter[object]:
     return multiset(
         (
             *(row[i] for i in sorted(part.exact)),
@@ -84,26 +84,26 @@ def test_what_is_fixed_is_the_same_in_every_order(cursors: list[Cursor], query: 
 def test_what_a_text_fixes_is_the_same_in_every_order(cursors: list[Cursor], query: str) -> None:
     parts = text_parts(query, cursors[0])
     count = len(cursors[0].sql(query).columns)
-    for part in (Part(frozenset(range(count))),) if parts is None else parts:
+    for part in (FixedPart(frozenset(range(count))),) if parts is None else parts:
         first, *others = (of_part(query, part, cursor) for cursor in cursors)
         assert all(first == other for other in others), part
 
 
 FIXED = [
-    ("SELECT k, v FROM t ORDER BY v LIMIT 5", [Part(frozenset([1]))]),
-    ("SELECT k FROM t LIMIT 5", [Part(frozenset())]),
+    ("SELECT k, v FROM t ORDER BY v LIMIT 5", [FixedPart(frozenset([1]))]),
+    ("SELECT k FROM t LIMIT 5", [FixedPart(frozenset())]),
     ("SELECT k FROM (SELECT k FROM t LIMIT 5) WHERE k > 1", []),
-    ("SELECT g, list(k) FROM t GROUP BY g", [Part(frozenset([0]), frozenset([1]))]),
-    ("SELECT g, first(k), sum(k) FROM t GROUP BY g", [Part(frozenset([0, 2]))]),
+    ("SELECT g, list(k) FROM t GROUP BY g", [FixedPart(frozenset([0]), frozenset([1]))]),
+    ("SELECT g, first(k), sum(k) FROM t GROUP BY g", [FixedPart(frozenset([0, 2]))]),
     ("SELECT g, v, row_number() OVER (ORDER BY g) FROM t",
-     [Part(frozenset([0, 1])), Part(frozenset([0, 2]))]),
+     [FixedPart(frozenset([0, 1])), FixedPart(frozenset([0, 2]))]),
     ("SELECT g, list(DISTINCT g) OVER (ORDER BY g ROWS 5 PRECEDING) FROM t",
-     [Part(frozenset([0]))]),
+     [FixedPart(frozenset([0]))]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("query", "parts"), FIXED)
-def test_the_parts(cursors: list[Cursor], query: str, parts: list[Part]) -> None:
+def test_the_parts(cursors: list[Cursor], query: str, parts: list[FixedPart]) -> None:
     assert set(fixed_parts(planned(query, cursors[0]))) == set(parts)
 
 
@@ -186,8 +186,8 @@ OPEN_ROWS = [
     ("query", "parts"),
     [
         *((query, None) for query in WHOLE_TEXTS),
-        *((query, (Part(frozenset()),)) for query in OPEN_VALUES),
-        *((query, (Part(frozenset([0, 2])),)) for query in OPEN_BESIDE),
+        *((query, (FixedPart(frozenset()),)) for query in OPEN_VALUES),
+        *((query, (FixedPart(frozenset([0, 2])),)) for query in OPEN_BESIDE),
         *((query, ()) for query in OPEN_ROWS),
     ],
 )

@@ -25,7 +25,7 @@ from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.log.record import TableCodes, decode, encode
 from ivm.storage.log.segment import HEADER_AT, MARK_AT, mark_bytes, segment_paths
 from ivm.storage.values import dictionary
-from ivm.storage.values.column import FixedColumn, LabelColumn, null_column
+from ivm.storage.values.column import DictionaryColumn, FixedColumn, null_column
 from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, empty, from_arrow, ones
@@ -123,7 +123,7 @@ def test_a_label_comes_back_as_its_text(text: str | None) -> None:
     schema = (("s", type_of("VARCHAR")), ("n", type_of("INTEGER")))
     codes = dictionary.encode(pa.array([text], pa.large_string()), force=True)
     assert codes is not None
-    rows = ZSet((LabelColumn(codes), FixedColumn(np.array([7], np.int32))), np.array([2]))
+    rows = ZSet((DictionaryColumn(codes), FixedColumn(np.array([7], np.int32))), np.array([2]))
     tables = TableCodes({"t": schema})
     change = TableChange("t", rows, (0, 1), rows)
     payload = b"".join(encode(Record(1, (change,)), tables))

@@ -14,7 +14,7 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.linear.union import UnionAll
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import ArrowColumn, FixedColumn
-from ivm.storage.values.order import Term
+from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.types import type_of
 from ivm.storage.values.zset import ZSet
 
@@ -59,7 +59,9 @@ def test_ordered_state_shrinks_with_its_rows() -> None:
     ids = np.arange(count)
     rows = ArrowColumn(pa.array([f"text {i:6}" for i in ids], pa.large_string()))
     held = SortedRows.build(
-        (BIGINT, VARCHAR), (Term(0, BIGINT),), [ZSet((FixedColumn(ids), rows), np.ones_like(ids))]
+        (BIGINT, VARCHAR),
+        (OrderTerm(0, BIGINT),),
+        [ZSet((FixedColumn(ids), rows), np.ones_like(ids))],
     )
     first = held.blocks[0]
     for column in first.columns:

@@ -13,7 +13,7 @@ import pytest
 import ivm
 from ivm.storage.values.column import Column
 from ivm.storage.values.compare_rows import compare_rows
-from ivm.storage.values.order import Term, orderable, term_codes
+from ivm.storage.values.order import OrderTerm, orderable, term_codes
 from ivm.storage.values.sort_keys import all_cells, ordered
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import from_arrow
@@ -85,7 +85,7 @@ def test_ranks_are_duckdbs(cursor: Cursor, sql: str) -> None:
     for descending, nulls_first in product([False, True], repeat=2):
         order = f"{'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
         query = f"SELECT dense_rank() OVER (ORDER BY v {order}) FROM lent ORDER BY i"
-        codes = term_codes(column, Term(0, type, descending, nulls_first))
+        codes = term_codes(column, OrderTerm(0, type, descending, nulls_first))
         found = np.unique(codes, return_inverse=True)[1] + 1
         assert found.tolist() == [rank for (rank,) in rows(cursor, query)]
 
@@ -99,7 +99,7 @@ def test_cells_and_comparisons_are_in_the_order_of_the_ranks(cursor: Cursor, sql
     for descending, bits in product([False, True], repeat=2):
         if bits and not ("DOUBLE" in sql or "FLOAT" in sql):
             continue
-        term = Term(0, type, descending, False, bits)
+        term = OrderTerm(0, type, descending, False, bits)
         codes, cells = term_codes(column, term), [ordered(c, term) for c in all_cells(column, term)]
         wanted = np.sign(codes[a] - codes[b])
         assert compare_rows([column], a, [column], b, [term]).tolist() == wanted.tolist()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.delta_ops.aggregates.aggregate import Aggregate, supported
-from ivm.delta_ops.aggregates.call import AggregateCall
+from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values import key_codes
@@ -28,18 +28,18 @@ GROUP = type_of("VARCHAR")
 
 def call(
     function: str, type: ColumnType | None, *, at: int = 1, distinct: bool = False
-) -> AggregateCall:
+) -> AggregateSpec:
     """The call of a function on column `at`, its output type from DuckDB."""
     if function == "count_star" or type is None:
-        return AggregateCall("count_star", type_of("BIGINT"))
+        return AggregateSpec("count_star", type_of("BIGINT"))
     cursor = Duck.cursor()
     row = cursor.execute(f"SELECT typeof({function}(NULL::{type.sql}))").fetchone()
     assert row is not None
     cursor.close()
-    return AggregateCall(function, type_of(row[0]), at, type, distinct=distinct)
+    return AggregateSpec(function, type_of(row[0]), at, type, distinct=distinct)
 
 
-def render(calls: list[AggregateCall]) -> str:
+def render(calls: list[AggregateSpec]) -> str:
     """The calls as SQL over c0, c1, …"""
     texts = []
     for c in calls:
@@ -48,7 +48,7 @@ def render(calls: list[AggregateCall]) -> str:
     return ", ".join(texts)
 
 
-def bench(inputs: tuple[ColumnType, ...], keys: list[int], calls: list[AggregateCall]) -> Bench:
+def bench(inputs: tuple[ColumnType, ...], keys: list[int], calls: list[AggregateSpec]) -> Bench:
     groups = ", ".join(f"c{k}" for k in keys)
     tail = f" GROUP BY {groups}" if keys else ""
     sql = f"SELECT {', '.join(filter(None, [groups, render(calls)]))} FROM i0{tail}"
@@ -123,9 +123,9 @@ def test_filter_and_kernel_arguments(data: st.DataObject) -> None:
 
     big, huge = type_of("BIGINT"), type_of("HUGEINT")
     calls = [
-        AggregateCall("count_star", big, filter=positive),
-        AggregateCall("sum", huge, negated, big, filter=positive),
-        AggregateCall("max", big, negated, big),
+        AggregateSpec("count_star", big, filter=positive),
+        AggregateSpec("sum", huge, negated, big, filter=positive),
+        AggregateSpec("max", big, negated, big),
     ]
     sql = """SELECT c0, count(*) FILTER (c1 > 0), sum(-c1::BIGINT) FILTER (c1 > 0),
         max(-c1::BIGINT) FROM i0 GROUP BY c0"""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import ivm
 from ivm import errors
-from ivm.delta_ops.ordered.dynamic_limit import OpenLimit
+from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.zset import empty
 from tests.operator_help import Bench, Row, streams, types_of, zset
@@ -24,7 +24,7 @@ def bench(order: list[OrderKey], terms: str) -> Bench:
     sql = f"""SELECT * EXCLUDE (n, f, l) FROM (SELECT *, row_number() OVER (ORDER BY {terms}{ALL})
         AS n FROM i0) JOIN i1 AS p(f, l) ON n > f AND n <= l"""
     return Bench(
-        lambda c, s: c.add("op", lambda _: OpenLimit(TYPES, order), s), [TYPES, PLACES], sql
+        lambda c, s: c.add("op", lambda _: DynamicLimit(TYPES, order), s), [TYPES, PLACES], sql
     )
 
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.aggregates.call import AggregateCall
+from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.delta_ops.ordered import key_search
-from ivm.delta_ops.ordered.duck_window import DELTA, Recomputed
+from ivm.delta_ops.ordered.duck_window import DELTA, DuckWindow
 from ivm.delta_ops.ordered.frame import Frame, RangeKey, span
-from ivm.delta_ops.ordered.frame_distinct import DistinctSum, in_order
-from ivm.delta_ops.ordered.frame_min_max import Extreme
-from ivm.delta_ops.ordered.frame_sums import Sum
+from ivm.delta_ops.ordered.frame_distinct import DistinctFrameSum, in_order
+from ivm.delta_ops.ordered.frame_min_max import FrameMinMax
+from ivm.delta_ops.ordered.frame_sums import FrameSum
 from ivm.delta_ops.ordered.function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.ordered.ignore_nulls import PresentNeighbour, PresentNth
-from ivm.delta_ops.ordered.rank_limit import RankedTop
+from ivm.delta_ops.ordered.rank_limit import RankLimit
 from ivm.delta_ops.ordered.window import Window
 from ivm.storage.ordered import blocks, sorted_rows
 from ivm.storage.values.column import Column, FixedColumn, Mask
@@ -163,7 +163,7 @@ def test_lag_and_lead(partition: list[int], order: list[OrderKey], data: st.Data
         drive(bench(some, partition, order), data.draw(streams(TYPES)))
 
 
-def _linear(function: str, column: int | None, filter: bool) -> AggregateCall:
+def _linear(function: str, column: int | None, filter: bool) -> AggregateSpec:
     name = function if column is not None else "count_star"
     kind = None if column is None else TYPES[column]
     source = "*" if column is None else f"c{column}"
@@ -177,11 +177,11 @@ def _linear(function: str, column: int | None, filter: bool) -> AggregateCall:
         assert isinstance(flags, FixedColumn)
         return flags.values if flags.valid is None else flags.values & flags.valid
 
-    return AggregateCall(name, output, column, kind, predicate if filter else None)
+    return AggregateSpec(name, output, column, kind, predicate if filter else None)
 
 
 def _sum(function: str, column: int | None, frame: Frame, filter: bool) -> WindowFunction:
-    return Sum(_linear(function, column, filter), frame)
+    return FrameSum(_linear(function, column, filter), frame)
 
 
 def _aggregates(frame: Frame) -> list[tuple[WindowFunction, str, bool, str]]:
@@ -196,9 +196,9 @@ def _aggregates(frame: Frame) -> list[tuple[WindowFunction, str, bool, str]]:
         calls.append((call, f"{function}({source}){condition}", done, text))
     for function in ("min", "max"):
         for column in (1, 2, 3):
-            one = Extreme(column, TYPES[column], frame, function == "max", None)
+            one = FrameMinMax(column, TYPES[column], frame, function == "max", None)
             calls.append((one, f"{function}(c{column})", done, text))
-        some = Extreme(0, TYPES[0], frame, function == "max", 4)
+        some = FrameMinMax(0, TYPES[0], frame, function == "max", 4)
         calls.append((some, f"{function}(c0) FILTER (WHERE c4)", done, text))
     if frame.kind == "rows":
         for number, name in [
@@ -237,7 +237,7 @@ def test_distinct_values_of_frames(frame: Frame, data: st.DataObject) -> None:
     for function, column in [("count", 0), ("count", 2), ("count", 3), ("sum", 1), ("avg", 3),
                              ("count", 4), ("sum", 0)]:  # fmt: skip
         for filter, condition in ((False, ""), (True, " FILTER (WHERE c4)")):
-            made = DistinctSum(_linear(function, column, filter), frame)
+            made = DistinctFrameSum(_linear(function, column, filter), frame)
             every.append((made, f"{function}(DISTINCT c{column}){condition}", done, text))
     calls = data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=3))
     with pytest.MonkeyPatch.context() as patch:
@@ -282,11 +282,11 @@ def test_distances(kind: str, data: st.DataObject) -> None:
     text = frame_text(frame, show)
     calls: list[tuple[WindowFunction, str, bool, str]] = [
         (_count(frame), "count(*)", False, text),
-        (Extreme(2, types[2], frame, False, None), "min(c2)", False, text),
+        (FrameMinMax(2, types[2], frame, False, None), "min(c2)", False, text),
     ]
     if start is not None and end is not None and exclude in ("", "row"):
-        distinct = AggregateCall("count", BIGINT, 2, types[2])
-        calls.append((DistinctSum(distinct, frame), "count(DISTINCT c2)", False, text))
+        distinct = AggregateSpec("count", BIGINT, 2, types[2])
+        calls.append((DistinctFrameSum(distinct, frame), "count(DISTINCT c2)", False, text))
     partition = data.draw(st.sampled_from([[], [0]]))
     some = {"DATE": SOME_DAYS, "TIMESTAMP": SOME_TIMES, "TINYINT": SOME_TINY,
             "DOUBLE": SOME_NUMBERS, "DECIMAL(9,2)": ["1.10", "-2.25", "0.01", "NULL"]}  # fmt: skip
@@ -302,11 +302,11 @@ def test_distances(kind: str, data: st.DataObject) -> None:
 
 
 def _count(frame: Frame) -> WindowFunction:
-    return Sum(AggregateCall("count_star", BIGINT), frame)
+    return FrameSum(AggregateSpec("count_star", BIGINT), frame)
 
 
 def _distinct(frame: Frame) -> WindowFunction:
-    return DistinctSum(AggregateCall("count", BIGINT, 0, BIGINT), frame)
+    return DistinctFrameSum(AggregateSpec("count", BIGINT, 0, BIGINT), frame)
 
 
 @pytest.mark.parametrize("partition", [[], [0]])
@@ -320,7 +320,7 @@ def test_functions_left_to_duckdb(
     text = "" if frame is None else frame_text(frame)
     order = "ORDER BY c1 ASC NULLS LAST, " + ", ".join(ALL)
     sql = f"count(DISTINCT c2) OVER (PARTITION BY part__ {order} {text})"
-    function = Recomputed(sql, DELTA, range(5), BIGINT, frame, Duck.cursor)
+    function = DuckWindow(sql, DELTA, range(5), BIGINT, frame, Duck.cursor)
     under_test = bench(
         [(function, "count(DISTINCT c2)", True, text)], partition, [OrderKey(1, False, False)]
     )
@@ -379,7 +379,7 @@ def test_first_ranks(name: str, partition: list[int], data: st.DataObject) -> No
     parts = f"PARTITION BY {', '.join(f'c{p}' for p in partition)}" if partition else ""
     keys = f"ORDER BY {', '.join(_key(k) for k in order)}" if order else ""
     sql = f"SELECT *, {name}() OVER ({parts} {keys}) AS r FROM i0 QUALIFY r <= {most}"
-    make = lambda _: RankedTop(TYPES, partition, order, Rank(name, BIGINT), most)  # noqa: E731
+    make = lambda _: RankLimit(TYPES, partition, order, Rank(name, BIGINT), most)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:
         _small_blocks(patch, data.draw(st.sampled_from([2, 1024])))
         _as_many(patch, data)
@@ -417,8 +417,8 @@ def test_months_away(kind: str, data: st.DataObject) -> None:
     text = frame_text(frame, lambda d: SPANS[int(d)])
     calls: list[tuple[WindowFunction, str, bool, str]] = [(_count(frame), "count(*)", False, text)]
     if start is not None and end is not None and in_order(frame, range_key):
-        distinct = AggregateCall("count", BIGINT, 2, types[2])
-        calls.append((DistinctSum(distinct, frame), "count(DISTINCT c2)", False, text))
+        distinct = AggregateSpec("count", BIGINT, 2, types[2])
+        calls.append((DistinctFrameSum(distinct, frame), "count(DISTINCT c2)", False, text))
     rows = st.tuples(st.sampled_from(["1", "NULL"]), st.sampled_from(MONTH_ENDS),
                      st.sampled_from(["1", "2"]))  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
@@ -462,7 +462,7 @@ def test_only_what_moved_is_put_out() -> None:
         (_distinct(Frame("rows", -2, 0)), "2001", 1),
         (_distinct(Frame("rows", -2, 0)), "2000", 1 + 2),
         (_count(Frame("rows", None, 0)), "3991", 1 + 2 * 4),
-        (Extreme(0, BIGINT, Frame("rows", None, None), False, None), "2001", 1),
+        (FrameMinMax(0, BIGINT, Frame("rows", None, None), False, None), "2001", 1),
         (Nth(0, BIGINT, Frame("rows", None, 0), 1), "2001", 1),
         (PresentNeighbour(0, BIGINT, -2, None), "2001", 1 + 4),
         (PresentNth(0, BIGINT, Frame("rows", None, 0), 1), "2001", 1),

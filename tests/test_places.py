@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage.arrangement.max_tree import Peaks
+from ivm.storage.arrangement.max_tree import MaxTree
 from ivm.storage.values.column import Column, FixedColumn
 from ivm.storage.values.compare_rows import compare_rows
-from ivm.storage.values.order import Term, orderable
+from ivm.storage.values.order import OrderTerm, orderable
 from ivm.storage.values.ranges import first_places, net_stretches, present
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.types import ColumnType, type_of
@@ -31,7 +31,7 @@ def column_of(name: str, places: list[int]) -> Column:
 def counted(column: Column, type: ColumnType, start: int, stop: int, wanted: Column, i: int) -> int:
     """The rows of a range before a value; NULL is the last of all."""
     rows = np.arange(start, stop)
-    signs = compare_rows([column], rows, [wanted], np.full(len(rows), i), [Term(0, type)])
+    signs = compare_rows([column], rows, [wanted], np.full(len(rows), i), [OrderTerm(0, type)])
     return int((signs < 0).sum())
 
 
@@ -43,7 +43,7 @@ def test_places_of_values(name: str, count: int, data: st.DataObject) -> None:
     type, random = type_of(name), np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     groups = np.sort(random.integers(0, 4, 100))
     rows = column_of(name, random.integers(0, 20, 100).tolist())
-    order, _ = sort_rows(groups, [rows], [Term(0, type)])
+    order, _ = sort_rows(groups, [rows], [OrderTerm(0, type)])
     rows = rows.take(order)
     which = random.integers(0, 5, count)  # group 4 has no row
     starts, stops = groups.searchsorted(which), groups.searchsorted(which, "right")
@@ -60,7 +60,7 @@ def test_places_of_values(name: str, count: int, data: st.DataObject) -> None:
         for i, (a, b) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
             assert found[i] == a + counted(rows, type, a, b, wanted, i)
             signs = compare_rows(
-                [rows], np.arange(a, b), [wanted], np.full(b - a, i), [Term(0, type)]
+                [rows], np.arange(a, b), [wanted], np.full(b - a, i), [OrderTerm(0, type)]
             )
             assert after[i] == a + int((signs <= 0).sum())
 
@@ -100,13 +100,15 @@ def test_peaks(name: str, greatest: bool, strict: bool, open: bool, size: int, s
     bounds = column_of(name, random.integers(0, 20, 20).tolist())
     assert isinstance(bounds, FixedColumn)
     known = np.flatnonzero(np.ones(20, np.bool_) if bounds.valid is None else bounds.valid)
-    tree = Peaks(rows, type, greatest=greatest, open=open)
+    tree = MaxTree(rows, type, greatest=greatest, open=open)
     which, found = tree.find(starts[known], stops[known], bounds.take(known), strict=strict)
     valid = np.ones(size, np.bool_) if rows.valid is None else rows.valid
     expected = []
     for i, place in enumerate(known.tolist()):
         inside = np.arange(starts[place], stops[place])
-        signs = compare_rows([rows], inside, [bounds], np.full(len(inside), place), [Term(0, type)])
+        signs = compare_rows(
+            [rows], inside, [bounds], np.full(len(inside), place), [OrderTerm(0, type)]
+        )
         reached = signs > 0 if greatest else signs < 0
         reached |= (signs == 0) & ~np.bool_(strict)
         hit = inside[np.where(valid[inside], reached, open)]
@@ -117,7 +119,7 @@ def test_peaks(name: str, greatest: bool, strict: bool, open: bool, size: int, s
 def test_a_search_for_peaks_looks_at_what_it_finds() -> None:
     size = 1 << 16
     ends = FixedColumn(np.arange(size))
-    tree = Peaks(ends, type_of("BIGINT"), greatest=True)
+    tree = MaxTree(ends, type_of("BIGINT"), greatest=True)
     one = np.array([size - 2])
     candidates = tree._candidates(np.zeros(1, np.int64), np.array([size]), one)
     assert len(candidates[1]) == 16

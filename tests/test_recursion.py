@@ -17,7 +17,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.delta_ops.recursion import Term
+from ivm.delta_ops.recursion import StepCircuit
 from ivm.sql.bind.bind import bind
 from ivm.sql.plan.nodes import Filter, Plan, Recursive, inputs
 from ivm.sql.resolve.catalog import DuckCatalog
@@ -150,16 +150,16 @@ def test_recursive_views_follow_their_tables(seed: int) -> None:
 
 def test_recursive_views_derived_anew_follow_their_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where an expression fails on rows that the change itself takes away."""
-    feed = Term.feed
+    feed = StepCircuit.feed
     failed: list[Mapping[str, ZSet]] = []
 
-    def fails_first(term: Term, changes: Mapping[str, ZSet]) -> ZSet | None:
+    def fails_first(term: StepCircuit, changes: Mapping[str, ZSet]) -> ZSet | None:
         if changes.keys() <= term.inputs.keys() and not any(change is changes for change in failed):
             failed.append(changes)
             raise EvaluationError("on rows that are not there")
         return feed(term, changes)
 
-    monkeypatch.setattr(Term, "feed", fails_first)
+    monkeypatch.setattr(StepCircuit, "feed", fails_first)
     graphs = Graphs(7, ALL)
     for number in range(6):
         graphs.step(graphs.random_change(), rollback_first=False)

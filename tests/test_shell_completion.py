@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ivm.shell.completer import vocabulary
-from ivm.shell.completion import Column, Names, suggest
+from ivm.shell.completion import Column, Vocabulary, suggest
 from ivm.shell.expected import wants
 from ivm.shell.scope import scope_of
 
-NAMES = Names(
+NAMES = Vocabulary(
     tables={
         "orders": (
             Column("id", "BIGINT"),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.storage.ordered import blocks, sorted_rows
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values import sort
 from ivm.storage.values.compare_rows import compare_rows
@@ -36,7 +36,7 @@ def test_places_of_rows(name: str, few: tuple[int, int], data: st.DataObject) ->
         patch.setattr(sorted_rows, "_FEW", few[0])
         patch.setattr(sorted_rows, "_SOME", few[1])
         rows = SortedRows.build(types, terms, [held])
-        whole = AtPlaces(rows, np.arange(len(rows)))
+        whole = RowSlice(rows, np.arange(len(rows)))
         for count in (1, 2, len(terms)):
             every = np.arange(len(rows))
             signs = [

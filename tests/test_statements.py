@@ -22,7 +22,7 @@ from ivm.sql.statements.parse import (
     ShowViews,
     Statement,
     Subscribe,
-    Transaction,
+    TransactionControl,
     VerifyView,
     parse,
 )
@@ -246,9 +246,9 @@ def test_queries(sql: str, kind: str) -> None:
 def test_transactions() -> None:
     actions = {"BEGIN": "begin", "START TRANSACTION": "begin", "COMMIT": "commit", "END": "commit"}
     for sql, action in (actions | {"ROLLBACK": "rollback", "ABORT": "rollback"}).items():
-        assert one(sql) == Transaction(sql, 0, action)
+        assert one(sql) == TransactionControl(sql, 0, action)
     sql = "BEGIN TRANSACTION READ ONLY"
-    assert one(sql) == Transaction(sql, 0, "begin", read_only=True)
+    assert one(sql) == TransactionControl(sql, 0, "begin", read_only=True)
 
 
 def test_prepared_statements() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ivm.delta_ops.circuit import Circuit
 from ivm.sql.bind.bind import bind
-from ivm.sql.compile.compile import Compiler
+from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
@@ -36,7 +36,7 @@ class World:
     ) -> None:
         self.cursor = cursor
         self.circuit = Circuit()
-        self.compiler = Compiler(self.circuit, cursor.cursor)
+        self.compiler = CircuitCompiler(self.circuit, cursor.cursor)
         self.plans: dict[str, Plan] = {}
         for query in queries:
             bound = plans[query] if plans else rewrite(bind(query, DuckCatalog(cursor), cursor))

@@ -36,14 +36,14 @@ class Contribution(NamedTuple):
     values: Indexes
 
 
-class Term:
+class Accumulator:
     """One linear quantity of an argument."""
 
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         raise NotImplementedError
 
 
-class CountTerm(Term):
+class CountAccumulator(Accumulator):
     """Σ weight."""
 
     def __init__(self, add_lane: AddLane) -> None:
@@ -53,7 +53,7 @@ class CountTerm(Term):
         return [Contribution(self.lane, rows.groups, rows.weights)]
 
 
-class IntegerTerm(Term):
+class IntegerAccumulator(Accumulator):
     """Σ weight · value, exact, in one, two or four lanes of 32 bits by the type's width."""
 
     def __init__(self, type: ColumnType, add_lane: AddLane) -> None:
@@ -87,7 +87,7 @@ def _limbs(column: FixedColumn, count: int) -> list[Indexes]:
     return [values & _LOW, values >> 32]
 
 
-class FloatTerm(Term):
+class FloatAccumulator(Accumulator):
     """Σ weight · value of doubles, exact; NaN, ∞ and −∞ are counted apart.
 
     Args:
@@ -208,7 +208,7 @@ class FloatTerm(Term):
         return float_sum.totals(lanes[:, places], numbers)
 
 
-class TrueTerm(Term):
+class TrueAccumulator(Accumulator):
     """Σ weight where a boolean is true."""
 
     def __init__(self, add_lane: AddLane) -> None:
@@ -219,7 +219,7 @@ class TrueTerm(Term):
         return [Contribution(self.lane, rows.groups, rows.values.values * rows.weights)]
 
 
-class BitsTerm(Term):
+class BitsAccumulator(Accumulator):
     """Σ weight of the values that have a bit, for each bit of an integer type."""
 
     def __init__(self, type: ColumnType, add_lane: AddLane) -> None:

@@ -13,21 +13,21 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.accumulators import Contribution, Term, added
-from ivm.delta_ops.aggregates.call import AggregateCall, Argument, ArgumentRows
+from ivm.delta_ops.aggregates.accumulators import Accumulator, Contribution, added
+from ivm.delta_ops.aggregates.call import AggregateSpec, Argument, ArgumentRows
 from ivm.delta_ops.aggregates.distinct_values import DistinctValues, changes_of_set
-from ivm.delta_ops.aggregates.finish import Finish, TermTable, finisher, is_linear, rounds
+from ivm.delta_ops.aggregates.finish import AccumulatorTable, Finish, finisher, is_linear, rounds
 from ivm.delta_ops.aggregates.group_rows import GroupRows, Reading, RowsSpec
-from ivm.delta_ops.aggregates.min_max import Extremes, has_extremes, make_extremes
-from ivm.delta_ops.aggregates.mode_histogram import Counted
-from ivm.delta_ops.aggregates.quantiles import Ranked
+from ivm.delta_ops.aggregates.min_max import MinMax, has_extremes, make_extremes
+from ivm.delta_ops.aggregates.mode_histogram import FromValueCounts
+from ivm.delta_ops.aggregates.quantiles import FromRanks
 from ivm.delta_ops.aggregates.row_aggregates import Finish as RowsFinish
 from ivm.delta_ops.aggregates.row_aggregates import plan_rows, reads_every_row, reads_whole_groups
 from ivm.delta_ops.aggregates.row_changes import changes, differs
 from ivm.delta_ops.aggregates.value_counts import make_rows
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.group_table import GroupTable
-from ivm.delta_ops.state.representatives import KeyForms, has_forms
+from ivm.delta_ops.state.representatives import Representatives, has_forms
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty
@@ -37,7 +37,7 @@ _CHUNK = 1 << 17
 _MINUS_PLUS = np.array([-1, 1])
 
 
-def supported(call: AggregateCall) -> bool:
+def supported(call: AggregateSpec) -> bool:
     """Whether `Aggregate` can maintain this call; what it cannot goes to `GroupRecompute`."""
     if call.function in ("min", "max") and not call.parameters:
         return call.argument_type is not None and has_extremes(call.argument_type)
@@ -62,7 +62,7 @@ class Aggregate(Operator):
         self,
         inputs: Sequence[ColumnType],
         keys: Sequence[int],
-        calls: Sequence[AggregateCall],
+        calls: Sequence[AggregateSpec],
     ) -> None:
         super().__init__([*[inputs[i] for i in keys], *[call.output for call in calls]])
         self._keys = tuple(keys)
@@ -77,8 +77,8 @@ class Aggregate(Operator):
         """Start from no rows."""
         key_types = self.types[: len(self._keys)]
         self._table = GroupTable(key_types, width=0)
-        self._forms = KeyForms(key_types, self._table) if has_forms(key_types) else None
-        terms = TermTable(self._table.add_lane)
+        self._forms = Representatives(key_types, self._table) if has_forms(key_types) else None
+        terms = AccumulatorTable(self._table.add_lane)
         terms.count(_ROWS)  # lane 0
         self._extremes: dict[Argument, _KeptExtremes] = {}
         self._rows: dict[RowsSpec, GroupRows] = {}
@@ -95,7 +95,9 @@ class Aggregate(Operator):
             *self._rows.values(),
         )
 
-    def _prepare(self, call: AggregateCall, terms: TermTable) -> Finish | _OfExtremes | _OfRows:
+    def _prepare(
+        self, call: AggregateSpec, terms: AccumulatorTable
+    ) -> Finish | _OfExtremes | _OfRows:
         """How to compute the call's output."""
         found = None if is_linear(call) else plan_rows(call)
         if found is not None:
@@ -276,7 +278,7 @@ class Aggregate(Operator):
         return len(self._table.live())
 
 
-class GatheringAggregate(Aggregate):
+class CollectingAggregate(Aggregate):
     """One of whose calls reads all rows of a touched group."""
 
     strategy: ClassVar[Strategy] = "group recompute"
@@ -290,22 +292,22 @@ class GatheringAggregate(Aggregate):
 
 
 def aggregate(
-    inputs: Sequence[ColumnType], keys: Sequence[int], calls: Sequence[AggregateCall]
+    inputs: Sequence[ColumnType], keys: Sequence[int], calls: Sequence[AggregateSpec]
 ) -> Aggregate:
     """The operator under the name of what it does."""
     whole = any(not is_linear(call) and reads_whole_groups(call) for call in calls)
-    return (GatheringAggregate if whole else Aggregate)(inputs, keys, calls)
+    return (CollectingAggregate if whole else Aggregate)(inputs, keys, calls)
 
 
 class _KeptArgument(NamedTuple):
     """An argument, its terms, and the sets of its values if it is a DISTINCT one."""
 
     argument: Argument
-    terms: list[Term]
+    terms: list[Accumulator]
     set: DistinctValues | None
 
     @staticmethod
-    def of(argument: Argument, terms: list[Term]) -> _KeptArgument:
+    def of(argument: Argument, terms: list[Accumulator]) -> _KeptArgument:
         if not argument.distinct:
             return _KeptArgument(argument, terms, None)
         assert argument.type is not None
@@ -319,7 +321,7 @@ class _OfRows(NamedTuple):
     finish: RowsFinish
 
     def column(self, reading: Reading) -> Column:
-        if isinstance(self.finish, Ranked | Counted):
+        if isinstance(self.finish, FromRanks | FromValueCounts):
             return self.finish.column(reading)
         return self.finish(reading.grouped)
 
@@ -334,5 +336,5 @@ class _OfExtremes(NamedTuple):
 class _KeptExtremes(NamedTuple):
     """An argument's extremes, and the lane that counts its values."""
 
-    extremes: Extremes
+    extremes: MinMax
     lane: int

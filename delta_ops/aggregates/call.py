@@ -20,7 +20,7 @@ from ivm.storage.values.zset import Weights, ZSet
 
 
 @dataclass(frozen=True)
-class AggregateCall:
+class AggregateSpec:
     """One aggregate function of a GROUP BY.
 
     Attributes:
@@ -84,7 +84,7 @@ class Argument:
     partner: int | None = None
 
     @staticmethod
-    def of(call: AggregateCall) -> Argument:
+    def of(call: AggregateSpec) -> Argument:
         """The argument of a call; DISTINCT means nothing to a maximum or a conjunction."""
         idle = call.function in ("min", "max", "bool_and", "bool_or", "count_star")
         distinct = call.distinct and not idle

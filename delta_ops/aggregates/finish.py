@@ -14,20 +14,20 @@ import numpy as np
 
 from ivm.delta_ops.aggregates import int128
 from ivm.delta_ops.aggregates.accumulators import (
+    Accumulator,
     AddLane,
-    BitsTerm,
-    CountTerm,
-    FloatTerm,
-    IntegerTerm,
-    Term,
-    TrueTerm,
+    BitsAccumulator,
+    CountAccumulator,
+    FloatAccumulator,
+    IntegerAccumulator,
+    TrueAccumulator,
 )
-from ivm.delta_ops.aggregates.call import AggregateCall, Argument
+from ivm.delta_ops.aggregates.call import AggregateSpec, Argument
 from ivm.delta_ops.aggregates.float_sum import Floats, round_ratio
 from ivm.delta_ops.aggregates.regression import (
     PAIRS,
-    ProductTerm,
-    Sums,
+    PairSums,
+    ProductAccumulator,
     is_pair,
     pair_arguments,
     pair_finish,
@@ -51,68 +51,68 @@ _EXACT = frozenset(
 )  # fmt: skip
 
 
-class TermTable:
+class AccumulatorTable:
     """The terms that a list of calls needs, equal ones once."""
 
     def __init__(self, add_lane: AddLane) -> None:
         self._add_lane = add_lane
-        self._counts: dict[Argument, CountTerm] = {}
-        self._trues: dict[Argument, TrueTerm] = {}
-        self._integers: dict[Argument, IntegerTerm] = {}
-        self._floats: dict[Argument, FloatTerm] = {}
-        self._squares: dict[Argument, FloatTerm] = {}
-        self._products: dict[Argument, FloatTerm] = {}
-        self._bits: dict[Argument, BitsTerm] = {}
+        self._counts: dict[Argument, CountAccumulator] = {}
+        self._trues: dict[Argument, TrueAccumulator] = {}
+        self._integers: dict[Argument, IntegerAccumulator] = {}
+        self._floats: dict[Argument, FloatAccumulator] = {}
+        self._squares: dict[Argument, FloatAccumulator] = {}
+        self._products: dict[Argument, FloatAccumulator] = {}
+        self._bits: dict[Argument, BitsAccumulator] = {}
 
-    def items(self) -> list[tuple[Argument, list[Term]]]:
+    def items(self) -> list[tuple[Argument, list[Accumulator]]]:
         """The terms of each argument."""
-        found: dict[Argument, list[Term]] = {}
+        found: dict[Argument, list[Accumulator]] = {}
         kinds = (self._counts, self._trues, self._integers, self._floats, self._squares)
         for kind in (*kinds, self._products, self._bits):
             for argument, term in kind.items():
                 found.setdefault(argument, []).append(term)
         return list(found.items())
 
-    def count(self, argument: Argument) -> CountTerm:
+    def count(self, argument: Argument) -> CountAccumulator:
         if argument not in self._counts:
-            self._counts[argument] = CountTerm(self._add_lane)
+            self._counts[argument] = CountAccumulator(self._add_lane)
         return self._counts[argument]
 
-    def true(self, argument: Argument) -> TrueTerm:
+    def true(self, argument: Argument) -> TrueAccumulator:
         if argument not in self._trues:
-            self._trues[argument] = TrueTerm(self._add_lane)
+            self._trues[argument] = TrueAccumulator(self._add_lane)
         return self._trues[argument]
 
-    def integer(self, argument: Argument, type: ColumnType) -> IntegerTerm:
+    def integer(self, argument: Argument, type: ColumnType) -> IntegerAccumulator:
         if argument not in self._integers:
-            self._integers[argument] = IntegerTerm(type, self._add_lane)
+            self._integers[argument] = IntegerAccumulator(type, self._add_lane)
         return self._integers[argument]
 
-    def bits(self, argument: Argument, type: ColumnType) -> BitsTerm:
+    def bits(self, argument: Argument, type: ColumnType) -> BitsAccumulator:
         if argument not in self._bits:
-            self._bits[argument] = BitsTerm(type, self._add_lane)
+            self._bits[argument] = BitsAccumulator(type, self._add_lane)
         return self._bits[argument]
 
-    def float(self, argument: Argument) -> FloatTerm:
+    def float(self, argument: Argument) -> FloatAccumulator:
         if argument not in self._floats:
-            self._floats[argument] = FloatTerm(self._add_lane)
+            self._floats[argument] = FloatAccumulator(self._add_lane)
         return self._floats[argument]
 
-    def square(self, argument: Argument) -> FloatTerm:
+    def square(self, argument: Argument) -> FloatAccumulator:
         if argument not in self._squares:
-            self._squares[argument] = FloatTerm(self._add_lane, squares=True)
+            self._squares[argument] = FloatAccumulator(self._add_lane, squares=True)
         return self._squares[argument]
 
-    def pair(self, call: AggregateCall) -> Sums:
+    def pair(self, call: AggregateSpec) -> PairSums:
         """The terms of a function of two arguments."""
         x, y = pair_arguments(call)
         if x not in self._products:
-            self._products[x] = ProductTerm(self._add_lane, squares=True)
+            self._products[x] = ProductAccumulator(self._add_lane, squares=True)
         singles = (self.float(x), self.float(y), self.square(x), self.square(y))
-        return Sums(self.count(x).lane, *singles, self._products[x])
+        return PairSums(self.count(x).lane, *singles, self._products[x])
 
 
-def is_linear(call: AggregateCall) -> bool:
+def is_linear(call: AggregateSpec) -> bool:
     """Whether the call is a function of lanes that add up over the rows."""
     function, type = call.function, call.argument_type
     if function in ("count_star", "count"):
@@ -138,7 +138,7 @@ def _summable(type: ColumnType) -> bool:
     return type.is_decimal or (type.is_integer and type.sql != "UHUGEINT")
 
 
-def finisher(call: AggregateCall, terms: TermTable) -> Finish:
+def finisher(call: AggregateSpec, terms: AccumulatorTable) -> Finish:
     """How to compute a linear call's output; its terms are entered in `terms`."""
     function, argument = call.function, Argument.of(call)
     if function in ("count_star", "count"):
@@ -187,7 +187,7 @@ def _boolean(function: str, count: int, true: int) -> Finish:
     return finish
 
 
-def _bits(function: str, argument: Argument, type: ColumnType, terms: TermTable) -> Finish:
+def _bits(function: str, argument: Argument, type: ColumnType, terms: AccumulatorTable) -> Finish:
     """Bit by bit: whether all values have it, any, or an odd number of them."""
     count, term = terms.count(argument).lane, terms.bits(argument, type)
 
@@ -202,7 +202,9 @@ def _bits(function: str, argument: Argument, type: ColumnType, terms: TermTable)
     return finish
 
 
-def _integer_sum(function: str, argument: Argument, type: ColumnType, terms: TermTable) -> Finish:
+def _integer_sum(
+    function: str, argument: Argument, type: ColumnType, terms: AccumulatorTable
+) -> Finish:
     count, places = terms.count(argument).lane, terms.integer(argument, type).lanes
     span = slice(places[0], places[-1] + 1)
     # DuckDB rewrites a plain avg to sum / count, with both as doubles; others divide in one go.
@@ -227,7 +229,7 @@ def _integer_sum(function: str, argument: Argument, type: ColumnType, terms: Ter
     return finish
 
 
-def _mean_time(argument: Argument, type: ColumnType, terms: TermTable) -> Finish:
+def _mean_time(argument: Argument, type: ColumnType, terms: AccumulatorTable) -> Finish:
     count, places = terms.count(argument).lane, terms.integer(argument, type).lanes
     span = slice(places[0], places[-1] + 1)
 
@@ -238,7 +240,7 @@ def _mean_time(argument: Argument, type: ColumnType, terms: TermTable) -> Finish
     return finish
 
 
-def _float_sum(function: str, argument: Argument, terms: TermTable) -> Finish:
+def _float_sum(function: str, argument: Argument, terms: AccumulatorTable) -> Finish:
     count, sums = terms.count(argument).lane, terms.float(argument)
 
     def finish(lanes: Indexes) -> Column:
@@ -252,7 +254,7 @@ def _float_sum(function: str, argument: Argument, terms: TermTable) -> Finish:
     return finish
 
 
-def _variance(function: str, argument: Argument, terms: TermTable) -> Finish:
+def _variance(function: str, argument: Argument, terms: AccumulatorTable) -> Finish:
     count = terms.count(argument).lane
     sums, squares = terms.float(argument), terms.square(argument)
     sample, root = function.endswith("samp"), function.startswith("stddev")
@@ -271,7 +273,7 @@ def _variance(function: str, argument: Argument, terms: TermTable) -> Finish:
 
 
 def _spread(
-    counts: Indexes, sums: FloatTerm, squares: FloatTerm, lanes: Indexes, sample: bool
+    counts: Indexes, sums: FloatAccumulator, squares: FloatAccumulator, lanes: Indexes, sample: bool
 ) -> Floats:
     """(n Σx² − (Σx)²) / (n (n − 1)) or / n², one rounding; 0 for a single value."""
     n = counts.astype(object)
@@ -281,7 +283,7 @@ def _spread(
     return np.array([round_ratio(a, b) if c > 1 else 0.0 for a, b, c in pairs])
 
 
-def rounds(call: AggregateCall) -> bool:
+def rounds(call: AggregateSpec) -> bool:
     """Whether DuckDB may answer with other bits: it rounds on the way, or any form of a minimum."""
     type = call.argument_type
     if type is None or call.function in ("count", "count_if", "bool_and", "bool_or"):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ivm.delta_ops.aggregates.call import ArgumentRows
-from ivm.delta_ops.aggregates.min_max_cache import Best, ends, from_ranks, to_ranks
+from ivm.delta_ops.aggregates.min_max_cache import MinMaxCache, ends, from_ranks, to_ranks
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
@@ -30,7 +30,7 @@ def has_extremes(type: ColumnType) -> bool:
     return orderable(type)
 
 
-class Extremes(Versions[Arrangement]):
+class MinMax(Versions[Arrangement]):
     """MIN, MAX or both of one argument over all groups.
 
     Args:
@@ -101,12 +101,12 @@ def _entries(rows: ArgumentRows, slots: Indexes | None, values: Column | None) -
     return entries.filter(rows.weights != 0)
 
 
-class RankedExtremes(Extremes):
-    """`Extremes` of values that have ranks, with every group's current ones at hand."""
+class RankedMinMax(MinMax):
+    """`MinMax` of values that have ranks, with every group's current ones at hand."""
 
     def __init__(self, type: ColumnType) -> None:
         super().__init__(type)
-        self._bests: dict[bool, Best] = {}
+        self._bests: dict[bool, MinMaxCache] = {}
         self._taken_back = False
 
     @property
@@ -114,7 +114,7 @@ class RankedExtremes(Extremes):
         return _BIGINT
 
     def want(self, greatest: bool) -> None:
-        self._bests.setdefault(greatest, Best(greatest))
+        self._bests.setdefault(greatest, MinMaxCache(greatest))
 
     @property
     def nbytes(self) -> int:
@@ -172,6 +172,6 @@ def _ranks(rows: ArgumentRows) -> Indexes:
     return to_ranks(rows.values.values)
 
 
-def make_extremes(type: ColumnType) -> Extremes:
+def make_extremes(type: ColumnType) -> MinMax:
     """The fitting keeper of a MIN and MAX."""
-    return (RankedExtremes if type.is_ordered_word else Extremes)(type)
+    return (RankedMinMax if type.is_ordered_word else MinMax)(type)

@@ -71,7 +71,7 @@ def ends(state: Arrangement, slots: Indexes, greatest: bool) -> Matches:
     return look([FixedColumn(slots)], 1)
 
 
-class Best:
+class MinMaxCache:
     """The extremes at one end; staged.
 
     Args:

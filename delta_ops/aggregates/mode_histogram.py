@@ -30,7 +30,7 @@ class _Values(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Counted:
+class FromValueCounts:
     """A result that is made of a group's distinct rows and how often each is there."""
 
     finish: Callable[[Weighed], Column]
@@ -55,7 +55,7 @@ def _distinct(rows: Weighed, type: ColumnType) -> _Values:
     return _Values(groups[places], order[places], counts)
 
 
-def mode(type: ColumnType) -> Counted:
+def mode(type: ColumnType) -> FromValueCounts:
     """The most frequent value."""
 
     def make(weighed: Weighed) -> Column:
@@ -67,10 +67,10 @@ def mode(type: ColumnType) -> Counted:
         rows[values.owners[best]] = values.first[best]
         return picked(weighed.columns[0], rows, weighed.counts > 0)
 
-    return Counted(make)
+    return FromValueCounts(make)
 
 
-def histogram(element: ColumnType, output: ColumnType) -> Counted | None:
+def histogram(element: ColumnType, output: ColumnType) -> FromValueCounts | None:
     """MAP from each value to its count; None if its Arrow form is not that of such a map."""
     if output.sql != f"MAP({element.sql}, UBIGINT)" or not pa.types.is_map(output.memory):
         return None
@@ -92,10 +92,10 @@ def histogram(element: ColumnType, output: ColumnType) -> Counted | None:
         )
         return ArrowColumn(array)
 
-    return Counted(make)
+    return FromValueCounts(make)
 
 
-def entropy(type: ColumnType) -> Counted:
+def entropy(type: ColumnType) -> FromValueCounts:
     """Σ p · log₂(1 / p) over the values' shares p; 0 without values."""
 
     def make(rows: Weighed) -> Column:
@@ -106,7 +106,7 @@ def entropy(type: ColumnType) -> Counted:
         np.add.at(sums, values.owners, shares * np.log2(totals / values.counts))
         return FixedColumn(sums)
 
-    return Counted(make)
+    return FromValueCounts(make)
 
 
 def product(grouped: Grouped) -> Column:

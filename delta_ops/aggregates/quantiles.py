@@ -25,7 +25,7 @@ Fractions = float | list[float]
 
 
 @dataclass(frozen=True)
-class Ranked:
+class FromRanks:
     """A result that is made of the values at some places of a group.
 
     Attributes:
@@ -40,7 +40,7 @@ class Ranked:
         return self.finish(*reading.ranked(self.places))
 
 
-def discrete(type: ColumnType, output: ColumnType, fractions: Fractions) -> Ranked | None:
+def discrete(type: ColumnType, output: ColumnType, fractions: Fractions) -> FromRanks | None:
     """QUANTILE_DISC of the first column, ascending and without NULL."""
 
     def places(q: float, n: Indexes) -> list[Indexes]:
@@ -52,7 +52,7 @@ def discrete(type: ColumnType, output: ColumnType, fractions: Fractions) -> Rank
     return _every(places, finish, type, output, fractions)
 
 
-def continuous(type: ColumnType, output: ColumnType, fractions: Fractions) -> Ranked | None:
+def continuous(type: ColumnType, output: ColumnType, fractions: Fractions) -> FromRanks | None:
     """QUANTILE_CONT of the first column, ascending and without NULL; None for other types."""
     one = type_of(output.sql.removesuffix("[]"))
     if type.dtype is None or type.dtype == WIDE or not (one.is_float or one == type):
@@ -105,11 +105,11 @@ def _every(
     element: ColumnType,
     output: ColumnType,
     fractions: Fractions,
-) -> Ranked | None:
+) -> FromRanks | None:
     """One quantile, or a list of several."""
     if not isinstance(fractions, list):
         q = fractions
-        ranked = Ranked(lambda n: places(q, n), lambda values, n: finish(q, values, n))
+        ranked = FromRanks(lambda n: places(q, n), lambda values, n: finish(q, values, n))
         return ranked if output == element else None
     if output.sql != f"{element.sql}[]" or not fractions:
         return None
@@ -120,7 +120,7 @@ def _every(
         found = [finish(q, part, n) for q, part in zip(fractions, parts, strict=True)]
         return _lists(found, n, element, output)
 
-    return Ranked(lambda n: [p for q in fractions for p in places(q, n)], together)
+    return FromRanks(lambda n: [p for q in fractions for p in places(q, n)], together)
 
 
 def _lists(found: Sequence[Column], n: Indexes, element: ColumnType, output: ColumnType) -> Column:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ivm.delta_ops.aggregates import float_sum
-from ivm.delta_ops.aggregates.accumulators import Contribution, FloatTerm
-from ivm.delta_ops.aggregates.call import AggregateCall, Argument, ArgumentRows
+from ivm.delta_ops.aggregates.accumulators import Contribution, FloatAccumulator
+from ivm.delta_ops.aggregates.call import AggregateSpec, Argument, ArgumentRows
 from ivm.delta_ops.aggregates.float_sum import Floats, round_ratio
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.types import ColumnType
@@ -29,7 +29,7 @@ PAIRS = frozenset(
 _SQUARE_UNIT = 2148
 
 
-class ProductTerm(FloatTerm):
+class ProductAccumulator(FloatAccumulator):
     """Σ weight · value · partner of finite doubles, exact; of the others their own sums tell."""
 
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
@@ -46,7 +46,7 @@ class ProductTerm(FloatTerm):
         return [c for limbs in parts for c in self._place(limbs, weights, groups)]
 
 
-def is_pair(call: AggregateCall) -> bool:
+def is_pair(call: AggregateSpec) -> bool:
     """Whether the call is one of these over numbers of at most 64 bits."""
     types = [call.argument_type, *call.further_types]
     return call.function in PAIRS and len(types) == 2 and all(_is_double(t) for t in types)
@@ -56,18 +56,18 @@ def _is_double(type: ColumnType | None) -> bool:
     return type is not None and (type.is_float or (type.is_integer and type.is_word))
 
 
-class Sums(NamedTuple):
+class PairSums(NamedTuple):
     """The terms of a pair (x, y), by what they add up."""
 
     rows: int
-    x: FloatTerm
-    y: FloatTerm
-    xx: FloatTerm
-    yy: FloatTerm
-    xy: FloatTerm
+    x: FloatAccumulator
+    y: FloatAccumulator
+    xx: FloatAccumulator
+    yy: FloatAccumulator
+    xy: FloatAccumulator
 
 
-def pair_arguments(call: AggregateCall) -> tuple[Argument, Argument]:
+def pair_arguments(call: AggregateSpec) -> tuple[Argument, Argument]:
     """Both arguments, each with the other as its partner."""
     (other,), (type,) = call.further, call.further_types
     assert isinstance(call.argument, int)
@@ -78,7 +78,7 @@ def pair_arguments(call: AggregateCall) -> tuple[Argument, Argument]:
 class _Moments:
     """What the lanes of some groups say: n, n²·variances and n²·covariance, exact."""
 
-    def __init__(self, sums: Sums, lanes: Indexes) -> None:
+    def __init__(self, sums: PairSums, lanes: Indexes) -> None:
         self.n = lanes[:, sums.rows]
         self._exact = [t.exact(lanes) for t in sums[1:]]
         self._means = (sums.x, sums.y)
@@ -120,7 +120,7 @@ def _ratios(above: Any, below: Any) -> Floats:
     return np.array([round_ratio(a, b) for a, b in pairs], np.float64)
 
 
-def pair_finish(call: AggregateCall, sums: Sums) -> Callable[[Indexes], Column]:
+def pair_finish(call: AggregateSpec, sums: PairSums) -> Callable[[Indexes], Column]:
     """From lanes to the call's column. Of the regressions y is the first argument, x the second."""
     compute = _FUNCTIONS[call.function]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ivm.delta_ops.aggregates.call import AggregateCall
+from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.delta_ops.aggregates.collect import (
     first_struct,
     first_value,
@@ -20,15 +20,21 @@ from ivm.delta_ops.aggregates.collect import (
     listed_structs,
 )
 from ivm.delta_ops.aggregates.group_rows import ALL, Grouped, RowsSpec, selects
-from ivm.delta_ops.aggregates.mode_histogram import Counted, entropy, histogram, mode, product
-from ivm.delta_ops.aggregates.quantiles import Ranked, continuous, discrete
+from ivm.delta_ops.aggregates.mode_histogram import (
+    FromValueCounts,
+    entropy,
+    histogram,
+    mode,
+    product,
+)
+from ivm.delta_ops.aggregates.quantiles import FromRanks, continuous, discrete
 from ivm.delta_ops.state.representatives import has_forms
 from ivm.storage.values.column import Column
 from ivm.storage.values.order import OrderKey, orderable
 from ivm.storage.values.types import ColumnType
 
 GroupedFinish: TypeAlias = Callable[[Grouped], Column]
-Finish: TypeAlias = GroupedFinish | Ranked | Counted
+Finish: TypeAlias = GroupedFinish | FromRanks | FromValueCounts
 Plan: TypeAlias = tuple[RowsSpec, Finish]
 
 _ARGS = [
@@ -36,24 +42,26 @@ _ARGS = [
 ]
 
 
-def reads_every_row(call: AggregateCall) -> bool:
+def reads_every_row(call: AggregateSpec) -> bool:
     """Whether the call is one of those here that look at each row of a touched group."""
     found = plan_rows(call)
     return (
-        found is not None and found[0].limit == ALL and not isinstance(found[1], Ranked | Counted)
+        found is not None
+        and found[0].limit == ALL
+        and not isinstance(found[1], FromRanks | FromValueCounts)
     )
 
 
-def reads_whole_groups(call: AggregateCall) -> bool:
+def reads_whole_groups(call: AggregateSpec) -> bool:
     """Whether the call looks at each distinct value, at least, of a touched group."""
     found = plan_rows(call)
     if found is None:
         return False
     spec, finish = found
-    return spec.limit == ALL and not (isinstance(finish, Ranked) and selects(spec))
+    return spec.limit == ALL and not (isinstance(finish, FromRanks) and selects(spec))
 
 
-def plan_rows(call: AggregateCall) -> Plan | None:
+def plan_rows(call: AggregateSpec) -> Plan | None:
     """How to compute a call of its group's rows; None if that is not known here."""
     if not isinstance(call.argument, int) or call.argument_type is None:
         return None
@@ -69,7 +77,7 @@ def plan_rows(call: AggregateCall) -> Plan | None:
 class _Columns:
     """The columns kept for a call: its arguments, then what else its order looks at."""
 
-    def __init__(self, call: AggregateCall) -> None:
+    def __init__(self, call: AggregateSpec) -> None:
         assert isinstance(call.argument, int)
         assert call.argument_type is not None
         self.positions: list[int] = []
@@ -93,7 +101,7 @@ class _Columns:
 
 
 def _spec(
-    call: AggregateCall,
+    call: AggregateSpec,
     order: Sequence[OrderKey] | None = None,
     required: Sequence[int] = (),
     limit: int = ALL,
@@ -111,7 +119,7 @@ def _spec(
     )
 
 
-def _shown(call: AggregateCall) -> GroupedFinish | None:
+def _shown(call: AggregateSpec) -> GroupedFinish | None:
     """The first row's argument, or its struct."""
     if call.parameters:
         return None
@@ -120,12 +128,12 @@ def _shown(call: AggregateCall) -> GroupedFinish | None:
     return first_value(call.output) if call.output == call.argument_type else None
 
 
-def _field_types(call: AggregateCall) -> list[ColumnType]:
+def _field_types(call: AggregateSpec) -> list[ColumnType]:
     assert call.argument_type is not None
     return [call.argument_type, *call.further_types][: len(call.fields)]
 
 
-def _first(call: AggregateCall) -> Plan | None:
+def _first(call: AggregateSpec) -> Plan | None:
     make = _shown(call)
     if make is None:
         return None
@@ -137,7 +145,7 @@ def _first(call: AggregateCall) -> Plan | None:
     return _spec(call, order, required, 1), make
 
 
-def _best_argument(call: AggregateCall) -> Plan | None:
+def _best_argument(call: AggregateSpec) -> Plan | None:
     """ARG_MIN and ARG_MAX of one row; equal values leave it to the arguments' order."""
     make = _shown(call)
     if make is None or len(call.further) != max(len(call.fields), 1):
@@ -153,7 +161,7 @@ def _best_argument(call: AggregateCall) -> Plan | None:
     return _spec(call, order, required, 1), make
 
 
-def _extremes(call: AggregateCall) -> Plan | None:
+def _extremes(call: AggregateSpec) -> Plan | None:
     """The n least or greatest values."""
     if len(call.parameters) != 1 or not isinstance(call.parameters[0], int):
         return None
@@ -166,7 +174,7 @@ def _extremes(call: AggregateCall) -> Plan | None:
     return _spec(call, order, [0], limit), make
 
 
-def _list(call: AggregateCall) -> Plan | None:
+def _list(call: AggregateSpec) -> Plan | None:
     assert call.argument_type is not None
     if call.fields:
         make = listed_structs(_field_types(call), call.output)
@@ -175,14 +183,14 @@ def _list(call: AggregateCall) -> Plan | None:
     return None if make is None or call.parameters else (_spec(call), make)
 
 
-def _string(call: AggregateCall) -> Plan | None:
+def _string(call: AggregateSpec) -> Plan | None:
     separator = call.parameters[0] if call.parameters else ","
     if not isinstance(separator, str) or call.argument_type != call.output:
         return None
     return (_spec(call, required=[0]), joined(separator)) if call.output.is_string else None
 
 
-def _median(call: AggregateCall) -> Plan | None:
+def _median(call: AggregateSpec) -> Plan | None:
     assert call.argument_type is not None
     numeric = call.argument_type.is_integer or call.argument_type.is_float
     if numeric or call.argument_type.is_decimal:
@@ -193,12 +201,12 @@ def _median(call: AggregateCall) -> Plan | None:
     return None
 
 
-def _values(call: AggregateCall) -> RowsSpec:
+def _values(call: AggregateSpec) -> RowsSpec:
     """The values that are not NULL, ascending."""
     return _spec(call, [OrderKey(0, False, False)], [0])
 
 
-def _fractions(call: AggregateCall) -> float | list[float] | None:
+def _fractions(call: AggregateSpec) -> float | list[float] | None:
     if len(call.parameters) != 1:
         return None
     (given,) = call.parameters
@@ -208,7 +216,7 @@ def _fractions(call: AggregateCall) -> float | list[float] | None:
         return None
 
 
-def _quantile(call: AggregateCall) -> Plan | None:
+def _quantile(call: AggregateSpec) -> Plan | None:
     fractions = _fractions(call)
     assert call.argument_type is not None
     if fractions is None:
@@ -219,7 +227,7 @@ def _quantile(call: AggregateCall) -> Plan | None:
     return None if make is None else (_values(call), make)
 
 
-def _continuous(call: AggregateCall, fractions: float | list[float] | None) -> Plan | None:
+def _continuous(call: AggregateSpec, fractions: float | list[float] | None) -> Plan | None:
     assert call.argument_type is not None
     if isinstance(fractions, list) and call.function == "median":
         fractions = fractions[0]
@@ -228,7 +236,7 @@ def _continuous(call: AggregateCall, fractions: float | list[float] | None) -> P
     return None if make is None else (_values(call), make)
 
 
-def _mode(call: AggregateCall) -> Plan | None:
+def _mode(call: AggregateSpec) -> Plan | None:
     if call.output != call.argument_type or call.parameters:
         return None
     columns = _Columns(call)
@@ -239,25 +247,25 @@ def _mode(call: AggregateCall) -> Plan | None:
     return replace(spec, counted=True), first_value(call.output)
 
 
-def _histogram(call: AggregateCall) -> Plan | None:
+def _histogram(call: AggregateSpec) -> Plan | None:
     assert call.argument_type is not None
     make = None if call.parameters else histogram(call.argument_type, call.output)
     return None if make is None else (_values(call), make)
 
 
-def _product(call: AggregateCall) -> Plan | None:
+def _product(call: AggregateSpec) -> Plan | None:
     type = call.argument_type
     assert type is not None
     known = type.is_float or (type.is_integer and type.is_word)
     return (_spec(call, required=[0]), product) if known else None
 
 
-def _entropy(call: AggregateCall) -> Plan | None:
+def _entropy(call: AggregateSpec) -> Plan | None:
     assert call.argument_type is not None
     return _values(call), entropy(call.argument_type)
 
 
-_FUNCTIONS: dict[str, Callable[[AggregateCall], Plan | None]] = {
+_FUNCTIONS: dict[str, Callable[[AggregateSpec], Plan | None]] = {
     "first": _first,
     "last": _first,
     "any_value": _first,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.group_table import GroupTable
-from ivm.delta_ops.state.representatives import KeyForms, has_forms
+from ivm.delta_ops.state.representatives import Representatives, has_forms
 from ivm.storage.values.column import Column, Indexes, concat
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import ColumnType
@@ -58,7 +58,7 @@ class SetOp(Operator):
     def _build(self) -> None:
         """Start from no rows."""
         self._table = GroupTable(self.types, width=3)  # both sides, left, right
-        self._forms = KeyForms(self.types, self._table) if has_forms(self.types) else None
+        self._forms = Representatives(self.types, self._table) if has_forms(self.types) else None
         self.parts = (self._table,) if self._forms is None else (self._table, self._forms)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:

@@ -18,7 +18,7 @@ from ivm.storage.values.column import Column, FixedColumn, Indexes
 from ivm.storage.values.zset import ZSet, add
 
 
-class CountedRows(GroupRows):
+class ValueCounts(GroupRows):
     """`GroupRows` of one column, with the count of each value behind it."""
 
     def __init__(self, spec: RowsSpec) -> None:
@@ -68,4 +68,4 @@ def _weighed(slots: Column, column: Column, counts: Indexes, kept: np.ndarray) -
 
 def make_rows(spec: RowsSpec) -> GroupRows:
     """The state that a spec asks for."""
-    return (CountedRows if spec.counted else GroupRows)(spec)
+    return (ValueCounts if spec.counted else GroupRows)(spec)

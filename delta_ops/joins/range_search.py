@@ -19,7 +19,7 @@ from ivm.storage.arrangement.run import Run
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.compare_rows import compare_rows
 from ivm.storage.values.consolidate import distinct_rows
-from ivm.storage.values.order import Term
+from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.ranges import expand, first_places, net_stretches, present
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
@@ -231,7 +231,7 @@ class RangeSearch:
         every = np.arange(len(matches.probe))
         kept = np.ones(len(every), np.bool_)
         for check in self._checks:
-            column, term = matches.rows.columns[check.left], [Term(0, self._types[check.left])]
+            column, term = matches.rows.columns[check.left], [OrderTerm(0, self._types[check.left])]
             other = probe.columns[check.right]
             signs = compare_rows([column], every, [other], matches.probe, term)
             met = signs > 0 if check.is_lower else signs < 0

@@ -14,7 +14,7 @@ import numpy as np
 
 from ivm.delta_ops.linear.duck_eval import BIGINT, column_names, row_numbers, run_sql
 from ivm.delta_ops.operator import CursorFactory, Fetch, Operator, Predicate, Strategy
-from ivm.delta_ops.state.integral import Bag
+from ivm.delta_ops.state.integral import Integral
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.column import FixedColumn, Indexes
@@ -55,7 +55,7 @@ class ThetaJoin(Operator):
         self._output = tuple(output)
         self._condition = condition
         self._cursor_factory = cursor_factory
-        self._bags = (Versions(Bag(left)), Versions(Bag(right)))
+        self._bags = (Versions(Integral(left)), Versions(Integral(right)))
         self.parts = self._bags
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
@@ -146,7 +146,7 @@ class ThetaJoin(Operator):
 
     def hydrate(self, inputs: Fetch) -> None:
         for side, (bag, types) in enumerate(zip(self._bags, self._sides, strict=True)):
-            bag.reset(Bag.build(types, inputs(side)))
+            bag.reset(Integral.build(types, inputs(side)))
 
     def describe(self) -> str:
         return f"ThetaJoin({_name(self._condition)})"

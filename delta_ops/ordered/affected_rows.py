@@ -22,7 +22,7 @@ from ivm.storage.values.column import Column, FixedColumn, Indexes
 from ivm.storage.values.ranges import clipped
 
 
-class Changed(NamedTuple):
+class ChangedRows(NamedTuple):
     """A sorted delta in the rows before it.
 
     Attributes:
@@ -49,7 +49,7 @@ class Changed(NamedTuple):
 
 
 def reached(
-    frame: Frame, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+    frame: Frame, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
 ) -> Pair:
     """For each changed row the places before the change that hold all rows it concerns."""
     known = changed.reaches.get(frame)
@@ -59,7 +59,7 @@ def reached(
 
 
 def _reached(
-    frame: Frame, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+    frame: Frame, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
 ) -> Pair:
     at, end = changed.at, changed.end
     first, last = changed.first, changed.last
@@ -78,7 +78,7 @@ def _reached(
 
 class _Finder:
     def __init__(
-        self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+        self, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
     ) -> None:
         self._changed, self._before, self._order, self._key = changed, before, order, key
 

@@ -13,9 +13,9 @@ import numpy as np
 from ivm.delta_ops.linear.duck_eval import BIGINT, column_names, row_numbers, run_sql
 from ivm.delta_ops.operator import CursorFactory
 from ivm.delta_ops.ordered.frame import WHOLE, Frame
-from ivm.delta_ops.ordered.frame_bounds import Pair, Stretch
+from ivm.delta_ops.ordered.frame_bounds import FrameRows, Pair
 from ivm.delta_ops.ordered.function import WindowFunction
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.values.column import Column, FixedColumn
 from ivm.storage.values.ranges import expand, offsets
 from ivm.storage.values.types import ColumnType
@@ -26,7 +26,7 @@ PART = "part__"
 ROW = "row__"
 
 
-class Recomputed(WindowFunction):
+class DuckWindow(WindowFunction):
     """A window function evaluated by DuckDB.
 
     Args:
@@ -52,10 +52,10 @@ class Recomputed(WindowFunction):
         self._columns = tuple(columns)
         self._cursor_factory = cursor_factory
 
-    def evaluate(self, stretch: Stretch) -> Column:
+    def evaluate(self, stretch: FrameRows) -> Column:
         starts, stops = self._needed(stretch)
         part = expand(starts, stops)[0]
-        lent = AtPlaces.ranges(stretch.rows, starts, stops)
+        lent = RowSlice.ranges(stretch.rows, starts, stops)
         columns = [lent[i] for i in self._columns]
         names = [column_names(stretch.order.types)[i] for i in self._columns]
         schema = (*names, (PART, BIGINT), (ROW, BIGINT))
@@ -68,7 +68,7 @@ class Recomputed(WindowFunction):
         wanted = stretch.places + (offsets(stops - starts) - starts)[stretch.segment]
         return found.columns[1].take(place[wanted])
 
-    def _needed(self, stretch: Stretch) -> Pair:
+    def _needed(self, stretch: FrameRows) -> Pair:
         """Per segment, the range of places to lend."""
         first, last, start, stop = stretch.segments
         if self.reach.whole:

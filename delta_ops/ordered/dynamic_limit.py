@@ -27,7 +27,7 @@ _PLACES = (type_of("BIGINT"), type_of("BIGINT"))
 _ALL = (FixedColumn(np.zeros(1, np.bool_)),)  # the key of the one partition
 
 
-class OpenLimit(Operator):
+class DynamicLimit(Operator):
     """The rows between two places.
 
     Args:

@@ -14,21 +14,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.delta_ops.operator import CursorFactory
-from ivm.delta_ops.ordered.affected_rows import Changed
-from ivm.delta_ops.ordered.duck_window import DELTA, Recomputed
+from ivm.delta_ops.ordered.affected_rows import ChangedRows
+from ivm.delta_ops.ordered.duck_window import DELTA, DuckWindow
 from ivm.delta_ops.ordered.frame import Frame, RangeKey
-from ivm.delta_ops.ordered.frame_bounds import Pair, Stretch, WindowOrder
-from ivm.storage.ordered.rank_select import Finite, Marks, finite
+from ivm.delta_ops.ordered.frame_bounds import FrameRows, Pair, WindowOrder
+from ivm.storage.ordered.rank_select import Finite, RankSelect, finite
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Indexes
 from ivm.storage.values.types import ColumnType
 
 
-class Fill(Recomputed):
+class Fill(DuckWindow):
     """fill(x).
 
     Args:
-        sql: see `Recomputed`.
+        sql: see `DuckWindow`.
         columns: the input positions it reads.
         argument: that of x.
         type: of x.
@@ -47,7 +47,7 @@ class Fill(Recomputed):
         self._argument = argument
 
     def reached(
-        self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+        self, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
     ) -> Pair:
         """See `WindowFunction`."""
         at, end = changed.at, changed.end
@@ -55,7 +55,7 @@ class Fill(Recomputed):
         counts = finite(changed.rows[self._argument], self.type)
         return np.where(counts, low, at), np.where(counts, high, end)
 
-    def _needed(self, stretch: Stretch) -> Pair:
+    def _needed(self, stretch: FrameRows) -> Pair:
         first, last, start, stop = stretch.segments
         return self._around(stretch.rows, start, stop, first, last)
 
@@ -63,7 +63,7 @@ class Fill(Recomputed):
         self, rows: SortedRows, start: Indexes, stop: Indexes, first: Indexes, last: Indexes
     ) -> Pair:
         """Ranges of places, widened up to the second value on either side."""
-        values = Marks(rows, Finite(self._argument, self.type))
+        values = RankSelect(rows, Finite(self._argument, self.type))
         number = values.rank(start) - 2
         low = np.maximum(values.select(np.maximum(number, 0)), first)
         high = np.minimum(values.select(values.rank(stop) + 1) + 1, last)

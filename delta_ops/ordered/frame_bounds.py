@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ivm.delta_ops.ordered.frame import Frame, RangeKey
-from ivm.delta_ops.ordered.key_search import Keys, keys_near, keys_of
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.delta_ops.ordered.key_search import RangeKeys, keys_near, keys_of
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.rank_select import PeerGroups
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Column, FixedColumn, Indexes
 from ivm.storage.values.key_codes import same_key
-from ivm.storage.values.order import Columns, OrderKey, Term, order_terms
+from ivm.storage.values.order import Columns, OrderKey, OrderTerm, order_terms
 from ivm.storage.values.ranges import begins_of, clipped, expand, offsets
 from ivm.storage.values.types import ColumnType
 
@@ -46,7 +46,7 @@ class WindowOrder:
         columns = list(dict.fromkeys(partition))
         own = [key for key in order if key.column not in columns]
         terms = [*[OrderKey(c, False, False) for c in columns], *own]
-        self.terms: tuple[Term, ...] = order_terms(self.types, terms)
+        self.terms: tuple[OrderTerm, ...] = order_terms(self.types, terms)
         self.partition = len(columns)
         self.partition_columns = tuple(columns)
         self.peers = len(terms)
@@ -62,7 +62,7 @@ class Segments(NamedTuple):
     stop: Indexes
 
 
-class Around(NamedTuple):
+class FrameExtent(NamedTuple):
     """Per segment, the range of places between which the bounded ends of all frames lie.
 
     Attributes:
@@ -71,7 +71,7 @@ class Around(NamedTuple):
 
     starts: Indexes
     stops: Indexes
-    rows: AtPlaces
+    rows: RowSlice
 
 
 class _Taken:
@@ -84,7 +84,7 @@ class _Taken:
         return self._columns[number].take(self._rows)
 
 
-class Stretch:
+class FrameRows:
     """Rows of some partitions whose window functions are wanted.
 
     Args:
@@ -110,21 +110,21 @@ class Stretch:
         self._range_key = range_key
         self.segment, self.places = expand(segments.start, segments.stop)
         self.first, self.last = segments.first[self.segment], segments.last[self.segment]
-        self._own: AtPlaces | None = None
+        self._own: RowSlice | None = None
         self._groups: PeerGroups | None = None
         self._group: Indexes | None = None
         self._peers: Pair | None = None
         self._pieces: dict[Frame, list[Pair]] = {}
-        self._around: dict[Frame, Around] = {}
+        self._around: dict[Frame, FrameExtent] = {}
 
     def __len__(self) -> int:
         return len(self.places)
 
     @property
-    def own(self) -> AtPlaces:
+    def own(self) -> RowSlice:
         """The columns of the stretch's rows."""
         if self._own is None:
-            self._own = AtPlaces(self.rows, self.places)
+            self._own = RowSlice(self.rows, self.places)
         return self._own
 
     # Peers and groups
@@ -155,7 +155,7 @@ class Stretch:
             return self.first, self.last
         low, high = np.maximum(start - 1, first), np.minimum(stop + 1, last)  # with the rows beside
         part, places = expand(low, high)
-        around = AtPlaces.ranges(self.rows, low, high)
+        around = RowSlice.ranges(self.rows, low, high)
         keys, every = [around[i] for i in columns], np.arange(len(places) - 1)
         begins = np.ones(len(places), np.bool_)
         begins[1:] = ~same_key(keys, every, keys, every + 1, [order.types[i] for i in columns])
@@ -166,11 +166,11 @@ class Stretch:
         head, tail = group[start + shift], group[stop - 1 + shift]
         some = ((low < start) & (head == group[low + shift])).nonzero()[0]
         if len(some):
-            outer = AtPlaces(self.rows, start[some])
+            outer = RowSlice(self.rows, start[some])
             firsts[head[some]] = self.rows.find_all(outer, len(some), False, order.peers)
         some = ((stop < high) & (tail == group[high - 1 + shift])).nonzero()[0]
         if len(some):
-            outer = AtPlaces(self.rows, stop[some] - 1)
+            outer = RowSlice(self.rows, stop[some] - 1)
             lasts[tail[some]] = self.rows.find_all(outer, len(some), True, order.peers) - 1
         number = group[self.places + shift[self.segment]]
         return firsts[number], lasts[number] + 1
@@ -184,12 +184,12 @@ class Stretch:
             known = self._pieces[frame] = self._cut_out(frame)
         return known
 
-    def around(self, frame: Frame) -> Around:
+    def around(self, frame: Frame) -> FrameExtent:
         """Where the frames' rows are, less what an unbounded end has before or behind that."""
         known = self._around.get(frame)
         if known is None:
             starts, stops = self._halo(frame, self.pieces(frame))
-            known = Around(starts, stops, AtPlaces.ranges(self.rows, starts, stops))
+            known = FrameExtent(starts, stops, RowSlice.ranges(self.rows, starts, stops))
             self._around[frame] = known
         return known
 
@@ -293,7 +293,9 @@ class Stretch:
                 targets[stop] = ~codes if key.descending else codes
         return targets
 
-    def _keys_between(self, least: Indexes, most: Indexes, around: Indexes, key: RangeKey) -> Keys:
+    def _keys_between(
+        self, least: Indexes, most: Indexes, around: Indexes, key: RangeKey
+    ) -> RangeKeys:
         """The keys from one code to another in the partition of each of some rows."""
         codes, count = np.concatenate([least, most]), len(least)
         beside = _Taken(self.own, np.concatenate([around, around]))

@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.call import AggregateCall, Argument
+from ivm.delta_ops.aggregates.call import AggregateSpec, Argument
 from ivm.delta_ops.ordered.frame import Frame, RangeKey
-from ivm.delta_ops.ordered.frame_bounds import Stretch
-from ivm.delta_ops.ordered.frame_sums import Sum, batch_of
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.delta_ops.ordered.frame_bounds import FrameRows
+from ivm.delta_ops.ordered.frame_sums import FrameSum, batch_of
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.values.column import Column, Indexes
-from ivm.storage.values.order import Term
+from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.ranges import offsets
 from ivm.storage.values.sort import sort_rows
 
 _NONE = np.iinfo(np.int64).max
 
 
-class DistinctSum(Sum):
+class DistinctFrameSum(FrameSum):
     """A linear aggregate of the distinct values of its frame.
 
     Args:
@@ -34,13 +34,13 @@ class DistinctSum(Sum):
             nothing or the current row excluded.
     """
 
-    def __init__(self, call: AggregateCall, frame: Frame) -> None:
+    def __init__(self, call: AggregateSpec, frame: Frame) -> None:
         super().__init__(call, frame)
         assert call.argument_type is not None
         self._counted = Argument.of(call)
-        self._equal = Term(0, call.argument_type)
+        self._equal = OrderTerm(0, call.argument_type)
 
-    def evaluate(self, stretch: Stretch) -> Column:
+    def evaluate(self, stretch: FrameRows) -> Column:
         starts, stops, rows = stretch.around(self.reach)
         shift = (offsets(stops - starts) - starts)[stretch.segment]
         pieces = stretch.pieces(self.reach)
@@ -55,7 +55,7 @@ class DistinctSum(Sum):
             total[alone] -= sums[here[alone] + 1] - sums[here[alone]]
         return self._finish(self._widened(total))
 
-    def _neighbours(self, rows: AtPlaces, begins: Indexes) -> _Neighbours:
+    def _neighbours(self, rows: RowSlice, begins: Indexes) -> _Neighbours:
         """Which rows have the same value within their segment, each with the next one.
 
         Args:

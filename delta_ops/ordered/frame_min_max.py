@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.delta_ops.ordered.frame import Frame
-from ivm.delta_ops.ordered.frame_bounds import Stretch
+from ivm.delta_ops.ordered.frame_bounds import FrameRows
 from ivm.delta_ops.ordered.function import WindowFunction
 from ivm.storage.ordered.blocks import Block
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat, null_column
-from ivm.storage.values.order import Columns, Term
+from ivm.storage.values.order import Columns, OrderTerm
 from ivm.storage.values.ranges import clipped, offsets
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.types import ColumnType
@@ -26,7 +26,7 @@ from ivm.storage.values.types import ColumnType
 _NONE = np.iinfo(np.int64).max
 
 
-class Extreme(WindowFunction):
+class FrameMinMax(WindowFunction):
     """MIN or MAX.
 
     Args:
@@ -45,10 +45,12 @@ class Extreme(WindowFunction):
         self._argument = argument
         self._frame = frame
         self._filter = filter
-        bits = [Term(0, type, greatest, bits=True)] if type.is_float or type.is_interval else []
-        self._terms = [Term(0, type, greatest), *bits]
+        bits = (
+            [OrderTerm(0, type, greatest, bits=True)] if type.is_float or type.is_interval else []
+        )
+        self._terms = [OrderTerm(0, type, greatest), *bits]
 
-    def evaluate(self, stretch: Stretch) -> Column:
+    def evaluate(self, stretch: FrameRows) -> Column:
         pieces = stretch.pieces(self._frame)
         starts, stops, inside = stretch.around(self._frame)
         values = [inside[self._argument]]
@@ -99,7 +101,7 @@ class Extreme(WindowFunction):
         head = np.where(short, high, rows.starts[first])
         tail = np.where(short, high, rows.starts[last])
         ends = np.stack([low, tail], axis=1).ravel(), np.stack([head, high], axis=1).ravel()
-        rest = AtPlaces.ranges(rows, *ends)
+        rest = RowSlice.ranges(rows, *ends)
         blocks = rows.summary(self)
         known = concat([blocks, rest[self._argument]])
         ranks, column = self._ranked(known, np.append(_valid(blocks), self._counted(rest)))

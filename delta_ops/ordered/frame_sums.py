@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ivm.delta_ops.aggregates.call import AggregateCall, Argument
-from ivm.delta_ops.aggregates.finish import TermTable, finisher
+from ivm.delta_ops.aggregates.call import AggregateSpec, Argument
+from ivm.delta_ops.aggregates.finish import AccumulatorTable, finisher
 from ivm.delta_ops.ordered.frame import Frame
-from ivm.delta_ops.ordered.frame_bounds import Stretch
+from ivm.delta_ops.ordered.frame_bounds import FrameRows
 from ivm.delta_ops.ordered.function import WindowFunction
 from ivm.storage.ordered.blocks import Block
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Column, Indexes
 from ivm.storage.values.order import Columns
@@ -29,7 +29,7 @@ from ivm.storage.values.zset import ZSet
 _EXACT = ("count", "count_star", "count_if", "bool_and", "bool_or", "sum")
 
 
-class Sum(WindowFunction):
+class FrameSum(WindowFunction):
     """A linear aggregate over a frame.
 
     Attributes:
@@ -40,14 +40,14 @@ class Sum(WindowFunction):
         frame: its rows.
     """
 
-    def __init__(self, call: AggregateCall, frame: Frame) -> None:
+    def __init__(self, call: AggregateSpec, frame: Frame) -> None:
         super().__init__(call.output, frame)
         self.settled = frame.whole
         of = call.argument_type
         self.rounds = call.function not in _EXACT or (of is not None and of.is_float)
         self._frame = frame
         self._width = 0
-        terms = TermTable(self._add_lane)
+        terms = AccumulatorTable(self._add_lane)
         terms.count(Argument.of(call))
         self._finish = finisher(call, terms)
         self._terms = terms.items()
@@ -56,7 +56,7 @@ class Sum(WindowFunction):
         self._width += 1
         return self._width - 1
 
-    def evaluate(self, stretch: Stretch) -> Column:
+    def evaluate(self, stretch: FrameRows) -> Column:
         pieces = stretch.pieces(self._frame)
         starts, stops, rows = stretch.around(self._frame)
         sums = self._running(rows)
@@ -83,7 +83,7 @@ class Sum(WindowFunction):
         return self._finish(total)
 
     def _outside(
-        self, stretch: Stretch, starts: Indexes, stops: Indexes
+        self, stretch: FrameRows, starts: Indexes, stops: Indexes
     ) -> tuple[Indexes | None, Indexes | None]:
         """Sums of each segment's partition before and after what was gathered."""
         before = after = None
@@ -99,7 +99,7 @@ class Sum(WindowFunction):
         edges = np.concatenate([starts, stops])
         owners = clipped(rows.starts.searchsorted(edges, "right") - 1, 0, len(rows.blocks) - 1)
         begins = rows.starts[owners]
-        parts = self._running(AtPlaces.ranges(rows, begins, edges))
+        parts = self._running(RowSlice.ranges(rows, begins, edges))
         ends = np.cumsum(edges - begins)
         blocks = rows.summary(self)
         sums = np.zeros((len(blocks) + 1, blocks.shape[1]), np.int64)
@@ -109,7 +109,7 @@ class Sum(WindowFunction):
         total: Indexes = up_to[len(starts) :] - up_to[: len(starts)]
         return total
 
-    def _running(self, rows: AtPlaces) -> Indexes:
+    def _running(self, rows: RowSlice) -> Indexes:
         """Running sums of the lanes, from none of the rows to all of them."""
         lanes = self._lanes(rows, len(rows))
         sums = np.zeros((len(lanes) + 1, lanes.shape[1]), np.int64)

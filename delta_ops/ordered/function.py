@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 
 from ivm.delta_ops.aggregates.float_sum import Floats
-from ivm.delta_ops.ordered.affected_rows import Changed, reached
+from ivm.delta_ops.ordered.affected_rows import ChangedRows, reached
 from ivm.delta_ops.ordered.frame import UP_TO_HERE, UP_TO_PEERS, WHOLE, Frame, RangeKey
-from ivm.delta_ops.ordered.frame_bounds import Pair, Stretch, WindowOrder
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.delta_ops.ordered.frame_bounds import FrameRows, Pair, WindowOrder
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat, null_column
 from ivm.storage.values.types import ColumnType
@@ -36,7 +36,7 @@ class WindowFunction:
         self.type = type
         self.reach = reach
 
-    def evaluate(self, stretch: Stretch) -> Column:
+    def evaluate(self, stretch: FrameRows) -> Column:
         """The values for the rows of a stretch.
 
         Raises:
@@ -50,7 +50,7 @@ class WindowFunction:
         return ""
 
     def reached(
-        self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+        self, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
     ) -> Pair:
         """For each changed row the places before the change that hold all rows it concerns."""
         return reached(self.reach, changed, before, order, key)
@@ -73,30 +73,30 @@ class Rank(WindowFunction):
         self.function = function
         self._buckets = buckets
 
-    def evaluate(self, stretch: Stretch) -> Column:
+    def evaluate(self, stretch: FrameRows) -> Column:
         return FixedColumn(getattr(self, f"_{self.function}")(stretch))
 
-    def _row_number(self, stretch: Stretch) -> Indexes:
+    def _row_number(self, stretch: FrameRows) -> Indexes:
         return stretch.places - stretch.first + 1
 
-    def _rank(self, stretch: Stretch) -> Indexes:
+    def _rank(self, stretch: FrameRows) -> Indexes:
         return stretch.peers()[0] - stretch.first + 1
 
-    def _dense_rank(self, stretch: Stretch) -> Indexes:
+    def _dense_rank(self, stretch: FrameRows) -> Indexes:
         before = stretch.groups.of(stretch.segments.first)
         return stretch.group() - before[stretch.segment] + 1
 
-    def _percent_rank(self, stretch: Stretch) -> Floats:
+    def _percent_rank(self, stretch: FrameRows) -> Floats:
         above = stretch.peers()[0] - stretch.first
         share: Floats = above / np.maximum(stretch.last - stretch.first - 1, 1)
         return share
 
-    def _cume_dist(self, stretch: Stretch) -> Floats:
+    def _cume_dist(self, stretch: FrameRows) -> Floats:
         done = stretch.peers()[1] - stretch.first
         share: Floats = done / (stretch.last - stretch.first)
         return share
 
-    def _ntile(self, stretch: Stretch) -> Indexes:
+    def _ntile(self, stretch: FrameRows) -> Indexes:
         count, place = stretch.last - stretch.first, stretch.places - stretch.first
         size, larger = count // self._buckets, count % self._buckets
         turn = larger * (size + 1)
@@ -123,22 +123,22 @@ class Neighbour(WindowFunction):
         self._distance = distance
         self._default = default
 
-    def evaluate(self, stretch: Stretch) -> Column:
+    def evaluate(self, stretch: FrameRows) -> Column:
         wanted, last = self.wanted(stretch)
         inside = (wanted >= stretch.first) & (wanted < last)
-        found = AtPlaces(stretch.rows, wanted[inside])[self._argument]
+        found = RowSlice(stretch.rows, wanted[inside])[self._argument]
         return placed(found, inside, self._defaults(stretch, ~inside))
 
-    def wanted(self, stretch: Stretch) -> Pair:
+    def wanted(self, stretch: FrameRows) -> Pair:
         """The place each row looks at, and the one past its partition."""
         return stretch.places + self._distance, stretch.last
 
-    def _defaults(self, stretch: Stretch, outside: Mask) -> Column:
+    def _defaults(self, stretch: FrameRows, outside: Mask) -> Column:
         count = int(outside.sum())
         if self._default is None:
             return null_column(self.type, count)
         if isinstance(self._default, int):
-            return AtPlaces(stretch.rows, stretch.places[outside])[self._default]
+            return RowSlice(stretch.rows, stretch.places[outside])[self._default]
         return self._default.take(np.zeros(count, np.int64))
 
 
@@ -180,9 +180,9 @@ class Nth(WindowFunction):
             return "last"
         return ""
 
-    def evaluate(self, stretch: Stretch) -> Column:
+    def evaluate(self, stretch: FrameRows) -> Column:
         places, inside = nth_place(stretch.pieces(self._frame), self._number)
-        found = AtPlaces(stretch.rows, places[inside])[self._argument]
+        found = RowSlice(stretch.rows, places[inside])[self._argument]
         return placed(found, inside, null_column(self.type, int((~inside).sum())))
 
 

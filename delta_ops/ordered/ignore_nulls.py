@@ -11,12 +11,12 @@ from typing import Literal
 
 import numpy as np
 
-from ivm.delta_ops.ordered.affected_rows import Changed, reached
+from ivm.delta_ops.ordered.affected_rows import ChangedRows, reached
 from ivm.delta_ops.ordered.frame import RangeKey
-from ivm.delta_ops.ordered.frame_bounds import Pair, Stretch, WindowOrder
+from ivm.delta_ops.ordered.frame_bounds import FrameRows, Pair, WindowOrder
 from ivm.delta_ops.ordered.function import Neighbour, Nth, nth_place, placed
-from ivm.storage.ordered.gather import AtPlaces
-from ivm.storage.ordered.rank_select import Marks, Present
+from ivm.storage.ordered.gather import RowSlice
+from ivm.storage.ordered.rank_select import NotNull, RankSelect
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import Column, Indexes, null_column
 
@@ -24,8 +24,8 @@ from ivm.storage.values.column import Column, Indexes, null_column
 class PresentNeighbour(Neighbour):
     """LAG and LEAD among rows with a value; the distance is not 0."""
 
-    def wanted(self, stretch: Stretch) -> Pair:
-        present = Marks(stretch.rows, Present(self._argument))
+    def wanted(self, stretch: FrameRows) -> Pair:
+        present = RankSelect(stretch.rows, NotNull(self._argument))
         distance = self._distance
         if distance > 0:
             return present.select(present.rank(stretch.places + 1) + distance - 1), stretch.last
@@ -35,9 +35,9 @@ class PresentNeighbour(Neighbour):
         return np.where(missing, stretch.last, places), stretch.last
 
     def reached(
-        self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+        self, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
     ) -> Pair:
-        present = Marks(before, Present(self._argument))
+        present = RankSelect(before, NotNull(self._argument))
         low, high = changed.at, changed.end
         if self._distance > 0:
             low = back(present, changed, self._distance)
@@ -46,20 +46,20 @@ class PresentNeighbour(Neighbour):
         return _if_present(self._argument, changed, (low, high))
 
 
-def back(present: Marks, changed: Changed, count: int) -> Indexes:
+def back(present: RankSelect, changed: ChangedRows, count: int) -> Indexes:
     """The place of the value some values before each changed row."""
     number = present.rank(changed.at) - count
     places = np.maximum(present.select(np.maximum(number, 0)), changed.first)
     return np.where(number < 0, changed.first, places)
 
 
-def ahead(present: Marks, changed: Changed, count: int) -> Indexes:
+def ahead(present: RankSelect, changed: ChangedRows, count: int) -> Indexes:
     """The place past the value some values after each changed row."""
     number = present.rank(changed.end) + count - 1
     return np.minimum(present.select(number) + 1, changed.last)
 
 
-def _if_present(argument: int, changed: Changed, reach: Pair) -> Pair:
+def _if_present(argument: int, changed: ChangedRows, reach: Pair) -> Pair:
     valid = changed.rows[argument].valid
     if valid is None:
         return reach
@@ -75,29 +75,29 @@ class PresentNth(Nth):
         """None: rows without a value may stand there."""
         return ""
 
-    def evaluate(self, stretch: Stretch) -> Column:
-        present = Marks(stretch.rows, Present(self._argument))
+    def evaluate(self, stretch: FrameRows) -> Column:
+        present = RankSelect(stretch.rows, NotNull(self._argument))
         pieces = [
             (present.rank(start), present.rank(np.maximum(start, stop)))
             for start, stop in stretch.pieces(self._frame)
         ]
         numbers, inside = nth_place(pieces, self._number)
         places = present.select(numbers[inside])
-        found = AtPlaces(stretch.rows, places)[self._argument]
+        found = RowSlice(stretch.rows, places)[self._argument]
         return placed(found, inside, null_column(self.type, int((~inside).sum())))
 
     def reached(
-        self, changed: Changed, before: SortedRows, order: WindowOrder, key: RangeKey | None
+        self, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
     ) -> Pair:
         frame = self._frame
         reach = reached(frame, changed, before, order, key)
         counts_rows = {frame.start, frame.end} - {None, 0} and frame.kind != "range"
         if frame.exclude or counts_rows:
             return reach
-        present = Marks(before, Present(self._argument))
+        present = RankSelect(before, NotNull(self._argument))
         return _if_present(self._argument, changed, self._narrowed(present, changed, reach))
 
-    def _narrowed(self, present: Marks, changed: Changed, reach: Pair) -> Pair:
+    def _narrowed(self, present: RankSelect, changed: ChangedRows, reach: Pair) -> Pair:
         """Less the rows that see other values first."""
         low, high = reach
         frame, number = self._frame, self._number

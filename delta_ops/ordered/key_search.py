@@ -13,7 +13,7 @@ import numpy as np
 
 from ivm.delta_ops.ordered.frame import RangeKey
 from ivm.storage.ordered import blocks
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.column import FixedColumn, Indexes
 from ivm.storage.values.compare_rows import bounded_search
@@ -26,7 +26,7 @@ Ranges = tuple[Indexes, Indexes, Indexes, Indexes]
 """The first place and the one past the end of a partition, and of some rows there."""
 
 
-class Keys(NamedTuple):
+class RangeKeys(NamedTuple):
     """Keys of ranges of places, one range after the other.
 
     Attributes:
@@ -68,19 +68,19 @@ class Keys(NamedTuple):
         return True
 
 
-def keys_of(rows: SortedRows, key: RangeKey, starts: Indexes, stops: Indexes) -> Keys | None:
+def keys_of(rows: SortedRows, key: RangeKey, starts: Indexes, stops: Indexes) -> RangeKeys | None:
     """The keys in ranges of places of one partition each; None if one is NULL."""
-    column = AtPlaces.ranges(rows, starts, stops)[key.column]
+    column = RowSlice.ranges(rows, starts, stops)[key.column]
     assert isinstance(column, FixedColumn)
     if column.valid is not None and not column.valid.all():
         return None
     codes = word_codes(column.values, key.type)
-    return Keys(~codes if key.descending else codes, starts, stops)
+    return RangeKeys(~codes if key.descending else codes, starts, stops)
 
 
 def keys_near(
     rows: SortedRows, key: RangeKey, ranges: Ranges, least: Indexes, most: Indexes
-) -> Keys | None:
+) -> RangeKeys | None:
     """The keys around some places; None if they may not be all from `least` to `most`."""
     first, last, start, stop = ranges
     if len(first) > _FEW:

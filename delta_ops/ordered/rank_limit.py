@@ -23,7 +23,7 @@ from ivm.storage.values.ranges import clipped
 from ivm.storage.values.types import ColumnType
 
 
-class RankedTop(Window):
+class RankLimit(Window):
     """The rows of a rank up to a bound, with it as the last column.
 
     Args:

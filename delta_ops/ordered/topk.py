@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
-from ivm.delta_ops.ordered.topk_merge import Merged, Stretch, merge_heads
+from ivm.delta_ops.ordered.topk_merge import RankRange, TopKMerge, merge_heads
 from ivm.delta_ops.state.partitions import Partitions
 from ivm.delta_ops.state.representatives import has_forms
 from ivm.storage.arrangement.arrangement import Matches
@@ -30,7 +30,7 @@ from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, empty
 
 
-class Head:
+class CachedTopK:
     """The first rows.
 
     Args:
@@ -95,8 +95,8 @@ class TopK(Operator):
         self._end = offset + (_NO_LIMIT if limit is None else limit)
         self._rank_column = rank_column
         self._keeps_head = not partition and limit is not None
-        self._head: Head | None = None
-        self._next_head: Head | None = None
+        self._head: CachedTopK | None = None
+        self._next_head: CachedTopK | None = None
         self.reproducible = not has_forms(inputs)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
@@ -110,7 +110,7 @@ class TopK(Operator):
         if len(keys[0]) <= _FEW:
             after = state.after.first(keys, self._end)
             if self._keeps_head:
-                self._next_head = Head(state.layout, after, self._end)
+                self._next_head = CachedTopK(state.layout, after, self._end)
             if self._rank_column or self._offset:
                 return self._difference(stretched(before), stretched(after))
             parts = [state.plain(before.rows).negate(), state.plain(after.rows)]
@@ -126,7 +126,7 @@ class TopK(Operator):
         merged = merge_heads(state.layout, before, keyed, partition, count, self._end)
         sure = (self._moved(merged) & ~merged.unsure[merged.partition]).nonzero()[0]
         rows = merged.rows.take(sure)
-        old, new = [Stretch(s.start[sure], s.weights[sure]) for s in (merged.old, merged.new)]
+        old, new = [RankRange(s.start[sure], s.weights[sure]) for s in (merged.old, merged.new)]
         change = self._difference_of_places(rows, old, new)
         again = merged.unsure.nonzero()[0]
         if not len(again):
@@ -136,18 +136,18 @@ class TopK(Operator):
         gone = stretched(Matches(before.probe[rest], before.rows.take(rest)))
         return add([change, self._difference(gone, stretched(after))])
 
-    def _moved(self, merged: Merged) -> Mask:
+    def _moved(self, merged: TopKMerge) -> Mask:
         """Rows that may be shown differently."""
         moved: Mask = merged.old.weights != merged.new.weights
         if self._rank_column or self._offset:
             moved |= merged.old.start != merged.new.start
         return moved
 
-    def _difference(self, old: tuple[ZSet, Stretch], new: tuple[ZSet, Stretch]) -> ZSet:
+    def _difference(self, old: tuple[ZSet, RankRange], new: tuple[ZSet, RankRange]) -> ZSet:
         parts = [self._shown(*old).negate(), self._shown(*new)]
         return consolidate(add(parts), self.types)
 
-    def _difference_of_places(self, rows: ZSet, old: Stretch, new: Stretch) -> ZSet:
+    def _difference_of_places(self, rows: ZSet, old: RankRange, new: RankRange) -> ZSet:
         """What the same, distinct rows change by when they move from old to new places."""
         if self._rank_column:
             return self._difference((rows, old), (rows, new))
@@ -156,12 +156,12 @@ class TopK(Operator):
         kept = change.nonzero()[0]
         return ZSet(self._state.plain(rows.take(kept)).columns, change[kept])
 
-    def _window(self, stretch: Stretch) -> tuple[Indexes, Indexes]:
+    def _window(self, stretch: RankRange) -> tuple[Indexes, Indexes]:
         """Which of the places are shown: from, and up to."""
         low = np.maximum(stretch.start, self._offset)
         return low, np.minimum(stretch.start + stretch.weights, self._end)
 
-    def _shown(self, rows: ZSet, stretch: Stretch) -> ZSet:
+    def _shown(self, rows: ZSet, stretch: RankRange) -> ZSet:
         """The output's rows for rows that take the given places in their partitions."""
         low, high = self._window(stretch)
         kept = (high > low).nonzero()[0]
@@ -195,12 +195,12 @@ class TopK(Operator):
         return self._state.row_count
 
 
-def stretched(matches: Matches) -> tuple[ZSet, Stretch]:
+def stretched(matches: Matches) -> tuple[ZSet, RankRange]:
     """The rows, and the places (by weight) that each takes in its partition."""
     weights, probe = matches.rows.weights, matches.probe
     before = np.cumsum(weights) - weights
     start = before - before[np.searchsorted(probe, probe)]
-    return matches.rows, Stretch(start, weights)
+    return matches.rows, RankRange(start, weights)
 
 
 def _ranked(rows: ZSet, low: Indexes, high: Indexes) -> ZSet:

@@ -18,14 +18,14 @@ from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.zset import Weights, ZSet, add
 
 
-class Stretch(NamedTuple):
+class RankRange(NamedTuple):
     """The places rows take in their partition: from `start`, `weights` of them (0: none)."""
 
     start: Indexes
     weights: Weights
 
 
-class Merged(NamedTuple):
+class TopKMerge(NamedTuple):
     """The distinct rows in doubt of all partitions, in order.
 
     Attributes:
@@ -38,14 +38,14 @@ class Merged(NamedTuple):
 
     rows: ZSet
     partition: Indexes
-    old: Stretch
-    new: Stretch
+    old: RankRange
+    new: RankRange
     unsure: Mask
 
 
 def merge_heads(
     layout: Layout, before: Matches, delta: ZSet, partition: Indexes, partitions: int, k: int
-) -> Merged:
+) -> TopKMerge:
     """Work out the first k rows after a delta.
 
     Args:
@@ -74,7 +74,7 @@ def merge_heads(
     new = np.where(known & (new > 0), new, 0)
     unsure = full & (_sums(new, owner, partitions) < k)
     was, now = _stretch(old, owner, partitions, k), _stretch(new, owner, partitions, k)
-    return Merged(rows.take(distinct), owner, was, now, unsure)
+    return TopKMerge(rows.take(distinct), owner, was, now, unsure)
 
 
 def _sums(weights: Weights, owner: Indexes, partitions: int) -> Weights:
@@ -83,8 +83,8 @@ def _sums(weights: Weights, owner: Indexes, partitions: int) -> Weights:
     return sums
 
 
-def _stretch(weights: Weights, owner: Indexes, partitions: int, k: int) -> Stretch:
+def _stretch(weights: Weights, owner: Indexes, partitions: int, k: int) -> RankRange:
     ends = np.cumsum(_sums(weights, owner, partitions))
     sums_before = np.concatenate([[0], ends[:-1]])
     start = np.cumsum(weights) - weights - sums_before[owner]
-    return Stretch(start, np.clip(k - start, 0, weights))
+    return RankRange(start, np.clip(k - start, 0, weights))

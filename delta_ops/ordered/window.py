@@ -14,13 +14,13 @@ from typing import ClassVar
 import numpy as np
 
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
-from ivm.delta_ops.ordered.affected_rows import Changed
-from ivm.delta_ops.ordered.duck_window import Recomputed
+from ivm.delta_ops.ordered.affected_rows import ChangedRows
+from ivm.delta_ops.ordered.duck_window import DuckWindow
 from ivm.delta_ops.ordered.frame import RangeKey
-from ivm.delta_ops.ordered.frame_bounds import Pair, Segments, Stretch, WindowOrder
+from ivm.delta_ops.ordered.frame_bounds import FrameRows, Pair, Segments, WindowOrder
 from ivm.delta_ops.ordered.function import WindowFunction
 from ivm.delta_ops.state.representatives import has_forms
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.rank_select import PeerGroups
 from ivm.storage.ordered.sorted_rows import SortedRows, demand_present, sorted_sum
 from ivm.storage.values.column import Column, Indexes, Mask, concat, empty_column
@@ -71,7 +71,7 @@ class Window(Operator):
     def whole(self) -> bool:
         """DuckDB works all rows out again at every change."""
         alone = not self._order.partition
-        return alone and any(isinstance(f, Recomputed) and f.reach.whole for f in self._functions)
+        return alone and any(isinstance(f, DuckWindow) and f.reach.whole for f in self._functions)
 
     def _of(self, chunks: Sequence[ZSet]) -> SortedRows:
         return SortedRows.build(self._inputs, self._order.terms, chunks)
@@ -92,7 +92,7 @@ class Window(Operator):
         """The part of each stretch that is put out, from its beginning."""
         return segments
 
-    def _changed(self, rows: Sequence[Column], weights: Indexes) -> Changed:
+    def _changed(self, rows: Sequence[Column], weights: Indexes) -> ChangedRows:
         """Equal rows come behind those that are there, and go from their end."""
         end = self._before.find_all(rows, len(weights), True)
         come = np.maximum(weights, 0)
@@ -103,7 +103,7 @@ class Window(Operator):
         at = end + (weights - come)
         moved = np.zeros(len(at) + 1, np.int64)
         weights.cumsum(out=moved[1:])
-        return Changed(rows, at, end, come, *self._partitions(rows, len(at)), moved, {})
+        return ChangedRows(rows, at, end, come, *self._partitions(rows, len(at)), moved, {})
 
     def _partitions(self, rows: Sequence[Column], count: int) -> tuple[Indexes, Indexes, Indexes]:
         """The range of places of each row's partition, and its number."""
@@ -124,7 +124,7 @@ class Window(Operator):
 
     # What a change concerns
 
-    def _segments(self, changed: Changed) -> tuple[Segments, Segments]:
+    def _segments(self, changed: ChangedRows) -> tuple[Segments, Segments]:
         """The stretches concerned, in places before and after the change."""
         low, high, part = changed.at, changed.end, changed.part
         for function in self._functions:
@@ -150,7 +150,7 @@ class Window(Operator):
         )
         return old, new
 
-    def _reach(self, function: WindowFunction, changed: Changed) -> Pair:
+    def _reach(self, function: WindowFunction, changed: ChangedRows) -> Pair:
         nothing = changed.at, changed.end
         if function.settled:
             moved = self._unsettled(function, changed)
@@ -163,7 +163,7 @@ class Window(Operator):
             return _chosen(changed.end == changed.last, reach, nothing)
         return reach
 
-    def _unsettled(self, function: WindowFunction, changed: Changed) -> Mask:
+    def _unsettled(self, function: WindowFunction, changed: ChangedRows) -> Mask:
         """Rows of the delta whose partition's one value changes."""
         part, moved = changed.part, changed.moved
         begins = begins_of(part)
@@ -184,10 +184,10 @@ class Window(Operator):
 
     # Output
 
-    def _stretch(self, rows: SortedRows, segments: Segments) -> Stretch:
-        return Stretch(rows, self._order, segments, self._range_key)
+    def _stretch(self, rows: SortedRows, segments: Segments) -> FrameRows:
+        return FrameRows(rows, self._order, segments, self._range_key)
 
-    def _difference(self, changed: Changed, old: Segments, new: Segments) -> ZSet:
+    def _difference(self, changed: ChangedRows, old: Segments, new: Segments) -> ZSet:
         at, end, come = changed.at, changed.end, changed.come
         taken, given = total(end - at), total(come)
         alone = taken == total(old.stop - old.start) and given == total(new.stop - new.start)
@@ -217,7 +217,9 @@ class Window(Operator):
         """
         return None
 
-    def _emitted_alone(self, changed: Changed, before: list[Column], after: list[Column]) -> ZSet:
+    def _emitted_alone(
+        self, changed: ChangedRows, before: list[Column], after: list[Column]
+    ) -> ZSet:
         """All changed rows: their change concerns no other."""
         rows = np.arange(len(changed.at))
         gone = rows.repeat(changed.end - changed.at)
@@ -230,14 +232,14 @@ class Window(Operator):
 
     def _emitted(
         self,
-        was: Stretch,
+        was: FrameRows,
         before: list[Column],
         gone: Indexes,
-        now: Stretch,
+        now: FrameRows,
         after: list[Column],
         fresh: Indexes,
     ) -> ZSet:
-        rows = AtPlaces(was.rows, was.places[gone]).followed(AtPlaces(now.rows, now.places[fresh]))
+        rows = RowSlice(was.rows, was.places[gone]).followed(RowSlice(now.rows, now.places[fresh]))
         columns = [rows[i] for i in range(len(self._inputs))]
         pairs = zip(before, after, strict=True)
         columns += [concat([a.take(gone), b.take(fresh)]) for a, b in pairs]
@@ -245,7 +247,7 @@ class Window(Operator):
         weights[: len(gone)] = -1
         return ZSet(tuple(columns), weights)
 
-    def _values(self, stretch: Stretch) -> list[Column]:
+    def _values(self, stretch: FrameRows) -> list[Column]:
         if len(stretch) == 0:
             return [empty_column(function.type) for function in self._functions]
         return [function.evaluate(stretch) for function in self._functions]

@@ -13,7 +13,7 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 
 
-class Bag:
+class Integral:
     """Rows of `types` with net weights."""
 
     __slots__ = ("_types", "batches")
@@ -23,12 +23,12 @@ class Bag:
         self.batches = batches
 
     @staticmethod
-    def build(types: Sequence[ColumnType], chunks: Iterable[ZSet]) -> Bag:
+    def build(types: Sequence[ColumnType], chunks: Iterable[ZSet]) -> Integral:
         """The bag of the chunks' sum."""
         kept = [c for c in chunks if len(c)]
-        return Bag(types, (consolidate(add(kept), types),) if kept else ())
+        return Integral(types, (consolidate(add(kept), types),) if kept else ())
 
-    def append(self, delta: ZSet) -> Bag:
+    def append(self, delta: ZSet) -> Integral:
         """The bag with a delta added; this one stays as it is."""
         if not len(delta):
             return self
@@ -36,7 +36,7 @@ class Bag:
         while len(batches) > 1 and len(batches[-2]) < 2 * len(batches[-1]):
             merged = consolidate(add(batches[-2:]), self._types)
             batches[-2:] = [merged] if len(merged) else []
-        return Bag(self._types, tuple(batches))
+        return Integral(self._types, tuple(batches))
 
     @property
     def row_count(self) -> int:

@@ -44,7 +44,7 @@ def _in_doubt(columns: Sequence[Column], types: Sequence[ColumnType]) -> Mask:
     return doubt
 
 
-class KeyForms(Versions[Arrangement]):
+class Representatives(Versions[Arrangement]):
     """Live forms per group slot; staged.
 
     Args:

@@ -1,7 +1,7 @@
 """What relations there are: base tables, materialized views, and which reads which.
 
 Law: `views` stands in dependency order (a view after everything it reads), so one pass over it
-serves every propagation. Names are canonical (see `identifiers`); `Names` tells which one is meant.
+serves every propagation. Names are canonical (see `identifiers`); `NameRules` says which is meant.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ivm.catalog.names import NOTHING, Names
+from ivm.catalog.names import NOTHING, NameRules
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import InputError, InternalError, SqlError
 from ivm.storage.identifiers import Path, is_text, split_name
@@ -154,10 +154,10 @@ class Catalog:
 
     def _index(self) -> None:
         relations = (*self.tables, *self.views)
-        self.names = Names(self._database, self._databases, self._schemas, relations)
+        self.names = NameRules(self._database, self._databases, self._schemas, relations)
 
     def resolve(self, parts: Sequence[str], hidden: frozenset[str] = NOTHING) -> str | None:
-        """The canonical name of a relation, or None if there is none; see `Names.resolve`."""
+        """The canonical name of a relation, or None if there is none; see `NameRules.resolve`."""
         return self.names.resolve(parts, hidden)
 
     def view(self, parts: Sequence[str]) -> View:

@@ -18,7 +18,7 @@ _UNKNOWN = object()
 _KEPT = 4096  # answers
 
 
-class Names:
+class NameRules:
     """The names there are at one time; never changed, so that answers can be kept.
 
     Args:

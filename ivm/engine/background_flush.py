@@ -18,7 +18,7 @@ AGAIN = 1.0  # seconds after a failure
 _WORK = "bringing the tables up to date"
 
 
-class Flusher:
+class BackgroundFlush:
     """A thread that flushes when enough rows or enough seconds have gathered.
 
     Args:

@@ -129,7 +129,7 @@ def delta_table(delta: ZSet, schema: Schema) -> pa.Table:
     return plain(delta.to_arrow(schema)).append_column(WEIGHT, pa.array(delta.weights))
 
 
-class Feeds:
+class ChangeFeeds:
     """The open changefeeds by view; safe for any number of threads."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ is written or read.
 
 Three locks, taken in this order: the writers' turn (`turns`, held by a transaction), the
 warehouse's `write_lock` (one flush at a time; readers pin their snapshot under it), the lock of
-`Pending`.
+`PendingDeltas`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import duckdb
 
 from ivm.catalog.catalog import Catalog, View
 from ivm.catalog.relations_read import Relations
-from ivm.engine.changefeed import Feeds
+from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
-from ivm.engine.pending import Pending
+from ivm.engine.pending import PendingDeltas
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.view_tables import ViewTables
-from ivm.engine.writer_lock import Turns
-from ivm.ingest.fast_path import Door
+from ivm.engine.writer_lock import WriterLock
+from ivm.ingest.fast_path import FastPath
 from ivm.ingest.fast_path_rules import door_of
 from ivm.ingest.rows import RowReader
 from ivm.ingest.snapshot import Snapshot
@@ -42,7 +42,7 @@ from ivm.storage.warehouse.flush import NetChange, apply_change
 from ivm.storage.warehouse.net_changes import PendingTable, PendingView
 from ivm.storage.warehouse.refused import RefusedError
 from ivm.storage.warehouse.system_tables import BASE
-from ivm.storage.warehouse.warehouse import UndecidedError, Warehouse, roll_back
+from ivm.storage.warehouse.warehouse import OutcomeUnknownError, Warehouse, roll_back
 
 MOST_PENDING = 4_000_000
 """Rows beyond which writers wait for a flush, before they do anything."""
@@ -61,16 +61,16 @@ class Engine:
         self.warehouse = warehouse
         self.log = LogWriter(warehouse.log, sync_at_commit=sync_at_commit)
         self.catalog = catalog
-        self.turns = Turns()
+        self.turns = WriterLock()
         self.epoch = warehouse.base_epoch
-        self.pending = Pending(catalog)
+        self.pending = PendingDeltas(catalog)
         self.maintenance = Maintenance(warehouse, catalog, self.flush)
-        self.feeds = Feeds()
+        self.feeds = ChangeFeeds()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.indexes = KeyIndexes(
             catalog, self.maintenance.columns_read, self.flush, self.scan, self.snapshot
         )
-        self._doors: dict[str, Door | None] = {}
+        self._doors: dict[str, FastPath | None] = {}
         self._macros: frozenset[str] | None = None
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
@@ -274,7 +274,7 @@ class Engine:
 
     # -- ways into tables -----------------------------------------------------------------------
 
-    def door(self, table: str) -> Door | None:
+    def door(self, table: str) -> FastPath | None:
         """The fast way into a table, or None where changes must go through DuckDB."""
         if table not in self._doors:
             info, cursor = self.catalog.tables[table], self.warehouse.cursor()
@@ -366,7 +366,7 @@ class Engine:
                     {name: part.net() for name, part in tables.items()} if tables else None,
                     {name: part.net() for name, part in views.items()},
                 )
-        except UndecidedError as error:
+        except OutcomeUnknownError as error:
             raise self.log.broken("a flush failed", error) from error
         except BaseException:
             if self.warehouse.flushes > number:

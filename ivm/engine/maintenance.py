@@ -17,13 +17,13 @@ from time import perf_counter_ns
 import duckdb
 
 from ivm.catalog.catalog import BindingCatalog, Catalog, View
-from ivm.delta_ops.aggregates.aggregate import GatheringAggregate
+from ivm.delta_ops.aggregates.aggregate import CollectingAggregate
 from ivm.delta_ops.aggregates.group_recompute import GroupRecompute
 from ivm.delta_ops.circuit import Circuit, Work
 from ivm.delta_ops.ordered.window import Window
 from ivm.engine.difference import difference
 from ivm.sql.bind.bind import bind
-from ivm.sql.compile.compile import Compiler
+from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.plan.nodes import NotIncremental
@@ -61,7 +61,7 @@ class Maintenance:
         self._flush = flush
         self.names = BindingCatalog(catalog)
         self.circuit = Circuit()
-        self.compiler = Compiler(self.circuit, warehouse.cursor)
+        self.compiler = CircuitCompiler(self.circuit, warehouse.cursor)
         self.stale: set[str] = set()
         self._sources: _Sources = {}
         self._recomputing: dict[str, Work] = {}
@@ -74,7 +74,7 @@ class Maintenance:
         try:
             plan = rewrite(bind(view.query, self.names, cursor, functions))
             trial = Circuit()  # the plan may yet have a part without an operator
-            compiler = Compiler(trial, self._warehouse.cursor)
+            compiler = CircuitCompiler(trial, self._warehouse.cursor)
             node = compiler.add_view(view.name, plan)
             self._demand_read(compiler, view)
             _refuse_whole_groups(trial, view.name)
@@ -85,7 +85,7 @@ class Maintenance:
             reason = verdict.reason if isinstance(verdict, NotIncremental) else deep
             view.plan, view.reason, view.key, view.rounds = None, reason, None, False
 
-    def _demand_read(self, compiler: Compiler, view: View) -> None:
+    def _demand_read(self, compiler: CircuitCompiler, view: View) -> None:
         """The plan reads what DuckDB reads: no name was taken for another relation's."""
         scanned = {self.names.canonical(scan.relation) for scan in compiler.sources().values()}
         if not scanned <= self._catalog.with_sources(view.reads):
@@ -143,11 +143,11 @@ class Maintenance:
         nodes = circuit.nodes_of(view.name)
         return max((circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
 
-    def _compiled(self, view: View) -> Compiler:
+    def _compiled(self, view: View) -> CircuitCompiler:
         """What holds the view; not yet the circuit, where an open transaction has created it."""
         if view.name in self.circuit.views or view.plan is None:
             return self.compiler
-        trial = Compiler(Circuit(), self._warehouse.cursor)
+        trial = CircuitCompiler(Circuit(), self._warehouse.cursor)
         trial.add_view(view.name, view.plan)
         return trial
 
@@ -336,6 +336,6 @@ def _refuse_whole_groups(circuit: Circuit, view: str) -> None:
     """
     for number in circuit.nodes_of(view):
         operator = circuit.node(number).operator
-        recomputes = GatheringAggregate | GroupRecompute | Window
+        recomputes = CollectingAggregate | GroupRecompute | Window
         if isinstance(operator, recomputes) and operator.whole:
             raise NotIncremental("an aggregate or window over all rows without a rule of its own")

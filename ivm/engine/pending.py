@@ -32,7 +32,7 @@ and what is wasted on views that nobody reads again is less than twice the fixed
 (measured: a transaction 5 ms, 1 / 64 / 256 rows more 1 / 6 / 9 ms, on a slow machine)."""
 
 
-class Pending:
+class PendingDeltas:
     """Deltas by relation; safe for one writer and any number of flushing readers.
 
     Args:

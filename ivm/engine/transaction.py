@@ -18,7 +18,7 @@ import duckdb
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.rebuilt_views import RebuiltViews
-from ivm.ingest.fast_path import Door
+from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import Shelter, tell
@@ -106,7 +106,7 @@ class Transaction:
 
     # -- changing -------------------------------------------------------------------------------
 
-    def index(self, door: Door, *, whole: bool = False) -> KeyIndex:
+    def index(self, door: FastPath, *, whole: bool = False) -> KeyIndex:
         """The table's key index, including this transaction's changes."""
         indexes, name = self._engine.indexes, door.table
         index = indexes.find(name, whole=whole)
@@ -119,7 +119,7 @@ class Transaction:
         self.go_native()
         return indexes.make(name, whole=whole, cursor=self._cursor)
 
-    def index_at_hand(self, door: Door, *, whole: bool) -> KeyIndex | None:
+    def index_at_hand(self, door: FastPath, *, whole: bool) -> KeyIndex | None:
         """As `index`, but None as long as making it does not pay."""
         indexes = self._engine.indexes
         index = indexes.find(door.table, whole=whole)

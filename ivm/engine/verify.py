@@ -19,7 +19,7 @@ import pyarrow as pa
 from ivm.catalog.catalog import View
 from ivm.engine.difference import bare
 from ivm.engine.engine import Engine
-from ivm.sql.plan.fixed_columns import Part, Parts, fixed_parts, is_whole
+from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, is_whole
 from ivm.sql.resolve.fixed_columns import text_parts
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, rows, run, table
@@ -110,7 +110,7 @@ def compare(
 
 
 def _compare_part(
-    cursor: Cursor, old: str, new: str, schema: Schema, part: Part
+    cursor: Cursor, old: str, new: str, schema: Schema, part: FixedPart
 ) -> tuple[int, int]:
     """Rows (missing, extra) of what a part fixes."""
     columns = sorted(part.exact | part.shuffled)

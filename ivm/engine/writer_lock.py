@@ -27,7 +27,7 @@ class Holder(Protocol):
         """Undo it and give the turn."""
 
 
-class Turns:
+class WriterLock:
     """The writers' lock.
 
     Args:

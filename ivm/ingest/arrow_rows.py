@@ -18,8 +18,8 @@ from ivm.storage.values import dictionary
 from ivm.storage.values.column import (
     ArrowColumn,
     Column,
+    DictionaryColumn,
     FixedColumn,
-    LabelColumn,
     column_from_arrow,
 )
 from ivm.storage.values.types import ColumnType
@@ -126,7 +126,7 @@ def _is_text(type: pa.DataType) -> bool:
 def text_column(texts: Sequence[str | None]) -> Column:
     """A few strings, as labels if all of them are known."""
     codes = dictionary.known(texts)
-    return ArrowColumn(pa.array(texts, _TEXT)) if codes is None else LabelColumn(codes)
+    return ArrowColumn(pa.array(texts, _TEXT)) if codes is None else DictionaryColumn(codes)
 
 
 def _values(column: pa.Array | pa.ChunkedArray, type: ColumnType) -> Column:

@@ -27,7 +27,7 @@ Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
 
 
 @dataclass(frozen=True)
-class Door:
+class FastPath:
     """What the fast path must know of one table.
 
     Attributes:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import duckdb
 
-from ivm.ingest.fast_path import Check, Door
+from ivm.ingest.fast_path import Check, FastPath
 from ivm.sql.parse.expression_text import expression_of
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.storage.errors import ConstraintError, EvaluationError
@@ -31,7 +31,7 @@ _ZONED = re.compile("TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
 _BOOLEAN = type_of("BOOLEAN")
 
 
-def door_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Door | None:
+def door_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> FastPath | None:
     """The fast way into a table, or None if only DuckDB can enforce what it demands.
 
     Args:
@@ -47,7 +47,7 @@ def door_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Door | 
     known = tuple(check for check in checks if check is not None)
     if len(known) < len(checks):
         return None
-    return Door(
+    return FastPath(
         table=info.name,
         schema=info.schema,
         key=info.primary_key,

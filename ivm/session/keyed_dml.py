@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from ivm.delta_ops.operator import Kernel
-from ivm.ingest.fast_path import Door
+from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.literal_columns import columns_of
 from ivm.session import dml
@@ -59,7 +59,7 @@ def change_one(session: Session, statement: st.KeyedChange, params: Params) -> R
 
 
 def _change(
-    door: Door,
+    door: FastPath,
     index: KeyIndex,
     info: TableInfo,
     statement: st.KeyedChange,

@@ -2,7 +2,7 @@
 
 Laws. A view's query has one meaning for as long as the view exists, in every session. Settings that
 the text of a query depends on keep DuckDB's defaults; the time zone is the database's own (see
-`HomeZone`), and a session may have another one for itself alone. Settings by which DuckDB hands
+`ViewTimeZone`), and a session may have another one for itself alone. Settings by which DuckDB hands
 over rows, commits and writes the file are the database's, too: they hold for all of its cursors.
 """
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ivm.catalog.catalog import name_parts
 from ivm.engine.transaction import Transaction
-from ivm.ingest.fast_path import Door, last_of_each
+from ivm.ingest.fast_path import FastPath, last_of_each
 from ivm.ingest.rows import Rows
 from ivm.session.dml import natively, refuse_view
 from ivm.sql.statements import parse as st
@@ -39,7 +39,7 @@ Said = tuple[str, Given]
 def insert(session: Session, table: str, rows: Rows) -> int:
     """See `Database.insert`."""
 
-    def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
+    def fast(door: FastPath, transaction: Transaction, given: Given, count: int) -> TableChange:
         index = transaction.index(door) if door.key else None
         return door.insert(given, count, index)
 
@@ -49,7 +49,7 @@ def insert(session: Session, table: str, rows: Rows) -> int:
 def upsert(session: Session, table: str, rows: Rows) -> int:
     """See `Database.upsert`."""
 
-    def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
+    def fast(door: FastPath, transaction: Transaction, given: Given, count: int) -> TableChange:
         whole = len(given) < len(door.schema)
         return door.upsert(given, count, transaction.index(door, whole=whole))
 
@@ -59,7 +59,7 @@ def upsert(session: Session, table: str, rows: Rows) -> int:
 def delete(session: Session, table: str, keys: Rows) -> int:
     """See `Database.delete`."""
 
-    def fast(door: Door, transaction: Transaction, given: Given, count: int) -> TableChange:
+    def fast(door: FastPath, transaction: Transaction, given: Given, count: int) -> TableChange:
         return door.delete(given, count, transaction.index(door))
 
     return _change(session, table, keys, fast, _delete)
@@ -117,7 +117,7 @@ def _change(
     session: Session,
     table: str,
     rows: Rows,
-    fast: Callable[[Door, Transaction, Given, int], TableChange],
+    fast: Callable[[FastPath, Transaction, Given, int], TableChange],
     said: Callable[[TableInfo, Given], Said],
 ) -> int:
     with session.writing() as transaction:

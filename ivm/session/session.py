@@ -16,7 +16,7 @@ import duckdb
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
-from ivm.ingest.fast_path import Door
+from ivm.ingest.fast_path import FastPath
 from ivm.session import ddl, dml, keyed_dml, prepared, query, view_statements
 from ivm.session.names import SessionNames
 from ivm.session.result import Result
@@ -154,7 +154,7 @@ class Session:
 
     # -- the fast way in ------------------------------------------------------------------------
 
-    def door(self, table: str) -> Door | None:
+    def door(self, table: str) -> FastPath | None:
         """The fast way into a table, or None where changes must go through DuckDB."""
         if self.transaction is not None and self.transaction.changes_catalog:
             return None  # the session's cursor alone knows the constraints
@@ -258,7 +258,7 @@ class Session:
             self.cursor.close()
 
 
-def _transaction(session: Session, statement: st.Transaction, params: Params) -> Result:
+def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:
     if statement.action == "begin":
         session.begin(read_only=statement.read_only)
     else:
@@ -280,7 +280,7 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Query: query.query,
     st.Ddl: ddl.ddl,
     st.Other: ddl.other,
-    st.Transaction: _transaction,
+    st.TransactionControl: _transaction,
     st.CreateView: view_statements.create,
     st.DropView: view_statements.drop,
     st.ExplainView: view_statements.explain,

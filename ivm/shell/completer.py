@@ -13,7 +13,7 @@ from prompt_toolkit.completion import (
 )
 from prompt_toolkit.document import Document
 
-from ivm.shell.completion import Names, suggest
+from ivm.shell.completion import Vocabulary, suggest
 from ivm.shell.expected import wants
 
 _FUNCTIONS = r"""
@@ -33,7 +33,7 @@ class SqlCompleter(Completer):
         names: gives what there is in the database now.
     """
 
-    def __init__(self, names: Callable[[], Names]) -> None:
+    def __init__(self, names: Callable[[], Vocabulary]) -> None:
         self._names = names
         self._paths = PathCompleter(expanduser=True)
 

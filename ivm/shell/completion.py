@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ivm.shell.expected import COMMAND_LINE, Want, last_part, wants, word_before
-from ivm.shell.scope import Scope, scope_of
+from ivm.shell.scope import CompletionScope, scope_of
 from ivm.shell.words import CLAUSES, STATEMENTS, TABLE_FUNCTIONS, TYPES
 from ivm.storage.identifiers import quote
 
@@ -23,7 +23,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Names:
+class Vocabulary:
     """What there is in the database.
 
     Attributes:
@@ -54,7 +54,7 @@ class Suggestion:
     detail: str = ""
 
 
-def suggest(before: str, after: str, names: Names) -> list[Suggestion]:
+def suggest(before: str, after: str, names: Vocabulary) -> list[Suggestion]:
     """Suggestions for the cursor between `before` and `after`, best first.
 
     Files are not among them: only the terminal's side may look at a disk (see `wants`).
@@ -113,7 +113,7 @@ def _quoted(name: str, reserved: frozenset[str]) -> str:
 Filler = Iterator[tuple[str, str]]
 
 
-def _columns(want: Want, names: Names, scope: Scope) -> Filler:
+def _columns(want: Want, names: Vocabulary, scope: CompletionScope) -> Filler:
     relations = names.relations
     if want.of:
         yield from _qualified(want.of, relations, scope)
@@ -127,7 +127,7 @@ def _columns(want: Want, names: Names, scope: Scope) -> Filler:
 
 
 def _qualified(
-    of: tuple[str, ...], relations: Mapping[str, Sequence[Column]], scope: Scope
+    of: tuple[str, ...], relations: Mapping[str, Sequence[Column]], scope: CompletionScope
 ) -> Filler:
     name = ".".join(of)
     relation = _find(relations, scope.relations.get(name.lower(), name))
@@ -143,24 +143,24 @@ def _find(relations: Mapping[str, Sequence[Column]], name: str) -> str | None:
     return next((relation for relation in relations if relation.lower() == plain), None)
 
 
-def _relations(want: Want, names: Names, scope: Scope) -> Filler:
+def _relations(want: Want, names: Vocabulary, scope: CompletionScope) -> Filler:
     yield from ((name, "with") for name in scope.queries)
     yield from _views(want, names, scope)
     yield from _tables(want, names, scope)
     yield from ((name, "function") for name in TABLE_FUNCTIONS if name in names.functions)
 
 
-def _tables(want: Want, names: Names, scope: Scope) -> Filler:
+def _tables(want: Want, names: Vocabulary, scope: CompletionScope) -> Filler:
     for name, columns in names.tables.items():
         yield name, f"table, {len(columns)} columns"
 
 
-def _views(want: Want, names: Names, scope: Scope) -> Filler:
+def _views(want: Want, names: Vocabulary, scope: CompletionScope) -> Filler:
     for name, columns in names.views.items():
         yield name, f"view, {len(columns)} columns"
 
 
-_FILL: dict[str, Callable[[Want, Names, Scope], Filler]] = {
+_FILL: dict[str, Callable[[Want, Vocabulary, CompletionScope], Filler]] = {
     "statement": lambda want, names, scope: ((text, "") for text in STATEMENTS),
     "clause": lambda want, names, scope: ((text, "") for text in CLAUSES),
     "type": lambda want, names, scope: ((text, "type") for text in TYPES),

@@ -20,7 +20,7 @@ from ivm.session.result import Result
 from ivm.shell.drawing import changed, draw, is_plan, plan_lines
 from ivm.shell.errors import report
 from ivm.shell.output import Output
-from ivm.shell.script import Part, parts
+from ivm.shell.script import ScriptPart, parts
 from ivm.sql.compile.explain_drawing import counted
 from ivm.storage.errors import InputError, IvmError, UnavailableError
 from ivm.storage.interrupts import NOTHING
@@ -138,7 +138,7 @@ class Console:
         self.database.close()
         return True
 
-    def _run_part(self, part: Part, where: str) -> bool:
+    def _run_part(self, part: ScriptPart, where: str) -> bool:
         def work() -> bool:
             if part.is_command:
                 return self._run_command(self, part.text)

@@ -39,7 +39,7 @@ WHERE NOT internal AND database_name = current_database()
 
 
 @dataclass(frozen=True)
-class Relation:
+class ListedRelation:
     """A table or view.
 
     Attributes:
@@ -55,7 +55,7 @@ class Relation:
     columns: tuple[Column, ...]
 
 
-def relations(database: Database) -> list[Relation]:
+def relations(database: Database) -> list[ListedRelation]:
     """Everything that can be read by its name, the user's own schema first."""
     materialized = {view.name.lower() for view in database.views()}
     plain = {tuple(row) for row in database.execute(_PLAIN_VIEWS)}
@@ -63,7 +63,7 @@ def relations(database: Database) -> list[Relation]:
     for schema, name, column, data_type in database.execute(_COLUMNS):
         found.setdefault((schema, name), []).append(Column(column, data_type))
     return [
-        Relation(canonical(parts), parts, _kind(parts, materialized, plain), tuple(columns))
+        ListedRelation(canonical(parts), parts, _kind(parts, materialized, plain), tuple(columns))
         for parts, columns in found.items()
     ]
 
@@ -100,12 +100,12 @@ def canonical(parts: tuple[str, str]) -> str:
     return name if schema == "main" else f"{schema}.{name}"
 
 
-def tables_query(found: list[Relation]) -> str | None:
+def tables_query(found: list[ListedRelation]) -> str | None:
     """A query that lists relations, if any, with their rows counted (those of plain views not)."""
     return " UNION ALL ".join(_table_row(relation) for relation in found) or None
 
 
-def _table_row(relation: Relation) -> str:
+def _table_row(relation: ListedRelation) -> str:
     quoted = ".".join(map(quote, relation.parts))
     rows = "NULL" if relation.kind == "view" else f"(SELECT count(*) FROM {quoted})"
     columns = ", ".join(column.name for column in relation.columns)

@@ -26,7 +26,7 @@ from prompt_toolkit.styles import Style
 from ivm.database import Database
 from ivm.shell.commands import COMMANDS, run_command
 from ivm.shell.completer import SqlCompleter, vocabulary
-from ivm.shell.completion import Names
+from ivm.shell.completion import Vocabulary
 from ivm.shell.console import Console, Settings
 from ivm.shell.lexer import SqlLexer
 from ivm.shell.listing import listed
@@ -86,7 +86,7 @@ class Shell:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._names = Names()
+        self._names = Vocabulary()
         self._read = False
         self._vocabulary: Future[tuple[list[str], frozenset[str]]] = Future()
         self._prompt: PromptSession[str] = PromptSession(
@@ -134,7 +134,7 @@ class Shell:
         sign = "!>" if database.aborted else "*>" if database.in_transaction else ">"
         return FormattedText([("class:prompt", f"{title(self.console.path)}{sign} ")])
 
-    def names(self) -> Names:
+    def names(self) -> Vocabulary:
         """What can be completed; read again after each statement.
 
         If it cannot be read, what was known stays: the next statement tells what is wrong.
@@ -145,10 +145,10 @@ class Shell:
                 self._names = self._read_names()
         return self._names
 
-    def _read_names(self) -> Names:
+    def _read_names(self) -> Vocabulary:
         tables, views = listed(self.console.database)
         commands = {command.name: command.summary for command in COMMANDS}
-        return Names(tables, views, *self._vocabulary.result(), commands)
+        return Vocabulary(tables, views, *self._vocabulary.result(), commands)
 
 
 def _bare(text: str) -> str:

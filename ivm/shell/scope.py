@@ -21,7 +21,7 @@ _NOT_ALIAS = {
 
 
 @dataclass
-class Scope:
+class CompletionScope:
     """Names in an unfinished statement.
 
     Attributes:
@@ -33,9 +33,9 @@ class Scope:
     queries: list[str] = field(default_factory=list)
 
 
-def scope_of(statement: str) -> Scope:
+def scope_of(statement: str) -> CompletionScope:
     """The scope of a statement, finished or not."""
-    scope = Scope()
+    scope = CompletionScope()
     reader = Reader(tokens(statement))
     while not reader.done:
         if reader.peek() in _OPENERS:
@@ -55,7 +55,7 @@ def _names_query(reader: Reader) -> bool:
     return reader.peek(-1) in ("WITH", "RECURSIVE", ",")
 
 
-def _relations(reader: Reader, scope: Scope) -> None:
+def _relations(reader: Reader, scope: CompletionScope) -> None:
     """`name [[AS] alias] {, name [[AS] alias]}`; a derived table is stepped into later."""
     while True:
         try:

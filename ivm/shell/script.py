@@ -23,7 +23,7 @@ _BLANK = re.compile(r"\s*")
 
 
 @dataclass(frozen=True)
-class Part:
+class ScriptPart:
     """One statement or command of a script.
 
     Attributes:
@@ -41,7 +41,7 @@ class Part:
         return self.text.startswith(".")
 
 
-def parts(script: str) -> Iterator[Part]:
+def parts(script: str) -> Iterator[ScriptPart]:
     """The statements and commands of a script, in order; empty statements are dropped."""
     place = 0
     while (start := _skip_blanks(script, place)) < len(script):
@@ -107,19 +107,19 @@ def _is_command(script: str, start: int) -> bool:
     return script[start] == "." and not script[line:start].strip()
 
 
-def _command(script: str, start: int) -> tuple[Part, int]:
+def _command(script: str, start: int) -> tuple[ScriptPart, int]:
     end = script.find("\n", start)
     end = len(script) if end < 0 else end
-    return Part(script[start:end].rstrip(), start, True), end
+    return ScriptPart(script[start:end].rstrip(), start, True), end
 
 
-def _statement(script: str, start: int) -> tuple[Part, int]:
+def _statement(script: str, start: int) -> tuple[ScriptPart, int]:
     place = start
     while opening := _OPENING.search(script, place):
         if opening.group() == ";":
-            return Part(script[start : opening.start()].rstrip(), start, True), opening.end()
+            return ScriptPart(script[start : opening.start()].rstrip(), start, True), opening.end()
         end = _end(script, opening)
         if end is None:
             break
         place = end
-    return Part(script[start:].rstrip(), start, False), len(script)
+    return ScriptPart(script[start:].rstrip(), start, False), len(script)

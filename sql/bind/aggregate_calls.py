@@ -53,7 +53,7 @@ _QUANTILES = frozenset(["median", "quantile_cont", "quantile_disc", "mad"])
 
 
 @dataclass(frozen=True)
-class Call:
+class BoundAggregate:
     """An aggregate call over expressions of the input.
 
     Attributes:
@@ -73,7 +73,7 @@ class Call:
     given: int = 0
 
 
-def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None:
+def read_call(node: exp.Expression, plan: Plan, context: Context) -> BoundAggregate | None:
     """The parts of a call over the plan's columns; None: it is left to DuckDB as it is."""
     condition = None
     if isinstance(node, exp.Filter):
@@ -106,7 +106,7 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> Call | None
         keys = [_moved(key, arguments, given) for key in keys]
     order = () if name in _ORDERLESS else _order(keys, given)
     texts = tuple([duck_text(p) for p in parameters])
-    return Call(name, tuple(given), distinct, condition, order, texts, fields, len(keys))
+    return BoundAggregate(name, tuple(given), distinct, condition, order, texts, fields, len(keys))
 
 
 def _ordered_set(node: exp.WithinGroup) -> exp.Expression:

@@ -18,7 +18,7 @@ from ivm.sql.parse.query import parse_query
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import NotIncremental, Plan, Project, width
 from ivm.sql.plan.render import render
-from ivm.sql.resolve.catalog import Catalog
+from ivm.sql.resolve.catalog import RelationCatalog
 from ivm.sql.resolve.collated_groups import shown_without_collations
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.functions import Functions
@@ -31,7 +31,7 @@ from ivm.storage.warehouse.duck import Cursor, describe
 
 
 def bind(
-    query: str, catalog: Catalog, cursor: Cursor, functions: FunctionList | None = None
+    query: str, catalog: RelationCatalog, cursor: Cursor, functions: FunctionList | None = None
 ) -> Plan:
     """The logical plan of a query, as written (not yet rewritten).
 

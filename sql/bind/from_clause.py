@@ -36,7 +36,7 @@ from ivm.sql.bind.table_functions import (
 from ivm.sql.parse.query import parse_query
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.expressions import conjuncts, used
-from ivm.sql.plan.nodes import Join, NotIncremental, Plan, Scan, Values, View, width
+from ivm.sql.plan.nodes import Join, NotIncremental, Plan, Scan, Values, ViewScan, width
 from ivm.sql.resolve.context import Context, demand_only
 from ivm.sql.resolve.scope import Bound, Relation, Scope
 from ivm.sql.rewrite.check_collations import collated_names
@@ -255,7 +255,7 @@ class _FromBinder:
         below = catalog.view_plan(name)
         names = [n for n, _ in schema]
         if below:
-            return Bound(View(name, below), tuple(names))
+            return Bound(ViewScan(name, below), tuple(names))
         known = self._collated(parts)
         collated = tuple(i for i, n in enumerate(names) if fold(n) in known)
         key = tuple(names.index(n) for n in catalog.primary_key(name)) or None

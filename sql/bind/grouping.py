@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from ivm.sql.bind.aggregate_calls import Call, read_call
+from ivm.sql.bind.aggregate_calls import BoundAggregate, read_call
 from ivm.sql.plan.built_in import call_name, duck_text
 from ivm.sql.plan.expressions import Expressions, cast, column, remap, structure, text, used
 from ivm.sql.plan.nodes import (
@@ -250,7 +250,7 @@ def _grouped_by(one: Aggregate | GroupRecompute, chosen: tuple[int, ...]) -> Pla
 class _Inputs(Expressions):
     """The columns below a grouping."""
 
-    def call(self, call: Call) -> AggregateCall:
+    def call(self, call: BoundAggregate) -> AggregateCall:
         """The call over the columns (its type yet unknown)."""
         condition = None if call.filter is None else self.place(_boolean(call.filter))
         arguments = tuple([self.place(a) for a in call.arguments])
@@ -273,7 +273,7 @@ def _boolean(expr: exp.Expression) -> exp.Expression:
 
 
 def _maintained(
-    plan: Plan, groups: list[exp.Expression], calls: list[Call], context: Context
+    plan: Plan, groups: list[exp.Expression], calls: list[BoundAggregate], context: Context
 ) -> tuple[Plan, Aggregate]:
     inputs = _Inputs(groups)
     placed = [inputs.call(call) for call in calls]
@@ -287,8 +287,8 @@ def _maintained(
 
 
 def _with_times_cast(
-    calls: list[Call], placed: list[AggregateCall], found: Sequence[ColumnType]
-) -> list[Call]:
+    calls: list[BoundAggregate], placed: list[AggregateCall], found: Sequence[ColumnType]
+) -> list[BoundAggregate]:
     """The calls with the casts that DuckDB makes by itself for an AVG; none if it makes none."""
     result = list(calls)
     for i, (call, one) in enumerate(zip(calls, placed, strict=True)):

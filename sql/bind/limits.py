@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.plan.expressions import cast, column, position, replace, text
-from ivm.sql.plan.nodes import Join, NotIncremental, OpenLimit, Plan, TopK, Values, types, width
+from ivm.sql.plan.nodes import DynamicLimit, Join, NotIncremental, Plan, TopK, Values, types, width
 from ivm.sql.resolve.columns_calls import is_all
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import probe
@@ -130,7 +130,7 @@ def limited(
     groups = tuple(dict.fromkeys(places[: len(partition)]))
     top: Plan
     if not isinstance(limit, Limit):
-        top = OpenLimit(wide, limit(wide), order)
+        top = DynamicLimit(wide, limit(wide), order)
         return context.narrow(top, list(range(before))) if extra else top
     top = TopK(wide, groups, order, limit.count, limit.offset, False, wide.schema)
     return context.narrow(top, list(range(before))) if extra else top

@@ -22,7 +22,7 @@ from ivm.sql.plan.built_in import call
 from ivm.sql.plan.expressions import closed
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.resolve.columns_calls import bare, bind_place
-from ivm.sql.resolve.context import Names
+from ivm.sql.resolve.context import OuterNames
 from ivm.sql.resolve.functions import Functions
 from ivm.sql.resolve.scope import Scope
 from ivm.sql.subqueries.nested import Nesting, holds_mark
@@ -93,7 +93,7 @@ class _Binder:
         return node
 
     @property
-    def _outer(self) -> Names | None:
+    def _outer(self) -> OuterNames | None:
         return None if self.nesting is None else self.nesting.context.outer
 
     # Names
@@ -187,7 +187,7 @@ class _Binder:
         named = not node.table and fold(node.name) in self.aliases
         return named or self._of_from(node) is not None
 
-    def _outer_aggregate(self, node: exp.Expression, outer: Names) -> exp.Expression:
+    def _outer_aggregate(self, node: exp.Expression, outer: OuterNames) -> exp.Expression:
         """The parameter that an aggregate of the query around is to this one."""
         assert self.nesting is not None
         around = Nesting(outer.context, outer.plan, self.nesting.bind)

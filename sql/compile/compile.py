@@ -19,11 +19,11 @@ from ivm.sql.plan.expressions import column, position, text
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
+    DynamicLimit,
     Filter,
     GroupRecompute,
     Join,
     NotIncremental,
-    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -35,7 +35,7 @@ from ivm.sql.plan.nodes import (
     Union,
     Unnest,
     Values,
-    View,
+    ViewScan,
     Window,
     inputs,
     types,
@@ -49,7 +49,7 @@ from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import chunks
 
 
-class Compiler:
+class CircuitCompiler:
     """Puts plans into a circuit and knows each node's plan.
 
     Args:
@@ -65,7 +65,7 @@ class Compiler:
         self._labels: dict[int, str] = {}
         self._scans: dict[str, Scan] = {}
         self._known: dict[int, tuple[Plan, int]] = {}  # by identity, of the view added last
-        self._terms: dict[int, Compiler] = {}
+        self._terms: dict[int, CircuitCompiler] = {}
 
     def add_view(self, name: str, plan: Plan) -> int:
         """Let the circuit report the plan's deltas under the view's name; gives its node."""
@@ -97,7 +97,7 @@ class Compiler:
     def _made(self, plan: Plan) -> int:
         """The node of a plan; a plan that changes nothing has its input's node."""
         match plan:
-            case View():
+            case ViewScan():
                 return self._node(plan.input)
             case Scan():
                 return self._scan(plan)
@@ -116,7 +116,7 @@ class Compiler:
                 return self._recompute(plan, plan.partition)
             case TopK():
                 return self._top_k(plan)
-            case OpenLimit():
+            case DynamicLimit():
                 return self._open_limit(plan)
             case Window():
                 return self._window(plan)
@@ -239,7 +239,7 @@ class Compiler:
         key = ("top k", plan.partition, plan.order, plan.limit, plan.offset, plan.rank)
         return self._add(plan, key, lambda _: self._operators.top_k(plan), [below])
 
-    def _open_limit(self, plan: OpenLimit) -> int:
+    def _open_limit(self, plan: DynamicLimit) -> int:
         nodes = [self._node(plan.input), self._node(plan.places)]
         key = ("open limit", plan.order)
         return self._add(plan, key, lambda _: self._operators.open_limit(plan), nodes)
@@ -261,7 +261,7 @@ class Compiler:
         """The step is a circuit of its own; what does not read the last rows is a node of ours."""
         lifted = lift_step(plan)
         nodes = [self._node(part) for part in (plan.base, *lifted.inputs)]
-        inner = Compiler(Circuit(), self._cursors)
+        inner = CircuitCompiler(Circuit(), self._cursors)
 
         def make(_: tuple[Operator, ...]) -> Operator:
             inner.add_view("step", lifted.plan)
@@ -272,6 +272,6 @@ class Compiler:
         self._terms.setdefault(node, inner)
         return node
 
-    def term(self, node: int) -> Compiler | None:
+    def term(self, node: int) -> CircuitCompiler | None:
         """The compiler of the step, where the node is a recursive query."""
         return self._terms.get(node)

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from ivm.delta_ops.circuit import Work
-from ivm.sql.compile.compile import Compiler
+from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain_drawing import mermaid, tree_text
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import SqlError
@@ -22,7 +22,7 @@ def explain(
     name: str,
     plan: Plan | None,
     reason: str | None,
-    compiler: Compiler,
+    compiler: CircuitCompiler,
     format: str = "text",
     *,
     constant: bool = False,
@@ -78,7 +78,7 @@ def _whole(reason: str) -> dict[str, Any]:
 
 
 def _tree(
-    compiler: Compiler, number: int, seen: set[int], analyze: bool, prefix: str = ""
+    compiler: CircuitCompiler, number: int, seen: set[int], analyze: bool, prefix: str = ""
 ) -> dict[str, Any]:
     circuit = compiler.circuit
     node = circuit.node(number)

@@ -52,7 +52,7 @@ _PLAIN_LEFT = ("inner", "right")
 
 
 @dataclass(frozen=True)
-class Lifted:
+class LiftedRecursion:
     """A lifted step.
 
     Attributes:
@@ -65,7 +65,7 @@ class Lifted:
     inputs: tuple[Plan, ...]
 
 
-def lift_step(query: Recursive) -> Lifted:
+def lift_step(query: Recursive) -> LiftedRecursion:
     """The step over rows with iterations.
 
     Raises:
@@ -73,7 +73,7 @@ def lift_step(query: Recursive) -> Lifted:
     """
     lifter = _Lifter(query.depth, query.schema)
     plan = merge_projects(prune_columns(lifter.lift(query.step)))
-    return Lifted(plan, tuple(lifter.inputs.values()))
+    return LiftedRecursion(plan, tuple(lifter.inputs.values()))
 
 
 def input_position(relation: str) -> int:

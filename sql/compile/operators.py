@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from ivm.delta_ops.aggregates.aggregate import aggregate, supported
-from ivm.delta_ops.aggregates.call import AggregateCall as OperatorCall
+from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.delta_ops.aggregates.group_recompute import GroupRecompute as GroupRecomputeOperator
 from ivm.delta_ops.aggregates.set_operations import SetOp as SetOperator
 from ivm.delta_ops.circuit import Circuit
@@ -27,9 +27,9 @@ from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.linear.unnest import DuckUnnest
 from ivm.delta_ops.linear.unnest import Unnest as UnnestOperator
 from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
-from ivm.delta_ops.ordered.dynamic_limit import OpenLimit as OpenLimitOperator
+from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit as OpenLimitOperator
 from ivm.delta_ops.ordered.topk import TopK as TopKOperator
-from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, Term
+from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, StepCircuit
 from ivm.sql.compile.lift_recursion import LAST_ROWS, input_position
 from ivm.sql.compile.window_operators import window_operator
 from ivm.sql.plan.built_in import duck_text
@@ -38,10 +38,10 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     AggregateCall,
     Distinct,
+    DynamicLimit,
     Filter,
     GroupRecompute,
     Join,
-    OpenLimit,
     Project,
     Recursive,
     Scan,
@@ -130,15 +130,15 @@ class Operators:
     def aggregate(self, plan: Aggregate) -> Operator:
         return aggregate(types(plan.input), plan.groups, self._calls(plan))
 
-    def _calls(self, plan: Aggregate) -> list[OperatorCall]:
+    def _calls(self, plan: Aggregate) -> list[AggregateSpec]:
         return [self._call(call, types(plan.input)) for call in plan.aggregates]
 
-    def _call(self, call: AggregateCall, given: Sequence[ColumnType]) -> OperatorCall:
+    def _call(self, call: AggregateCall, given: Sequence[ColumnType]) -> AggregateSpec:
         argument = call.arguments[0] if call.arguments else None
         kind = None if argument is None else given[argument]
         condition = None if call.filter is None else self.predicate(column(call.filter), given)
         parameters = _constants(call.parameters)
-        return OperatorCall(
+        return AggregateSpec(
             call.function,
             call.type,
             argument,
@@ -163,7 +163,7 @@ class Operators:
             rank_column=plan.rank,
         )
 
-    def open_limit(self, plan: OpenLimit) -> Operator:
+    def open_limit(self, plan: DynamicLimit) -> Operator:
         return OpenLimitOperator(types(plan), plan.order)
 
     def window(self, plan: Window) -> Operator:
@@ -199,7 +199,7 @@ class Operators:
         inputs = {
             n: (input_position(s.relation), s.columns) for n, s in scans.items() if n not in rows
         }
-        term = Term(step, rows, inputs)
+        term = StepCircuit(step, rows, inputs)
         groups = any(n.operator.strategy == "group recompute" for n in term.nodes)
         kind = RecursionOfGroups if groups else Recursion
         return kind(types(plan), term, distinct=plan.distinct)

@@ -10,18 +10,18 @@ import contextlib
 
 from sqlglot import exp
 
-from ivm.delta_ops.aggregates.call import AggregateCall
+from ivm.delta_ops.aggregates.call import AggregateSpec
 from ivm.delta_ops.aggregates.finish import is_linear
 from ivm.delta_ops.operator import CursorFactory, Operator
-from ivm.delta_ops.ordered.duck_window import DELTA, PART, Recomputed
+from ivm.delta_ops.ordered.duck_window import DELTA, PART, DuckWindow
 from ivm.delta_ops.ordered.fill import Fill
 from ivm.delta_ops.ordered.frame import Frame
-from ivm.delta_ops.ordered.frame_distinct import DistinctSum, in_order
-from ivm.delta_ops.ordered.frame_min_max import Extreme
-from ivm.delta_ops.ordered.frame_sums import Sum
+from ivm.delta_ops.ordered.frame_distinct import DistinctFrameSum, in_order
+from ivm.delta_ops.ordered.frame_min_max import FrameMinMax
+from ivm.delta_ops.ordered.frame_sums import FrameSum
 from ivm.delta_ops.ordered.function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.ordered.ignore_nulls import PresentNeighbour, PresentNth
-from ivm.delta_ops.ordered.rank_limit import RankedTop
+from ivm.delta_ops.ordered.rank_limit import RankLimit
 from ivm.delta_ops.ordered.window import RecomputedWindow
 from ivm.delta_ops.ordered.window import Window as WindowOperator
 from ivm.sql.plan.built_in import chief_name, duck_text
@@ -49,8 +49,8 @@ def window_operator(plan: Window, cursors: CursorFactory) -> Operator:
     if plan.most is not None:
         (rank,) = functions
         assert isinstance(rank, Rank)
-        return RankedTop(types(plan.input), plan.partition, plan.order, rank, plan.most)
-    recomputed = any(isinstance(f, Recomputed) for f in functions)
+        return RankLimit(types(plan.input), plan.partition, plan.order, rank, plan.most)
+    recomputed = any(isinstance(f, DuckWindow) for f in functions)
     make = RecomputedWindow if recomputed else WindowOperator
     return make(
         types(plan.input),
@@ -64,9 +64,9 @@ def window_operator(plan: Window, cursors: CursorFactory) -> Operator:
 
 def _same_bits(function: WindowFunction) -> bool:
     """Whether DuckDB gives the same bits whatever the order of rows that tie."""
-    if isinstance(function, Recomputed):
+    if isinstance(function, DuckWindow):
         return False
-    return not isinstance(function, Sum) or not function.rounds
+    return not isinstance(function, FrameSum) or not function.rounds
 
 
 class _Call:
@@ -131,7 +131,7 @@ class _Maker:
             if argument is not None:
                 return Fill(sql, sorted(reads), argument, type, self._cursors)
         source = window_source(self._plan, [call], DELTA, [PART])
-        return Recomputed(sql, source, sorted(reads), type, frame, self._cursors)
+        return DuckWindow(sql, source, sorted(reads), type, frame, self._cursors)
 
     def _rank(self, call: _Call, _: WindowCall, type: ColumnType) -> WindowFunction | None:
         if call.name in _RANKS:
@@ -191,26 +191,26 @@ class _Maker:
             frame = self.frames.read(whole.frame)
             if frame is None or not orderable(kind) or kind != type:
                 return None
-            return Extreme(argument, type, frame, call.name == "max", call.filter)
+            return FrameMinMax(argument, type, frame, call.name == "max", call.filter)
         made = self._operator_call(call, argument, kind, type)
         if made is None or not is_linear(made):
             return None
         frame = self.frames.read(whole.frame)
         if frame is None:
             return None
-        return self._of_distinct(made, frame) if call.distinct else Sum(made, frame)
+        return self._of_distinct(made, frame) if call.distinct else FrameSum(made, frame)
 
-    def _of_distinct(self, call: AggregateCall, frame: Frame) -> WindowFunction | None:
+    def _of_distinct(self, call: AggregateSpec, frame: Frame) -> WindowFunction | None:
         if call.function in ("bool_and", "bool_or"):
-            return Sum(call, frame)
+            return FrameSum(call, frame)
         bounded = frame.start is not None and frame.end is not None
         if not bounded or frame.exclude in ("group", "ties"):
             return None
-        return DistinctSum(call, frame) if in_order(frame, self.frames.range_key) else None
+        return DistinctFrameSum(call, frame) if in_order(frame, self.frames.range_key) else None
 
     def _operator_call(
         self, call: _Call, argument: int | None, kind: ColumnType | None, type: ColumnType
-    ) -> AggregateCall | None:
+    ) -> AggregateSpec | None:
         if (argument is None) != (call.name == "count_star"):
             return None
         predicate = None
@@ -218,7 +218,7 @@ class _Maker:
             predicate = compile_predicate(column(call.filter), self._given)
             if predicate is None:
                 return None
-        return AggregateCall(call.name, type, argument, kind, predicate)
+        return AggregateSpec(call.name, type, argument, kind, predicate)
 
 
 def _integer(node: exp.Expression) -> int | None:

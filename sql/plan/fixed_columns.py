@@ -1,8 +1,8 @@
 """What a query fixes of its answer where SQL leaves an order open: which columns, taken together.
 
-Law: a `Part` names columns of a plan whose values, as a multiset of rows, are the same in every
-right answer. Where rows tie, a LIMIT chooses any of them, ROW_NUMBER tells them apart in any order
-and list() puts them in any order; a plan completes such orders by its columns, DuckDB does not.
+Law: a `FixedPart` names columns of a plan whose values, as a multiset of rows, are the same in
+every right answer. Where rows tie, a LIMIT chooses any of them, ROW_NUMBER tells them apart in any
+order, and so does list(); a plan completes such orders by its columns, DuckDB does not.
 A lower materialized view is read as its rows stand, so what it chose is fixed for the views above.
 """
 
@@ -18,11 +18,11 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     AggregateCall,
     Distinct,
+    DynamicLimit,
     Expr,
     Filter,
     GroupRecompute,
     Join,
-    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -34,7 +34,7 @@ from ivm.sql.plan.nodes import (
     Union,
     Unnest,
     Values,
-    View,
+    ViewScan,
     Window,
     WindowCall,
     inputs,
@@ -43,7 +43,7 @@ from ivm.sql.plan.nodes import (
 from ivm.sql.plan.unique_key import unique_keys
 
 
-class Part(NamedTuple):
+class FixedPart(NamedTuple):
     """Columns that are fixed together.
 
     Attributes:
@@ -55,7 +55,7 @@ class Part(NamedTuple):
     shuffled: frozenset[int] = frozenset()
 
 
-Parts = tuple[Part, ...]
+Parts = tuple[FixedPart, ...]
 """Each is fixed, without regard to the others; none: not even the number of rows is."""
 
 _LISTS = frozenset(["list", "string_agg"])
@@ -81,17 +81,19 @@ def fixed_parts(plan: Plan) -> Parts:
             return _whole(plan, inputs(plan))
         case TopK():
             return _distinct(_of_top_k(plan))
-        case OpenLimit():
+        case DynamicLimit():
             return _distinct(_of_open_limit(plan))
         case Window():
             return _distinct(_of_window(plan))
         case Unnest():
             return _distinct(_unnested(plan))
-        case Scan() | Values() | View() | TableFunction() | RecursiveScan():  # rows that are given
-            return (Part(_every(plan)),)
+        case (
+            Scan() | Values() | ViewScan() | TableFunction() | RecursiveScan()
+        ):  # rows that are given
+            return (FixedPart(_every(plan)),)
 
 
-def is_whole(part: Part, plan: Plan) -> bool:
+def is_whole(part: FixedPart, plan: Plan) -> bool:
     """Whether the part is all columns, to their last bit."""
     return part.exact == _every(plan)
 
@@ -103,10 +105,10 @@ def _every(plan: Plan) -> frozenset[int]:
 def _whole(plan: Plan, below: Sequence[Plan]) -> Parts:
     """All columns, where all columns below are fixed; else nothing is."""
     fixed = all(any(is_whole(p, part) for p in fixed_parts(part)) for part in below)
-    return (Part(_every(plan)),) if fixed else ()
+    return (FixedPart(_every(plan)),) if fixed else ()
 
 
-def _distinct(parts: Iterable[Part]) -> Parts:
+def _distinct(parts: Iterable[FixedPart]) -> Parts:
     """The parts without those that another one holds; of very many, those with most columns."""
     found = list(dict.fromkeys(parts))
     wide = [p for p in found if not any(_holds(q, p) for q in found if q != p)]
@@ -115,7 +117,7 @@ def _distinct(parts: Iterable[Part]) -> Parts:
     return tuple(wide[:_MOST])
 
 
-def _holds(more: Part, less: Part) -> bool:
+def _holds(more: FixedPart, less: FixedPart) -> bool:
     return less.exact <= more.exact and less.shuffled <= more.shuffled | more.exact
 
 
@@ -123,10 +125,10 @@ def _selected(parts: Parts, read: Iterable[int]) -> Parts:
     return tuple(p for p in parts if p.exact.issuperset(read))
 
 
-def _projected(part: Part, exprs: Sequence[Expr]) -> Part:
+def _projected(part: FixedPart, exprs: Sequence[Expr]) -> FixedPart:
     places = list(enumerate(exprs))
     exact = frozenset(i for i, e in places if part.exact.issuperset(used(e)))
-    return Part(exact, frozenset(i for i, e in places if position(e) in part.shuffled))
+    return FixedPart(exact, frozenset(i for i, e in places if position(e) in part.shuffled))
 
 
 def _joined(plan: Join) -> Parts:
@@ -135,7 +137,7 @@ def _joined(plan: Join) -> Parts:
     if plan.residual is not None:
         read |= used(plan.residual)
     pairs = [
-        Part(a.exact | _moved(b.exact, split), a.shuffled | _moved(b.shuffled, split))
+        FixedPart(a.exact | _moved(b.exact, split), a.shuffled | _moved(b.shuffled, split))
         for a in fixed_parts(plan.left)
         for b in fixed_parts(plan.right)
     ]
@@ -149,8 +151,8 @@ def _moved(columns: frozenset[int], by: int) -> frozenset[int]:
     return frozenset(i + by for i in columns)
 
 
-def _below_split(part: Part, split: int) -> Part:
-    return Part(*[frozenset(i for i in columns if i < split) for columns in part])
+def _below_split(part: FixedPart, split: int) -> FixedPart:
+    return FixedPart(*[frozenset(i for i in columns if i < split) for columns in part])
 
 
 def _united(plan: Union) -> Parts:
@@ -163,18 +165,18 @@ def _united(plan: Union) -> Parts:
     return found
 
 
-def _shared(a: Part, b: Part) -> Part:
+def _shared(a: FixedPart, b: FixedPart) -> FixedPart:
     exact = a.exact & b.exact
-    return Part(exact, ((a.exact | a.shuffled) & (b.exact | b.shuffled)) - exact)
+    return FixedPart(exact, ((a.exact | a.shuffled) & (b.exact | b.shuffled)) - exact)
 
 
 def _aggregated(plan: Aggregate) -> Parts:
     keys = [frozenset(key) for key in unique_keys(plan.input)]
     found = [_grouped(p, plan, keys) for p in _selected(fixed_parts(plan.input), plan.groups)]
-    return _distinct(found) if plan.groups else _distinct([Part(frozenset()), *found])
+    return _distinct(found) if plan.groups else _distinct([FixedPart(frozenset()), *found])
 
 
-def _grouped(part: Part, plan: Aggregate, keys: Sequence[frozenset[int]]) -> Part:
+def _grouped(part: FixedPart, plan: Aggregate, keys: Sequence[frozenset[int]]) -> FixedPart:
     count = len(plan.groups)
     exact, shuffled = set(range(count)), set()
     for place, call in enumerate(plan.aggregates, count):
@@ -186,7 +188,7 @@ def _grouped(part: Part, plan: Aggregate, keys: Sequence[frozenset[int]]) -> Par
             exact.add(place)
         elif call.function in _LISTS:
             shuffled.add(place)
-    return Part(frozenset(exact), frozenset(shuffled))
+    return FixedPart(frozenset(exact), frozenset(shuffled))
 
 
 def _is_told(call: AggregateCall, told: set[int], keys: Sequence[frozenset[int]]) -> bool:
@@ -197,38 +199,38 @@ def _is_told(call: AggregateCall, told: set[int], keys: Sequence[frozenset[int]]
 
 
 def _regrouped(plan: GroupRecompute) -> Parts:
-    def is_fixed(expr: Expr, part: Part) -> bool:
+    def is_fixed(expr: Expr, part: FixedPart) -> bool:
         simple = plan.grouped and expr.find(exp.Order) is None
         return part.exact.issuperset(used(expr)) and (simple or position(expr) is not None)
 
     found = _selected(fixed_parts(plan.input), plan.partition)
     return _distinct(
-        Part(frozenset(i for i, e in enumerate(plan.exprs) if is_fixed(e, p))) for p in found
+        FixedPart(frozenset(i for i, e in enumerate(plan.exprs) if is_fixed(e, p))) for p in found
     )
 
 
-def _of_top_k(plan: TopK) -> Iterator[Part]:
+def _of_top_k(plan: TopK) -> Iterator[FixedPart]:
     told = {*plan.partition, *[key.column for key in plan.order]}
     number = {width(plan.input)} if plan.rank else set[int]()
     unique = any(told.issuperset(key) for key in unique_keys(plan.input))
     for part in _selected(fixed_parts(plan.input), told):
         if unique:
-            yield Part(part.exact | number, part.shuffled)
+            yield FixedPart(part.exact | number, part.shuffled)
             continue
-        yield Part(frozenset(told | number))
+        yield FixedPart(frozenset(told | number))
         if plan.limit is None and not plan.offset:
             yield part
 
 
-def _of_open_limit(plan: OpenLimit) -> Iterator[Part]:
+def _of_open_limit(plan: DynamicLimit) -> Iterator[FixedPart]:
     told = {key.column for key in plan.order}
     unique = any(told.issuperset(key) for key in unique_keys(plan.input))
     if _whole(plan.places, [plan.places]):
         for part in _selected(fixed_parts(plan.input), told):
-            yield part if unique else Part(frozenset(told))
+            yield part if unique else FixedPart(frozenset(told))
 
 
-def _of_window(plan: Window) -> Iterator[Part]:
+def _of_window(plan: Window) -> Iterator[FixedPart]:
     told = {*plan.partition, *[key.column for key in plan.order[: plan.given]]}
     unique = any(told.issuperset(key) for key in unique_keys(plan.input))
     calls = list(enumerate(plan.calls, width(plan.input)))
@@ -236,13 +238,13 @@ def _of_window(plan: Window) -> Iterator[Part]:
         known = part.exact.issuperset(told)
         exact = [i for i, c in calls if known and _is_fixed_call(c, part, told, unique)]
         if plan.most is None or exact:
-            yield Part(part.exact.union(exact), part.shuffled)
+            yield FixedPart(part.exact.union(exact), part.shuffled)
         if known and plan.most is None:  # the rows in order look all alike, as far as `told` goes
             alike = [i for i, c in calls if _reads(c) <= told and not c.function.find(exp.Distinct)]
-            yield Part(frozenset(told).union(alike))  # distinct values come in no order at all
+            yield FixedPart(frozenset(told).union(alike))  # distinct values come in no order at all
 
 
-def _is_fixed_call(call: WindowCall, part: Part, told: set[int], unique: bool) -> bool:
+def _is_fixed_call(call: WindowCall, part: FixedPart, told: set[int], unique: bool) -> bool:
     peers_alike = call.ties == "none" or (call.ties == "argument" and _reads(call) <= told)
     fixed = (unique or peers_alike) and part.exact.issuperset(_reads(call))
     return fixed and call.function.find(exp.Order) is None
@@ -252,7 +254,7 @@ def _reads(call: WindowCall) -> set[int]:
     return set[int]().union(*[used(e) for e in call.expressions()])
 
 
-def _unnested(plan: Unnest) -> Iterator[Part]:
+def _unnested(plan: Unnest) -> Iterator[FixedPart]:
     alone = len(plan.lists) == 1 and not plan.ordinality and plan.call is None
     count = len(plan.kept)
     for part in fixed_parts(plan.input):
@@ -261,4 +263,4 @@ def _unnested(plan: Unnest) -> Iterator[Part]:
             continue
         exact = {i for i, c in enumerate(plan.kept) if c in part.exact}
         shuffled = {i for i, c in enumerate(plan.kept) if c in part.shuffled}
-        yield Part(frozenset(exact).union(range(count, width(plan))), frozenset(shuffled))
+        yield FixedPart(frozenset(exact).union(range(count, width(plan))), frozenset(shuffled))

@@ -60,7 +60,7 @@ class Values:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class ViewScan:
     """The plan of a lower materialized view, kept whole so that its nodes are shared."""
 
     name: str
@@ -228,7 +228,7 @@ class TopK:
 
 
 @dataclass(frozen=True, eq=False)
-class OpenLimit:
+class DynamicLimit:
     """The rows between two places in order, ties by all columns ascending.
 
     Attributes:
@@ -366,7 +366,7 @@ class Window:
 Plan: TypeAlias = (
     Scan
     | Values
-    | View
+    | ViewScan
     | Filter
     | Project
     | Join
@@ -376,7 +376,7 @@ Plan: TypeAlias = (
     | Union
     | SetOp
     | TopK
-    | OpenLimit
+    | DynamicLimit
     | Window
     | Unnest
     | TableFunction
@@ -394,7 +394,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return (plan.left, plan.right)
         case Recursive():
             return (plan.base, plan.step)
-        case OpenLimit():
+        case DynamicLimit():
             return (plan.input, plan.places)
         case Union():
             return plan.inputs
@@ -405,13 +405,13 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
 def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:
     """The plan with the image of each direct input; the plan of a lower view stays as it is."""
     match plan:
-        case Scan() | Values() | View() | TableFunction() | RecursiveScan():
+        case Scan() | Values() | ViewScan() | TableFunction() | RecursiveScan():
             return plan
         case Join() | SetOp():
             return replace(plan, left=image(plan.left), right=image(plan.right))
         case Recursive():
             return replace(plan, base=image(plan.base), step=image(plan.step))
-        case OpenLimit():
+        case DynamicLimit():
             return replace(plan, input=image(plan.input), places=image(plan.places))
         case Union():
             return replace(plan, inputs=tuple(image(part) for part in plan.inputs))

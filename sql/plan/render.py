@@ -18,10 +18,10 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     AggregateCall,
     Distinct,
+    DynamicLimit,
     Filter,
     GroupRecompute,
     Join,
-    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -33,7 +33,7 @@ from ivm.sql.plan.nodes import (
     Union,
     Unnest,
     Values,
-    View,
+    ViewScan,
     Window,
     inputs,
     opened,
@@ -69,7 +69,7 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return _scan(plan)
         case Values():
             return _values(plan)
-        case View() | Distinct():
+        case ViewScan() | Distinct():
             distinct = "DISTINCT " if isinstance(plan, Distinct) else ""
             return f"SELECT {distinct}{_columns(width(plan))} FROM {sources[0]} AS t"
         case Filter():
@@ -90,7 +90,7 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
             return f" {word} ".join(_select(width(plan), s) for s in sources)
         case TopK():
             return _top_k(plan, sources[0])
-        case OpenLimit():
+        case DynamicLimit():
             return _open_limit(plan, sources)
         case Window():
             return render_window(plan, sources[0])
@@ -128,7 +128,7 @@ def summary(plan: Plan) -> str:
             return f"Window {without_places(', '.join(window_texts(plan)))}"
         case TopK():
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
-        case OpenLimit():
+        case DynamicLimit():
             return f"OpenLimit by {order_text(plan.order, width(plan))}"
         case _:
             return type(plan).__name__
@@ -304,7 +304,7 @@ def _top_k(plan: TopK, source: str) -> str:
     return f"SELECT {_columns(width(plan))} FROM ({ranked}) AS t{where}"
 
 
-def _open_limit(plan: OpenLimit, sources: Sequence[str]) -> str:
+def _open_limit(plan: DynamicLimit, sources: Sequence[str]) -> str:
     count = width(plan)
     number = (
         f"{qualified('row_number')}() OVER (ORDER BY {order_text(plan.order, count)}) AS c{count}"

@@ -20,7 +20,7 @@ from ivm.sql.plan.nodes import (
     Scan,
     SetOp,
     TopK,
-    View,
+    ViewScan,
     Window,
     width,
 )
@@ -42,7 +42,7 @@ def unique_keys(plan: Plan) -> list[Key]:
             return [tuple(range(len(plan.groups)))]
         case Distinct() | Recursive(distinct=True) | SetOp(all=False):
             return [tuple(range(width(plan)))]
-        case Filter() | View() | TopK() | Window():
+        case Filter() | ViewScan() | TopK() | Window():
             return unique_keys(plan.input)
         case Project():
             return _passed_on(plan, unique_keys(plan.input))

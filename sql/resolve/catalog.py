@@ -15,7 +15,7 @@ from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.duck import Cursor, describe, rows
 
 
-class Catalog(Protocol):
+class RelationCatalog(Protocol):
     """The relations a view may read: base tables and materialized views."""
 
     def resolve(self, parts: Sequence[str]) -> str | None:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.expressions import cast, column, position, text
 from ivm.sql.plan.nodes import NotIncremental, Plan, Project
-from ivm.sql.resolve.catalog import Catalog
+from ivm.sql.resolve.catalog import RelationCatalog
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.functions import Functions
 from ivm.sql.resolve.plain_views import PlainViews
@@ -39,7 +39,7 @@ def demand_only(node: exp.Expression, known: str, construct: str) -> None:
         raise NotIncremental(f"{construct} with {', '.join(sorted(extra)).upper()}")
 
 
-class Names(Protocol):
+class OuterNames(Protocol):
     """Names that stand outside of a query and may be used in it.
 
     Attributes:
@@ -89,14 +89,14 @@ class Context:
         views: DuckDB views being expanded, against cycles.
     """
 
-    catalog: Catalog
+    catalog: RelationCatalog
     cursor: Cursor
     functions: Functions
     plain_views: PlainViews
     ctes: Mapping[str, Bound] = field(default_factory=dict)
     cte_texts: Mapping[str, str] = field(default_factory=dict)
     views: tuple[str, ...] = ()
-    outer: Names | None = None
+    outer: OuterNames | None = None
     nested: dict[int, Nested] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)
     widened: dict[int, tuple[Plan, Plan]] = field(default_factory=dict)

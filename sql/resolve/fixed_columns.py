@@ -12,7 +12,7 @@ from typing import Any
 from ivm.sql.parse.duckdb_tree import nodes, syntax_tree
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.plan.built_in import PEERS_ALIKE
-from ivm.sql.plan.fixed_columns import Part, Parts
+from ivm.sql.plan.fixed_columns import FixedPart, Parts
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor
@@ -119,8 +119,8 @@ def _parts(top: _Node, texts: _Texts) -> Parts:
     if _is_open(rest, others, texts) or texts.have(_multiplies, [items, modifiers]):
         return ()
     if texts.have(texts.looks_at_order, modifiers) or texts.have(_is_star, items):
-        return (Part(frozenset()),)
-    return (Part(fixed),)
+        return (FixedPart(frozenset()),)
+    return (FixedPart(fixed),)
 
 
 def _split(items: list[_Node], texts: _Texts) -> tuple[frozenset[int], set[str]]:

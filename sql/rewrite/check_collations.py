@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from ivm.sql.plan.expressions import position, used
 from ivm.sql.plan.nodes import (
     Aggregate,
+    DynamicLimit,
     Filter,
     Join,
     NotIncremental,
-    OpenLimit,
     Plan,
     Project,
     Scan,
     TopK,
     Union,
     Unnest,
-    View,
+    ViewScan,
     Window,
     inputs,
     width,
@@ -67,7 +67,7 @@ def _collated(plan: Plan) -> Places:
     match plan:
         case Scan():
             return frozenset(plan.collated)
-        case View():
+        case ViewScan():
             return _NONE
         case Project():
             return _projected(plan)
@@ -79,7 +79,7 @@ def _collated(plan: Plan) -> Places:
             return _beside(_collated(plan.input), used(plan.predicate))
         case TopK():
             return _beside(_collated(plan.input), [*plan.partition, *_keys(plan)])
-        case OpenLimit():
+        case DynamicLimit():
             _collated(plan.places)
             return _beside(_collated(plan.input), _keys(plan))
         case Window():
@@ -121,7 +121,7 @@ def _joined(plan: Join) -> Places:
     return left if plan.kind in ("semi", "anti") else both
 
 
-def _keys(plan: TopK | OpenLimit | Window) -> list[int]:
+def _keys(plan: TopK | DynamicLimit | Window) -> list[int]:
     return [key.column for key in plan.order]
 
 

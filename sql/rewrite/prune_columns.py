@@ -16,10 +16,10 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     AggregateCall,
     Distinct,
+    DynamicLimit,
     Filter,
     GroupRecompute,
     Join,
-    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -31,7 +31,7 @@ from ivm.sql.plan.nodes import (
     Union,
     Unnest,
     Values,
-    View,
+    ViewScan,
     Window,
     width,
 )
@@ -80,7 +80,7 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
             return _top_k(plan, needed)
         case Window():
             return _window(plan, needed)
-        case OpenLimit():
+        case DynamicLimit():
             whole = replace(
                 plan, input=prune_columns(plan.input), places=prune_columns(plan.places)
             )
@@ -95,7 +95,7 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
         case Recursive():
             base, step = prune_columns(plan.base), prune_columns(plan.step)
             return _narrow(replace(plan, base=base, step=step), needed)
-        case View() | TableFunction() | RecursiveScan():
+        case ViewScan() | TableFunction() | RecursiveScan():
             return _narrow(plan, needed)
 
 

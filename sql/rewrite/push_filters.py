@@ -19,10 +19,10 @@ from ivm.sql.plan.expressions import replace as substitute
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
+    DynamicLimit,
     Filter,
     GroupRecompute,
     Join,
-    OpenLimit,
     Plan,
     Project,
     Recursive,
@@ -68,7 +68,7 @@ def _push(plan: Plan, terms: Terms) -> Plan:
         case SetOp():
             sides = replace(plan, left=_push(plan.left, []), right=_push(plan.right, []))
             return filtered(sides, terms)
-        case OpenLimit():
+        case DynamicLimit():
             below, places = _push(plan.input, []), _push(plan.places, [])
             return filtered(replace(plan, input=below, places=places), terms)
         case Recursive():

@@ -16,7 +16,7 @@ from ivm.sql.scalar import int128 as wide
 from ivm.sql.scalar.kernel import (
     BIGINT,
     NotListedError,
-    Term,
+    Operand,
     UndecidedError,
     Values,
     beyond,
@@ -25,7 +25,7 @@ from ivm.sql.scalar.kernel import (
     refuse_if,
     unary,
 )
-from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.sql.scalar.temporal import is_shift, shift
 from ivm.storage.values.types import ColumnType
 
@@ -165,8 +165,8 @@ def _integer(operation: str, type: ColumnType) -> Compute:
     return _UINT64[operation] if type.sql == "UBIGINT" else _small(operation, type)
 
 
-def _operation(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+def _operation(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         type = compiler.type(node)
         if is_shift(compiler.type(node.this), compiler.type(node.expression)):
             left, right = compiler.term(node.this), compiler.term(node.expression)
@@ -182,7 +182,7 @@ def _operation(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
     return compile
 
 
-def _decimal(compiler: Compiler, node: exp.Expr, sign: str, type: ColumnType) -> Term:
+def _decimal(compiler: ExpressionCompiler, node: exp.Expr, sign: str, type: ColumnType) -> Operand:
     if sign == "*":
         return _decimal_product(compiler, node, type)
     left = compiler.cast_to(node.this, type)
@@ -198,7 +198,7 @@ def _has_room(type: ColumnType) -> bool:
     return type.precision not in (18, 38)
 
 
-def _decimal_product(compiler: Compiler, node: exp.Expr, type: ColumnType) -> Term:
+def _decimal_product(compiler: ExpressionCompiler, node: exp.Expr, type: ColumnType) -> Operand:
     left, right = _decimal_side(compiler, node.this), _decimal_side(compiler, node.expression)
     if left.type.scale + right.type.scale != type.scale:
         raise NotListedError(f"{left.type} * {right.type}")
@@ -218,7 +218,7 @@ def _multiply18(a: Values, b: Values) -> Values:
     return a * b
 
 
-def _decimal_side(compiler: Compiler, side: exp.Expr) -> Term:
+def _decimal_side(compiler: ExpressionCompiler, side: exp.Expr) -> Operand:
     """A factor with its own scale; integers have scale 0 and need no cast."""
     term = compiler.term(side)
     if not (term.type.is_decimal or term.type.is_integer) or term.type.sql == "UHUGEINT":
@@ -228,7 +228,7 @@ def _decimal_side(compiler: Compiler, side: exp.Expr) -> Term:
     return term
 
 
-def _negate(compiler: Compiler, node: exp.Expr) -> Term:
+def _negate(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     term = compiler.cast_to(node.this, type)
     if type.is_float:
@@ -245,7 +245,7 @@ def _negate_signed(values: Values) -> Values:
     return -values
 
 
-def _absolute(compiler: Compiler, node: exp.Expr) -> Term:
+def _absolute(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     term = compiler.cast_to(node.this, type)
     if type.is_float:

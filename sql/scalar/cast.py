@@ -16,7 +16,7 @@ from ivm.sql.scalar.arithmetic import check_digits
 from ivm.sql.scalar.decimal import decimal_to_double
 from ivm.sql.scalar.kernel import (
     NotListedError,
-    Term,
+    Operand,
     UndecidedError,
     Values,
     beyond,
@@ -26,7 +26,7 @@ from ivm.sql.scalar.kernel import (
     round_half_away,
     unary,
 )
-from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.sql.scalar.text_forms import to_text
 from ivm.storage.values.types import WIDE, ColumnType
 
@@ -39,7 +39,7 @@ _LAST_DAY = 106_751_990
 _LARGEST = 2**63 - 1
 
 
-def cast(compiler: Compiler, term: Term, type: ColumnType) -> Term:
+def cast(compiler: ExpressionCompiler, term: Operand, type: ColumnType) -> Operand:
     """`term` cast to `type`.
 
     Raises:
@@ -265,7 +265,7 @@ def timestamp_to_date(times: Values) -> Values:
     return np.where(endless, np.sign(times) * _INFINITE_DAY, days).astype(np.int32)
 
 
-def _explicit(compiler: Compiler, node: exp.Expr) -> Term:
+def _explicit(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     return compiler.cast(compiler.term(node.this), compiler.type(node))
 
 

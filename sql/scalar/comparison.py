@@ -19,7 +19,7 @@ from ivm.sql.scalar.constants import fold_all
 from ivm.sql.scalar.kernel import (
     BOOLEAN,
     NotListedError,
-    Term,
+    Operand,
     Values,
     binary,
     both,
@@ -28,13 +28,13 @@ from ivm.sql.scalar.kernel import (
     null_term,
 )
 from ivm.sql.scalar.logic import any_of, conjunction, is_null, negation
-from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.storage.values import dictionary
 from ivm.storage.values.column import (
     ArrowColumn,
     Column,
+    DictionaryColumn,
     FixedColumn,
-    LabelColumn,
     Mask,
     column_from_arrow,
 )
@@ -115,7 +115,7 @@ def _compare_fixed(sign: str, type: ColumnType) -> Compare:
     raise NotListedError(f"{type} {sign} {type}")
 
 
-def compare(sign: str, left: Term, right: Term) -> Term:
+def compare(sign: str, left: Operand, right: Operand) -> Operand:
     """The comparison of two terms of one type."""
     if left.is_null or right.is_null:
         return null_term(BOOLEAN)
@@ -128,11 +128,11 @@ def compare(sign: str, left: Term, right: Term) -> Term:
     return binary(left, right, BOOLEAN, _compare_fixed(sign, left.type))
 
 
-def _is_number(term: Term) -> bool:
+def _is_number(term: Operand) -> bool:
     return isinstance(term.constant, FixedColumn) and not np.isnan(term.constant.values[0])
 
 
-def arrow_input(term: Term) -> Callable[[Sequence[Column], int], pa.Array | pa.Scalar]:
+def arrow_input(term: Operand) -> Callable[[Sequence[Column], int], pa.Array | pa.Scalar]:
     """The term's Arrow array, or its scalar if it is a constant."""
     if term.constant is not None:
         scalar = term.constant.array[0]  # type: ignore[union-attr]
@@ -141,21 +141,21 @@ def arrow_input(term: Term) -> Callable[[Sequence[Column], int], pa.Array | pa.S
     return lambda columns, count: kernel(columns, count).array  # type: ignore[union-attr]
 
 
-def _compare_text(sign: str, left: Term, right: Term) -> Term:
+def _compare_text(sign: str, left: Operand, right: Operand) -> Operand:
     if sign in ("=", "<>") and right.constant is not None:
         return _compare_label(sign, left, right)
     return _compare_arrow(sign, left, right)
 
 
-def _compare_label(sign: str, left: Term, right: Term) -> Term:
+def _compare_label(sign: str, left: Operand, right: Operand) -> Operand:
     """Equality with a constant: labels are compared by their number."""
-    first = Term(left.type, lambda columns, count: columns[0])
+    first = Operand(left.type, lambda columns, count: columns[0])
     general = fixed(_compare_arrow(sign, first, right))
     value, text = left.kernel, right.constant.array[0].as_py()  # type: ignore[union-attr]
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         column = value(columns, count)
-        if not isinstance(column, LabelColumn):
+        if not isinstance(column, DictionaryColumn):
             return general([column], count)
         codes = column.codes
         number = dictionary.number(text)
@@ -163,33 +163,33 @@ def _compare_label(sign: str, left: Term, right: Term) -> Term:
         valid = column.valid
         return FixedColumn(found if valid is None else found & valid, valid)
 
-    return Term(BOOLEAN, kernel)
+    return Operand(BOOLEAN, kernel)
 
 
-def _compare_arrow(sign: str, left: Term, right: Term) -> Term:
+def _compare_arrow(sign: str, left: Operand, right: Operand) -> Operand:
     operate, first, second = _ARROW[sign], arrow_input(left), arrow_input(right)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return column_from_arrow(operate(first(columns, count), second(columns, count)), BOOLEAN)
 
-    return Term(BOOLEAN, kernel)
+    return Operand(BOOLEAN, kernel)
 
 
-def _comparison(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+def _comparison(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         left, right = compiler.compared([node.this, node.expression])
         return compare(sign, left, right)
 
     return compile
 
 
-def _between(compiler: Compiler, node: exp.Expr) -> Term:
+def _between(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     value, low, high = compiler.compared([node.this, node.args["low"], node.args["high"]])
     return conjunction(compare(">=", value, low), compare("<=", value, high))
 
 
-def _distinct(negated: bool) -> Callable[[Compiler, exp.Expr], Term]:
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+def _distinct(negated: bool) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         left, right = compiler.compared([node.this, node.expression])
         same = not_distinct(left, right)
         return same if negated else negation(same)
@@ -197,7 +197,7 @@ def _distinct(negated: bool) -> Callable[[Compiler, exp.Expr], Term]:
     return compile
 
 
-def not_distinct(left: Term, right: Term) -> Term:
+def not_distinct(left: Operand, right: Operand) -> Operand:
     """IS NOT DISTINCT FROM: never NULL."""
     equal = fixed(compare("=", left, right))
     if left.is_null or right.is_null:
@@ -213,14 +213,14 @@ def not_distinct(left: Term, right: Term) -> Term:
             return FixedColumn(same.values)
         return FixedColumn(same.values | ~(a | b))
 
-    return Term(BOOLEAN, kernel)
+    return Operand(BOOLEAN, kernel)
 
 
-def _both_null(left: Term, right: Term) -> Term:
+def _both_null(left: Operand, right: Operand) -> Operand:
     return is_null(right if left.is_null else left)
 
 
-def _in(compiler: Compiler, node: exp.Expr) -> Term:
+def _in(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     sides = [node.this, *node.expressions]
     type = compiler.binder.common(sides)
     value = compiler.cast_to(node.this, type)
@@ -232,7 +232,7 @@ def _in(compiler: Compiler, node: exp.Expr) -> Term:
     return any_of([*_membership(value, literals), *tests])
 
 
-def _membership(value: Term, literals: Sequence[exp.Expr]) -> list[Term]:
+def _membership(value: Operand, literals: Sequence[exp.Expr]) -> list[Operand]:
     """One test for all literals (at least three, or none)."""
     if not literals:
         return []
@@ -243,7 +243,7 @@ def _membership(value: Term, literals: Sequence[exp.Expr]) -> list[Term]:
     return [_fixed_membership(value, np.unique(choices.values))]
 
 
-def _fixed_membership(value: Term, choices: Values) -> Term:
+def _fixed_membership(value: Operand, choices: Values) -> Operand:
     argument, last = fixed(value), len(choices) - 1
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
@@ -254,10 +254,10 @@ def _fixed_membership(value: Term, choices: Values) -> Term:
             found if column.valid is None else found & column.valid, both(column.valid, None)
         )
 
-    return Term(BOOLEAN, kernel)
+    return Operand(BOOLEAN, kernel)
 
 
-def _text_membership(value: Term, choices: pa.Array) -> Term:
+def _text_membership(value: Operand, choices: pa.Array) -> Operand:
     if value.type.sql != "VARCHAR" and value.type.base != "ENUM":
         raise NotListedError(f"{value.type} IN (…)")
     argument, options = value.kernel, pc.SetLookupOptions(value_set=choices)
@@ -268,7 +268,7 @@ def _text_membership(value: Term, choices: pa.Array) -> Term:
         values = column_from_arrow(found, BOOLEAN).values  # type: ignore[union-attr]
         return FixedColumn(values, column.valid)
 
-    return Term(BOOLEAN, kernel)
+    return Operand(BOOLEAN, kernel)
 
 
 RULES: Rules = {

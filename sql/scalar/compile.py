@@ -33,13 +33,13 @@ from ivm.sql.scalar.kernel import (
     BOOLEAN,
     Kernel,
     NotListedError,
-    Term,
+    Operand,
     UndecidedError,
     expand,
     fixed,
     is_wide,
 )
-from ivm.sql.scalar.rules import Compiler
+from ivm.sql.scalar.rules import ExpressionCompiler
 from ivm.storage.values.column import Column, FixedColumn, Mask, empty_column
 from ivm.storage.values.types import ColumnType
 
@@ -122,8 +122,8 @@ def cast_column(column: Column, source: ColumnType, target: ColumnType) -> Colum
 
 @functools.lru_cache(256)
 def _cast_kernel(source: ColumnType, target: ColumnType) -> Kernel | None:
-    compiler = Compiler((source,), _RULES, _FUNCTIONS, scalar_cast.cast)
-    given = Term(source, lambda columns, count: columns[0])
+    compiler = ExpressionCompiler((source,), _RULES, _FUNCTIONS, scalar_cast.cast)
+    given = Operand(source, lambda columns, count: columns[0])
     try:
         cast = compiler.cast(given, target)
     except NotListedError:
@@ -131,10 +131,10 @@ def _cast_kernel(source: ColumnType, target: ColumnType) -> Kernel | None:
     return _silenced(_widened(cast), compiler.inexact)
 
 
-def _compile(expr: exp.Expr, types: Sequence[ColumnType]) -> tuple[Compiler, Term]:
+def _compile(expr: exp.Expr, types: Sequence[ColumnType]) -> tuple[ExpressionCompiler, Operand]:
     if _is_deep(expr):
         raise NotListedError("an expression nested too deeply for a kernel")
-    compiler = Compiler(types, _RULES, _FUNCTIONS, scalar_cast.cast)
+    compiler = ExpressionCompiler(types, _RULES, _FUNCTIONS, scalar_cast.cast)
     compiler.binder.learn(expr)
     return compiler, compiler.term(expr)
 
@@ -151,7 +151,7 @@ def _is_deep(expr: exp.Expr) -> bool:
     return False
 
 
-def _finish(term: Term, inexact: bool, fallback: Fallback) -> Kernel:
+def _finish(term: Operand, inexact: bool, fallback: Fallback) -> Kernel:
     """Constants spread, empty batches settled, undecided batches given to DuckDB."""
     column = term.constant
     if column is not None:
@@ -169,7 +169,7 @@ def _finish(term: Term, inexact: bool, fallback: Fallback) -> Kernel:
     return kernel
 
 
-def _finish_predicate(term: Term, inexact: bool, fallback: Fallback) -> Predicate:
+def _finish_predicate(term: Operand, inexact: bool, fallback: Fallback) -> Predicate:
     column = term.constant
     if column is not None:
         return lambda columns, count: expand(column, count).values  # type: ignore[union-attr]
@@ -186,7 +186,7 @@ def _finish_predicate(term: Term, inexact: bool, fallback: Fallback) -> Predicat
     return predicate
 
 
-def _widened(term: Term) -> Kernel:
+def _widened(term: Operand) -> Kernel:
     """The kernel with 16-byte numbers in their stored form."""
     if not is_wide(term.type) or not (term.type.is_integer or term.type.is_decimal):
         return term.kernel

@@ -15,13 +15,21 @@ from sqlglot import exp
 
 from ivm.sql.scalar import int128 as wide
 from ivm.sql.scalar.comparison import arrow_input, compare
-from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Term, expand, fixed, null_term, refuse_if
-from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.kernel import (
+    BOOLEAN,
+    NotListedError,
+    Operand,
+    expand,
+    fixed,
+    null_term,
+    refuse_if,
+)
+from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Mask
 from ivm.storage.values.types import ColumnType
 
 
-def choose(test: Term, then: Term, other: Term) -> Term:
+def choose(test: Operand, then: Operand, other: Operand) -> Operand:
     """`then` where `test` is true, `other` where it is false or NULL."""
     if then.type.dtype is None:
         need_text(then.type)
@@ -34,7 +42,7 @@ def choose(test: Term, then: Term, other: Term) -> Term:
         values = np.where(mask, *wide.alike(a.values, b.values))
         return FixedColumn(values, _choose_valid(mask, a.valid, b.valid))
 
-    return Term(then.type, kernel)
+    return Operand(then.type, kernel)
 
 
 def need_text(type: ColumnType) -> None:
@@ -52,7 +60,7 @@ def _choose_valid(mask: Mask, first: Mask | None, second: Mask | None) -> Mask |
     return None if valid.all() else valid
 
 
-def _choose_arrow(test: Term, then: Term, other: Term) -> Term:
+def _choose_arrow(test: Operand, then: Operand, other: Operand) -> Operand:
     condition, first, second = fixed(test), arrow_input(then), arrow_input(other)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
@@ -60,10 +68,10 @@ def _choose_arrow(test: Term, then: Term, other: Term) -> Term:
         chosen = pc.if_else(mask, first(columns, count), second(columns, count))
         return ArrowColumn(chosen)
 
-    return Term(then.type, kernel)
+    return Operand(then.type, kernel)
 
 
-def _case(compiler: Compiler, node: exp.Expr) -> Term:
+def _case(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     default = node.args.get("default")
     result = null_term(type) if default is None else compiler.cast_to(default, type)
@@ -81,7 +89,7 @@ def _fails(then: exp.Expr) -> bool:
     return isinstance(then, exp.Anonymous) and then.name.lower() == "error"
 
 
-def _unless(test: Term, other: Term) -> Term:
+def _unless(test: Operand, other: Operand) -> Operand:
     """`other`; DuckDB words the error if a row has `test` true."""
     condition, result = fixed(test), other.kernel
 
@@ -89,10 +97,10 @@ def _unless(test: Term, other: Term) -> Term:
         refuse_if(condition(columns, count).values)
         return result(columns, count)
 
-    return Term(other.type, kernel)
+    return Operand(other.type, kernel)
 
 
-def _test(compiler: Compiler, subject: exp.Expr | None, when: exp.Expr) -> Term:
+def _test(compiler: ExpressionCompiler, subject: exp.Expr | None, when: exp.Expr) -> Operand:
     """The condition of a branch; with a constant condition it still has one value a row."""
     if subject is not None:
         left, right = compiler.compared([subject, when])
@@ -102,13 +110,13 @@ def _test(compiler: Compiler, subject: exp.Expr | None, when: exp.Expr) -> Term:
     return test if test.constant is None else _every_row(test)
 
 
-def _every_row(term: Term) -> Term:
+def _every_row(term: Operand) -> Operand:
     column = term.constant
     assert column is not None
-    return Term(term.type, lambda columns, count: expand(column, count))
+    return Operand(term.type, lambda columns, count: expand(column, count))
 
 
-def _if(compiler: Compiler, node: exp.Expr) -> Term:
+def _if(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     otherwise = node.args.get("false")
     other = null_term(type) if otherwise is None else compiler.cast_to(otherwise, type)
@@ -116,7 +124,7 @@ def _if(compiler: Compiler, node: exp.Expr) -> Term:
     return choose(_test(compiler, None, node.this), then, other)
 
 
-def _coalesce(compiler: Compiler, node: exp.Expr) -> Term:
+def _coalesce(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     parts = [compiler.cast_to(part, type) for part in (node.this, *node.expressions)]
     result = parts.pop()
@@ -125,7 +133,7 @@ def _coalesce(compiler: Compiler, node: exp.Expr) -> Term:
     return result
 
 
-def _first_known(first: Term, second: Term) -> Term:
+def _first_known(first: Operand, second: Operand) -> Operand:
     if first.constant is not None:
         return second if first.is_null else _every_row(first)
     if first.type.dtype is None:
@@ -141,10 +149,10 @@ def _first_known(first: Term, second: Term) -> Term:
         values = np.where(a.valid, *wide.alike(a.values, b.values))
         return FixedColumn(values, _choose_valid(a.valid, None, b.valid))
 
-    return Term(first.type, kernel)
+    return Operand(first.type, kernel)
 
 
-def _first_known_arrow(first: Term, second: Term) -> Term:
+def _first_known_arrow(first: Operand, second: Operand) -> Operand:
     one, two = first.kernel, arrow_input(second)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
@@ -153,10 +161,10 @@ def _first_known_arrow(first: Term, second: Term) -> Term:
             return ArrowColumn(array)
         return ArrowColumn(pc.coalesce(array, two(columns, count)))
 
-    return Term(first.type, kernel)
+    return Operand(first.type, kernel)
 
 
-def _nullif(compiler: Compiler, node: exp.Expr) -> Term:
+def _nullif(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     left, right = compiler.compared([node.this, node.expression])
     type: ColumnType = compiler.type(node)
     value = compiler.cast_to(node.this, type)

@@ -16,7 +16,7 @@ from ivm.sql.scalar import int128 as wide
 from ivm.sql.scalar.kernel import (
     BIGINT,
     NotListedError,
-    Term,
+    Operand,
     UndecidedError,
     Values,
     binary,
@@ -24,14 +24,14 @@ from ivm.sql.scalar.kernel import (
     is_wide,
     refuse_if,
 )
-from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.storage.values.column import Mask
 from ivm.storage.values.types import ColumnType
 
 Compute = Callable[[Values, Values], Values]
 
 
-def _divide(compiler: Compiler, node: exp.Expr) -> Term:
+def _divide(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     """`/` is float division; a zero divisor gives ±Inf or NaN."""
     type = compiler.type(node)
     if not type.is_float:
@@ -40,7 +40,7 @@ def _divide(compiler: Compiler, node: exp.Expr) -> Term:
     return binary(left, right, type, np.divide)
 
 
-def _integer_divide(compiler: Compiler, node: exp.Expr) -> Term:
+def _integer_divide(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     """`//` truncates towards zero on integers and is plain division on anything else."""
     type = compiler.type(node)
     if type.is_float:
@@ -55,7 +55,7 @@ def _divide_nonzero(a: Values, b: Values, valid: Mask | None) -> Values:
     return np.divide(a, b)
 
 
-def _modulo(compiler: Compiler, node: exp.Expr) -> Term:
+def _modulo(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     """`%` has the sign of the dividend."""
     type = compiler.type(node)
     if not type.is_float:
@@ -70,7 +70,7 @@ def _quotient(a: Values, b: Values) -> Values:
     return truncated
 
 
-def _division(compiler: Compiler, node: exp.Expr, compute: Compute) -> Term:
+def _division(compiler: ExpressionCompiler, node: exp.Expr, compute: Compute) -> Operand:
     type = compiler.type(node)
     if not (type.is_integer or type.is_decimal):
         raise NotListedError(f"{type} division")

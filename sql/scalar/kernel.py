@@ -36,7 +36,7 @@ class UndecidedError(Exception):
 
 
 @dataclass(frozen=True)
-class Term:
+class Operand:
     """A compiled subexpression.
 
     Attributes:
@@ -56,17 +56,17 @@ class Term:
         return valid is not None and not valid[0]
 
 
-def constant(column: Column, type: ColumnType) -> Term:
+def constant(column: Column, type: ColumnType) -> Operand:
     """A term that is the same one-row column for every batch."""
-    return Term(type, lambda columns, count: column, column)
+    return Operand(type, lambda columns, count: column, column)
 
 
-def null_term(type: ColumnType) -> Term:
+def null_term(type: ColumnType) -> Operand:
     """A constant NULL of `type`."""
     return constant(null_column(type, 1), type)
 
 
-def fixed(term: Term) -> FixedKernel:
+def fixed(term: Operand) -> FixedKernel:
     """The term's kernel, known to yield a `FixedColumn`."""
     if term.type.dtype is None:
         raise NotListedError(f"{term.type} values")
@@ -87,7 +87,7 @@ def masked(values: Values, valid: Mask | None) -> FixedColumn:
     return FixedColumn(np.where(valid, values, np.zeros((), values.dtype)), valid)
 
 
-def unary(term: Term, output: ColumnType, compute: Callable[[Values], Values]) -> Term:
+def unary(term: Operand, output: ColumnType, compute: Callable[[Values], Values]) -> Operand:
     """A strict function of one fixed-width argument: NULL in, NULL out.
 
     Args:
@@ -101,22 +101,22 @@ def unary(term: Term, output: ColumnType, compute: Callable[[Values], Values]) -
         column = argument(columns, count)
         return masked(compute(column.values), column.valid)
 
-    return Term(output, kernel)
+    return Operand(output, kernel)
 
 
 def binary(
-    left: Term, right: Term, output: ColumnType, compute: Callable[[Values, Values], Values]
-) -> Term:
+    left: Operand, right: Operand, output: ColumnType, compute: Callable[[Values, Values], Values]
+) -> Operand:
     """A strict function of two fixed-width arguments; a constant side has one row (broadcast)."""
     return binary_checked(left, right, output, lambda a, b, valid: compute(a, b))
 
 
 def binary_checked(
-    left: Term,
-    right: Term,
+    left: Operand,
+    right: Operand,
     output: ColumnType,
     compute: Callable[[Values, Values, Mask | None], Values],
-) -> Term:
+) -> Operand:
     """As `binary`, for functions that must look at the valid rows alone to find an error."""
     if left.is_null or right.is_null:
         return null_term(output)
@@ -127,7 +127,7 @@ def binary_checked(
         valid = both(a.valid, b.valid)
         return masked(compute(a.values, b.values, valid), valid)
 
-    return Term(output, kernel)
+    return Operand(output, kernel)
 
 
 def refuse_if(wrong: npt.NDArray[np.bool_]) -> None:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Term, UndecidedError
+from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Operand, UndecidedError
 from ivm.sql.scalar.logic import negation
-from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.sql.scalar.string import constant_text, highest_byte, search, text_of, text_to_fixed
 
 Match = Callable[[pa.Array], pa.Array]
@@ -74,24 +74,24 @@ def _quoted(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_\x80-\U0010ffff]", lambda m: "\\" + m.group(), text)
 
 
-def _like(compiler: Compiler, node: exp.Expr) -> Term:
+def _like(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     return _match(compiler, node, "")
 
 
-def _escape(compiler: Compiler, node: exp.Expr) -> Term:
+def _escape(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     escape = constant_text(compiler, node.expression)
     if not isinstance(node.this, exp.Like) or len(escape) != 1:
         raise NotListedError("ESCAPE")
     return _match(compiler, node.this, escape)
 
 
-def _match(compiler: Compiler, node: exp.Expr, escape: str) -> Term:
+def _match(compiler: ExpressionCompiler, node: exp.Expr, escape: str) -> Operand:
     pattern = constant_text(compiler, node.expression)
     found = text_to_fixed(text_of(compiler, node.this), BOOLEAN, _matcher(_tokens(pattern, escape)))
     return negation(found) if node.args.get("negate") else found
 
 
-def _ilike(compiler: Compiler, node: exp.Expr) -> Term:
+def _ilike(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     pattern = constant_text(compiler, node.expression)
     if not pattern.isascii():
         raise NotListedError("ILIKE with a pattern beyond ASCII")
@@ -110,7 +110,7 @@ def _ilike(compiler: Compiler, node: exp.Expr) -> Term:
 _VERSIONED = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i|\[:\^?(?!ascii)|\\[QC]")
 
 
-def _regexp_matches(compiler: Compiler, node: exp.Expr) -> Term:
+def _regexp_matches(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     """Both sides are RE2 with its default options."""
     pattern = constant_text(compiler, node.expression)
     if _VERSIONED.search(pattern) or "\0" in pattern:

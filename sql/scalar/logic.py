@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sqlglot import exp
 
-from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Term, constant, fixed, unary
-from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Operand, constant, fixed, unary
+from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.storage.values.column import Column, FixedColumn, Mask
 
 
-def _boolean(compiler: Compiler, expr: exp.Expr) -> Term:
+def _boolean(compiler: ExpressionCompiler, expr: exp.Expr) -> Operand:
     term = compiler.term(expr)
     if term.type.sql == "BOOLEAN":
         return term
@@ -32,7 +32,7 @@ def _false(column: FixedColumn) -> Mask:
     return ~column.values if column.valid is None else column.valid & ~column.values
 
 
-def conjunction(left: Term, right: Term) -> Term:
+def conjunction(left: Operand, right: Operand) -> Operand:
     """AND: NULL unless one side is false or both are known."""
     first, second = fixed(left), fixed(right)
 
@@ -43,10 +43,10 @@ def conjunction(left: Term, right: Term) -> Term:
             return FixedColumn(values)
         return FixedColumn(values, values | _false(a) | _false(b))
 
-    return Term(BOOLEAN, kernel)
+    return Operand(BOOLEAN, kernel)
 
 
-def disjunction(left: Term, right: Term) -> Term:
+def disjunction(left: Operand, right: Operand) -> Operand:
     """OR: NULL unless one side is true or both are known."""
     first, second = fixed(left), fixed(right)
 
@@ -57,10 +57,10 @@ def disjunction(left: Term, right: Term) -> Term:
             return FixedColumn(values)
         return FixedColumn(values, values | (_false(a) & _false(b)))
 
-    return Term(BOOLEAN, kernel)
+    return Operand(BOOLEAN, kernel)
 
 
-def any_of(tests: Sequence[Term]) -> Term:
+def any_of(tests: Sequence[Operand]) -> Operand:
     """OR of at least one test."""
     result, *rest = tests
     for test in rest:
@@ -68,12 +68,12 @@ def any_of(tests: Sequence[Term]) -> Term:
     return result
 
 
-def negation(term: Term) -> Term:
+def negation(term: Operand) -> Operand:
     """NOT."""
     return unary(term, BOOLEAN, np.logical_not)
 
 
-def is_null(term: Term) -> Term:
+def is_null(term: Operand) -> Operand:
     """IS NULL of any type; a constant gives one row."""
     if term.constant is not None:
         return constant(FixedColumn(np.array([term.is_null])), BOOLEAN)
@@ -83,42 +83,42 @@ def is_null(term: Term) -> Term:
         valid = argument(columns, count).valid
         return FixedColumn(np.zeros(count, np.bool_) if valid is None else ~valid)
 
-    return Term(BOOLEAN, kernel)
+    return Operand(BOOLEAN, kernel)
 
 
 def _binary(
-    join: Callable[[Term, Term], Term],
-) -> Callable[[Compiler, exp.Expr], Term]:
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+    join: Callable[[Operand, Operand], Operand],
+) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         return join(_boolean(compiler, node.this), _boolean(compiler, node.expression))
 
     return compile
 
 
-def _not(compiler: Compiler, node: exp.Expr) -> Term:
+def _not(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
         return _is_not_null(compiler.term(node.this.this))
     return negation(_boolean(compiler, node.this))
 
 
-def _is_not_null(term: Term) -> Term:
+def _is_not_null(term: Operand) -> Operand:
     argument = term.kernel
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         valid = argument(columns, count).valid
         return FixedColumn(np.ones(count, np.bool_) if valid is None else valid)
 
-    return Term(BOOLEAN, kernel)
+    return Operand(BOOLEAN, kernel)
 
 
-def _is(compiler: Compiler, node: exp.Expr) -> Term:
+def _is(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if isinstance(node.expression, exp.Null):
         return is_null(compiler.term(node.this))
     if not isinstance(node.expression, exp.Boolean):
         raise NotListedError(f"IS {node.expression}")
     argument = fixed(_boolean(compiler, node.this))
     known = _true if node.expression.this else _false
-    return Term(BOOLEAN, lambda columns, count: FixedColumn(known(argument(columns, count))))
+    return Operand(BOOLEAN, lambda columns, count: FixedColumn(known(argument(columns, count))))
 
 
 RULES: Rules = {

@@ -17,7 +17,7 @@ from ivm.sql.scalar.conditional import choose
 from ivm.sql.scalar.constants import fold, is_constant
 from ivm.sql.scalar.kernel import (
     NotListedError,
-    Term,
+    Operand,
     UndecidedError,
     Values,
     is_wide,
@@ -25,14 +25,14 @@ from ivm.sql.scalar.kernel import (
     unary,
 )
 from ivm.sql.scalar.logic import disjunction, is_null
-from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import ColumnType, type_of
 
 _INTEGER = type_of("INTEGER")
 
 
-def _round(compiler: Compiler, node: exp.Expr) -> Term:
+def _round(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type, term = compiler.type(node), compiler.term(node.this)
     digits = _digits(node.args.get("decimals"))
     if type.is_float:
@@ -59,7 +59,7 @@ def _digits(decimals: exp.Expr | None) -> int:
     return int(column.values[0])
 
 
-def _round_float(term: Term, digits: int, type: ColumnType) -> Term:
+def _round_float(term: Operand, digits: int, type: ColumnType) -> Operand:
     if digits == 0:
         return unary(term, type, round_half_away)
     if digits < 0 or digits > 15 or type.sql != "DOUBLE":
@@ -92,7 +92,7 @@ def _toward_zero(rest: Values, half: int) -> Values:
     return np.zeros(len(rest), np.int64)
 
 
-def _shrink(term: Term, type: ColumnType, adjust: Adjust) -> Term:
+def _shrink(term: Operand, type: ColumnType, adjust: Adjust) -> Operand:
     """A decimal with fewer digits after the point: quotient towards zero plus an adjustment."""
     shift = term.type.scale - type.scale
     if shift <= 0:
@@ -114,8 +114,8 @@ def _shrink(term: Term, type: ColumnType, adjust: Adjust) -> Term:
 
 def _rounding(
     on_float: Callable[[Values], Values], on_decimal: Adjust
-) -> Callable[[Compiler, exp.Expr], Term]:
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         type, term = compiler.type(node), compiler.term(node.this)
         if type.is_float:
             return unary(compiler.cast(term, type), type, on_float)
@@ -126,14 +126,14 @@ def _rounding(
     return compile
 
 
-def _sqrt(compiler: Compiler, node: exp.Expr) -> Term:
+def _sqrt(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     if type.sql != "DOUBLE":
         raise NotListedError(f"sqrt() as {type}")
     return unary(compiler.cast_to(node.this, type), type, np.sqrt)
 
 
-def _sign(compiler: Compiler, node: exp.Expr) -> Term:
+def _sign(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     term, type = compiler.term(node.this), compiler.type(node)
     if term.type.is_float:
         return unary(
@@ -146,10 +146,10 @@ def _sign(compiler: Compiler, node: exp.Expr) -> Term:
     )
 
 
-def _extreme(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
+def _extreme(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     """greatest and least skip NULLs; the first of equal values is taken."""
 
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         type = compiler.type(node)
         terms = [compiler.cast_to(side, type) for side in (node.this, *node.expressions)]
         if any(term.constant is not None for term in terms[:1]):

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ivm.sql.scalar.constants import Binder, column_index, fold, is_constant, sql_of
-from ivm.sql.scalar.kernel import NotListedError, Term, constant
+from ivm.sql.scalar.kernel import NotListedError, Operand, constant
 from ivm.storage.values.types import ColumnType
 
-Cast = Callable[["Compiler", Term, ColumnType], Term]
+Cast = Callable[["ExpressionCompiler", Operand, ColumnType], Operand]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Rule:
         flags: values of further arguments that change nothing, e.g. ``{"safe": True}``.
     """
 
-    compile: Callable[[Compiler, exp.Expr], Term]
+    compile: Callable[[ExpressionCompiler, exp.Expr], Operand]
     arguments: frozenset[str]
     flags: Mapping[str, object]
 
@@ -41,16 +41,18 @@ class Rule:
         return True
 
 
-def rule(compile: Callable[[Compiler, exp.Expr], Term], *arguments: str, **flags: object) -> Rule:
+def rule(
+    compile: Callable[[ExpressionCompiler, exp.Expr], Operand], *arguments: str, **flags: object
+) -> Rule:
     """A `Rule` for nodes with the given arguments and harmless flags."""
     return Rule(compile, frozenset(arguments), flags)
 
 
 Rules = Mapping[type[exp.Expr], Rule]
-Functions = Mapping[str, Callable[["Compiler", exp.Expr], Term]]
+Functions = Mapping[str, Callable[["ExpressionCompiler", exp.Expr], Operand]]
 
 
-class Compiler:
+class ExpressionCompiler:
     """Compiles subexpressions of one tree over inputs of the given types.
 
     Attributes:
@@ -70,7 +72,7 @@ class Compiler:
     def type(self, expr: exp.Expr) -> ColumnType:
         return self.binder.type(expr)
 
-    def term(self, expr: exp.Expr) -> Term:
+    def term(self, expr: exp.Expr) -> Operand:
         """The term of a subexpression.
 
         Raises:
@@ -89,26 +91,26 @@ class Compiler:
             raise NotListedError(f"{sql_of(expr)}: not the same for ever")
         return self._apply(expr)
 
-    def cast_to(self, expr: exp.Expr, type: ColumnType) -> Term:
+    def cast_to(self, expr: exp.Expr, type: ColumnType) -> Operand:
         """The term of `expr` cast to `type` as DuckDB casts implicitly."""
         if self.type(expr).sql != type.sql and is_constant(expr):
             return constant(fold(f"CAST({sql_of(expr)} AS {type.sql})", type), type)
         return self.cast(self.term(expr), type)
 
-    def cast(self, term: Term, type: ColumnType) -> Term:
+    def cast(self, term: Operand, type: ColumnType) -> Operand:
         """`term` cast to `type`."""
         return term if term.type.sql == type.sql else self._cast(self, term, type)
 
-    def compared(self, sides: Sequence[exp.Expr]) -> list[Term]:
+    def compared(self, sides: Sequence[exp.Expr]) -> list[Operand]:
         """The sides of a comparison, all cast to the type they are compared in."""
         type = self.binder.common(sides)
         return [self.cast_to(side, type) for side in sides]
 
-    def _column(self, expr: exp.Expr) -> Term:
+    def _column(self, expr: exp.Expr) -> Operand:
         index = column_index(expr)
-        return Term(self.binder.types[index], lambda columns, count: columns[index])
+        return Operand(self.binder.types[index], lambda columns, count: columns[index])
 
-    def _apply(self, expr: exp.Expr) -> Term:
+    def _apply(self, expr: exp.Expr) -> Operand:
         if isinstance(expr, exp.Anonymous):
             function = self._functions.get(expr.name.lower())
             if function is None:

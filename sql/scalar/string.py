@@ -22,12 +22,12 @@ from ivm.sql.scalar.kernel import (
     BOOLEAN,
     VARCHAR,
     NotListedError,
-    Term,
+    Operand,
     UndecidedError,
     constant,
     null_term,
 )
-from ivm.sql.scalar.rules import Compiler, Functions, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, Functions, Rules, rule
 from ivm.storage.values.column import ArrowColumn, Column, column_from_arrow
 from ivm.storage.values.types import ColumnType
 
@@ -36,7 +36,7 @@ _EMPTY = pa.scalar("", pa.large_string())
 _LATIN = 0xC5
 
 
-def text_of(compiler: Compiler, expr: exp.Expr) -> Term:
+def text_of(compiler: ExpressionCompiler, expr: exp.Expr) -> Operand:
     """The term of a VARCHAR expression; other types are not on the list."""
     term = compiler.term(expr)
     if term.type.sql != "VARCHAR":
@@ -44,7 +44,7 @@ def text_of(compiler: Compiler, expr: exp.Expr) -> Term:
     return term
 
 
-def constant_text(compiler: Compiler, expr: exp.Expr) -> str:
+def constant_text(compiler: ExpressionCompiler, expr: exp.Expr) -> str:
     """The value of a constant string that is not NULL."""
     term = text_of(compiler, expr)
     if term.constant is None or term.is_null:
@@ -71,7 +71,7 @@ def highest_byte(array: pa.Array) -> int:
     return int(np.frombuffer(array.buffers()[2], np.uint8)[start:stop].max())
 
 
-def text_to_text(term: Term, compute: Callable[[pa.Array], pa.Array]) -> Term:
+def text_to_text(term: Operand, compute: Callable[[pa.Array], pa.Array]) -> Operand:
     """A strict function from VARCHAR to VARCHAR."""
     if term.is_null:
         return null_term(VARCHAR)
@@ -80,10 +80,12 @@ def text_to_text(term: Term, compute: Callable[[pa.Array], pa.Array]) -> Term:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return ArrowColumn(compute(argument(columns, count).array))  # type: ignore[union-attr]
 
-    return Term(VARCHAR, kernel)
+    return Operand(VARCHAR, kernel)
 
 
-def text_to_fixed(term: Term, type: ColumnType, compute: Callable[[pa.Array], pa.Array]) -> Term:
+def text_to_fixed(
+    term: Operand, type: ColumnType, compute: Callable[[pa.Array], pa.Array]
+) -> Operand:
     """A strict function from VARCHAR to a fixed-width type, given in its Arrow form."""
     if term.is_null:
         return null_term(type)
@@ -92,7 +94,7 @@ def text_to_fixed(term: Term, type: ColumnType, compute: Callable[[pa.Array], pa
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return column_from_arrow(compute(argument(columns, count).array), type)  # type: ignore[union-attr]
 
-    return Term(type, kernel)
+    return Operand(type, kernel)
 
 
 def _case_mapping(map: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
@@ -104,23 +106,25 @@ def _case_mapping(map: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], p
     return compute
 
 
-def _mapped(compute: Callable[[pa.Array], pa.Array]) -> Callable[[Compiler, exp.Expr], Term]:
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+def _mapped(
+    compute: Callable[[pa.Array], pa.Array],
+) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         return text_to_text(text_of(compiler, node.this), compute)
 
     return compile
 
 
-def _length(compiler: Compiler, node: exp.Expr) -> Term:
+def _length(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     return text_to_fixed(text_of(compiler, node.this), compiler.type(node), pc.utf8_length)
 
 
-def _byte_length(compiler: Compiler, node: exp.Expr) -> Term:
+def _byte_length(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     (argument,) = node.expressions
     return text_to_fixed(text_of(compiler, argument), compiler.type(node), pc.binary_length)
 
 
-def _join(terms: Sequence[Term]) -> Term:
+def _join(terms: Sequence[Operand]) -> Operand:
     """The texts one after the other, NULL if one is NULL."""
     inputs = [arrow_input(term) for term in terms]
 
@@ -128,10 +132,10 @@ def _join(terms: Sequence[Term]) -> Term:
         parts: list[Any] = [get(columns, count) for get in inputs]
         return ArrowColumn(pc.binary_join_element_wise(*parts, _EMPTY))
 
-    return Term(VARCHAR, kernel)
+    return Operand(VARCHAR, kernel)
 
 
-def _without_null(term: Term, separator: str) -> Term:
+def _without_null(term: Operand, separator: str) -> Operand:
     """The text after a separator, or nothing where it is NULL."""
     argument, between = term.kernel, pa.scalar(separator, pa.large_string())
 
@@ -143,10 +147,10 @@ def _without_null(term: Term, separator: str) -> Term:
 
     if term.constant is not None:
         return constant(kernel((), 1), VARCHAR)
-    return Term(VARCHAR, kernel)
+    return Operand(VARCHAR, kernel)
 
 
-def _append(compiler: Compiler, node: exp.Expr) -> Term:
+def _append(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if compiler.type(node).sql != "VARCHAR":
         raise NotListedError(f"|| to {compiler.type(node)}")
     terms = [compiler.cast_to(side, VARCHAR) for side in (node.this, node.expression)]
@@ -155,14 +159,14 @@ def _append(compiler: Compiler, node: exp.Expr) -> Term:
     return _join(terms)
 
 
-def _concat(compiler: Compiler, node: exp.Expr) -> Term:
+def _concat(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if compiler.type(node).sql != "VARCHAR":
         raise NotListedError(f"concat() to {compiler.type(node)}")
     terms = [compiler.cast_to(part, VARCHAR) for part in node.expressions]
     return _join([_without_null(term, "") for term in terms])
 
 
-def _concat_with(compiler: Compiler, node: exp.Expr) -> Term:
+def _concat_with(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     first, *rest = node.expressions
     separator = constant_text(compiler, first)
     terms = [compiler.cast_to(part, VARCHAR) for part in rest]
@@ -174,7 +178,7 @@ def _slice(start: int, stop: int | None) -> Callable[[pa.Array], pa.Array]:
     return lambda array: pc.utf8_slice_codeunits(array, start=start, stop=stop)
 
 
-def _substring(compiler: Compiler, node: exp.Expr) -> Term:
+def _substring(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     term, start = text_of(compiler, node.this), constant_integer(node.args["start"])
     length = node.args.get("length")
     count = None if length is None else constant_integer(length)
@@ -192,16 +196,16 @@ def _substring_slice(start: int, count: int | None) -> Callable[[pa.Array], pa.A
     return _slice(start, stop)
 
 
-def _left(compiler: Compiler, node: exp.Expr) -> Term:
+def _left(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     return text_to_text(text_of(compiler, node.this), _slice(0, constant_integer(node.expression)))
 
 
-def _right(compiler: Compiler, node: exp.Expr) -> Term:
+def _right(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     term, count = text_of(compiler, node.this), constant_integer(node.expression)
     return text_to_text(term, _slice(0, 0) if count == 0 else _slice(-count, None))
 
 
-def _trim(compiler: Compiler, node: exp.Expr) -> Term:
+def _trim(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     trim = {"LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}.get(
         node.args.get("position", "BOTH"), pc.utf8_trim
     )
@@ -217,7 +221,7 @@ _SPACES = " \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u20
 _SPACES += "\u202f\u205f\u3000"
 
 
-def _replace(compiler: Compiler, node: exp.Expr) -> Term:
+def _replace(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     term = text_of(compiler, node.this)
     old = constant_text(compiler, node.expression)
     new = constant_text(compiler, node.args["replacement"])
@@ -228,14 +232,14 @@ def _replace(compiler: Compiler, node: exp.Expr) -> Term:
     )
 
 
-def search(term: Term, name: str, pattern: str) -> Term:
+def search(term: Operand, name: str, pattern: str) -> Operand:
     """Whether a constant text is found, by the named one of Arrow's search functions."""
     options = pc.MatchSubstringOptions(pattern)
     return text_to_fixed(term, BOOLEAN, lambda array: pc.call_function(name, [array], options))
 
 
-def _searching(name: str) -> Callable[[Compiler, exp.Expr], Term]:
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+def _searching(name: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         subject, pattern = (
             node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
         )
@@ -244,7 +248,7 @@ def _searching(name: str) -> Callable[[Compiler, exp.Expr], Term]:
     return compile
 
 
-def _position(compiler: Compiler, node: exp.Expr) -> Term:
+def _position(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     term = text_of(compiler, node.this)
     pattern = constant_text(compiler, node.args["substr"])
 

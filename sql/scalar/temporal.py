@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from ivm.sql.scalar import calendar
 from ivm.sql.scalar.calendar import FAR, MICROS_PER_DAY, DayFunction, by_day, not_far
-from ivm.sql.scalar.kernel import NotListedError, Term, Values, beyond, binary, refuse_if, unary
-from ivm.sql.scalar.rules import Compiler, Functions, Rules, rule
+from ivm.sql.scalar.kernel import NotListedError, Operand, Values, beyond, binary, refuse_if, unary
+from ivm.sql.scalar.rules import ExpressionCompiler, Functions, Rules, rule
 from ivm.storage.values.calendar import month_index
 from ivm.storage.values.types import WIDE, ColumnType, type_of
 
@@ -62,12 +62,12 @@ def _days(values: Values, type: ColumnType) -> Values:
     return values if type.sql == "DATE" else values // MICROS_PER_DAY
 
 
-def _need_date(term: Term) -> None:
+def _need_date(term: Operand) -> None:
     if term.type.sql not in ("DATE", "TIMESTAMP"):
         raise NotListedError(f"a date part of {term.type}")
 
 
-def part(unit: str, term: Term, output: ColumnType) -> Term:
+def part(unit: str, term: Operand, output: ColumnType) -> Operand:
     """A part of a date or timestamp by its lower-case name."""
     _need_date(term)
     type = term.type
@@ -104,26 +104,26 @@ def _refuse_far(times: Values) -> None:
     refuse_if(beyond(times, _FAR_TIME))
 
 
-def _extract(compiler: Compiler, node: exp.Expr) -> Term:
+def _extract(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     term = compiler.term(node.expression)
     return part(node.this.name.lower(), term, compiler.type(node))
 
 
-def _named(unit: str) -> Callable[[Compiler, exp.Expr], Term]:
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+def _named(unit: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         return part(unit, compiler.term(node.this), compiler.type(node))
 
     return compile
 
 
-def _date_part(compiler: Compiler, node: exp.Expr) -> Term:
+def _date_part(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     unit, argument = node.expressions
     if not (isinstance(unit, exp.Literal) and unit.is_string):
         raise NotListedError("date_part() of a computed unit")
     return part(unit.name.lower(), compiler.term(argument), compiler.type(node))
 
 
-def _truncate(compiler: Compiler, node: exp.Expr) -> Term:
+def _truncate(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     term, unit = compiler.term(node.this), node.args["unit"].name.lower()
     _need_date(term)
     output, type = compiler.type(node), term.type
@@ -143,7 +143,7 @@ def _floor(times: Values, step: int) -> Values:
     return times // step * step
 
 
-def _last_day(compiler: Compiler, node: exp.Expr) -> Term:
+def _last_day(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     term = compiler.term(node.this)
     _need_date(term)
     last, type = by_day(calendar.last_day_of_month), term.type
@@ -152,7 +152,7 @@ def _last_day(compiler: Compiler, node: exp.Expr) -> Term:
     )
 
 
-def _difference(compiler: Compiler, node: exp.Expr) -> Term:
+def _difference(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     """date_diff: how many boundaries of the unit lie between."""
     unit = node.args["unit"].name.lower()
     start, end = compiler.term(node.expression), compiler.term(node.this)
@@ -179,7 +179,9 @@ def is_shift(left: ColumnType, right: ColumnType) -> bool:
     return left.sql in times or right.sql in times
 
 
-def shift(compiler: Compiler, left: Term, right: Term, sign: str, output: ColumnType) -> Term:
+def shift(
+    compiler: ExpressionCompiler, left: Operand, right: Operand, sign: str, output: ColumnType
+) -> Operand:
     """Dates and timestamps plus or minus days, intervals, or each other."""
     kinds = (left.type.sql, sign, right.type.sql)
     if kinds == ("DATE", "-", "DATE"):
@@ -241,8 +243,8 @@ def _add_interval(times: Values, intervals: Values, factor: int) -> Values:
     return result
 
 
-def _add_interval_node(sign: str) -> Callable[[Compiler, exp.Expr], Term]:
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+def _add_interval_node(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         left, right = compiler.term(node.this), compiler.term(node.expression)
         return shift(compiler, left, right, sign, compiler.type(node))
 

@@ -25,7 +25,7 @@ from ivm.sql.scalar.calendar import MICROS_PER_DAY, by_day
 from ivm.sql.scalar.kernel import (
     VARCHAR,
     NotListedError,
-    Term,
+    Operand,
     UndecidedError,
     Values,
     beyond,
@@ -33,7 +33,7 @@ from ivm.sql.scalar.kernel import (
     null_term,
     refuse_if,
 )
-from ivm.sql.scalar.rules import Compiler, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.storage.values.calendar import Days
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
 from ivm.storage.values.types import WIDE, ColumnType
@@ -43,14 +43,14 @@ _MOST_DIGITS = 18  # after the point: ten to that fits into 64 bits
 _YEAR_1, _YEAR_10000 = -719162, 2932897
 
 
-def to_text(term: Term) -> Term:
+def to_text(term: Operand) -> Operand:
     """`term` as VARCHAR.
 
     Raises:
         NotListedError: the text form of its type is left to DuckDB.
     """
     if term.type.is_string or term.type.base == "ENUM":
-        return Term(VARCHAR, term.kernel, term.constant)
+        return Operand(VARCHAR, term.kernel, term.constant)
     if term.is_null:
         return null_term(VARCHAR)
     if not _has_text(term.type):
@@ -60,7 +60,7 @@ def to_text(term: Term) -> Term:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return ArrowColumn(_text(argument(columns, count), type))
 
-    return Term(VARCHAR, kernel)
+    return Operand(VARCHAR, kernel)
 
 
 def _has_text(type: ColumnType) -> bool:
@@ -142,12 +142,12 @@ def timestamp_text(column: FixedColumn, type: ColumnType) -> pa.Array:
     return pc.binary_join_element_wise(text, point, fraction, pa.scalar("", _STRING))
 
 
-def _need_date(term: Term) -> None:
+def _need_date(term: Operand) -> None:
     if term.type.sql not in ("DATE", "TIMESTAMP"):
         raise NotListedError(f"the text of {term.type}")
 
 
-def _strftime(compiler: Compiler, node: exp.Expr) -> Term:
+def _strftime(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     term, format = compiler.term(node.this), compiler.term(node.args["format"])
     _need_date(term)
     if format.constant is None or format.is_null or format.type.sql != "VARCHAR":
@@ -161,13 +161,15 @@ def _strftime(compiler: Compiler, node: exp.Expr) -> Term:
         column = argument(columns, count)
         return ArrowColumn(_formatted(_micros(column.values, type), column, pattern))
 
-    return Term(VARCHAR, kernel)
+    return Operand(VARCHAR, kernel)
 
 
-def _name(number: calendar.DayFunction, names: list[str]) -> Callable[[Compiler, exp.Expr], Term]:
+def _name(
+    number: calendar.DayFunction, names: list[str]
+) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     texts = pa.array(names, _STRING)
 
-    def compile(compiler: Compiler, node: exp.Expr) -> Term:
+    def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         term = compiler.term(node.this)
         _need_date(term)
         argument, type, look_up = fixed(term), term.type, by_day(number)
@@ -178,7 +180,7 @@ def _name(number: calendar.DayFunction, names: list[str]) -> Callable[[Compiler,
             mask = None if column.valid is None else ~column.valid
             return ArrowColumn(texts.take(pa.array(look_up(days), mask=mask)))
 
-        return Term(VARCHAR, kernel)
+        return Operand(VARCHAR, kernel)
 
     return compile
 

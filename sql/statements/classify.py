@@ -22,9 +22,9 @@ from ivm.sql.statements.nodes import (
     Query,
     ShowViews,
     Statement,
-    Transaction,
+    TransactionControl,
 )
-from ivm.sql.statements.tokens import Reader, Source, Token
+from ivm.sql.statements.tokens import Reader, SourceText, Token
 from ivm.sql.statements.views import (
     create_view,
     drop_view,
@@ -63,10 +63,10 @@ def classify(script: str, tokens: Sequence[Token]) -> Statement:
         UnsupportedError: a statement about materialized views that has no meaning here.
     """
     text = script[tokens[0].start : tokens[-1].end]
-    return _classify(Source(script, text, tokens[0].start), Reader(tokens))
+    return _classify(SourceText(script, text, tokens[0].start), Reader(tokens))
 
 
-def _classify(source: Source, reader: Reader) -> Statement:
+def _classify(source: SourceText, reader: Reader) -> Statement:
     word = reader.peek()
     if word in VERBS and not (word == "UPDATE" and reader.peek(1) == "EXTENSIONS"):
         return changing(source, reader)
@@ -88,7 +88,7 @@ def _classify(source: Source, reader: Reader) -> Statement:
 # --- statements that read or change rows -----------------------------------------------
 
 
-def _reading(source: Source, reader: Reader) -> Statement:
+def _reading(source: SourceText, reader: Reader) -> Statement:
     if reader.accept("SHOW", "MATERIALIZED", "VIEWS"):
         reader.finish()
         return ShowViews(source.text, source.offset)
@@ -108,7 +108,7 @@ def _step_over_ctes(reader: Reader) -> None:
             return
 
 
-def _copy(source: Source, reader: Reader) -> Statement:
+def _copy(source: SourceText, reader: Reader) -> Statement:
     reader.expect("COPY")
     if reader.accept("FROM", "DATABASE"):
         return Ddl(source.text, source.offset, "copy database", "")
@@ -122,20 +122,20 @@ def _copy(source: Source, reader: Reader) -> Statement:
     return _query(source, "copy")
 
 
-def _query(source: Source, kind: str) -> Query:
+def _query(source: SourceText, kind: str) -> Query:
     return Query(source.text, source.offset, kind)
 
 
 # --- transactions, prepared statements, EXPLAIN ---
 
 
-def _transaction(source: Source, reader: Reader) -> Transaction:
+def _transaction(source: SourceText, reader: Reader) -> TransactionControl:
     action = _TRANSACTION[reader.peek()]
     read_only = reader.find("READ", "ONLY")
-    return Transaction(source.text, source.offset, action, read_only)
+    return TransactionControl(source.text, source.offset, action, read_only)
 
 
-def _inner(source: Source, reader: Reader) -> Statement:
+def _inner(source: SourceText, reader: Reader) -> Statement:
     """The statement from here on, its offset counted in `source.text`."""
     if reader.done:
         raise reader.error("expected a statement")
@@ -143,7 +143,7 @@ def _inner(source: Source, reader: Reader) -> Statement:
     return dataclasses.replace(statement, offset=statement.offset - source.offset)
 
 
-def _prepare(source: Source, reader: Reader) -> Prepare:
+def _prepare(source: SourceText, reader: Reader) -> Prepare:
     reader.expect("PREPARE")
     name = reader.identifier()
     if reader.peek() == "(":
@@ -152,7 +152,7 @@ def _prepare(source: Source, reader: Reader) -> Prepare:
     return Prepare(source.text, source.offset, name, _inner(source, reader))
 
 
-def _execute(source: Source, reader: Reader) -> Execute:
+def _execute(source: SourceText, reader: Reader) -> Execute:
     reader.expect("EXECUTE")
     name = reader.identifier()
     if reader.done:
@@ -164,13 +164,13 @@ def _execute(source: Source, reader: Reader) -> Execute:
     return Execute(source.text, source.offset, name, arguments)
 
 
-def _deallocate(source: Source, reader: Reader) -> Deallocate:
+def _deallocate(source: SourceText, reader: Reader) -> Deallocate:
     reader.expect("DEALLOCATE")
     reader.accept("PREPARE")
     return Deallocate(source.text, source.offset, reader.identifier())
 
 
-def _explain(source: Source, reader: Reader) -> Statement:
+def _explain(source: SourceText, reader: Reader) -> Statement:
     reader.expect("EXPLAIN")
     analyze, form = _explain_options(reader)
     if reader.accept("MATERIALIZED", "VIEW"):
@@ -206,7 +206,7 @@ def _explain_options(reader: Reader) -> tuple[bool, str]:
 # --- catalog ----------------------------------------------------------------
 
 
-def _create(source: Source, reader: Reader) -> Statement:
+def _create(source: SourceText, reader: Reader) -> Statement:
     start = reader.at
     reader.expect("CREATE")
     replace = reader.accept("OR", "REPLACE")
@@ -220,23 +220,23 @@ def _create(source: Source, reader: Reader) -> Statement:
     return create(reader, source.text, source.offset)
 
 
-def _drop(source: Source, reader: Reader) -> Statement:
+def _drop(source: SourceText, reader: Reader) -> Statement:
     if reader.accept("DROP", "MATERIALIZED", "VIEW"):
         return drop_view(source, reader)
     return drop(reader, source.text, source.offset)
 
 
-def _alter(source: Source, reader: Reader) -> Statement:
+def _alter(source: SourceText, reader: Reader) -> Statement:
     if reader.peek(1) == "MATERIALIZED":
         refuse_alter(source)
     return alter(reader, source.text, source.offset)
 
 
-def _comment(source: Source, reader: Reader) -> Statement:
+def _comment(source: SourceText, reader: Reader) -> Statement:
     return comment(reader, source.text, source.offset)
 
 
-_SPECIAL: dict[str, Callable[[Source, Reader], Statement]] = {
+_SPECIAL: dict[str, Callable[[SourceText, Reader], Statement]] = {
     "COPY": _copy,
     "PREPARE": _prepare,
     "EXECUTE": _execute,

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from ivm.sql.statements import values_list
 from ivm.sql.statements.nodes import Dml, Insert, KeyedChange, Name
-from ivm.sql.statements.tokens import CLOSING, OPENING, Reader, Source, Token
+from ivm.sql.statements.tokens import CLOSING, OPENING, Reader, SourceText, Token
 from ivm.storage.errors import SqlError
 
 VERBS = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"))
@@ -42,7 +42,7 @@ def changes_inside(reader: Reader) -> bool:
     return False
 
 
-def changing(source: Source, reader: Reader) -> Dml:
+def changing(source: SourceText, reader: Reader) -> Dml:
     """The change whose verb stands here; a WITH clause may stand before it."""
     body = reader.tokens[reader.at].start - source.offset
     statement = _CHANGES[reader.peek()](source, reader)
@@ -53,7 +53,7 @@ def changing(source: Source, reader: Reader) -> Dml:
     return dataclasses.replace(statement, body=body, sources=True)
 
 
-def _insert(source: Source, reader: Reader) -> Dml:
+def _insert(source: SourceText, reader: Reader) -> Dml:
     reader.expect("INSERT")
     action = _or_action(reader)
     reader.expect("INTO")
@@ -84,7 +84,7 @@ def _column_list(reader: Reader) -> bool:
 
 
 def _fast_insert(
-    source: Source, reader: Reader, table: Name, columns: tuple[str, ...] | None
+    source: SourceText, reader: Reader, table: Name, columns: tuple[str, ...] | None
 ) -> Insert | None:
     begin = reader.tokens[reader.at - 1].end
     rows = values_list.scan(source.script, begin, reader.tokens[-1].end)
@@ -94,7 +94,7 @@ def _fast_insert(
     return Insert(text, offset, "insert", table, columns=columns, rows=rows)
 
 
-def _update(source: Source, reader: Reader) -> Dml:
+def _update(source: SourceText, reader: Reader) -> Dml:
     reader.expect("UPDATE")
     table = reader.name()
     keyed = keyed_change(source, reader, "update", table)
@@ -105,7 +105,7 @@ def _update(source: Source, reader: Reader) -> Dml:
     return dml(source, "update", table, alias, *found)
 
 
-def _delete(source: Source, reader: Reader) -> Dml:
+def _delete(source: SourceText, reader: Reader) -> Dml:
     reader.expect("DELETE", "FROM")
     table = reader.name()
     keyed = keyed_change(source, reader, "delete", table)
@@ -116,13 +116,13 @@ def _delete(source: Source, reader: Reader) -> Dml:
     return dml(source, "delete", table, alias, *found)
 
 
-def _truncate(source: Source, reader: Reader) -> Dml:
+def _truncate(source: SourceText, reader: Reader) -> Dml:
     reader.expect("TRUNCATE")
     reader.accept("TABLE")
     return dml(source, "truncate", reader.name(), None, reader.find("RETURNING"), False)
 
 
-def _merge(source: Source, reader: Reader) -> Dml:
+def _merge(source: SourceText, reader: Reader) -> Dml:
     reader.expect("MERGE", "INTO")
     table = reader.name()
     alias = _alias(reader, "USING")
@@ -130,7 +130,7 @@ def _merge(source: Source, reader: Reader) -> Dml:
 
 
 def dml(
-    source: Source, kind: str, table: Name, alias: str | None, returning: bool, sources: bool
+    source: SourceText, kind: str, table: Name, alias: str | None, returning: bool, sources: bool
 ) -> Dml:
     """A change without a WITH clause."""
     text, offset = source.text, source.offset
@@ -145,7 +145,7 @@ def _alias(reader: Reader, *following: str) -> str | None:
     return reader.identifier()
 
 
-_CHANGES: dict[str, Callable[[Source, Reader], Dml]] = {
+_CHANGES: dict[str, Callable[[SourceText, Reader], Dml]] = {
     "INSERT": _insert,
     "UPDATE": _update,
     "DELETE": _delete,
@@ -159,7 +159,7 @@ _Pair: TypeAlias = tuple[str, Sequence[Token], str]
 """A name, and the tokens and the text of its value."""
 
 
-def keyed_change(source: Source, reader: Reader, kind: str, table: Name) -> KeyedChange | None:
+def keyed_change(source: SourceText, reader: Reader, kind: str, table: Name) -> KeyedChange | None:
     """The statement, whose tokens behind the table's name stand here; None if it is another.
 
     Args:
@@ -191,7 +191,7 @@ def keyed_change(source: Source, reader: Reader, kind: str, table: Name) -> Keye
     return KeyedChange(*head, columns=names, rows=rows, keys=len(keys), computed=expressions)
 
 
-def _pairs(source: Source, reader: Reader, between: str, end: str) -> list[_Pair]:
+def _pairs(source: SourceText, reader: Reader, between: str, end: str) -> list[_Pair]:
     """`name = value` again and again, up to the word that ends them or the statement's end."""
     found: list[_Pair] = []
     while True:

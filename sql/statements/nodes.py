@@ -185,7 +185,7 @@ class Query(Statement):
 
 
 @dataclass(frozen=True)
-class Transaction(Statement):
+class TransactionControl(Statement):
     """`action` is "begin", "commit" or "rollback"."""
 
     action: str

@@ -32,7 +32,7 @@ from ivm.sql.statements.nodes import (
     ShowViews,
     Statement,
     Subscribe,
-    Transaction,
+    TransactionControl,
     VerifyView,
 )
 from ivm.sql.statements.tokens import Reader, Token, open_comment, tokens
@@ -56,7 +56,7 @@ __all__ = [
     "ShowViews",
     "Statement",
     "Subscribe",
-    "Transaction",
+    "TransactionControl",
     "VerifyView",
     "parse",
 ]

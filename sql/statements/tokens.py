@@ -79,7 +79,7 @@ def open_comment(script: str) -> int | None:
     return len(script) - len(rest) if is_comment and 2 * signs.count("/*") > len(signs) else None
 
 
-class Source(NamedTuple):
+class SourceText(NamedTuple):
     """One statement's place in its script."""
 
     script: str

@@ -6,12 +6,12 @@ Law: the view's query is the user's text, verbatim, but for WITH TIES (see `with
 from __future__ import annotations
 
 from ivm.sql.statements.nodes import CreateView, DropView, Statement, Subscribe, VerifyView
-from ivm.sql.statements.tokens import Reader, Source
+from ivm.sql.statements.tokens import Reader, SourceText
 from ivm.sql.statements.with_ties import without_ties_clause
 from ivm.storage.errors import UnsupportedError
 
 
-def create_view(source: Source, reader: Reader, replace: bool) -> CreateView:
+def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView:
     """CREATE [OR REPLACE] MATERIALIZED VIEW, read from behind these words."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
@@ -26,7 +26,7 @@ def create_view(source: Source, reader: Reader, replace: bool) -> CreateView:
     return CreateView(source.text, source.offset, name, columns, query, *flags)
 
 
-def drop_view(source: Source, reader: Reader) -> DropView:
+def drop_view(source: SourceText, reader: Reader) -> DropView:
     """DROP MATERIALIZED VIEW, read from behind these words."""
     if_exists = reader.accept("IF", "EXISTS")
     names = reader.names()
@@ -36,7 +36,7 @@ def drop_view(source: Source, reader: Reader) -> DropView:
     return DropView(source.text, source.offset, names, if_exists, cascade)
 
 
-def verify_view(source: Source, reader: Reader) -> VerifyView:
+def verify_view(source: SourceText, reader: Reader) -> VerifyView:
     """VERIFY MATERIALIZED VIEW name, VERIFY MATERIALIZED VIEWS."""
     reader.expect("VERIFY", "MATERIALIZED")
     name = None
@@ -47,7 +47,7 @@ def verify_view(source: Source, reader: Reader) -> VerifyView:
     return VerifyView(source.text, source.offset, name)
 
 
-def subscribe(source: Source, reader: Reader) -> Subscribe:
+def subscribe(source: SourceText, reader: Reader) -> Subscribe:
     """SUBSCRIBE [TO] name."""
     reader.expect("SUBSCRIBE")
     if reader.peek() == "TO" and reader.peek(1):
@@ -57,14 +57,14 @@ def subscribe(source: Source, reader: Reader) -> Subscribe:
     return Subscribe(source.text, source.offset, name)
 
 
-def refuse_refresh(source: Source, reader: Reader) -> Statement:
+def refuse_refresh(source: SourceText, reader: Reader) -> Statement:
     """REFRESH …: raises UnsupportedError."""
     way = "use VERIFY MATERIALIZED VIEW to compare one with its query"
     reason = f"REFRESH is not needed: views are always up to date; {way}"
     raise UnsupportedError(reason, source.offset)
 
 
-def refuse_alter(source: Source) -> None:
+def refuse_alter(source: SourceText) -> None:
     """ALTER MATERIALIZED VIEW: raises UnsupportedError."""
     way = "drop it and create it anew, or use CREATE OR REPLACE MATERIALIZED VIEW"
     raise UnsupportedError(f"ALTER MATERIALIZED VIEW is not supported: {way}", source.offset)

@@ -16,7 +16,7 @@ from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjun
 from ivm.sql.plan.nodes import Expr, Filter, Plan, width
 from ivm.sql.resolve.context import Context
 from ivm.sql.subqueries.decorrelate import Dependent, dependent, joined, with_row
-from ivm.sql.subqueries.parameters import Call, call_of, calls, parameter
+from ivm.sql.subqueries.parameters import SubqueryReference, call_of, calls, parameter
 from ivm.sql.subqueries.single_row import (
     checked_row,
     extremes,
@@ -125,7 +125,7 @@ def _without_equal(
 # Values
 
 
-def _valued(plan: Plan, call: Call, context: Context) -> tuple[Plan, Expr]:
+def _valued(plan: Plan, call: SubqueryReference, context: Context) -> tuple[Plan, Expr]:
     """The plan with further columns, and the call's value over it."""
     nested = context.nested[call.number]
     operands, own = call.arguments[: nested.operands], call.arguments[nested.operands :]

@@ -29,7 +29,7 @@ from ivm.sql.plan.nodes import (
 )
 from ivm.sql.resolve.context import Context
 from ivm.sql.subqueries.empty_groups import empty_values, filled, refuse_lost_rows, without_groups
-from ivm.sql.subqueries.lift_conditions import Lifted, TermLift
+from ivm.sql.subqueries.lift_conditions import ConditionLift, LiftedConditions
 from ivm.sql.subqueries.parameters import is_free, parameter, parameters, substituted
 from ivm.sql.subqueries.push_domain import DomainPush
 
@@ -85,12 +85,12 @@ def joined(left: Plan, right: Dependent, kind: str, on: Sequence[Expr], context:
     return context.narrow(whole, list(range(width(left) + width(right.plan))))
 
 
-def _related(left: Plan, right: Dependent, context: Context, existence: bool) -> Lifted:
-    found = TermLift(right.query, context, existence).lifted(right.plan)
+def _related(left: Plan, right: Dependent, context: Context, existence: bool) -> LiftedConditions:
+    found = ConditionLift(right.query, context, existence).lifted(right.plan)
     return _over_domain(left, right, context) if found is None else found
 
 
-def _over_domain(left: Plan, right: Dependent, context: Context) -> Lifted:
+def _over_domain(left: Plan, right: Dependent, context: Context) -> LiftedConditions:
     base = _narrowest(left, right.arguments, context)
     domain = Distinct(context.project(base, list(right.arguments)))
     plan = DomainPush(right.query, domain, context.cursor).pushed(right.plan)
@@ -99,7 +99,7 @@ def _over_domain(left: Plan, right: Dependent, context: Context) -> Lifted:
     terms: list[Expr] = [
         exp.NullSafeEQ(this=image, expression=column(start + i)) for i, image in enumerate(images)
     ]
-    return Lifted(plan, terms)
+    return LiftedConditions(plan, terms)
 
 
 def _narrowest(left: Plan, arguments: Sequence[Expr], context: Context) -> Plan:
@@ -115,7 +115,7 @@ def _parameters(right: Dependent, domain: Plan) -> list[Expr]:
     return [parameter(right.query, i, t) for i, t in enumerate(types(domain))]
 
 
-def _terms(left: Plan, right: Dependent, found: Lifted) -> list[Expr]:
+def _terms(left: Plan, right: Dependent, found: LiftedConditions) -> list[Expr]:
     """The lifted terms over both sides, with the arguments for the parameters."""
     by = width(left)
     images = dict(enumerate(right.arguments))
@@ -168,7 +168,7 @@ def _with_constants(left: Plan, right: Dependent, row: Values, context: Context)
     return context.project(left, [*[column(i) for i in range(width(left))], *values])
 
 
-def _groups(right: Dependent, context: Context) -> tuple[Lifted, list[Expr]] | None:
+def _groups(right: Dependent, context: Context) -> tuple[LiftedConditions, list[Expr]] | None:
     """An aggregate without groups as one with a group for each value of the parameters, and its
     row for those without a group; below a DISTINCT, a projection of it.
 
@@ -179,7 +179,7 @@ def _groups(right: Dependent, context: Context) -> tuple[Lifted, list[Expr]] | N
         shown, plan = plan.input, plan.input.input
     if not without_groups(plan) or not isinstance(plan, (Aggregate, GroupRecompute)):
         return None
-    keyed = TermLift(right.query, context).keyed(plan.input)
+    keyed = ConditionLift(right.query, context).keyed(plan.input)
     own = [] if isinstance(plan, Aggregate) else list(plan.exprs)
     if keyed is None or any(parameters(e, right.query) for e in own):
         return None

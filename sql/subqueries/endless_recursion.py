@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ivm.sql.plan.nodes import (
     Aggregate,
+    DynamicLimit,
     GroupRecompute,
     NotIncremental,
-    OpenLimit,
     Plan,
     Recursive,
     TopK,
@@ -36,5 +36,5 @@ def refuse_endless(plan: Plan, reader: str) -> None:
 def _streams_recursion(plan: Plan) -> bool:
     if isinstance(plan, Recursive):
         return True
-    gathers = isinstance(plan, (Aggregate, GroupRecompute, TopK, OpenLimit))
+    gathers = isinstance(plan, (Aggregate, GroupRecompute, TopK, DynamicLimit))
     return not gathers and any(map(_streams_recursion, inputs(plan)))

@@ -47,7 +47,7 @@ from ivm.sql.subqueries.parameters import is_free, parameter_of, parameters
 
 
 @dataclass(frozen=True)
-class Lifted:
+class LiftedConditions:
     """A query without its parameters.
 
     Attributes:
@@ -67,15 +67,15 @@ class _Keyed:
     keys: list[int]
     terms: list[tuple[Expr, type[exp.Binary]]]
 
-    def lifted(self, plan: Plan, start: int) -> Lifted:
+    def lifted(self, plan: Plan, start: int) -> LiftedConditions:
         """The terms over the keys that begin at column `start` of the plan."""
         made = [
             compared(kind, column(start + i), value) for i, (value, kind) in enumerate(self.terms)
         ]
-        return Lifted(plan, made)
+        return LiftedConditions(plan, made)
 
 
-class TermLift:
+class ConditionLift:
     """Lifts the terms of one nested query.
 
     Args:
@@ -88,10 +88,10 @@ class TermLift:
         self._context = context
         self._existence = existence
 
-    def lifted(self, plan: Plan) -> Lifted | None:
+    def lifted(self, plan: Plan) -> LiftedConditions | None:
         """The query with its terms; None if some parameter is used otherwise."""
         if not self._free(plan):
-            return Lifted(plan, [])
+            return LiftedConditions(plan, [])
         match plan:
             case Filter():
                 return self._filter(plan)
@@ -118,7 +118,7 @@ class TermLift:
 
     def keyed(self, plan: Plan) -> _Keyed | None:
         """The query's columns, then one key for each term; None if not all are equalities."""
-        below = TermLift(self._query, self._context).lifted(plan)
+        below = ConditionLift(self._query, self._context).lifted(plan)
         keys = None if below is None else [self._key(t, below.plan) for t in below.terms]
         if below is None or keys is None:
             return None
@@ -131,7 +131,7 @@ class TermLift:
         terms = [(value, kind) for _, value, kind in found]
         return _Keyed(whole, list(range(start, start + len(found))), terms)
 
-    def fixed(self, lifted: Lifted) -> set[int]:
+    def fixed(self, lifted: LiftedConditions) -> set[int]:
         """The columns that have one value where all terms hold."""
         keys = [self._key(term, lifted.plan) for term in lifted.terms]
         found = [position(key[0]) for key in keys if key is not None]
@@ -165,7 +165,7 @@ class TermLift:
 
     # Nodes that keep rows apart as they are
 
-    def _filter(self, plan: Filter) -> Lifted | None:
+    def _filter(self, plan: Filter) -> LiftedConditions | None:
         below = self.lifted(plan.input)
         if below is None:
             return None
@@ -173,9 +173,9 @@ class TermLift:
         mine = [t for t in terms if self._names(t)]
         rest = conjunction([t for t in terms if not self._names(t)])
         kept = below.plan if rest is None else Filter(below.plan, rest)
-        return Lifted(kept, below.terms + mine)
+        return LiftedConditions(kept, below.terms + mine)
 
-    def _project(self, plan: Project) -> Lifted | None:
+    def _project(self, plan: Project) -> LiftedConditions | None:
         if any(self._names(e) for e in plan.exprs):
             return None
         below = self.lifted(plan.input)
@@ -188,9 +188,9 @@ class TermLift:
             exprs.append(column(i))
         extra = tuple(below.plan.schema[i] for i in places)
         made = Project(below.plan, tuple(exprs), plan.schema + extra)
-        return Lifted(made, [remap(t, places.__getitem__) for t in below.terms])
+        return LiftedConditions(made, [remap(t, places.__getitem__) for t in below.terms])
 
-    def _join(self, plan: Join) -> Lifted | None:
+    def _join(self, plan: Join) -> LiftedConditions | None:
         depends = self._free(plan.right) or (
             plan.residual is not None and self._names(plan.residual)
         )
@@ -213,17 +213,17 @@ class TermLift:
         right_terms = [remap(t, lambda i: i + by) for t in right.terms]
         mine = [*left.terms, *right_terms, *[t for t in terms if self._names(t)]]
         if kind in ("semi", "anti"):
-            return Lifted(joined, mine)
-        return self._fronted(Lifted(joined, mine), [moved(i) for i in range(width(plan))])
+            return LiftedConditions(joined, mine)
+        return self._fronted(LiftedConditions(joined, mine), [moved(i) for i in range(width(plan))])
 
-    def _fronted(self, lifted: Lifted, front: list[int]) -> Lifted:
+    def _fronted(self, lifted: LiftedConditions, front: list[int]) -> LiftedConditions:
         """The given columns first, then those that the terms read."""
         order = [*front, *sorted({i for t in lifted.terms for i in used(t)} - set(front))]
         places = {old: new for new, old in enumerate(order)}
         plan = self._context.narrow(lifted.plan, order)
-        return Lifted(plan, [remap(t, places.__getitem__) for t in lifted.terms])
+        return LiftedConditions(plan, [remap(t, places.__getitem__) for t in lifted.terms])
 
-    def _unnest(self, plan: Unnest) -> Lifted | None:
+    def _unnest(self, plan: Unnest) -> LiftedConditions | None:
         below = self.lifted(plan.input)
         if below is None:
             return None
@@ -235,11 +235,11 @@ class TermLift:
         places = {old: count + i for i, old in enumerate(extra)}
         terms = [remap(term, places.__getitem__) for term in below.terms]
         after = range(count + len(extra), len(schema))
-        return self._fronted(Lifted(made, terms), [*range(count), *after])
+        return self._fronted(LiftedConditions(made, terms), [*range(count), *after])
 
     # Nodes that group rows, rank them, or tell them apart
 
-    def _aggregate(self, plan: Aggregate) -> Lifted | None:
+    def _aggregate(self, plan: Aggregate) -> LiftedConditions | None:
         below = self.keyed(plan.input)
         if below is None:
             return None
@@ -251,7 +251,7 @@ class TermLift:
         order = [*moved, *range(count, count + len(keys))]
         return below.lifted(self._context.narrow(made, order), width(plan))
 
-    def _group_recompute(self, plan: GroupRecompute) -> Lifted | None:
+    def _group_recompute(self, plan: GroupRecompute) -> LiftedConditions | None:
         if any(self._names(e) for e in plan.exprs):
             return None
         below = self.keyed(plan.input)
@@ -266,13 +266,13 @@ class TermLift:
         made = GroupRecompute(below.plan, partition, (*exprs, *keys), plan.grouped, schema)
         return below.lifted(made, width(plan))
 
-    def _distinct(self, plan: Distinct) -> Lifted | None:
+    def _distinct(self, plan: Distinct) -> LiftedConditions | None:
         if self._existence:
             return self.lifted(plan.input)
         below = self.keyed(plan.input)
         return None if below is None else below.lifted(Distinct(below.plan), width(plan))
 
-    def _top_k(self, plan: TopK) -> Lifted | None:
+    def _top_k(self, plan: TopK) -> LiftedConditions | None:
         below = self.keyed(plan.input)
         if below is None:
             return None
@@ -285,7 +285,7 @@ class TermLift:
             made = self._context.narrow(made, order)
         return below.lifted(made, width(plan))
 
-    def _window(self, plan: Window) -> Lifted | None:
+    def _window(self, plan: Window) -> LiftedConditions | None:
         below = self.keyed(plan.input)
         if below is None or any(self._names(e) for c in plan.calls for e in c.expressions()):
             return None
@@ -296,7 +296,7 @@ class TermLift:
         order = [*range(start), *range(start + count, len(schema)), *range(start, start + count)]
         return below.lifted(self._context.narrow(made, order), width(plan))
 
-    def _sides(self, plan: Union | SetOp) -> Lifted | None:
+    def _sides(self, plan: Union | SetOp) -> LiftedConditions | None:
         """Every input must have the same terms over keys of the same types."""
         parts = plan.inputs if isinstance(plan, Union) else (plan.left, plan.right)
         found = [self.keyed(part) for part in parts]

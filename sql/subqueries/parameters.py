@@ -23,7 +23,7 @@ _CALL = "_ivm nested query"
 
 
 @dataclass(frozen=True)
-class Call:
+class SubqueryReference:
     """A stand-in for a nested query's value.
 
     Attributes:
@@ -81,10 +81,10 @@ def holds_stand_in(expr: exp.Expr) -> bool:
     return has_parameter(expr) or bool(calls(expr))
 
 
-def call_of(node: exp.Expr) -> Call | None:
+def call_of(node: exp.Expr) -> SubqueryReference | None:
     """The call that the node is, if it is one."""
     parts = _parts(node, _CALL)
-    return None if parts is None else Call(int(parts[0].name), tuple(parts[1:]))
+    return None if parts is None else SubqueryReference(int(parts[0].name), tuple(parts[1:]))
 
 
 def calls(expr: exp.Expr) -> list[Expr]:

@@ -31,7 +31,7 @@ from ivm.sql.plan.unique_key import unique_keys
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.subqueries.empty_groups import without_groups
-from ivm.sql.subqueries.lift_conditions import TermLift
+from ivm.sql.subqueries.lift_conditions import ConditionLift
 from ivm.storage.values.types import type_of
 
 TWO_ROWS = (
@@ -128,10 +128,10 @@ def is_at_most_one(query: int, plan: Plan, context: Context) -> bool:
         return True
     if isinstance(inner, TopK) and not inner.partition and inner.limit in (0, 1):
         return True
-    lifted = TermLift(query, context).lifted(plan)
+    lifted = ConditionLift(query, context).lifted(plan)
     if lifted is None:
         return False
-    fixed = TermLift(query, context).fixed(lifted)
+    fixed = ConditionLift(query, context).fixed(lifted)
     return any(set(key) <= fixed for key in unique_keys(lifted.plan))
 
 

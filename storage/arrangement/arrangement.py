@@ -19,9 +19,9 @@ from ivm.storage.arrangement.latest import Pieces, latest_of_one, latest_rows
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.nth_value import Places, select
 from ivm.storage.arrangement.run import Run
-from ivm.storage.arrangement.run_cursors import Source
+from ivm.storage.arrangement.run_cursors import RunSource
 from ivm.storage.arrangement.spine import Spine, adopt, grow
-from ivm.storage.arrangement.write_buffer import Tail, has_room
+from ivm.storage.arrangement.write_buffer import WriteBuffer, has_room
 from ivm.storage.errors import InternalError
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.consolidate import consolidate
@@ -52,7 +52,7 @@ class Arrangement:
     __slots__ = ("_bloom", "_seen", "_sorted_tail", "_spine", "_tail", "layout")
 
     def __init__(
-        self, layout: Layout, spine: Spine, tail: Tail, seen: int, bloom: Bloom | None = None
+        self, layout: Layout, spine: Spine, tail: WriteBuffer, seen: int, bloom: Bloom | None = None
     ) -> None:
         self.layout = layout
         self._spine = spine
@@ -64,7 +64,7 @@ class Arrangement:
     @staticmethod
     def empty(layout: Layout) -> Arrangement:
         """The arrangement of no rows."""
-        return Arrangement(layout, Spine(), Tail(layout), 0)
+        return Arrangement(layout, Spine(), WriteBuffer(layout), 0)
 
     @staticmethod
     def build(layout: Layout, batches: Iterable[ZSet]) -> Arrangement:
@@ -73,7 +73,7 @@ class Arrangement:
         if not kept:
             return Arrangement.empty(layout)
         run = build_large_run(layout, kept)
-        return Arrangement(layout, Spine((run,) if len(run) else ()), Tail(layout), 0)
+        return Arrangement(layout, Spine((run,) if len(run) else ()), WriteBuffer(layout), 0)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -123,7 +123,7 @@ class Arrangement:
             delta = add([self._tail.take(np.arange(seen)), delta])
         run = build_run(layout, delta)
         bloom = grown(self._bloom, spine.runs, run)
-        return Arrangement(layout, grow(layout, spine, run), Tail(layout), 0, bloom)
+        return Arrangement(layout, grow(layout, spine, run), WriteBuffer(layout), 0, bloom)
 
     def lookup(self, keys: Sequence[Column], codes: KeyCodes | None = None) -> Matches:
         """All entries whose key equals (grouping equality, NULL = NULL) one of the keys.
@@ -202,13 +202,13 @@ class Arrangement:
         """The last k live rows under every key: the `first` ones of the opposite order."""
         return Matches(*first_rows(self._in_order(backwards=True), keys, k, codes))
 
-    def _in_order(self, *, backwards: bool) -> Source:
+    def _in_order(self, *, backwards: bool) -> RunSource:
         if not self.layout.order:
             raise InternalError(
                 "The first rows were asked of an arrangement that keeps no order. "
                 "Please report this with the statement that led to it."
             )
-        return Source(self.layout, self.runs, self._tail, self._seen, backwards)
+        return RunSource(self.layout, self.runs, self._tail, self._seen, backwards)
 
     def size(self, keys: Sequence[Column]) -> int:
         """Entries under the keys (exact ones), those that cancel each other included; at least."""
@@ -221,8 +221,8 @@ class Arrangement:
         return select(self._source, code, column, places)
 
     @property
-    def _source(self) -> Source:
-        return Source(self.layout, self._spine.runs, self._tail, self._seen)
+    def _source(self) -> RunSource:
+        return RunSource(self.layout, self._spine.runs, self._tail, self._seen)
 
     def _joined(self, pieces: Pieces) -> Matches:
         if not pieces:

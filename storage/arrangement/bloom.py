@@ -57,7 +57,7 @@ class Bloom:
         return scatter(words(codes), self._shift)
 
 
-class Asked(NamedTuple):
+class BloomProbe(NamedTuple):
     """A run, the probes it may hold, and their numbers (None: all, as they stand)."""
 
     run: Run
@@ -65,7 +65,7 @@ class Asked(NamedTuple):
     numbers: Indexes | None
 
 
-def asked(runs: Sequence[Run], probes: Codes, bloom: Bloom | None) -> Iterator[Asked]:
+def asked(runs: Sequence[Run], probes: Codes, bloom: Bloom | None) -> Iterator[BloomProbe]:
     """The runs that may hold some of the probes, newest first.
 
     Args:
@@ -83,9 +83,9 @@ def asked(runs: Sequence[Run], probes: Codes, bloom: Bloom | None) -> Iterator[A
         rest = probes[suspects]
     for run in reversed(near):
         if rest is None or not run.short:
-            yield Asked(run, probes, None)
+            yield BloomProbe(run, probes, None)
         elif len(rest):
-            yield Asked(run, rest, suspects)
+            yield BloomProbe(run, rest, suspects)
 
 
 def grown(bloom: Bloom | None, runs: Sequence[Run], new: Run) -> Bloom | None:

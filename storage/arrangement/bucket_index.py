@@ -22,7 +22,7 @@ _LARGE = 255  # rows of a bucket above which it is searched by itself
 Codes = npt.NDArray[Any]
 
 
-class Directory:
+class BucketIndex:
     """Buckets over ascending codes (at least one)."""
 
     __slots__ = ("_codes", "_depth", "_last", "_low", "_shift", "_starts")

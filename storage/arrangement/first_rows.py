@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
-from ivm.storage.arrangement.run_cursors import Heads, Source, read_heads
-from ivm.storage.arrangement.write_buffer import FixedTail, Tail
+from ivm.storage.arrangement.run_cursors import RunCursors, RunSource, read_heads
+from ivm.storage.arrangement.write_buffer import FixedBuffer, WriteBuffer
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.key_codes import KeyCodes, same_key
-from ivm.storage.values.order import Term
+from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.zset import ZSet, add
@@ -35,7 +35,7 @@ _FEW = 4  # keys up to which each by itself is the fastest
 
 
 def first_rows(
-    source: Source, keys: Sequence[Column], k: int, codes: KeyCodes | None
+    source: RunSource, keys: Sequence[Column], k: int, codes: KeyCodes | None
 ) -> tuple[Indexes, ZSet]:
     """The first k live rows per key: their probes, and the rows in order of probe and layout."""
     layout = source.layout
@@ -60,7 +60,7 @@ def first_rows(
     return found[0] if len(found) == 1 else _in_order_of_probe(found)
 
 
-def _each_alone(source: Source, probes: npt.NDArray[Any], k: int) -> tuple[Indexes, ZSet] | None:
+def _each_alone(source: RunSource, probes: npt.NDArray[Any], k: int) -> tuple[Indexes, ZSet] | None:
     """The same, one probe after the other, or None where the general way must be taken."""
     found = []
     for probe in probes:
@@ -80,7 +80,7 @@ def _in_order_of_probe(found: list[tuple[Indexes, ZSet]]) -> tuple[Indexes, ZSet
 
 
 def _settle(
-    source: Source, keys: Sequence[Column], heads: Heads, k: int, probes: int
+    source: RunSource, keys: Sequence[Column], heads: RunCursors, k: int, probes: int
 ) -> tuple[Indexes, ZSet, Mask]:
     """First rows of the probes for which the heads suffice, and which probes are others."""
     order, begins = sort_rows(heads.probe, heads, source.terms)
@@ -100,7 +100,7 @@ def _settle(
     return probe[kept], heads.take(row[kept], weights[kept]), unsure
 
 
-def _known(heads: Heads, order: Indexes, begins: Indexes, probes: int) -> Mask:
+def _known(heads: RunCursors, order: Indexes, begins: Indexes, probes: int) -> Mask:
     """Whether each distinct row stands at or before the bound of its probe."""
     number = np.zeros(len(order), np.int64)
     number[begins[1:]] = 1
@@ -113,7 +113,7 @@ def _known(heads: Heads, order: Indexes, begins: Indexes, probes: int) -> Mask:
 
 
 def _right_key(
-    layout: Layout, keys: Sequence[Column], heads: Heads, probe: Indexes, row: Indexes
+    layout: Layout, keys: Sequence[Column], heads: RunCursors, probe: Indexes, row: Indexes
 ) -> Mask:
     stored = [heads[i] for i in layout.key]
     if layout.exact and keys[0].valid is None and stored[0].valid is None:
@@ -123,16 +123,16 @@ def _right_key(
 
 _MOST_ROWS = 8  # rows wanted, and rows of the tail, up to which one by one is the fastest
 
-_FIXED = (FixedColumn, FixedTail)
+_FIXED = (FixedColumn, FixedBuffer)
 
-_Origin: TypeAlias = Run | Tail
+_Origin: TypeAlias = Run | WriteBuffer
 _Cursor: TypeAlias = tuple[Any, _Origin, int, int]
 """The first order key's value at a row, where the row is, its position, what its range ends at."""
 _Picked: TypeAlias = tuple[_Origin, int]
 """Where a row is, and its position."""
 
 
-def first_of_one(source: Source, code: Any, k: int) -> ZSet | None:
+def first_of_one(source: RunSource, code: Any, k: int) -> ZSet | None:
     """The first k live rows under a code, or None where the general way must be taken."""
     term = source.terms[0]
     if k > _MOST_ROWS or not _has_cells(term):
@@ -141,7 +141,7 @@ def first_of_one(source: Source, code: Any, k: int) -> ZSet | None:
     return None if cursors is None else _merged(source, cursors, term, k)
 
 
-def _has_cells(term: Term) -> bool:
+def _has_cells(term: OrderTerm) -> bool:
     """Whether Python compares the values of the term's column as DuckDB does."""
     type = term.type
     if type.is_bytes:
@@ -149,7 +149,7 @@ def _has_cells(term: Term) -> bool:
     return type.is_ordered_word
 
 
-def _cursors(source: Source, code: Any, term: Term) -> list[_Cursor] | None:
+def _cursors(source: RunSource, code: Any, term: OrderTerm) -> list[_Cursor] | None:
     ranges: list[tuple[_Origin, int, int]] = []
     step = _step(source)
     for run in source.runs:
@@ -165,7 +165,7 @@ def _cursors(source: Source, code: Any, term: Term) -> list[_Cursor] | None:
     key = source.layout.key[0]
     for origin, row, stop in ranges:
         keys = origin.columns[key]
-        assert isinstance(keys, FixedColumn | FixedTail)
+        assert isinstance(keys, FixedColumn | FixedBuffer)
         if keys.valid is not None:  # a NULL key has the code of zero
             return None
         value = origin.columns[term.column].cell(row)
@@ -175,11 +175,11 @@ def _cursors(source: Source, code: Any, term: Term) -> list[_Cursor] | None:
     return cursors
 
 
-def _step(source: Source) -> int:
+def _step(source: RunSource) -> int:
     return -1 if source.backwards else 1
 
 
-def _merged(source: Source, cursors: list[_Cursor], term: Term, k: int) -> ZSet | None:
+def _merged(source: RunSource, cursors: list[_Cursor], term: OrderTerm, k: int) -> ZSet | None:
     picked: list[_Picked] = []
     weights: list[int] = []
     while cursors and k > 0:
@@ -223,7 +223,7 @@ def _are_one_row(cursors: list[_Cursor], layout: Layout) -> bool:
     return True
 
 
-def _advance(cursors: list[_Cursor], best: list[int], term: Term, step: int) -> bool:
+def _advance(cursors: list[_Cursor], best: list[int], term: OrderTerm, step: int) -> bool:
     """Move the cursors on, or drop them; False if the next value cannot be compared."""
     for i in reversed(best):
         _, origin, row, stop = cursors[i]

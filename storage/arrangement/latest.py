@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.arrangement.bloom import Asked
+from ivm.storage.arrangement.bloom import BloomProbe
 from ivm.storage.arrangement.run import Run
-from ivm.storage.arrangement.run_cursors import Source
-from ivm.storage.arrangement.write_buffer import Tail
+from ivm.storage.arrangement.run_cursors import RunSource
+from ivm.storage.arrangement.write_buffer import WriteBuffer
 from ivm.storage.values.column import Indexes
 from ivm.storage.values.zset import ZSet
 
@@ -27,7 +27,7 @@ Pieces = list[tuple[Indexes, ZSet]]
 """Numbers of probes, and the rows found for them."""
 
 
-def latest_of_one(source: Source, code: Any) -> Pieces:
+def latest_of_one(source: RunSource, code: Any) -> Pieces:
     """The live row under one code."""
     rows = source.tail.find_one(code, source.seen)
     if len(rows):
@@ -39,11 +39,11 @@ def latest_of_one(source: Source, code: Any) -> Pieces:
     return []
 
 
-def _entry(origin: Run | Tail, row: int) -> Pieces:
+def _entry(origin: Run | WriteBuffer, row: int) -> Pieces:
     return [(_FIRST, origin.slice(row, row + 1))] if origin.weight(row) > 0 else []
 
 
-def latest_rows(source: Source, probes: npt.NDArray[Any], asked: Iterable[Asked]) -> Pieces:
+def latest_rows(source: RunSource, probes: npt.NDArray[Any], asked: Iterable[BloomProbe]) -> Pieces:
     """The live rows under codes in any order.
 
     Args:
@@ -73,7 +73,7 @@ def latest_rows(source: Source, probes: npt.NDArray[Any], asked: Iterable[Asked]
     return pieces
 
 
-def _live(origin: Run | Tail, numbers: Indexes, rows: Indexes) -> Pieces:
+def _live(origin: Run | WriteBuffer, numbers: Indexes, rows: Indexes) -> Pieces:
     """The rows of positive weight, as one piece or none."""
     live = origin.weights_of(rows) > 0
     if not live.all():

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.values.column import Column
 from ivm.storage.values.key_codes import KeyCodes, is_exact, key_codes
-from ivm.storage.values.order import OrderKey, Term, order_terms, orderable
+from ivm.storage.values.order import OrderKey, OrderTerm, order_terms, orderable
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty
 
@@ -40,8 +40,8 @@ class Layout:
     exact: bool = field(init=False, compare=False)
     native: bool = field(init=False, compare=False)
     key_is_row: bool = field(init=False, compare=False)
-    terms: tuple[Term, ...] = field(init=False, compare=False, repr=False)
-    terms_backwards: tuple[Term, ...] = field(init=False, compare=False, repr=False)
+    terms: tuple[OrderTerm, ...] = field(init=False, compare=False, repr=False)
+    terms_backwards: tuple[OrderTerm, ...] = field(init=False, compare=False, repr=False)
     zero: ZSet = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ _SHORT = 64  # rows of ranges that are looked through one by one
 _LIMITS = np.iinfo(np.int64)
 
 
-class Peaks:
+class MaxTree:
     """The tree over one column of a run.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.arrangement.run_cursors import Source
+from ivm.storage.arrangement.run_cursors import RunSource
 from ivm.storage.values.column import FixedColumn, Indexes
 from ivm.storage.values.zset import Weights
 
@@ -21,7 +21,7 @@ Places = Callable[[int], list[int]]
 """Number of live rows → the places wanted, from 0."""
 
 
-class _Stretch(NamedTuple):
+class _RunSlice(NamedTuple):
     """Values of one run under the key, ascending, and the sums of the weights before each."""
 
     values: npt.NDArray[Any]
@@ -32,7 +32,7 @@ class _Stretch(NamedTuple):
         return stop if self.sums is None else int(self.sums[stop] - self.sums[0])
 
 
-def select(source: Source, code: Any, column: int, places: Places) -> tuple[list[Any], int]:
+def select(source: RunSource, code: Any, column: int, places: Places) -> tuple[list[Any], int]:
     """Values of a column, which the layout sorts by ascending, at some places under a key.
 
     Args:
@@ -49,7 +49,7 @@ def select(source: Source, code: Any, column: int, places: Places) -> tuple[list
     return [_at(stretches, place) for place in places(total)], total
 
 
-def _stretches(source: Source, code: Any, column: int) -> list[_Stretch]:
+def _stretches(source: RunSource, code: Any, column: int) -> list[_RunSlice]:
     found = []
     for run in source.runs:
         start, stop = run.find_one(code)
@@ -57,24 +57,24 @@ def _stretches(source: Source, code: Any, column: int) -> list[_Stretch]:
             held = run.columns[column]
             assert isinstance(held, FixedColumn)
             sums = None if run.weights is None else run.sums[start : stop + 1]
-            found.append(_Stretch(held.values[start:stop], sums))
+            found.append(_RunSlice(held.values[start:stop], sums))
     rows = source.tail.find_one(code, source.seen)
     if len(rows):
         found.append(_sorted(source, rows, column))
     return found
 
 
-def _sorted(source: Source, rows: Indexes, column: int) -> _Stretch:
+def _sorted(source: RunSource, rows: Indexes, column: int) -> _RunSlice:
     tail = source.tail.take(rows)
     held = tail.columns[column]
     assert isinstance(held, FixedColumn)
     order = np.argsort(held.values, kind="stable")
     sums = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(tail.weights[order], out=sums[1:])
-    return _Stretch(held.values[order], sums)
+    return _RunSlice(held.values[order], sums)
 
 
-def _at(stretches: list[_Stretch], place: int) -> Any:
+def _at(stretches: list[_RunSlice], place: int) -> Any:
     low = [0] * len(stretches)
     high = [len(s.values) for s in stretches]
     best: Any = None

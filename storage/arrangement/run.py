@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.arrangement.bucket_index import Directory
+from ivm.storage.arrangement.bucket_index import BucketIndex
 from ivm.storage.arrangement.layout import Layout
-from ivm.storage.arrangement.max_tree import Peaks
+from ivm.storage.arrangement.max_tree import MaxTree
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat
 from ivm.storage.values.ranges import expand
 from ivm.storage.values.types import ColumnType
@@ -52,10 +52,10 @@ class Run:
         self.weights = weights
         self.short = len(codes) < SHORT_ROWS
         self._unique: bool | None = None
-        self._directory: Directory | None = None
+        self._directory: BucketIndex | None = None
         self._probed = 0
         self._sums: Weights | None = None
-        self._peaks: dict[tuple[int, ColumnType, bool, bool], Peaks] = {}
+        self._peaks: dict[tuple[int, ColumnType, bool, bool], MaxTree] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -125,20 +125,20 @@ class Run:
         for column, type, greatest, open_ in wanted:
             self.peaks(column, type, greatest=greatest, open=open_)
 
-    def peaks(self, column: int, type: ColumnType, *, greatest: bool, open: bool) -> Peaks:
+    def peaks(self, column: int, type: ColumnType, *, greatest: bool, open: bool) -> MaxTree:
         """The tree over a column of that type; made at the first need."""
         key = (column, type, greatest, open)
         if key not in self._peaks:
             held = self.columns[column]
             assert isinstance(held, FixedColumn)
-            self._peaks[key] = Peaks(held, type, greatest=greatest, open=open)
+            self._peaks[key] = MaxTree(held, type, greatest=greatest, open=open)
         return self._peaks[key]
 
     @property
-    def directory(self) -> Directory:
+    def directory(self) -> BucketIndex:
         """Made at the first need."""
         if self._directory is None:
-            self._directory = Directory(self.codes)
+            self._directory = BucketIndex(self.codes)
         return self._directory
 
     def _searches_by_directory(self, probes: int) -> bool:

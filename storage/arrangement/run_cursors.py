@@ -15,25 +15,25 @@ import numpy.typing as npt
 
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
-from ivm.storage.arrangement.write_buffer import Tail
+from ivm.storage.arrangement.write_buffer import WriteBuffer
 from ivm.storage.values.column import Column, Indexes, Mask, concat
-from ivm.storage.values.order import Term
+from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.ranges import expand
 from ivm.storage.values.zset import Weights, ZSet
 
 
-class Source(NamedTuple):
+class RunSource(NamedTuple):
     """What is read: runs of one layout, and the first `seen` rows of a tail; in which direction."""
 
     layout: Layout
     runs: Sequence[Run]
-    tail: Tail
+    tail: WriteBuffer
     seen: int
     backwards: bool = False
 
     @property
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[OrderTerm, ...]:
         """The order in which rows are read."""
         return self.layout.terms_backwards if self.backwards else self.layout.terms
 
@@ -41,13 +41,13 @@ class Source(NamedTuple):
 class _Piece(NamedTuple):
     """Rows of one run or tail."""
 
-    origin: Run | Tail
+    origin: Run | WriteBuffer
     probe: Indexes
     rows: Indexes
     goes_on: Mask
 
 
-class Heads:
+class RunCursors:
     """Rows read from several origins.
 
     Attributes:
@@ -83,13 +83,15 @@ class Heads:
             columns = [column.take(back) for column in columns]
         return ZSet(tuple(columns), weights)
 
-    def _by_piece(self, numbers: Indexes) -> tuple[list[tuple[Run | Tail, Indexes]], Indexes]:
+    def _by_piece(
+        self, numbers: Indexes
+    ) -> tuple[list[tuple[Run | WriteBuffer, Indexes]], Indexes]:
         """Origins with the rows taken from each (at least one), and their order in `numbers`."""
         ends = np.cumsum([len(piece.rows) for piece in self._pieces])
         owner = ends.searchsorted(numbers, "right")
         order = order_of(owner)
         bounds = owner[order].searchsorted(np.arange(len(ends) + 1))
-        picked: list[tuple[Run | Tail, Indexes]] = []
+        picked: list[tuple[Run | WriteBuffer, Indexes]] = []
         for i, piece in enumerate(self._pieces):
             chosen = numbers[order[bounds[i] : bounds[i + 1]]]
             if len(chosen):
@@ -98,8 +100,8 @@ class Heads:
 
 
 def read_heads(
-    source: Source, probes: npt.NDArray[Any], numbers: Indexes, depth: int
-) -> Heads | None:
+    source: RunSource, probes: npt.NDArray[Any], numbers: Indexes, depth: int
+) -> RunCursors | None:
     """At most `depth` rows of every run, and all of the tail, for each probe.
 
     Args:
@@ -116,7 +118,7 @@ def read_heads(
     found, rows = source.tail.find(probes, source.seen)
     pieces.append(_Piece(source.tail, numbers[found], rows, np.zeros(len(rows), np.bool_)))
     pieces = [piece for piece in pieces if len(piece.rows)]
-    return Heads(pieces) if pieces else None
+    return RunCursors(pieces) if pieces else None
 
 
 def _head(run: Run, probes: npt.NDArray[Any], numbers: Indexes, depth: int) -> _Piece:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import find_in_probes
-from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Indexes, LabelColumn
+from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn, Indexes
 from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import Weights, ZSet
@@ -28,7 +28,7 @@ def has_room(rows: int) -> bool:
     return rows <= TAIL_ROWS
 
 
-class FixedTail:
+class FixedBuffer:
     """Fixed-width values; the mask exists from the first NULL on."""
 
     __slots__ = ("valid", "values")
@@ -56,7 +56,7 @@ class FixedTail:
         return FixedColumn(self.values[rows], None if valid is None else valid[rows])
 
 
-class _TextTail:
+class _TextBuffer:
     """Strings and binaries as Python objects: for so few rows they are the fastest form.
 
     As long as only labels have come, their numbers are kept beside them.
@@ -72,7 +72,7 @@ class _TextTail:
 
     def append(self, start: int, stop: int, column: Column) -> None:
         assert isinstance(column, ArrowColumn)
-        if isinstance(column, LabelColumn):
+        if isinstance(column, DictionaryColumn):
             self.codes[start:stop] = column.codes
             self.values.extend(words(column.codes))
         else:
@@ -84,12 +84,12 @@ class _TextTail:
 
     def take(self, rows: Indexes) -> Column:
         if self.labelled:
-            return LabelColumn(self.codes[rows])
+            return DictionaryColumn(self.codes[rows])
         values = self.values
         return ArrowColumn(pa.array([values[i] for i in rows.tolist()], self.type))
 
 
-class _PiecesTail:
+class _PiecesBuffer:
     """Nested values as the arrays they came in."""
 
     __slots__ = ("pieces",)
@@ -108,7 +108,7 @@ class _PiecesTail:
         return ArrowColumn(pa.concat_arrays(self.pieces).take(pa.array(rows)))
 
 
-class Tail:
+class WriteBuffer:
     """Newest rows in the order of their arrival, with their search codes and weights."""
 
     __slots__ = ("codes", "columns", "layout", "used", "weights")
@@ -121,7 +121,7 @@ class Tail:
         self.weights = np.empty(TAIL_ROWS, np.int64)
         self.columns = [_column_tail(type) for type in layout.types]
 
-    def append(self, seen: int, batch: ZSet, codes: npt.NDArray[Any]) -> Tail:
+    def append(self, seen: int, batch: ZSet, codes: npt.NDArray[Any]) -> WriteBuffer:
         """Append a batch after the first `seen` rows; there is room for it.
 
         Returns:
@@ -129,7 +129,7 @@ class Tail:
         """
         if self.used != seen:
             every = np.arange(seen)
-            copy = Tail(self.layout).append(0, self.take(every), self.codes[:seen])
+            copy = WriteBuffer(self.layout).append(0, self.take(every), self.codes[:seen])
             return copy.append(seen, batch, codes)
         stop = seen + len(codes)
         self.codes[seen:stop] = codes
@@ -165,7 +165,7 @@ class Tail:
         return ZSet(tuple([c.take(rows) for c in self.columns]), self.weights[rows])
 
 
-def _column_tail(type: ColumnType) -> FixedTail | _TextTail | _PiecesTail:
+def _column_tail(type: ColumnType) -> FixedBuffer | _TextBuffer | _PiecesBuffer:
     if type.dtype is not None:
-        return FixedTail(type)
-    return _TextTail(type) if type.is_bytes else _PiecesTail(type)
+        return FixedBuffer(type)
+    return _TextBuffer(type) if type.is_bytes else _PiecesBuffer(type)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ivm.storage.errors import InternalError
 from ivm.storage.log.change import Record, TableChange
-from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, LabelColumn
+from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, all_ones, empty
@@ -96,7 +96,7 @@ def _put_batch(parts: Parts, table: str, batch: ZSet, types: Sequence[ColumnType
                 parts += (_PLAIN, column.values)
             else:
                 _put_fixed(parts, column)
-        elif isinstance(column, LabelColumn) and type.is_bytes:
+        elif isinstance(column, DictionaryColumn) and type.is_bytes:
             _put_labels(parts, column)
         elif type.dtype is not None or column.array.type != type.memory:
             raise _misfit(table)
@@ -127,7 +127,7 @@ def _put_fixed(parts: Parts, column: FixedColumn) -> None:
     parts.append(values if values.flags.c_contiguous else np.ascontiguousarray(values))
 
 
-def _put_labels(parts: Parts, column: LabelColumn) -> None:
+def _put_labels(parts: Parts, column: DictionaryColumn) -> None:
     """As `_put_strings`; one label needs no Arrow."""
     if len(column.codes) != 1:
         _put_strings(parts, column.array)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ivm.storage.ordered import blocks as block
 from ivm.storage.values.column import Column, Indexes, concat, concat_ranges
-from ivm.storage.values.order import Term
+from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.sort_keys import cells, narrowed, ordered, words_of
 
 BLOCK = 1024  # rows of a block when it is made
@@ -36,14 +36,14 @@ class Block:
         self._head: tuple[Any, ...] | None = None
         self._words: dict[int, Indexes | None] = {}
 
-    def head(self, terms: Sequence[Term]) -> tuple[Any, ...]:
+    def head(self, terms: Sequence[OrderTerm]) -> tuple[Any, ...]:
         """The first row, as Python compares it with other heads and `ordered` keys."""
         if self._head is None:
             columns = self.columns
             self._head = tuple([ordered(cells(columns[t.column], t)(0), t) for t in terms])
         return self._head
 
-    def find(self, terms: Sequence[Term], key: Sequence[Any], right: bool) -> int:
+    def find(self, terms: Sequence[OrderTerm], key: Sequence[Any], right: bool) -> int:
         """The first row at or after the key (`right`: after), which may be of fewer terms."""
         low, high = 0, self.size
         for number, wanted in enumerate(key):
@@ -52,7 +52,9 @@ class Block:
                 return low
         return high if right else low
 
-    def _narrowed(self, number: int, term: Term, low: int, high: int, cell: Any) -> tuple[int, int]:
+    def _narrowed(
+        self, number: int, term: OrderTerm, low: int, high: int, cell: Any
+    ) -> tuple[int, int]:
         """The rows of a range, which agree in the terms before this one, that have the cell."""
         if number not in self._words:
             self._words[number] = words_of(self.columns[term.column], term)

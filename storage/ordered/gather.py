@@ -32,7 +32,7 @@ class Rows(Protocol):
     def starts(self) -> Indexes: ...
 
 
-class AtPlaces:
+class RowSlice:
     """The columns of the rows at some places, each gathered when it is first asked for.
 
     Args:
@@ -60,22 +60,22 @@ class AtPlaces:
         self._pieces = _pieces(rows, places)
 
     @staticmethod
-    def ranges(rows: Rows, starts: Indexes, stops: Indexes) -> AtPlaces:
+    def ranges(rows: Rows, starts: Indexes, stops: Indexes) -> RowSlice:
         """Of ranges of places, one after the other."""
         if len(starts) > _FEW:
-            return AtPlaces(rows, expand(starts, stops)[1])
+            return RowSlice(rows, expand(starts, stops)[1])
         pairs = list(zip(starts.tolist(), stops.tolist(), strict=True))
         pieces = [piece for start, stop in pairs for piece in _range(rows, start, stop)]
-        return AtPlaces._of(rows.types, pieces, sum([max(b - a, 0) for a, b in pairs]))
+        return RowSlice._of(rows.types, pieces, sum([max(b - a, 0) for a, b in pairs]))
 
     @staticmethod
-    def _of(types: Sequence[ColumnType], pieces: list[_Piece], count: int) -> AtPlaces:
-        made = AtPlaces.__new__(AtPlaces)
+    def _of(types: Sequence[ColumnType], pieces: list[_Piece], count: int) -> RowSlice:
+        made = RowSlice.__new__(RowSlice)
         made._types, made._pieces, made._count = types, pieces, count
         made._back, made._columns = None, {}
         return made
 
-    def followed(self, others: AtPlaces) -> AtPlaces:
+    def followed(self, others: RowSlice) -> RowSlice:
         """These rows, then others; the places of both ascend."""
         assert self._back is None
         assert others._back is None

@@ -1,8 +1,8 @@
 """How many rows before a place are marked, and where the n-th marked row is.
 
 Law: blocks keep how many of their rows are marked; the rows themselves are looked at only in blocks
-that hold a place asked about. A row is marked as the first of its peers (`Firsts`: those rows agree
-in the first terms, and stand side by side), or as one with a value (`Present`, `Finite`).
+that hold a place asked about. A row is marked as the first of its peers (`FirstOfPeers`: those
+rows agree in the first terms and stand side by side) or as one with a value (`NotNull`, `Finite`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ivm.storage.values.key_codes import same_key
 from ivm.storage.values.types import ColumnType
 
 
-class Marking(Summary, Protocol):
+class RowPredicate(Summary, Protocol):
     """Which rows are marked; summed up as their number."""
 
     def within(self, before: Block | None, block: Block) -> Indexes:
         """The marked rows of a block behind another one."""
 
 
-class Marks:
+class RankSelect:
     """The marked rows of one version of the rows.
 
     Args:
@@ -35,7 +35,7 @@ class Marks:
         marking: which are marked.
     """
 
-    def __init__(self, rows: SortedRows, marking: Marking) -> None:
+    def __init__(self, rows: SortedRows, marking: RowPredicate) -> None:
         self._rows = rows
         self._marking = marking
         counts: Indexes = rows.summary(marking)
@@ -91,7 +91,7 @@ class PeerGroups:
     """
 
     def __init__(self, rows: SortedRows, terms: int) -> None:
-        self._firsts = Marks(rows, Firsts(rows, terms))
+        self._firsts = RankSelect(rows, FirstOfPeers(rows, terms))
 
     def __len__(self) -> int:
         return len(self._firsts)
@@ -139,7 +139,7 @@ class _Counted:
         return known[numbers]
 
 
-class Firsts(_Counted):
+class FirstOfPeers(_Counted):
     """Rows that differ from the one before them in the first terms."""
 
     def __init__(self, rows: SortedRows, terms: int) -> None:
@@ -162,7 +162,7 @@ class Firsts(_Counted):
         return not same_key(old, row + before.size - 1, new, row, self._types)[0]
 
 
-class Present(_Counted):
+class NotNull(_Counted):
     """Rows with a value in a column."""
 
     def __init__(self, column: int) -> None:

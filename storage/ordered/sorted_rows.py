@@ -16,11 +16,11 @@ import numpy as np
 
 from ivm.storage.errors import InternalError
 from ivm.storage.ordered.blocks import Block, cut, edited
-from ivm.storage.ordered.gather import AtPlaces
+from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.values.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.values.compare_rows import lower_bounds
 from ivm.storage.values.key_codes import same_row
-from ivm.storage.values.order import Columns, Term
+from ivm.storage.values.order import Columns, OrderTerm
 from ivm.storage.values.ranges import offsets
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.sort_keys import LAST, all_cells, ordered
@@ -59,7 +59,7 @@ class SortedRows:
     def __init__(
         self,
         types: Sequence[ColumnType],
-        terms: Sequence[Term],
+        terms: Sequence[OrderTerm],
         blocks: list[Block],
         sizes: Indexes | None = None,
     ) -> None:
@@ -74,7 +74,7 @@ class SortedRows:
 
     @staticmethod
     def build(
-        types: Sequence[ColumnType], terms: Sequence[Term], chunks: Sequence[ZSet]
+        types: Sequence[ColumnType], terms: Sequence[OrderTerm], chunks: Sequence[ZSet]
     ) -> SortedRows:
         """The rows of the chunks' sum."""
         kept = [chunk for chunk in chunks if len(chunk)]
@@ -122,7 +122,7 @@ class SortedRows:
         touched, which = np.unique(owners, return_inverse=True)
         sizes = (self.starts[1:] - self.starts[:-1])[touched]
         begins = offsets(sizes)
-        rows = AtPlaces.ranges(self, self.starts[touched], self.starts[touched + 1])
+        rows = RowSlice.ranges(self, self.starts[touched], self.starts[touched + 1])
         low = begins[which]
         found = lower_bounds(rows, low, low + sizes[which], columns, every, own, right=right)
         places: Indexes = found - low + self.starts[owners]
@@ -207,7 +207,7 @@ class _Probe:
         terms: those they are looked for by.
     """
 
-    def __init__(self, columns: Columns, count: int, terms: Sequence[Term]) -> None:
+    def __init__(self, columns: Columns, count: int, terms: Sequence[OrderTerm]) -> None:
         self._columns, self._terms = columns, terms
         values = [all_cells(columns[term.column], term) for term in terms]
         pairs = zip(values, terms, strict=True)
@@ -278,7 +278,7 @@ class _Heads:
         return tuple([column.take(numbers) for column in known])
 
 
-def sorted_sum(batch: ZSet, terms: Sequence[Term]) -> tuple[tuple[Column, ...], Indexes]:
+def sorted_sum(batch: ZSet, terms: Sequence[OrderTerm]) -> tuple[tuple[Column, ...], Indexes]:
     """A batch's distinct rows in order, with their net weights (none of them 0)."""
     weights = batch.weights
     if len(weights) == 1:
@@ -305,7 +305,7 @@ def demand_present(
     """
     places = stops + weights
     missing = places < 0
-    held = AtPlaces(rows, np.maximum(places, 0)) if len(rows) else columns
+    held = RowSlice(rows, np.maximum(places, 0)) if len(rows) else columns
     every = np.arange(len(stops))
     same = same_row([held[i] for i in range(len(columns))], every, columns, every, rows.types)
     missing |= ~same

@@ -75,7 +75,7 @@ class ArrowColumn:
         self.array = array
         # What `labelled` has made of it; None before, False where labels do not pay. Never the
         # column itself: a circle is freed by the garbage collector only, long after its rows.
-        self.labelled: LabelColumn | Literal[False] | None = None
+        self.labelled: DictionaryColumn | Literal[False] | None = None
 
     def __len__(self) -> int:
         return len(self.array)
@@ -115,7 +115,7 @@ class ArrowColumn:
         return int(self.array.nbytes)
 
 
-class LabelColumn(ArrowColumn):
+class DictionaryColumn(ArrowColumn):
     """Strings that repeat, as numbers of the process's label table (see `labels`)."""
 
     __slots__ = ("_decoded", "codes")
@@ -139,17 +139,17 @@ class LabelColumn(ArrowColumn):
         codes = self.codes
         return None if np.count_nonzero(codes) == len(codes) else codes != 0
 
-    def take(self, indexes: Indexes) -> LabelColumn:
-        return LabelColumn(self.codes[indexes])
+    def take(self, indexes: Indexes) -> DictionaryColumn:
+        return DictionaryColumn(self.codes[indexes])
 
     def cell(self, row: int) -> str | None:
         return dictionary.words(self.codes[row : row + 1])[0]
 
-    def filter(self, mask: Mask) -> LabelColumn:
-        return LabelColumn(self.codes[mask])
+    def filter(self, mask: Mask) -> DictionaryColumn:
+        return DictionaryColumn(self.codes[mask])
 
-    def slice(self, start: int, stop: int) -> LabelColumn:
-        return LabelColumn(self.codes[start:stop])
+    def slice(self, start: int, stop: int) -> DictionaryColumn:
+        return DictionaryColumn(self.codes[start:stop])
 
     @property
     def nbytes(self) -> int:
@@ -161,35 +161,35 @@ Column: TypeAlias = FixedColumn | ArrowColumn
 
 def labelled(column: Column) -> Column:
     """The column as labels where its strings repeat, else itself."""
-    if not isinstance(column, ArrowColumn) or isinstance(column, LabelColumn):
+    if not isinstance(column, ArrowColumn) or isinstance(column, DictionaryColumn):
         return column
     if column.array.type != _STRING or len(column.array) == 0:
         return column
     if column.labelled is None:
         codes = dictionary.encode(column.array)
-        column.labelled = False if codes is None else LabelColumn(codes, column.array)
+        column.labelled = False if codes is None else DictionaryColumn(codes, column.array)
     return column.labelled or column
 
 
-def _concat_labels(columns: Sequence[Column]) -> LabelColumn | None:
+def _concat_labels(columns: Sequence[Column]) -> DictionaryColumn | None:
     """Columns that are mostly labels as one label column; None where it does not pay."""
-    known = [c.codes for c in columns if isinstance(c, LabelColumn)]
+    known = [c.codes for c in columns if isinstance(c, DictionaryColumn)]
     if len(known) == len(columns):
-        return LabelColumn(join_arrays(known))
+        return DictionaryColumn(join_arrays(known))
     numbered = sum([len(codes) for codes in known])
     total = sum(len(c) for c in columns)
     if numbered < total and (numbered < _ROWS_TO_JOIN or 2 * numbered < total):
         return None
     parts = []
     for column in columns:
-        if isinstance(column, LabelColumn):
+        if isinstance(column, DictionaryColumn):
             codes: dictionary.Codes | None = column.codes
         else:
             codes = dictionary.encode(column.array, force=True)  # type: ignore[union-attr]
         if codes is None:
             return None
         parts.append(codes)
-    return LabelColumn(join_arrays(parts))
+    return DictionaryColumn(join_arrays(parts))
 
 
 def join_arrays(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -215,7 +215,7 @@ def concat(columns: Sequence[Column]) -> Column:
     if len(columns) == 1:
         return first
     if isinstance(first, ArrowColumn):
-        if any(isinstance(c, LabelColumn) for c in columns):
+        if any(isinstance(c, DictionaryColumn) for c in columns):
             joined = _concat_labels(columns)
             if joined is not None:
                 return joined

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.nested_order import has_nested_order, nested_ranks
-from ivm.storage.values.order import Columns, Term, label_codes, wide_codes
+from ivm.storage.values.order import Columns, OrderTerm, label_codes, wide_codes
 from ivm.storage.values.types import ColumnType
 
 Signs = npt.NDArray[np.int8]
@@ -29,7 +29,7 @@ def compare_rows(
     a_rows: Indexes,
     b: Columns,
     b_rows: Indexes,
-    terms: Sequence[Term],
+    terms: Sequence[OrderTerm],
 ) -> Signs:
     """Signs of row a_rows[i] of `a` against row b_rows[i] of `b`."""
     signs = np.zeros(len(a_rows), np.int8)
@@ -50,7 +50,7 @@ def lower_bounds(
     stops: Indexes,
     columns: Columns,
     rows: Indexes,
-    terms: Sequence[Term],
+    terms: Sequence[OrderTerm],
     *,
     right: bool | Mask = False,
 ) -> Indexes:
@@ -78,7 +78,7 @@ def _compared(
     high: Indexes,
     columns: Columns,
     rows: Indexes,
-    terms: Sequence[Term],
+    terms: Sequence[OrderTerm],
     right: Mask,
 ) -> Indexes:
     limits = np.broadcast_to(right, len(low)).astype(np.int8)
@@ -93,12 +93,12 @@ def _compared(
     return low
 
 
-def _has_words(column: Column, term: Term) -> bool:
+def _has_words(column: Column, term: OrderTerm) -> bool:
     """Whether the values under a term are all numbers of 64 bits, with no NULL among them."""
     return term.type.is_word and isinstance(column, FixedColumn) and column.valid is None
 
 
-def _words(column: Column, term: Term) -> Words:
+def _words(column: Column, term: OrderTerm) -> Words:
     """Numbers that stand in the term's order, whatever column they are of."""
     assert isinstance(column, FixedColumn)
     values = column.values
@@ -152,7 +152,7 @@ def _bisected(codes: Words, targets: Words, low: Indexes, high: Indexes, right: 
     return low
 
 
-def _compare_columns(a: Column, b: Column, term: Term) -> Signs:
+def _compare_columns(a: Column, b: Column, term: OrderTerm) -> Signs:
     signs = _compare_bits(a, b, term.type) if term.bits else _compare_values(a, b, term.type)
     if term.descending:
         signs = -signs

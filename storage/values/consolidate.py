@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.storage.values.column import ArrowColumn, Column, Indexes, LabelColumn, Mask
+from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, Indexes, Mask
 from ivm.storage.values.group_numbers import Groups, has_repeats, number_exact, number_hashed
 from ivm.storage.values.key_codes import is_exact, key_codes, row_codes, same_key, same_row
 from ivm.storage.values.row_tuples import SMALL_ROWS, small_rows
@@ -86,7 +86,7 @@ def opposed(columns: Sequence[Column], minus: Mask) -> Mask:
 
 def _words(column: Column) -> list[npt.NDArray[Any]]:
     """The bits of the values as unsigned numbers, as far as they are at hand."""
-    if isinstance(column, LabelColumn):
+    if isinstance(column, DictionaryColumn):
         return [column.codes.view(np.uint32)]
     if isinstance(column, ArrowColumn):
         return []
@@ -107,7 +107,7 @@ def _among(places: Indexes, rows: Indexes, others: Indexes, bits: int) -> Indexe
 def _cheap(columns: Sequence[Column], types: Sequence[ColumnType]) -> list[int]:
     """Positions of the columns whose values need not be read to be hashed."""
     pairs = enumerate(zip(columns, types, strict=True))
-    return [i for i, (c, t) in pairs if t.dtype is not None or isinstance(c, LabelColumn)]
+    return [i for i, (c, t) in pairs if t.dtype is not None or isinstance(c, DictionaryColumn)]
 
 
 def _consolidate_small(zset: ZSet, rows: list[tuple[object, ...]]) -> ZSet:
@@ -202,7 +202,7 @@ def _group_small(rows: list[tuple[object, ...]]) -> Groups:
 
 def _digits(column: Column, type: ColumnType) -> tuple[npt.NDArray[np.int64], int]:
     """Numbers that are equal for equal values only, and a limit above all of them."""
-    if isinstance(column, LabelColumn):
+    if isinstance(column, DictionaryColumn):
         return column.codes.astype(np.int64), int(column.codes.max(initial=0)) + 1
     if isinstance(column, ArrowColumn) and type.is_bytes:
         return _labels(column.array)

@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.values.canonical import canonical_values
-from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Indexes, LabelColumn, Mask
+from ivm.storage.values.column import (
+    ArrowColumn,
+    Column,
+    DictionaryColumn,
+    FixedColumn,
+    Indexes,
+    Mask,
+)
 from ivm.storage.values.nested import (
     ByteParts,
     FixedParts,
@@ -45,7 +52,7 @@ def equal_rows(
 def _equal_columns(
     a: Column, a_rows: Indexes, b: Column, b_rows: Indexes, type: ColumnType, grouping: bool
 ) -> Mask:
-    if isinstance(a, LabelColumn) and isinstance(b, LabelColumn):
+    if isinstance(a, DictionaryColumn) and isinstance(b, DictionaryColumn):
         return a.codes[a_rows] == b.codes[b_rows]  # type: ignore[no-any-return]
     if isinstance(a, ArrowColumn):
         assert isinstance(b, ArrowColumn)

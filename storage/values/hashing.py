@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ivm.storage.values import dictionary
 from ivm.storage.values.canonical import canonical_values
-from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, LabelColumn
+from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.nested import (
     ByteParts,
     FixedParts,
@@ -79,7 +79,7 @@ def hash_column(column: Column, type: ColumnType, grouping: bool) -> Hashes:
     if isinstance(column, FixedColumn):
         values = canonical_values(column.values, type) if grouping else column.values
         return _hide_nulls(_hash_fixed(values), column.valid)
-    if isinstance(column, LabelColumn):
+    if isinstance(column, DictionaryColumn):
         return label_hashes()[column.codes]
     if type.is_bytes and len(column) <= _SMALL_STRINGS:
         return np.array([_hash_object(s) for s in column.array.to_pylist()], np.uint64)
@@ -110,7 +110,7 @@ def _hash_small(
 
 
 def _small_hashes(column: Column, type: ColumnType, grouping: bool) -> list[int]:
-    if isinstance(column, LabelColumn):
+    if isinstance(column, DictionaryColumn):
         return _listed(label_hashes()[column.codes])
     if isinstance(column, ArrowColumn):
         if type.is_bytes:

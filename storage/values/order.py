@@ -41,7 +41,7 @@ class OrderKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class OrderTerm:
     """One term of a total order: an order key, or the bits of a column's values."""
 
     column: int
@@ -50,7 +50,7 @@ class Term:
     nulls_first: bool = False
     bits: bool = False
 
-    def backwards(self) -> Term:
+    def backwards(self) -> OrderTerm:
         """The term by which the same rows come in the opposite order."""
         return replace(self, descending=not self.descending, nulls_first=not self.nulls_first)
 
@@ -61,13 +61,13 @@ def orderable(type: ColumnType) -> bool:
     return plain or has_nested_order(type)
 
 
-def order_terms(types: Sequence[ColumnType], order: Sequence[OrderKey]) -> tuple[Term, ...]:
+def order_terms(types: Sequence[ColumnType], order: Sequence[OrderKey]) -> tuple[OrderTerm, ...]:
     """The terms of the total order that begins with the given keys."""
-    terms = [Term(k.column, types[k.column], k.descending, k.nulls_first) for k in order]
+    terms = [OrderTerm(k.column, types[k.column], k.descending, k.nulls_first) for k in order]
     named = {key.column for key in order}
-    terms += [Term(i, type) for i, type in enumerate(types) if i not in named]
+    terms += [OrderTerm(i, type) for i, type in enumerate(types) if i not in named]
     several = [i for i, t in enumerate(types) if t.is_float or t.is_interval or has_floats(t)]
-    return (*terms, *[Term(i, types[i], bits=True) for i in several])
+    return (*terms, *[OrderTerm(i, types[i], bits=True) for i in several])
 
 
 def order_codes(
@@ -95,7 +95,7 @@ def order_codes(
     return np.where(valid, codes, _LIMITS.min if nulls_first else _LIMITS.max)
 
 
-def term_codes(column: Column, term: Term) -> Codes:
+def term_codes(column: Column, term: OrderTerm) -> Codes:
     """Ranks of a column's values under one term."""
     if not term.bits:
         return order_codes(column, term.type, term.descending, term.nulls_first)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ivm.storage.values.column import Column, FixedColumn, Indexes, null_column
 from ivm.storage.values.compare_rows import lower_bounds
 from ivm.storage.values.key_codes import word_codes
-from ivm.storage.values.order import Term
+from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.sort_keys import cells, narrowed
 from ivm.storage.values.types import ColumnType
 
@@ -135,7 +135,7 @@ def _search(
     right: bool,
 ) -> Indexes:
     """As `first_places`, for any type and also for NULL."""
-    term = Term(0, type)
+    term = OrderTerm(0, type)
     if len(starts) > _FEW:
         every = np.arange(len(starts))
         return lower_bounds([column], starts, stops, [wanted], every, [term], right=right)

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ivm.storage.values.canonical import canonical_values
-from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, LabelColumn
+from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType
 
@@ -28,7 +28,7 @@ def small_rows(
         return None
     lists = []
     for column, type in zip(columns, types, strict=True):
-        if isinstance(column, LabelColumn):
+        if isinstance(column, DictionaryColumn):
             lists.append(words(column.codes))
         elif isinstance(column, ArrowColumn):
             if not type.is_bytes:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.values.column import Indexes
-from ivm.storage.values.order import Columns, Term, steps, term_codes
+from ivm.storage.values.order import Columns, OrderTerm, steps, term_codes
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort_keys import all_cells, ordered
 
@@ -22,7 +22,7 @@ _FEW = 16  # rows that Python sorts faster than numpy
 
 
 def sort_rows(
-    codes: npt.NDArray[Any], columns: Columns, terms: Sequence[Term]
+    codes: npt.NDArray[Any], columns: Columns, terms: Sequence[OrderTerm]
 ) -> tuple[Indexes, Indexes]:
     """Sort by codes, then by the terms; later terms look at rows that earlier ones leave tied.
 
@@ -55,7 +55,7 @@ def sort_rows(
 
 
 def _few_sorted(
-    codes: list[Any], columns: Columns, terms: Sequence[Term]
+    codes: list[Any], columns: Columns, terms: Sequence[OrderTerm]
 ) -> tuple[Indexes, Indexes]:
     keys: list[tuple[Any, ...]] = [(code,) for code in codes]
     order = sorted(range(len(keys)), key=keys.__getitem__)

@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.values import dictionary
-from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, LabelColumn
+from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.nested_order import has_nested_order, nested_cell
-from ivm.storage.values.order import Term, wide_codes
+from ivm.storage.values.order import OrderTerm, wide_codes
 from ivm.storage.values.types import ColumnType
 
 Cell: TypeAlias = Callable[[int], Any]
 """The comparable value at a row, None for NULL."""
 
 
-def cells(column: Column, term: Term) -> Cell:
+def cells(column: Column, term: OrderTerm) -> Cell:
     """How to read a column's values under a term of an order."""
     if isinstance(column, FixedColumn) and column.valid is None and column.values.dtype.kind == "i":
         return column.values.item
@@ -40,7 +40,7 @@ def cells(column: Column, term: Term) -> Cell:
     return lambda row: get(row) if valid(row) else None
 
 
-def all_cells(column: Column, term: Term) -> list[Any]:
+def all_cells(column: Column, term: OrderTerm) -> list[Any]:
     """The comparable values of all rows."""
     if isinstance(column, FixedColumn) and column.valid is None and column.values.dtype.kind == "i":
         return column.values.tolist()  # type: ignore[no-any-return]
@@ -49,7 +49,7 @@ def all_cells(column: Column, term: Term) -> list[Any]:
 
 
 def _text_cells(column: ArrowColumn, type: ColumnType) -> Cell:
-    if isinstance(column, LabelColumn):
+    if isinstance(column, DictionaryColumn):
         codes = column.codes
         get: Cell = lambda row: dictionary.words(codes[row : row + 1])[0]  # noqa: E731
     else:
@@ -61,7 +61,7 @@ def _text_cells(column: ArrowColumn, type: ColumnType) -> Cell:
     return lambda row: places.get(get(row))
 
 
-def _fixed_cells(column: FixedColumn, term: Term) -> Cell:
+def _fixed_cells(column: FixedColumn, term: OrderTerm) -> Cell:
     values, type = column.values, term.type
     if type.is_word:
         if term.bits:
@@ -72,7 +72,7 @@ def _fixed_cells(column: FixedColumn, term: Term) -> Cell:
     return lambda row: (upper(row), lower(row))
 
 
-def words_of(column: Column, term: Term) -> npt.NDArray[np.int64] | None:
+def words_of(column: Column, term: OrderTerm) -> npt.NDArray[np.int64] | None:
     """The cells (each c as −1 − c if descending) in an array, if all are numbers and none NULL."""
     if not term.type.is_word or column.valid is not None:
         return None
@@ -85,7 +85,7 @@ def words_of(column: Column, term: Term) -> npt.NDArray[np.int64] | None:
     return ~codes if term.descending else codes
 
 
-def stands_before(a: Any, b: Any, term: Term) -> bool:
+def stands_before(a: Any, b: Any, term: OrderTerm) -> bool:
     """Whether cell a, which is not equal to b, stands before it."""
     if a is None:
         return term.nulls_first
@@ -111,7 +111,7 @@ class _Backwards:
     __hash__ = None  # type: ignore[assignment]
 
 
-def ordered(cell: Any, term: Term) -> tuple[Any, ...]:
+def ordered(cell: Any, term: OrderTerm) -> tuple[Any, ...]:
     """What Python compares with that of another cell as the term orders the two."""
     if cell is None:
         return (0,) if term.nulls_first else (2,)
@@ -121,7 +121,7 @@ def ordered(cell: Any, term: Term) -> tuple[Any, ...]:
 LAST = (3,)  # stands behind all that `ordered` gives
 
 
-def narrowed(cell: Cell, low: int, high: int, wanted: Any, term: Term) -> tuple[int, int]:
+def narrowed(cell: Cell, low: int, high: int, wanted: Any, term: OrderTerm) -> tuple[int, int]:
     """The rows of a sorted range with the wanted cell; where it belongs, if there is none."""
     start = _bisect(cell, low, high, wanted, term, False)
     if start == high or cell(start) != wanted:
@@ -129,7 +129,7 @@ def narrowed(cell: Cell, low: int, high: int, wanted: Any, term: Term) -> tuple[
     return start, _bisect(cell, start + 1, high, wanted, term, True)
 
 
-def _bisect(cell: Cell, low: int, high: int, wanted: Any, term: Term, right: bool) -> int:
+def _bisect(cell: Cell, low: int, high: int, wanted: Any, term: OrderTerm, right: bool) -> int:
     while low < high:
         middle = (low + high) >> 1
         value = cell(middle)

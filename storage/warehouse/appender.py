@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import duckdb
 import numpy as np
 
-from ivm.storage.values.column import Column, FixedColumn, LabelColumn
+from ivm.storage.values.column import Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet
@@ -90,7 +90,7 @@ def python_rows(batch: ZSet, schema: Schema) -> list[tuple[object, ...]] | None:
 
 
 def _values(column: Column, type: ColumnType) -> list[object]:
-    if isinstance(column, LabelColumn):
+    if isinstance(column, DictionaryColumn):
         return list(words(column.codes))
     if type.sql == "HUGEINT":
         return _joined_halves(column)

@@ -16,7 +16,7 @@ from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.duck import Cursor, rows, run
 
 
-class HomeZone:
+class ViewTimeZone:
     """The zone, and the sessions whose own zone is still to be given back.
 
     Args:

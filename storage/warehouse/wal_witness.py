@@ -22,7 +22,7 @@ _LEFT = struct.Struct("<QQQ")
 
 
 @dataclass(frozen=True)
-class Left:
+class WalState:
     """How the write-ahead log was left.
 
     Attributes:
@@ -96,10 +96,10 @@ def kept_log(folder: Path) -> Path:
     return folder / "wal"
 
 
-def left(folder: Path) -> Left | None:
+def left(folder: Path) -> WalState | None:
     """How we left the log, if that was written down."""
     try:
-        return Left(*_LEFT.unpack(_size_of(folder).read_bytes()))
+        return WalState(*_LEFT.unpack(_size_of(folder).read_bytes()))
     except (OSError, struct.error):
         return None
 

@@ -33,7 +33,7 @@ from ivm.storage.warehouse.opening import Choice, Opening, open_log
 from ivm.storage.warehouse.refused import Part, refused
 from ivm.storage.warehouse.system_tables import BASE, FLUSHES
 from ivm.storage.warehouse.table_info import TableInfo, read_schemas, read_tables
-from ivm.storage.warehouse.time_zone import HomeZone
+from ivm.storage.warehouse.time_zone import ViewTimeZone
 from ivm.storage.warehouse.wal_witness import WalWitness
 
 
@@ -58,7 +58,7 @@ class Warehouse:
         self.log: ChangeLog | None = opening.log
         self.foreign_write = opening.foreign_write
         self.write_lock = threading.RLock()
-        self.zone = HomeZone(system_tables.home_zone(file.connection))
+        self.zone = ViewTimeZone(system_tables.home_zone(file.connection))
         run(file.connection, f"SET GLOBAL TimeZone = {literal(self.zone.name)}")
         self._flusher = file.connection.cursor()
         self._epochs = system_tables.load_epochs(self._flusher)
@@ -299,7 +299,9 @@ class Warehouse:
                 self._epochs.update(epochs)
                 return
         except duckdb.Error as unknown:
-            raise UndecidedError(f"Whether a flush stands cannot be read ({unknown})") from error
+            raise OutcomeUnknownError(
+                f"Whether a flush stands cannot be read ({unknown})"
+            ) from error
         if isinstance(error, (duckdb.IOException, duckdb.OutOfMemoryException)):
             raise UnavailableError(
                 f"The tables in {self.file.file} could not be brought up to date: {error}. The"
@@ -361,7 +363,7 @@ class Warehouse:
             self._witness.close(forget=done)
 
 
-class UndecidedError(UnavailableError):
+class OutcomeUnknownError(UnavailableError):
     """A transaction's fate cannot be read: DuckDB answers no more."""
 
 
