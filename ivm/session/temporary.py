@@ -28,8 +28,9 @@ def refuse_temporary(
     Raises:
         UnsupportedError: something is, or may be.
     """
-    behind = stand_ins(cursor) if temporary else []
-    for view, query in queries if temporary else ():
+    asked = list(queries) if temporary else []
+    behind = stand_ins(cursor) if asked else []
+    for view, query in asked:
         words = words_behind(query, behind)
         suspects = [each for each in temporary if words.issuperset(words_of(each.name))]
         if suspects and (_more_than_tables(suspects) or _reads_temporary(cursor, query)):
