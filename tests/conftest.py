@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
+import sys
 from collections import Counter
 
 import pytest
 from hypothesis import settings
 
-from tests.tiers import RUN, SMOKE, TIER, WHOLE, taken
+from tests.tiers import FIRST, RUN, SMOKE, TIER, WHOLE, taken
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.register_profile("new", deadline=None)
 settings.load_profile("new" if TIER == "fuzz" else "steady")
 # A run in the background is started with Ctrl-C ignored, and all that it starts would ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Every worker, and every Python that a test starts, would compile all modules anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Modules start in the order given below, not by the number of their tests."""
+    if config.pluginmanager.has_plugin("xdist"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_finish() -> None:
+    """The tests themselves stay to the end: the garbage collector need not look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
@@ -23,7 +41,7 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the tier does not take."""
+    """Leave out what the tier does not take, and bring what takes long to the front."""
     met: Counter[tuple[str, str]] = Counter()
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
@@ -31,8 +49,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         name = item.path.stem, getattr(item, "originalname", item.name)
         (kept if taken(*name, met[name]) else left).append(item)
         met[name] += 1
+    order = {module: place for place, module in enumerate(FIRST)}
+    items[:] = sorted(kept, key=lambda item: order.get(item.path.stem, len(order)))
     if left:
-        items[:] = kept
         config.hook.pytest_deselected(items=left)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import SAMPLED, SMOKE, WHOLE
+from tests.tiers import FIRST, SAMPLED, SMOKE, WHOLE
 
 TESTS = Path(__file__).parent
 
@@ -16,7 +16,7 @@ def _text(module: str) -> str:
     return file.read_text()
 
 
-@pytest.mark.parametrize("name", sorted({*SAMPLED, *SMOKE, *WHOLE}))
+@pytest.mark.parametrize("name", sorted({*FIRST, *SAMPLED, *SMOKE, *WHOLE}))
 def test_what_is_named_is_a_test(name: str) -> None:
     module, _, function = name.partition("::")
     assert f"\ndef {function or 'test_'}" in _text(module)

@@ -58,6 +58,8 @@ SAMPLED = {
     "test_capture::test_insert_on_conflict": 3,
     "test_capture::test_merge": 3,
     "test_capture::test_update": 3,
+    "test_carried::test_no_change_brings_such_a_value": 3,
+    "test_carried::test_no_table_is_made_with_such_a_value": 4,
     "test_cli::test_odd_streams": 3,
     "test_collations::test_a_view_beside_a_collation_follows_its_tables": 5,
     "test_collations::test_groups_by_a_collation_show_their_first_text": 3,
@@ -70,11 +72,13 @@ SAMPLED = {
     "test_error_tree::test_values": 4,
     "test_every_type::test_every_way_in": 2,
     "test_failed_statements::test_a_failing_cast_is_told_as_duckdb_tells_it": 3,
-    "test_fill::test_values_around_a_change_are_filled_anew": 5,
+    "test_fill::test_values_around_a_change_are_filled_anew": 8,
     "test_flush::test_every_value_of_a_type_is_deleted_alone": 5,
     "test_flush::test_one_row_of_any_type_is_updated_and_deleted_by_its_key": 4,
     "test_from_items::test_of_equal_right_rows_an_asof_join_takes_the_first": 2,
+    "test_hydration::test_a_view_stands_and_follows": 3,
     "test_imports::test_what_was_exported_is_imported": 2,
+    "test_json_rows::test_strategy": 4,
     "test_json_rows::test_views_follow_their_documents": 2,
     "test_keyed_changes::test_anything_else_is_left_to_duckdb": 4,
     "test_keyed_changes::test_one_row_by_its_key_needs_no_duckdb": 4,
@@ -83,8 +87,10 @@ SAMPLED = {
     "test_keys::test_order_as_duckdb_orders": 4,
     "test_keys::test_same_key_and_codes_follow_the_classes": 4,
     "test_lambda_names::test_a_name_in_a_lambda_means_what_it_means_to_duckdb": 3,
+    "test_left_open::test_texts": 4,
     "test_left_open::test_what_is_fixed_is_the_same_in_every_order": 3,
     "test_log::test_every_type_comes_back_bit_for_bit": 3,
+    "test_macros::test_what_would_break_a_view_is_refused": 3,
     "test_odd_calls::test_each_given_row_takes_out_one": 2,
     "test_odd_calls::test_rows": 2,
     "test_op_aggregate::test_each_type_follows_duckdb": 3,
@@ -118,7 +124,7 @@ SAMPLED = {
     "test_scalar_comparison::test_every_pair": 4,
     "test_schema_names::test_a_name_that_comes_later_is_followed": 3,
     "test_schema_names::test_a_view_over_a_plain_view_of_a_schema": 2,
-    "test_shadows::test_views_hold_what_other_sessions_read": 2,
+    "test_shadows::test_views_hold_what_other_sessions_read": 3,
     "test_transactions::test_rows_of_before_and_of_the_transaction_are_changed": 3,
     "test_unpivot_names::test_nulls_are_dropped_as_duckdb_does": 3,
     "test_user_macros::test_the_life_of_a_database_in_which_every_name_is_a_macro": 2,
@@ -159,6 +165,30 @@ SMOKE = {
 }
 """Modules and tests of a smoke run, which takes the first of so many cases of each test: all that
 `WHOLE` names, and what reads the package's files, starts processes or opens files anew."""
+
+FIRST = (
+    "test_random_queries",
+    "test_exceptions",
+    "test_interrupts",
+    "test_spelling",
+    "test_names_in_ddl",
+    "test_crash",
+    "test_ddl_in_transactions",
+    "test_detours",
+    "test_recovery",
+    "test_cli",
+    "test_shell",
+    "test_waiting_statements",
+    "test_deep_expressions",
+    "test_every_type",
+    "test_invariant",
+    "test_sessions",
+    "test_closing",
+    "test_shadows",
+    "test_names",
+    "test_hydration",
+)
+"""Modules that take long and start first: the last ones decide how long a worker is left alone."""
 
 
 def taken(module: str, function: str, turn: int) -> bool:

@@ -19,7 +19,7 @@ from tests.torture.interrupted import HANGS
 from tests.torture.patient import Patient
 from tests.torture.test_exceptions import CHANGES, Trap
 
-ROUNDS = {"quick": 2, "full": 15, "fuzz": 500}[TIER]
+ROUNDS = {"quick": 1, "full": 15, "fuzz": 500}[TIER]
 WORDS = ("run BEGIN", "run COMMIT", "run CHECKPOINT")
 CALLS = ("writev", "fdatasync", "pwrite", "fsync", "replace", "run", "append", *WORDS)
 SHORT = {"commit": ("fdatasync",), "flush": ("run COMMIT",), "checkpoint": ("run CHECKPOINT",)}
