@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from tests.view_oracle import Row
+from tests.support.view_oracle import Row
 
 TOLERANCE = 1e-9
 

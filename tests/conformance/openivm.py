@@ -19,7 +19,7 @@ from tests.conformance.compare import difference
 from tests.conformance.openness import leaves_open
 from tests.conformance.outcome import Outcome
 from tests.conformance.tpcc_rows import Content, tables
-from tests.view_oracle import verdicts
+from tests.support.view_oracle import verdicts
 
 _NOW = "TIMESTAMP '2026-06-15 10:00:00'"  # both databases are told the same time
 

@@ -16,7 +16,7 @@ import ivm
 from tests.conformance.compare import difference
 from tests.conformance.dialect import Statement
 from tests.conformance.openness import leaves_open
-from tests.view_oracle import verdicts
+from tests.support.view_oracle import verdicts
 
 Rows = list[tuple[Any, ...]]
 

@@ -16,7 +16,7 @@ import duckdb
 
 import ivm
 from ivm import errors
-from tests.crash_image import image
+from tests.support.crash_image import image
 
 VIEWS = {
     "every": "SELECT a FROM t",

@@ -21,7 +21,7 @@ import ivm
 from ivm.errors import IvmError, UnavailableError, UnsupportedError
 from ivm.storage.identifiers import quote
 from ivm.storage.warehouse.duck import rows
-from tests.crash_image import image
+from tests.support.crash_image import image
 from tests.torture.statement_maker import AWAY, HOME, Maker
 
 _MATERIALIZED = re.compile(r"\bMATERIALIZED VIEW\b")

@@ -13,7 +13,7 @@ import ivm
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse import warehouse
 from ivm.storage.warehouse.duck import Cursor, run
-from tests.view_oracle import assert_verified
+from tests.support.view_oracle import assert_verified
 
 ENDS = [KeyboardInterrupt, MemoryError]
 

@@ -14,8 +14,9 @@ import pytest
 
 import ivm
 from ivm import errors, lifetime
+from tests.support import ROOT
+from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER, seeds
-from tests.view_oracle import assert_verified
 
 ROUNDS = {"quick": 1, "full": 30, "fuzz": 300}[TIER]
 WAIT = 60.0
@@ -254,7 +255,7 @@ def test_a_folder_that_is_gone_at_the_end_of_the_program_is_named(tmp_path: Path
         [sys.executable, "-c", textwrap.dedent(program), str(folder)],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         timeout=WAIT,
         check=False,
     )

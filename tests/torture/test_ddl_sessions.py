@@ -17,11 +17,11 @@ import pytest
 
 import ivm
 from ivm.errors import IvmError
-from tests.crash_image import image
+from tests.support.crash_image import image
+from tests.support.view_oracle import assert_verified
 from tests.tiers import examples, seeds
 from tests.torture.ddl_twins import VIEWS, Twins
 from tests.torture.test_ddl_in_transactions import DDL, DML, READS
-from tests.view_oracle import assert_verified
 
 
 class Sessions(Twins):

@@ -10,8 +10,8 @@ import pytest
 import ivm
 from ivm.storage.interrupts import check
 from ivm.storage.warehouse import duck
+from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
-from tests.view_oracle import assert_verified
 
 VIEWS = {
     "plain": "SELECT a, b FROM t WHERE a > 1",

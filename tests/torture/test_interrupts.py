@@ -14,6 +14,7 @@ import ivm
 from ivm.delta_ops.recursion import Recursion
 from ivm.engine.transaction import COMMITTED
 from ivm.storage.interrupts import NOTHING
+from tests.support import ROOT
 from tests.tiers import TIER, seeds
 from tests.torture.interrupted import HANGS
 from tests.torture.patient import Patient
@@ -32,7 +33,7 @@ def test_no_signal_does_harm(tmp_path: Path) -> None:
         program,
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         timeout=ROUNDS * HANGS,
         check=False,
     )

@@ -18,9 +18,9 @@ import pytest
 
 import ivm
 from ivm.errors import ConstraintError, InputError, IvmError
-from tests.crash_image import image
+from tests.support.crash_image import image
+from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER
-from tests.view_oracle import assert_verified
 
 ROWS = "(1, 1, 1, 1), (2, 2, NULL, 2), (3, 3, 1, 3)"
 SHARED = [

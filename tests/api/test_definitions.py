@@ -1,0 +1,168 @@
+"""What is found out about names while a session changes the catalog is kept no longer than that."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import ivm
+from ivm.errors import IvmError
+from tests.whole.test_concurrency import run_all
+
+RECOMPUTED = "SELECT mad(b) AS b FROM {}"
+
+
+def beside(job: Callable[[], Any]) -> Any:
+    """The job's result in another thread, and so in another session, which may not wait."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(job()))
+    thread.start()
+    thread.join(timeout=20)
+    assert found, "it waits"
+    return found[0]
+
+
+@pytest.fixture
+def db() -> Iterator[ivm.Database]:
+    with ivm.connect() as opened:
+        opened.execute("CREATE TABLE t1(b INT); CREATE TABLE t2(b INT)")
+        opened.execute("CREATE VIEW pv AS SELECT b FROM t1; CREATE MACRO tm() AS TABLE FROM t1")
+        opened.execute("CREATE MACRO m() AS (SELECT count(*) FROM t1)")
+        yield opened
+
+
+CHANGES = {
+    "view": ("CREATE OR REPLACE VIEW pv AS SELECT b FROM t2", "SELECT b FROM pv"),
+    "table macro": ("CREATE OR REPLACE MACRO tm() AS TABLE FROM t2", "FROM tm()"),
+    "macro": (
+        "CREATE OR REPLACE MACRO m() AS (SELECT list(b) FROM t2)",
+        "SELECT unnest(m()::INT[])",
+    ),
+    "view in a table's place": (
+        "DROP TABLE t1; CREATE VIEW t1 AS FROM t2",
+        "SELECT b FROM t1",
+    ),
+    "materialized view": ("CREATE MATERIALIZED VIEW w AS FROM t2", "SELECT b FROM w"),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize("transaction", [True, False])
+def test_readers_beside_a_change_of_the_catalog_keep_nothing(
+    db: ivm.Database, kind: str, transaction: bool
+) -> None:
+    change, query = CHANGES[kind]
+
+    def look() -> None:
+        with contextlib.suppress(IvmError):  # it is not there yet
+            db.execute(query).fetchall()
+
+    if transaction:
+        db.execute("BEGIN")
+    for statement in change.split("; "):
+        beside(look)
+        db.execute(statement)
+        beside(look)
+    if transaction:
+        db.execute("COMMIT")
+    db.insert("t2", {"b": [1, 2, 3]})
+    assert sorted(db.execute(query).fetchall()) == [(1,), (2,), (3,)]
+    assert sorted(beside(lambda: db.execute(query).fetchall())) == [(1,), (2,), (3,)]
+
+
+def test_what_is_looked_up_while_the_catalog_changes_is_not_kept(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A lookup that began before the change ended behind it, and its answer stayed.
+    relations = db._engine.relations
+    find = relations._find
+
+    def overtaken(sql: str, cursor: Any) -> Any:
+        found = find(sql, cursor)
+        monkeypatch.setattr(relations, "_find", find)
+        beside(lambda: db.execute("CREATE OR REPLACE VIEW pv AS SELECT b FROM t2"))
+        return found
+
+    monkeypatch.setattr(relations, "_find", overtaken)
+    db.insert("t2", {"b": [1]})
+    assert db.execute("SELECT b FROM pv").fetchall() == [(1,)]
+    db.insert("t2", {"b": [2]})
+    assert sorted(db.execute("SELECT b FROM pv").fetchall()) == [(1,), (2,)]
+
+
+def test_polling_readers_see_each_change_of_a_view(db: ivm.Database) -> None:
+    query, done = "SELECT b FROM pv", threading.Event()
+
+    def poll() -> None:
+        while not done.is_set():
+            db.execute(query).fetchall()
+
+    def change() -> None:
+        try:
+            for i in range(20):
+                table, other = ("t1", "t2") if i % 2 else ("t2", "t1")
+                db.execute(f"CREATE OR REPLACE VIEW pv AS SELECT b FROM {table}")
+                db.execute(f"TRUNCATE {table}")
+                db.insert(table, {"b": [i]})
+                db.insert(other, {"b": [-1]})
+                assert db.execute(query).fetchall() == [(i,)]
+        finally:
+            done.set()
+
+    run_all(change, poll, poll)
+
+
+def test_a_reader_waits_for_no_transaction_unless_its_view_is_stale(db: ivm.Database) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW r AS {RECOMPUTED.format('t1')}")
+    db.insert("t1", {"b": [1, 3]})
+    assert db.execute("SELECT b FROM r").fetchall() == [(1.0,)]
+    db.execute("BEGIN; INSERT INTO t1 VALUES (100), (200)")
+    assert beside(lambda: db.execute("SELECT b FROM r").fetchall()) == [(1.0,)]
+    together = "SELECT r.b, count(*) FROM r, t1 GROUP BY ALL"
+    assert beside(lambda: db.execute(together).fetchall()) == [(1.0, 2)]
+    db.execute("COMMIT")
+    assert beside(lambda: db.execute(together).fetchall()) == [(49.5, 4)]
+
+
+def test_a_commit_before_the_snapshot_is_pinned_makes_the_reader_refresh(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW r AS {RECOMPUTED.format('t1')}")
+    db.insert("t1", {"b": [1, 3]})
+    assert db.execute("SELECT b FROM r").fetchall() == [(1.0,)]
+    engine = db._engine
+    ready = engine.ready
+
+    def overtaken(*args: Any, **named: Any) -> bool:
+        monkeypatch.setattr(engine, "ready", ready)
+        beside(lambda: db.insert("t1", {"b": [101, 103]}))
+        return ready(*args, **named)
+
+    monkeypatch.setattr(engine, "ready", overtaken)
+    query = "SELECT r.b, count(*) FROM r, t1 GROUP BY ALL"
+    assert db.execute(query).fetchall() == [(50.0, 4)]
+
+
+def test_a_stale_view_that_another_session_drops_is_read_fresh(db: ivm.Database) -> None:
+    # The name was unknown while the DROP was not committed, and nothing was brought up to date.
+    db.execute(f"CREATE MATERIALIZED VIEW r AS {RECOMPUTED.format('t1')}")
+    db.insert("t1", {"b": [1, 3]})
+    db.execute("BEGIN; DROP MATERIALIZED VIEW r")
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(db.execute("FROM r").fetchall()))
+    waits, wait = threading.Event(), db._engine.turns._wait
+
+    def noticed() -> None:
+        waits.set()
+        wait()
+
+    db._engine.turns._wait = noticed  # type: ignore[method-assign]
+    thread.start()
+    assert waits.wait(20)
+    db.execute("ROLLBACK")
+    thread.join(20)
+    assert found == [(1.0,)]

@@ -1,0 +1,90 @@
+"""Python functions in SQL and in views, also after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import ivm
+from ivm.errors import EvaluationError, InputError, UnavailableError, UnsupportedError
+from tests.support.view_oracle import assert_verified
+
+
+def margin(price: float, cost: float) -> float:
+    return round(price - cost, 2)
+
+
+def doubled(values: pa.Array) -> pa.Array:
+    return pc.multiply(values, 2)
+
+
+MARGIN = ivm.Function("margin", margin, ["DOUBLE", "DOUBLE"], "DOUBLE")
+
+
+def test_a_view_follows_with_a_python_function(tmp_path: Path) -> None:
+    file = tmp_path / "shop.duckdb"
+    with ivm.connect(file, functions=[MARGIN]) as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, price DOUBLE, cost DOUBLE)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT sum(margin(price, cost)) AS m FROM t")
+        assert db.views()[0].reason is None
+        db.execute("INSERT INTO t VALUES (1, 5, 2), (2, 4, 3.5), (3, NULL, 1)")
+        db.upsert("t", [{"k": 1, "price": 6.0}])
+        assert db.execute("FROM v").fetchall() == [(4.5,)]
+    with pytest.raises(UnavailableError, match=r"margin\(\).*connect\(functions="):
+        ivm.connect(file)
+    with ivm.connect(file, functions=[MARGIN]) as db:
+        db.delete("t", {"k": [2]})
+        assert db.execute("FROM v").fetchall() == [(4.0,)]
+        assert_verified(db, "v")
+
+
+def test_arrow_functions_and_inferred_types() -> None:
+    with ivm.connect() as db:
+        db.create_function(ivm.Function("doubled", doubled, ["BIGINT"], "BIGINT", type="arrow"))
+        db.create_function(ivm.Function("inferred", margin))
+        db.execute("CREATE TABLE t (x BIGINT)")
+        query = "SELECT doubled(x) AS y, inferred(x, 1) AS z FROM t"
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+        db.insert("t", {"x": [1, 2, 2]})
+        assert sorted(db.execute("FROM v").fetchall()) == [(2, 0.0), (4, 1.0), (4, 1.0)]
+
+
+def test_a_function_with_side_effects_is_refused_in_views() -> None:
+    with ivm.connect() as db:
+        noisy = ivm.Function("noisy", lambda x: x, ["INTEGER"], "INTEGER", side_effects=True)
+        db.create_function(noisy)
+        db.execute("CREATE TABLE t (x INTEGER)")
+        db.execute("CREATE MACRO through(x) AS noisy(x)")
+        for call in ("noisy(x)", "through(x)"):
+            with pytest.raises(UnsupportedError, match=r"noisy\(\).*cannot stand in a material"):
+                db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT {call} FROM t")
+        assert db.execute("SELECT noisy(3)").fetchall() == [(3,)]
+
+
+def test_a_function_that_fails_refuses_the_change() -> None:
+    def picky(x: int) -> int:
+        if x > 5:
+            raise ValueError("too large for me")
+        return x
+
+    with ivm.connect() as db:
+        db.create_function(ivm.Function("picky", picky, ["BIGINT"], "BIGINT"))
+        db.execute("CREATE TABLE t (x BIGINT)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT picky(x) AS y FROM t")
+        with pytest.raises(EvaluationError, match="too large for me"):
+            db.insert("t", {"x": [1, 9]})
+        db.insert("t", {"x": [1]})
+        assert db.execute("FROM v").fetchall() == [(1,)]
+        assert db.execute("FROM t").fetchall() == [(1,)]
+
+
+def test_what_duckdb_does_not_take_is_refused() -> None:
+    with ivm.connect() as db:
+        db.create_function(MARGIN)
+        with pytest.raises(InputError, match="'margin' cannot be registered"):
+            db.create_function(MARGIN)
+        with pytest.raises(InputError, match="'native' or 'arrow'"):
+            db.create_function(ivm.Function("f", margin, type="pandas"))  # type: ignore[arg-type]

@@ -1,0 +1,81 @@
+"""EXPORT DATABASE, IMPORT DATABASE and COPY FROM DATABASE carry tables and views."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import ivm
+from ivm.errors import InputError, IvmError
+from tests.support.view_oracle import assert_verified
+
+SCRIPT = """
+CREATE SCHEMA s; CREATE TYPE mood AS ENUM ('a;b', 'c'); CREATE SEQUENCE numbers;
+CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR, m mood);
+INSERT INTO t VALUES (1, 'x;y', 'a;b'), (2, '''q', NULL);
+CREATE TABLE s.u (a INTEGER);
+CREATE MACRO twice(x) AS x * 2;
+CREATE VIEW low AS SELECT a, twice(a) AS d FROM t;
+CREATE MATERIALIZED VIEW mv (n) AS SELECT count(*) FROM low;
+CREATE VIEW above AS SELECT n FROM mv;
+CREATE MATERIALIZED VIEW s."m w" AS SELECT n + 1 AS m FROM above;
+CREATE INDEX ix ON t (b)
+"""
+RELATIONS = ("t", "s.u", "low", "mv", "above", 's."m w"')
+
+
+def rows(db: ivm.Database | duckdb.DuckDBPyConnection) -> list[list[tuple[object, ...]]]:
+    return [db.execute(f"FROM {name} ORDER BY ALL").fetchall() for name in RELATIONS]
+
+
+@pytest.mark.parametrize("options", ["", " (FORMAT parquet)"])
+@pytest.mark.parametrize("how", ["IMPORT DATABASE '{}'", "PRAGMA import_database('{}')"])
+def test_what_was_exported_is_imported(tmp_path: Path, options: str, how: str) -> None:
+    with ivm.connect() as db:
+        db.execute(SCRIPT)
+        db.execute(f"EXPORT DATABASE '{tmp_path / 'one'}'{options}")
+        expected = rows(db)
+    shutil.move(tmp_path / "one", tmp_path / "it's moved")
+    with ivm.connect() as db:
+        db.execute(how.format(str(tmp_path / "it's moved").replace("'", "''")))
+        assert rows(db) == expected
+        db.execute("INSERT INTO t VALUES (3, 'z', 'c')")
+        assert db.execute('FROM s."m w"').fetchall() == [(4,)]
+        assert_verified(db)
+        with pytest.raises(IvmError, match="already exists"):
+            db.execute(f"IMPORT DATABASE '{tmp_path}/it''s moved'")
+        assert db.execute('FROM s."m w"').fetchall() == [(4,)]
+
+
+def test_a_folder_of_plain_duckdb_and_one_that_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    with duckdb.connect() as plain:
+        plain.execute("CREATE TABLE t AS SELECT 1 AS a; CREATE VIEW v AS SELECT a FROM t")
+        plain.execute(f"EXPORT DATABASE '{folder}'")
+    with ivm.connect() as db:
+        with pytest.raises(InputError, match="no folder"):
+            db.execute(f"IMPORT DATABASE '{tmp_path}'")
+        with db.transaction():
+            db.execute(f"IMPORT DATABASE '{folder}'")
+            db.execute("CREATE MATERIALIZED VIEW mv AS SELECT sum(a) AS s FROM v")
+        db.execute("INSERT INTO t VALUES (2)")
+        assert db.execute("FROM mv").fetchall() == [(3,)]
+
+
+def test_duckdb_alone_imports_and_copies_all(tmp_path: Path) -> None:
+    with ivm.connect() as db:
+        db.execute(SCRIPT)
+        expected = rows(db)
+        db.execute(f"EXPORT DATABASE '{tmp_path / 'one'}'")
+        db.execute(f"ATTACH '{tmp_path / 'copy.duckdb'}' AS copied")
+        db.execute("COPY FROM DATABASE memory TO copied; DETACH copied")
+    with duckdb.connect() as plain:
+        plain.execute(f"IMPORT DATABASE '{tmp_path / 'one'}'")
+        assert rows(plain) == expected
+    with ivm.connect(tmp_path / "copy.duckdb") as db:
+        assert rows(db) == expected
+        db.execute("DELETE FROM t WHERE a = 1")
+        assert db.execute('FROM s."m w"').fetchall() == [(2,)]

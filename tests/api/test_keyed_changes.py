@@ -1,0 +1,189 @@
+"""UPDATE and DELETE of one row by its key do what DuckDB does, with and without DuckDB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ivm
+from ivm import errors
+from ivm.engine import key_indexes
+from ivm.session import dml
+from tests.support.view_oracle import assert_verified
+from tests.tiers import examples
+
+TABLES = """
+CREATE TABLE t (id BIGINT PRIMARY KEY, n TINYINT, s VARCHAR DEFAULT 'd', x DOUBLE CHECK (x < 1000),
+                m DECIMAL(9,2) NOT NULL, d DATE, w TIMESTAMP);
+CREATE TABLE pair (a VARCHAR, b UTINYINT, v INTEGER, PRIMARY KEY (a, b));
+INSERT INTO t SELECT i, i, 's' || i, i / 2, i, DATE '2024-01-01' + i::INTEGER, NULL
+FROM range(6) r(i);
+INSERT INTO pair VALUES ('x', 1, 10), ('x', 2, 20), ('it''s', 1, 30);
+"""
+VIEW = """
+CREATE MATERIALIZED VIEW v AS SELECT n % 2 AS odd, count(*) AS c, sum(m) AS m FROM t GROUP BY 1
+"""
+
+FAST: list[tuple[str, Any]] = [
+    ("UPDATE t SET x = 2.5 WHERE id = 1", None),
+    ("update T set X = -1e2, s = 'it''s' where ID = 3", None),
+    ('UPDATE main.t SET "s" = NULL, n = 7 WHERE "id" = 0;', None),
+    ("UPDATE t SET x = x + n, n = n * 2 WHERE id = 4", None),
+    ("UPDATE t SET n = x, x = n WHERE id = 4", None),
+    ("UPDATE t SET s = upper(s), m = m / 3 WHERE id = 5", None),
+    ("UPDATE t SET x = -0.0, s = 'ß' WHERE id = 0", None),
+    ("UPDATE t SET m = 1.005, n = 2.5, d = '2024-02-29' WHERE id = 2", None),
+    ("UPDATE t SET w = TIMESTAMP '2020-01-01', x = 1e2 WHERE id = 2", None),
+    ("UPDATE t SET m = ?, s = ? WHERE id = ?", [1.25, "p", 3]),
+    ("UPDATE t SET m = $2 WHERE id = $1", [3, 9]),
+    ("UPDATE t SET n = n + 1, s = $s WHERE id = $id", {"s": "named", "id": 5}),
+    ("UPDATE t SET n = 1 WHERE id = 77", None),
+    ("UPDATE pair SET v = v + 1 WHERE a = 'x' AND b = 2", None),
+    ("UPDATE pair SET v = 5 WHERE b = 1 AND a = 'it''s'", None),
+    ("DELETE FROM t WHERE id = 2", None),
+    ("DELETE FROM t WHERE id = -2", None),
+    ("DELETE FROM t WHERE id = ?", [4]),
+    ("DELETE FROM pair WHERE a = ? AND b = ?", ["x", 1]),
+]
+NATIVE: list[tuple[str, Any]] = [
+    ("UPDATE t SET n = 1 WHERE id = 1.4", None),
+    ("UPDATE t SET n = 1 WHERE id = '1'", None),
+    ("UPDATE t SET n = 1 WHERE id = ?", [1.4]),
+    ("UPDATE t SET n = 1 WHERE id = ?", [True]),
+    ("UPDATE t SET n = 1 WHERE id = NULL", None),
+    ("UPDATE t SET n = 1 WHERE id = 99999999999999999999", None),
+    ("UPDATE t SET n = 1 WHERE n = 1", None),
+    ("UPDATE t SET n = 1 WHERE id = 1 OR id = 2", None),
+    ("UPDATE t SET n = 1 WHERE id = 1 AND n = 2", None),
+    ("UPDATE t SET n = 1", None),
+    ("UPDATE t SET n = 1 WHERE id = 1 RETURNING id", None),
+    ("UPDATE t SET id = 100 WHERE id = 1", None),
+    ("UPDATE t SET s = DEFAULT WHERE id = 1", None),
+    ("UPDATE t SET n = n + ? WHERE id = 1", [2]),
+    ("UPDATE t AS u SET n = 1 WHERE u.id = 1", None),
+    ("UPDATE t SET n = (SELECT max(v) FROM pair) WHERE id = 1", None),
+    ("UPDATE t SET n = v FROM pair WHERE id = b AND a = 'x'", None),
+    ("UPDATE pair SET v = 1 WHERE a = 'x'", None),
+    ("DELETE FROM t USING pair WHERE id = b", None),
+    ("DELETE FROM t WHERE id = 1 RETURNING *", None),
+    ("WITH gone AS (DELETE FROM pair RETURNING *) DELETE FROM t WHERE id = 1", None),
+]
+WRONG: list[tuple[str, Any]] = [
+    ("UPDATE t SET n = 300 WHERE id = 1", None),
+    ("UPDATE t SET n = n + 127 WHERE id = 1", None),
+    ("UPDATE t SET m = NULL WHERE id = 1", None),
+    ("UPDATE t SET x = 2000 WHERE id = 1", None),
+    ("UPDATE t SET x = x + 2000 WHERE id = 1", None),
+    ("UPDATE t SET d = 'no date' WHERE id = 1", None),
+    ("UPDATE t SET nope = 1 WHERE id = 1", None),
+    ("UPDATE t SET n = nope WHERE id = 1", None),
+    ("UPDATE t SET n = 1, n = 2 WHERE id = 1", None),
+    ("UPDATE t SET n = ? WHERE id = ?", [1]),
+]
+
+
+class Twin:
+    """The same tables in ivm and in DuckDB."""
+
+    def __init__(self) -> None:
+        self.db = ivm.connect()
+        self.duck = duckdb.connect()
+        self.duck.execute(TABLES)
+        self.db.execute(TABLES)
+        self.db.execute(VIEW)
+
+    def run(self, sql: str, params: Any) -> bool:
+        """Run it in both; whether it went well."""
+        try:
+            counted = self.duck.execute(sql, params).fetchall()
+        except duckdb.Error:
+            with pytest.raises((errors.IvmError, duckdb.Error)):
+                self.db.execute(sql, params)
+            return False
+        result = self.db.execute(sql, params)
+        assert result.fetchall() == counted
+        return True
+
+    def check(self) -> None:
+        for table in ("t", "pair"):
+            query = f"SELECT *, COLUMNS(*)::VARCHAR FROM {table} ORDER BY 1, 2"
+            assert self.db.execute(query).fetchall() == self.duck.execute(query).fetchall()
+        assert_verified(self.db)
+
+
+@pytest.fixture
+def ran_natively(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that DuckDB has run; indexes are made at once."""
+    seen: list[str] = []
+    whole = dml.natively
+
+    def watched(session: Any, transaction: Any, statement: Any, info: Any, params: Any) -> Any:
+        seen.append(statement.text)
+        return whole(session, transaction, statement, info, params)
+
+    monkeypatch.setattr(dml, "natively", watched)
+    monkeypatch.setattr(key_indexes, "_PATIENCE", 0)
+    return seen
+
+
+@pytest.mark.parametrize(("sql", "params"), FAST)
+def test_one_row_by_its_key_needs_no_duckdb(ran_natively: list[str], sql: str, params: Any) -> None:
+    twin = Twin()
+    ran_natively.clear()
+    assert twin.run(sql, params)
+    assert ran_natively == []
+    twin.check()
+
+
+@pytest.mark.parametrize(("sql", "params"), NATIVE)
+def test_anything_else_is_left_to_duckdb(ran_natively: list[str], sql: str, params: Any) -> None:
+    twin = Twin()
+    ran_natively.clear()
+    assert twin.run(sql, params)
+    assert len(ran_natively) == 1
+    twin.check()
+
+
+@pytest.mark.parametrize(("sql", "params"), WRONG)
+def test_what_duckdb_refuses_is_refused(ran_natively: list[str], sql: str, params: Any) -> None:
+    twin = Twin()
+    assert not twin.run(sql, params)
+    twin.check()
+    assert twin.run("UPDATE t SET n = 3 WHERE id = 1", None)
+    twin.check()
+
+
+def test_the_first_changes_of_a_large_table_do_not_read_it() -> None:
+    """Making an index reads the whole table: it has to be missed some times before."""
+    with ivm.connect() as db:
+        db.execute(TABLES)
+        indexes = db._engine.indexes
+        for _ in range(8):
+            db.execute("UPDATE t SET n = n + 1 WHERE id = 1")
+            assert indexes.find("t", whole=True) is None
+        db.execute("UPDATE t SET n = n + 1 WHERE id = 1")
+        assert indexes.find("t", whole=True) is not None
+        assert db.execute("SELECT n FROM t WHERE id = 1").fetchall() == [(10,)]
+
+
+steps = st.lists(st.sampled_from([*FAST, *FAST, *NATIVE, *WRONG]), max_size=8)
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(history=st.lists(st.tuples(st.booleans(), steps), max_size=4))
+def test_any_history_leaves_what_duckdb_has(history: list[tuple[bool, Any]]) -> None:
+    """Statements alone and in transactions, of which some are rolled back."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_indexes, "_PATIENCE", 1)
+        twin = Twin()
+        for keep, statements in history:
+            twin.run("BEGIN", None)
+            going = all(twin.run(sql, params) for sql, params in statements)
+            twin.run("COMMIT" if keep and going else "ROLLBACK", None)
+            if statements:
+                twin.run(*statements[0])
+            twin.check()

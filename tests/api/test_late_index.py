@@ -1,0 +1,256 @@
+"""Until a large table has been read in a thread, its keys are found all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import ivm
+from ivm.engine import key_indexes
+from ivm.errors import ConstraintError, InputError, UnavailableError
+from ivm.ingest.key_index import LateIndex
+from ivm.ingest.snapshot import Snapshot
+from ivm.storage.values.zset import ZSet
+from tests.support.view_oracle import assert_verified
+from tests.tiers import examples
+
+Model = dict[tuple[int, str], float | None]
+
+VIEW = "CREATE MATERIALIZED VIEW v AS SELECT s, sum(x) AS x, count(*) AS n FROM t GROUP BY s"
+COLUMNS = ("i", "s", "x")
+
+
+@pytest.fixture(autouse=True)
+def every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_indexes, "LARGE", 0)
+
+
+class Gate:
+    """Holds the threads that read tables until it opens."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._open = threading.Event()
+        scan = Snapshot.scan
+
+        def held(snapshot: Snapshot, columns: Sequence[int]) -> Iterator[ZSet]:
+            self._open.wait()
+            yield from scan(snapshot, columns)
+
+        patch.setattr(Snapshot, "scan", held)
+
+    def open(self, db: ivm.Database) -> None:
+        """Let them read, to the end."""
+        self._open.set()
+        for index in db._engine.indexes._known.values():
+            if isinstance(index, LateIndex):
+                index._reading.join()
+
+    def close(self) -> None:
+        self._open.clear()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    made = Gate(monkeypatch)
+    yield made
+    made._open.set()
+
+
+def filled() -> tuple[ivm.Database, Model]:
+    db = ivm.connect()
+    db.execute("CREATE TABLE t (i INTEGER, s VARCHAR, x DOUBLE, PRIMARY KEY (i, s))")
+    model: Model = {(i, s): float(i) for i in range(20) for s in ("a", "b")}
+    db.execute("INSERT INTO t SELECT i, s, i FROM range(20) r(i), (VALUES ('a'), ('b')) w(s)")
+    db.execute(VIEW)
+    return db, model
+
+
+def index(db: ivm.Database) -> str:
+    return type(db._engine.indexes.find("t")).__name__
+
+
+def check(db: ivm.Database, model: Model) -> None:
+    found = db.execute("FROM t").fetchall()
+    assert sorted(map(repr, found)) == sorted(repr((*k, x)) for k, x in model.items())
+    assert_verified(db, "v")
+
+
+keys = st.tuples(st.integers(0, 30), st.sampled_from("ab"))
+values = st.sampled_from([None, 0.0, -0.0, 1.5])
+changes = st.one_of(
+    st.tuples(st.sampled_from(["insert", "upsert"]), st.dictionaries(keys, values, min_size=1)),
+    st.tuples(st.just("delete"), st.sets(keys, min_size=1, max_size=5)),
+    st.tuples(st.just("native"), st.integers(0, 30)),
+    st.tuples(st.sampled_from(["flush", "open"]), st.none()),
+)
+
+
+def change(db: ivm.Database, model: Model, kind: str, given: Any) -> None:
+    """Make the change in both; what is refused is refused for a reason."""
+    if kind == "native":
+        db.execute("UPDATE t SET x = x + y FROM (SELECT ? AS j, 1 AS y) WHERE i = j", [given])
+        for key in [key for key in model if key[0] == given]:
+            old = model[key]
+            model[key] = None if old is None else old + 1
+    elif kind == "delete":
+        call(all(key in model for key in given), lambda: db.delete("t", columns(given, 2)))
+        if all(key in model for key in given):
+            for key in given:
+                del model[key]
+    else:
+        rows = columns([(*key, x) for key, x in given.items()], 3)
+        fits = kind == "upsert" or not any(key in model for key in given)
+        call(fits, lambda: getattr(db, kind)("t", rows))
+        if fits:
+            model.update(given)
+
+
+def columns(rows: Any, count: int) -> dict[str, list[Any]]:
+    return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS[:count])}
+
+
+def call(fits: bool, run: Callable[[], object]) -> None:
+    if fits:
+        run()
+    else:
+        with pytest.raises(ConstraintError):
+            run()
+
+
+@settings(max_examples=examples(25), deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(history=st.lists(st.tuples(st.booleans(), st.lists(changes, max_size=5)), max_size=5))
+def test_any_history_leaves_what_was_said(
+    history: list[tuple[bool, list[tuple[str, Any]]]],
+) -> None:
+    """The reading ends at any point of it; some transactions are rolled back."""
+    with pytest.MonkeyPatch.context() as patch:
+        gate = Gate(patch)
+        try:
+            play(gate, history)
+        finally:
+            gate._open.set()
+
+
+def step(gate: Gate, db: ivm.Database, model: Model, kind: str, given: Any) -> None:
+    if kind == "flush":
+        db.execute("SELECT count(*) FROM t").fetchall()
+    elif kind == "open":
+        gate.open(db)
+    else:
+        change(db, model, kind, given)
+
+
+def play(gate: Gate, history: list[tuple[bool, list[tuple[str, Any]]]]) -> None:
+    db, model = filled()
+    for kept, parts in history:
+        after = dict(model)
+        db.execute("BEGIN")
+        try:
+            for kind, given_ in parts:
+                step(gate, db, after, kind, given_)
+            db.execute("COMMIT" if kept else "ROLLBACK")
+        except UnavailableError:  # what was refused has ended it
+            with contextlib.suppress(InputError):  # a COMMIT has taken it away
+                db.execute("ROLLBACK")
+            kept = False
+        model = after if kept else model
+        check(db, model)
+    for x in (8.0, 9.0):
+        db.upsert("t", columns([(1, "a", x)], 3))
+        model[1, "a"] = x
+        gate.open(db)
+        check(db, model)
+    assert index(db) == "KeyIndex"
+    db.close()
+
+
+def test_keys_are_found_while_the_table_is_read(gate: Gate) -> None:
+    db, model = filled()
+    with db:
+        db.upsert("t", columns([(1, "a", 5.0), (99, "a", 6.0)], 3))
+        db.delete("t", columns([(2, "b")], 2))
+        with pytest.raises(ConstraintError, match="Duplicate key"):
+            db.insert("t", columns([(99, "a", 1.0)], 3))
+        assert index(db) == "LateIndex"
+        model |= {(1, "a"): 5.0, (99, "a"): 6.0}
+        del model[2, "b"]
+        check(db, model)
+        gate.open(db)
+        assert index(db) == "KeyIndex"
+        with pytest.raises(ConstraintError, match="not stored"):
+            db.delete("t", columns([(2, "b")], 2))
+        check(db, model)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE INDEX j ON t (x)", "ALTER TABLE t ALTER x SET NOT NULL", "ALTER TABLE t ADD y INT"],
+)
+def test_a_table_can_be_altered_while_it_is_read(gate: Gate, statement: str) -> None:
+    """DuckDB refuses that as long as a snapshot from before a change is held."""
+    db, _ = filled()
+    with db:
+        db.upsert("t", columns([(1, "a", 5.0)], 3))
+        db.execute("SELECT count(*) FROM t").fetchall()
+        assert index(db) == "LateIndex"
+        gate._open.set()
+        db.execute(statement)
+        db.delete("t", columns([(1, "a")], 2))
+        assert db.execute("SELECT count(*) FROM t").fetchall() == [(39,)]
+
+
+def test_what_cannot_be_read_is_read_again() -> None:
+    def fails(*args: object) -> Iterator[ZSet]:
+        raise duckdb.InterruptException("stop")
+
+    db, model = filled()
+    with db:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Snapshot, "scan", fails)
+            db.upsert("t", columns([(1, "a", 5.0)], 3))
+            db._engine.indexes._known["t"]._reading.join()  # type: ignore[attr-defined]
+        db.upsert("t", columns([(1, "b", 6.0)], 3))
+        model |= {(1, "a"): 5.0, (1, "b"): 6.0}
+        check(db, model)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Snapshot, "scan", fails)  # else it may have been read before it is asked
+            patch.setattr(Snapshot, "find", fails)
+            db._engine.indexes.forget()
+            with pytest.raises(UnavailableError, match="stop"):
+                db.upsert("t", columns([(1, "b", 7.0)], 3))
+        db.upsert("t", columns([(1, "b", 8.0)], 3))
+        model[1, "b"] = 8.0
+        check(db, model)
+
+
+def test_what_has_been_read_is_not_held(gate: Gate) -> None:
+    """Bug: until somebody changed the table again, DuckDB kept each version of every row."""
+    db, _ = filled()
+    with db:
+        db.upsert("t", columns([(1, "a", 5.0)], 3))
+        gate.open(db)
+        (late,) = db._engine.indexes._known.values()
+        assert isinstance(late, LateIndex)
+        with pytest.raises(duckdb.ConnectionException):
+            late._snapshot.rows()
+        db.delete("t", columns([(1, "a"), (2, "b")], 2))
+        assert db.execute("SELECT count(*) FROM t").fetchall() == [(38,)]
+
+
+def test_closing_ends_the_reading(gate: Gate, tmp_path: Any) -> None:
+    path = str(tmp_path / "t.duckdb")
+    with ivm.connect(path) as db:
+        db.execute("CREATE TABLE t (i INTEGER PRIMARY KEY, x DOUBLE)")
+        db.execute("INSERT INTO t SELECT i, i FROM range(100) r(i)")
+        db.upsert("t", {"i": [1, 200], "x": [5.0, 6.0]})
+        assert index(db) == "LateIndex"
+        gate._open.set()
+    with ivm.connect(path) as db:
+        assert db.execute("SELECT sum(x) FROM t").fetchall() == [(4950 + 4 + 6,)]

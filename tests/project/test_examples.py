@@ -1,0 +1,93 @@
+"""The example scripts run as a user runs them, and print what they promise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ivm
+from tests.support import ROOT
+
+EXAMPLES = ROOT / "examples"
+
+PRINTS = {
+    "quickstart": [
+        "one order: north 1 / 9.50",
+        "a new price and two more: north 2 / 10.00, south 1 / 20.00",
+        "all moved north: north 2 / 28.00",
+        "verified: [('revenue', 1, 0, 0, True)]",
+    ],
+    "changefeed": [
+        "commit 1: +1 nut 5",
+        "commit 2: -1 nut 5, +1 nut 8",
+        "commit 3: +1 bolt 1",
+        "commit 4: -1 nut 8",
+    ],
+    "views_over_views": [
+        "podium: [('red', 12), ('blue', 9)]",
+        "podium: [('green', 23), ('red', 12)]",
+        "players: indexed",
+        "teams: indexed",
+        "podium: indexed",
+        "verified: [('players', 4, 0, 0, True), ('teams', 3, 0, 0, True), "
+        "('podium', 2, 0, 0, True)]",
+    ],
+    "bulk_ingest": [
+        "(200000,) rows in the view after 20 commits",
+        "verified: [('sensors', 100, 0, 0, True)]",
+    ],
+}
+
+
+TIMELINE = [
+    "ann posts: 1 timelines changed",
+    "  ann reads ['hello'], bob reads ['lunch', 'breakfast', 'hello']",
+    "the celebrity posts: 50 timelines changed",
+    "  ann reads ['on tour', 'hello'], bob reads ['on tour', 'lunch', 'breakfast', 'hello']",
+    "ann deletes a post: 1 timelines changed",
+    "  ann reads ['on tour', 'hello'], bob reads ['on tour', 'lunch', 'hello']",
+    "ann unfollows the celebrity: 1 timelines changed",
+    "  ann reads [], bob reads ['on tour', 'lunch', 'hello']",
+    "ann follows bob and the celebrity: 1 timelines changed",
+    "  ann reads ['on tour', 'hello'], bob reads ['on tour', 'lunch', 'hello']",
+    "ann deletes the account: 2 timelines changed",
+    "  ann reads [], bob reads ['on tour', 'hello']",
+    "the celebrity deletes a post: 49 timelines changed",
+    "  ann reads [], bob reads ['hello']",
+    "verified: [('home_timeline', 49, 0, 0, True, 'the order within timeline')]",
+]
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == PRINTS.keys()
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_example(name: str, tmp_path: Path) -> None:
+    lines = [line for line in lines_of(tmp_path, f"{name}.py") if not line.endswith("rows/s")]
+    assert lines == PRINTS[name]
+
+
+def test_home_timeline(tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, "home_timeline/home_timeline.py", "50")
+    assert [line for line in lines if not line.endswith("µs each")] == TIMELINE
+
+
+def lines_of(folder: Path, script: str, *arguments: str) -> list[str]:
+    """What a script prints, run in the folder; it leaves nothing behind."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / script), *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(ivm.__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert list(folder.iterdir()) == []
+    return done.stdout.splitlines()

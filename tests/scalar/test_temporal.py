@@ -1,0 +1,90 @@
+"""Date and timestamp kernels against DuckDB."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.scalar_oracle import check, check_all, check_pairs, extremes, settled
+from tests.tiers import examples
+
+PARTS = ["year", "month", "day", "quarter", "dow", "isodow", "doy", "week", "isoyear", "hour"]
+PARTS += ["minute", "second", "millisecond", "microsecond", "epoch"]
+FUNCTIONS = ["year", "month", "day", "dayofmonth", "quarter", "week", "weekofyear", "dayofweek"]
+FUNCTIONS += ["isodow", "dayofyear", "hour", "minute", "second", "epoch", "last_day"]
+UNITS = ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"]
+UNITS += ["microsecond"]
+INTERVALS = ["1 DAY", "3 MONTH", "1 YEAR", "-13 MONTH", "90 MINUTE", "2 WEEK", "1 SECOND"]
+INTERVALS += ["1 month 2 days 3 hours", "1000000 HOUR", "-1 QUARTER"]
+KINDS = ["DATE", "TIMESTAMP"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts(kind: str) -> None:
+    check_all([f"extract({part} FROM c0)" for part in PARTS], [kind], extremes(kind))
+    check_all([f"date_part('{part}', c0)" for part in PARTS], [kind], extremes(kind))
+    check_all([f"{name}(c0)" for name in FUNCTIONS], [kind], extremes(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_truncation(kind: str) -> None:
+    check_all([f"date_trunc('{unit}', c0)" for unit in UNITS], [kind], extremes(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sign", ["+", "-"])
+def test_shift_by_an_interval(sign: str, kind: str) -> None:
+    texts = [f"c0 {sign} INTERVAL '{interval}'" for interval in INTERVALS]
+    check_all(texts, [kind], extremes(kind))
+
+
+@pytest.mark.parametrize("text", ["c0 + c1", "c0 - c1", "c1 + c0", "c0 + 1", "c0 - 7"])
+@pytest.mark.parametrize("whole", ["INTEGER", "TINYINT"])
+def test_shift_by_days(text: str, whole: str) -> None:
+    check_pairs(text, ["DATE", whole])
+
+
+@pytest.mark.parametrize("text", ["c0 - c1", "date_diff('day', c0, c1)"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_difference(text: str, kind: str) -> None:
+    check_pairs(text, [kind, kind])
+
+
+@pytest.mark.parametrize("unit", ["day", "month", "quarter", "year"])
+def test_boundaries_between(unit: str) -> None:
+    check_pairs(f"date_diff('{unit}', c0, c1)", ["DATE", "DATE"])
+    check_pairs(f"date_diff('{unit}', c0, c1)", ["DATE", "TIMESTAMP"])
+
+
+FORMATS = ["%Y-%m-%d", "%Y%m", "%d.%m.%Y", "%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "day"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text(kind: str) -> None:
+    texts = [f"strftime(c0, '{format}')" for format in FORMATS]
+    check_all([*texts, "monthname(c0)", "dayname(c0)"], [kind], extremes(kind))
+
+
+DAYS = st.lists(st.none() | st.integers(-800_000, 3_000_000), min_size=1, max_size=20)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(DAYS, st.sampled_from(PARTS), st.sampled_from(UNITS[:5]), st.sampled_from(INTERVALS))
+def test_random_days(days: list[int | None], part: str, unit: str, interval: str) -> None:
+    settled(f"extract({part} FROM c0)", ["DATE"], days)
+    settled(f"date_trunc('{unit}', c0)", ["DATE"], days)
+    settled(f"c0 - INTERVAL '{interval}'", ["DATE"], days)
+
+
+MICROS = st.lists(st.none() | st.integers(-(10**17), 10**17), min_size=1, max_size=20)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(MICROS, st.sampled_from(PARTS), st.sampled_from(UNITS), st.sampled_from(INTERVALS))
+def test_random_times(times: list[int | None], part: str, unit: str, interval: str) -> None:
+    settled(f"extract({part} FROM c0)", ["TIMESTAMP"], times)
+    settled(f"date_trunc('{unit}', c0)", ["TIMESTAMP"], times)
+    settled(f"c0 + INTERVAL '{interval}'", ["TIMESTAMP"], times)
+    settled("c0 - c1", ["TIMESTAMP", "TIMESTAMP"], times, times[::-1])
+    check("c0::VARCHAR", ["TIMESTAMP"], times)

@@ -1,0 +1,581 @@
+"""Arrangements agree with a dictionary and with DuckDB after any history."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ivm.storage.arrangement import (
+    bloom,
+    build,
+    first_rows,
+    run,
+    run_cursors,
+    spine,
+    write_buffer,
+)
+from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches, OrderKey
+from ivm.storage.errors import InternalError, UnsupportedError
+from ivm.storage.values import dictionary, hashing
+from ivm.storage.values.column import DictionaryColumn, FixedColumn, column_from_arrow
+from ivm.storage.values.key_codes import groupable, key_codes
+from ivm.storage.values.order import orderable
+from ivm.storage.values.types import type_of
+from ivm.storage.values.zset import ZSet, add, from_arrow
+from ivm.storage.warehouse.duck import describe, evaluate, table
+from tests.support.type_values import NAMES, select_values
+from tests.tiers import examples
+
+TYPES = (type_of("BIGINT"), type_of("VARCHAR"), type_of("DOUBLE"))
+GROUPABLE = [name for name in NAMES if groupable(type_of(name))]
+
+Row = tuple[int | None, str | None, float | None]
+ROWS: st.SearchStrategy[Row] = st.tuples(
+    st.sampled_from([None, 0, 1, 7]),
+    st.sampled_from([None, "", "a", "b"]),
+    st.sampled_from([None, 0.0, -0.0, float("nan"), 2.0, -1.5]),
+)
+BATCHES = st.lists(st.tuples(ROWS, st.sampled_from([1, 1, 1, -1, 2, -2])), min_size=1, max_size=12)
+HISTORIES = st.lists(BATCHES, min_size=1, max_size=12)
+KEYS = st.sampled_from([(0,), (1,), (2,), (0, 1), (2, 1), (0, 1, 2)])
+ORDER_KEYS = st.builds(OrderKey, st.integers(0, 2), st.booleans(), st.booleans())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small() -> Iterator[None]:
+    """A tail of 8 rows, merges in the background from 24 rows on, directories from 4 probes on.
+
+    Filters from 4 keys on, of runs below 48 rows; one of 20 rows is full.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write_buffer, "TAIL_ROWS", 8)
+        patch.setattr(spine, "FOREGROUND_ROWS", 24)
+        patch.setattr(run, "_FEW", 3)
+        patch.setattr(run, "SHORT_ROWS", 48)
+        patch.setattr(bloom, "_MANY", 4)
+        patch.setattr(bloom, "_FIRST", 16)
+        patch.setattr(build, "_STRETCH", 4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def duck() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        connection.execute("SET arrow_lossless_conversion = true")
+        yield connection
+
+
+def zset(entries: Sequence[tuple[Row, int]]) -> ZSet:
+    """The entries, the strings of every other batch as labels."""
+    columns = [
+        column_from_arrow(pa.array([row[i] for row, _ in entries], type.arrow), type)
+        for i, type in enumerate(TYPES)
+    ]
+    if len(entries) % 2:
+        codes = dictionary.encode(columns[1].array, force=True)  # type: ignore[union-attr]
+        assert codes is not None
+        columns[1] = DictionaryColumn(codes)
+    return ZSet(tuple(columns), np.array([weight for _, weight in entries], np.int64))
+
+
+def listed(rows: ZSet) -> list[Row]:
+    arrays = [c.to_arrow(t).to_pylist() for c, t in zip(rows.columns, TYPES, strict=True)]
+    return list(zip(*arrays, strict=True))
+
+
+def exact(row: Row) -> str:
+    """Equal for rows with the same representation only."""
+    return repr(row)
+
+
+def grouped(row: Row, key: Sequence[int]) -> str:
+    """Equal for rows whose keys SQL groups together."""
+    return repr([row[i] for i in key]).replace("-0.0", "0.0")
+
+
+def net(matches: Matches) -> dict[tuple[int, str], int]:
+    total: Counter[tuple[int, str]] = Counter()
+    probes, weights = matches.probe.tolist(), matches.rows.weights.tolist()
+    for probe, row, weight in zip(probes, listed(matches.rows), weights, strict=True):
+        total[probe, exact(row)] += weight
+    return {key: weight for key, weight in total.items() if weight}
+
+
+class Model:
+    """The same Z-set as a dictionary."""
+
+    def __init__(self, key: Sequence[int]) -> None:
+        self.key = key
+        self.weights: Counter[str] = Counter()
+        self.rows: dict[str, Row] = {}
+
+    def append(self, entries: Sequence[tuple[Row, int]]) -> None:
+        for row, weight in entries:
+            self.weights[exact(row)] += weight
+            self.rows[exact(row)] = row
+
+    def lookup(self, probes: Sequence[Row]) -> dict[tuple[int, str], int]:
+        return {
+            (i, name): weight
+            for i, probe in enumerate(probes)
+            for name, weight in self.weights.items()
+            if weight and grouped(self.rows[name], self.key) == grouped(probe, self.key)
+        }
+
+
+def probe(key: Sequence[int], rows: Sequence[Row]) -> list[Any]:
+    columns = zset([(row, 1) for row in rows]).columns
+    return [columns[i] for i in key]
+
+
+def check_lookups(store: Arrangement, model: Model, probes: Sequence[Row]) -> None:
+    keys = probe(model.key, probes)
+    want = model.lookup(probes)
+    assert net(store.lookup(keys)) == want
+    assert net(store.lookup(keys, key_codes(keys, store.layout.key_types))) == want
+    live = store.lookup_live(keys)
+    assert (live.rows.weights > 0).all()
+    assert net(live) == {key: weight for key, weight in want.items() if weight > 0}
+
+
+@given(HISTORIES, KEYS, st.lists(ROWS, min_size=1, max_size=30), st.sampled_from([1, 2, 2**64]))
+@settings(max_examples=examples(150), deadline=None)
+def test_lookup_after_any_history(
+    history: list[list[tuple[Row, int]]], key: tuple[int, ...], probes: list[Row], hashes: int
+) -> None:
+    """Also when all hashes are equal, or one of two."""
+    with pytest.MonkeyPatch.context() as patch:
+        whole = hashing.hash_rows
+        if hashes < 2**64:
+            patch.setattr(hashing, "hash_rows", lambda *given: whole(*given) % hashes)
+        store, model = Arrangement.empty(Layout(TYPES, key)), Model(key)
+        for i, entries in enumerate(history):
+            store = store.append(zset(entries))
+            model.append(entries)
+            check_lookups(store, model, probes[i : i + 1])
+        check_lookups(store, model, probes)
+        built = Arrangement.build(Layout(TYPES, key), [zset(entries) for entries in history])
+        check_lookups(built, model, probes)
+
+
+NUMBERS = st.sampled_from([0.0, -0.0, float("nan"), 1.5, 2.5, 3.5])
+TEXTS = st.sampled_from([None, "a", "b"])
+STEPS = st.lists(
+    st.lists(st.tuples(NUMBERS, st.booleans(), TEXTS), min_size=1, max_size=14), max_size=14
+)
+
+
+@given(STEPS, st.sampled_from([(2,), (1, 2)]), st.integers(1, 6))
+@settings(max_examples=examples(200), deadline=None)
+def test_latest_row_of_unique_keys(
+    steps: list[list[tuple[float, bool, str | None]]], key: tuple[int, ...], probes: int
+) -> None:
+    """Rows come, change and go by key, also several times in a batch and back to old values."""
+    store = Arrangement.empty(Layout(TYPES, key))
+    rows: dict[str, Row] = {}
+    asked: list[Row] = [(None, "k", v) for v in (0.0, 1.5, 9.0, float("nan"), 3.5, 2.5)[:probes]]
+    for step in steps:
+        entries: list[tuple[Row, int]] = []
+        for number, comes, text in step:
+            row: Row = (len(text or ""), "k", number)
+            name = grouped(row, (2,))
+            if name in rows:
+                entries.append((rows.pop(name), -1))
+            if comes:
+                rows[name] = row
+                entries.append((row, 1))
+        if entries:
+            store = store.append(zset(entries))
+        found = store.latest(probe(key, asked))
+        want = {
+            (i, exact(rows[grouped(p, (2,))])): 1
+            for i, p in enumerate(asked)
+            if grouped(p, (2,)) in rows
+        }
+        assert net(found) == want
+        assert found.rows.weights.tolist() == [1] * len(want)
+
+
+def test_most_keys_are_kept_from_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lookup of keys of the long run alone asks the short ones for almost none of them."""
+    monkeypatch.setattr(spine, "schedule", lambda layout, runs: spine.Merge(layout, runs))
+    rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(300)]
+    store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
+    for i in range(4):
+        store = store.append(zset([((10 * j + i, "new", None), 1) for j in range(30)]))
+    assert len(store.runs) == 5
+    asked: list[int] = []
+    whole = run.Run.find_ranges
+
+    def watched(self: run.Run, probes: Any) -> Any:
+        asked.append(len(probes))
+        return whole(self, probes)
+
+    monkeypatch.setattr(run.Run, "find_ranges", watched)
+    keys = probe((0,), [(10 * j + 7, None, None) for j in range(30)])
+    assert len(store.lookup(keys).probe) == 30
+    assert sum(asked) < 30 + 4 * 15
+
+
+def test_what_a_long_run_leaves_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The filter never heard of its rows, also when merges leave few of them in a short one."""
+    monkeypatch.setattr(bloom, "_FIRST", 1 << 12)
+    rows: list[tuple[Row, int]] = [((2 * i, None, None), 1) for i in range(60)]
+    new: list[tuple[Row, int]] = [((14 * i + 1, None, None), 1) for i in range(9)]
+    store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
+    gone = zset(rows[:50]).negate()
+    for part in (zset(new), gone.slice(0, 25), gone.slice(25, 50), zset(new), zset(new)):
+        store = store.append(part)
+        for merge in store._spine.merges:
+            merge.result()
+    assert len(store.runs) > 1
+    assert max(len(run) for run in store.runs) < 48
+    assert len(store.lookup(probe((0,), [row for row, _ in rows])).probe) == 10
+
+
+def first_by_model(
+    model: Model,
+    order: Sequence[OrderKey],
+    probes: Sequence[Row],
+    k: int,
+    duck: Any,
+    *,
+    backwards: bool,
+) -> list[tuple[int, str, int]]:
+    """First live rows as DuckDB orders them; rows that DuckDB holds equal by their bits."""
+    entries = [(i, model.rows[n], w) for (i, n), w in model.lookup(probes).items() if w > 0]
+    if not entries:
+        return []
+    batch = zset([(row, 1) for _, row, _ in entries])
+    names = ("a", "b", "c")
+    terms = [
+        f"{names[o.column]} {'DESC' if o.descending else 'ASC'} "
+        f"NULLS {'FIRST' if o.nulls_first else 'LAST'}"
+        for o in order
+    ]
+    terms += [f"{name} ASC NULLS LAST" for name in names] + ["signbit(c) DESC"]
+    sql = (
+        f"SELECT row_number() OVER (ORDER BY {', '.join(terms)}) AS r FROM "
+        "(SELECT *, row_number() OVER () AS n FROM lent_rows) ORDER BY n"
+    )
+    schema = tuple(zip(names, TYPES, strict=True))
+    ranks = evaluate(duck, sql, {"lent_rows": (batch, schema)}, (("r", TYPES[0]),)).columns[0]
+    numbers = ranks.values.tolist()  # type: ignore[union-attr]
+    ordered = sorted(
+        zip(entries, numbers, strict=True), key=lambda e: (e[0][0], -e[1] if backwards else e[1])
+    )
+    result, left = [], dict.fromkeys(range(len(probes)), k)
+    for (i, row, weight), _ in ordered:
+        if left[i] > 0:
+            result.append((i, exact(row), min(weight, left[i])))
+            left[i] -= weight
+    return result
+
+
+@given(
+    HISTORIES,
+    KEYS,
+    st.lists(ORDER_KEYS, min_size=1, max_size=3),
+    st.lists(ROWS, min_size=1, max_size=6),
+    st.sampled_from([1, 2, 5]),
+    st.sampled_from([1, 2**64]),
+)
+@settings(max_examples=examples(100), deadline=None)
+def test_first_after_any_history(
+    duck: duckdb.DuckDBPyConnection,
+    history: list[list[tuple[Row, int]]],
+    key: tuple[int, ...],
+    order: list[OrderKey],
+    probes: list[Row],
+    k: int,
+    hashes: int,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        whole = hashing.hash_rows
+        if hashes == 1:
+            patch.setattr(hashing, "hash_rows", lambda *given: whole(*given) % 1)
+        store = Arrangement.empty(Layout(TYPES, key, tuple(order)))
+        model = Model(key)
+        for entries in history:
+            store = store.append(zset(entries))
+            model.append(entries)
+        check_lookups(store, model, probes)
+        for backwards, read in ((False, store.first), (True, store.last)):
+            found = read(probe(key, probes), k)
+            names = [exact(row) for row in listed(found.rows)]
+            got = list(zip(found.probe.tolist(), names, found.rows.weights.tolist(), strict=True))
+            assert got == first_by_model(model, order, probes, k, duck, backwards=backwards)
+
+
+@pytest.mark.parametrize("name", GROUPABLE)
+def test_every_type_as_key_and_value(duck: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Alone and beside a string; appended, built, retracted."""
+    query = select_values(name, numbered=True)
+    schema = describe(duck, query)
+    batch = from_arrow(table(duck, query), schema)
+    types = tuple([type for _, type in schema])
+    join = (
+        "SELECT p.n AS p, s.n AS s "
+        "FROM lent_rows p JOIN lent_rows s ON p.v IS NOT DISTINCT FROM s.v"
+    )
+    pairs = (("p", TYPES[0]), ("s", TYPES[0]))
+    found = evaluate(duck, join, {"lent_rows": (batch, schema)}, pairs)
+    want = sorted(zip(*[c.values.tolist() for c in found.columns], strict=True))  # type: ignore[union-attr]
+    for key in ((1,), (1, 0)):
+        store = Arrangement.empty(Layout(types, key))
+        one, rest = batch.slice(0, 1), batch.slice(1, len(batch))
+        for part in (one, batch, one.negate(), rest):
+            store = store.append(part)
+        expected = want if key == (1,) else [(i, i) for i in range(len(batch))]
+        found_pairs = pairs_of(store.lookup([batch.columns[i] for i in key]))
+        assert found_pairs == [(p, s, 1 + (s > 0)) for p, s in expected]
+        store = store.append(add([batch, rest]).negate())
+        assert pairs_of(store.lookup([batch.columns[i] for i in key])) == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if orderable(type_of(name))])
+@pytest.mark.parametrize("descending", [False, True])
+def test_every_type_in_order(duck: duckdb.DuckDBPyConnection, name: str, descending: bool) -> None:
+    """Rows that arrive in any order, in runs that are merged, come back as DuckDB sorts them."""
+    query = select_values(name, numbered=True)
+    schema = describe(duck, query)
+    batch = from_arrow(table(duck, query), schema)
+    types = (*[type for _, type in schema], TYPES[0])
+    key = FixedColumn(np.zeros(len(batch), np.int64))
+    keyed = ZSet((*batch.columns, key), batch.weights)
+    store = Arrangement.empty(Layout(types, (2,), (OrderKey(1, descending, descending),)))
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(len(batch))
+        store = store.append(keyed.take(order))
+    found = store.first([key.slice(0, 1)], 10**6)
+    sql = f"SELECT n FROM lent_rows ORDER BY v {'DESC NULLS FIRST' if descending else ''}, n"
+    want = evaluate(duck, sql, {"lent_rows": (batch, schema)}, (("n", TYPES[0]),))
+    assert numbers(found.rows) == numbers(want)
+    assert found.rows.weights.tolist() == [6] * len(batch)
+    for head, rows in ((store.first, numbers(want)), (store.last, numbers(want)[::-1])):
+        read = head([key.slice(0, 1)], 7)
+        assert numbers(read.rows) == rows[:2]
+        assert read.rows.weights.tolist() == [6, 1]
+
+
+def numbers(rows: ZSet) -> list[int]:
+    return list(rows.columns[0].values)  # type: ignore[union-attr]
+
+
+def test_versions_are_read_while_newer_ones_grow() -> None:
+    """Readers of a version see it unchanged beside a writer that appends to it."""
+    rows: list[tuple[Row, int]] = [((i % 5, str(i), None), 1) for i in range(5)]
+    store = Arrangement.empty(Layout(TYPES, (0,))).append(zset(rows))
+    keys = probe((0,), [(i, None, None) for i in range(5)])
+    version, want, stop = store, net(store.lookup(keys)), threading.Event()
+    wrong: list[object] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            got = net(version.lookup(keys))
+            if got != want:
+                wrong.append(got)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for i in range(300):
+        store = store.append(zset([((i % 5, f"new {i}", float(i)), 1)]))
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+
+
+def pairs_of(matches: Matches) -> list[tuple[int, int, int]]:
+    total: Counter[tuple[int, int]] = Counter()
+    numbers = matches.rows.columns[0].values  # type: ignore[union-attr]
+    for pair in zip(matches.probe.tolist(), numbers.tolist(), matches.rows.weights, strict=True):
+        total[pair[:2]] += int(pair[2])
+    return sorted((p, s, weight) for (p, s), weight in total.items() if weight)
+
+
+@given(HISTORIES, KEYS, st.lists(ROWS, min_size=1, max_size=5))
+@settings(max_examples=examples(50), deadline=None)
+def test_old_versions_stay_readable(
+    history: list[list[tuple[Row, int]]], key: tuple[int, ...], probes: list[Row]
+) -> None:
+    """Two branches grow from every version; each shows what it showed when it was new."""
+    versions: list[tuple[Arrangement, dict[tuple[int, str], int]]] = []
+    store, model = Arrangement.empty(Layout(TYPES, key)), Model(key)
+    keys = probe(key, probes)
+    for entries in history:
+        branch = store.append(zset([(row, 5) for row, _ in entries]))
+        versions.append((branch, net(branch.lookup(keys))))
+        store = store.append(zset(entries))
+        model.append(entries)
+        versions.append((store, model.lookup(probes)))
+    for version, want in versions:
+        assert net(version.lookup(keys)) == want
+
+
+@pytest.mark.parametrize("order", [(), (OrderKey(2, True, False),)])
+@pytest.mark.parametrize("late", [False, True])
+def test_merges_change_nothing_that_can_be_seen(
+    monkeypatch: pytest.MonkeyPatch, order: tuple[OrderKey, ...], late: bool
+) -> None:
+    """Whether merges end at once or long after, results are the same and runs are bounded."""
+    gate = threading.Event()
+    whole = build.merge_runs
+
+    def held(*given: Any) -> Any:
+        gate.wait(0.002)
+        return whole(*given)
+
+    monkeypatch.setattr(spine, "merge_runs", held if late else whole)
+    rng = np.random.default_rng(3)
+    values = [None, 0.0, -0.0, 1.0, float("nan")]
+    store, model = Arrangement.empty(Layout(TYPES, (0,), order)), Model((0,))
+    for _ in range(120):
+        entries = [
+            ((int(rng.integers(20)), "x" * int(rng.integers(3)), values[rng.integers(5)]), int(w))
+            for w in rng.choice([1, 1, -1], int(rng.integers(1, 30)))
+        ]
+        store = store.append(zset(entries))
+        model.append(entries)
+        assert len(store.runs) <= spine.MOST_RUNS
+    gate.set()
+    probes: list[Row] = [(i, None, None) for i in range(20)]
+    check_lookups(store, model, probes)
+    store = store.append(zset([((99, None, None), 1)]))
+    check_lookups(store, model, probes)
+
+
+def test_a_directory_of_a_long_run_is_made_when_it_has_paid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "SHORT_ROWS", 0)
+    monkeypatch.setattr(run, "_PAID", 1)
+    rows: list[tuple[Row, int]] = [((i // 2, None, None), 1) for i in range(600)]
+    store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
+    (only,) = store.runs
+    wanted = probe((0,), [row for row, _ in rows[:260]])
+    for made in (False, False, True, True):
+        assert len(store.lookup(wanted).probe) == 2 * 260
+        assert only.searched == made
+
+
+def test_a_merged_run_is_ready_for_many_keys() -> None:
+    """The spine makes its directory where lookups had made those of its parts."""
+    rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(40)]
+    for probes, ready in ((rows, True), (rows[:1], False)):
+        store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
+        store.lookup(probe((0,), [row for row, _ in probes]))
+        (merge,) = store.append(zset(rows))._spine.merges
+        assert merge.result().searched == ready
+
+
+def test_cancelled_rows_are_given_back() -> None:
+    """After everything is retracted and merged, nothing is left."""
+    entries: list[tuple[Row, int]] = [((i, str(i), float(i)), 1) for i in range(500)]
+    store = Arrangement.build(Layout(TYPES, (0,)), [zset(entries)])
+    assert store.row_count == 500
+    store = store.append(zset(entries[:100]).negate()).append(zset(entries[100:]).negate())
+    assert store.row_count <= 1000
+    for _ in range(50):
+        for merge in store._spine.merges:
+            merge.result()
+        for weight in (1, -1):
+            store = store.append(zset([((1000, None, None), weight)]))
+    assert store.row_count < 100
+    assert store.nbytes < 10_000
+
+
+def test_plain_runs_store_nothing_twice() -> None:
+    """Weights of one are not stored, and an integer key is its own code."""
+    entries: list[tuple[Row, int]] = [((i, None, float(i)), 1) for i in range(100)]
+    (run,) = Arrangement.build(Layout(TYPES, (0,)), [zset(entries)]).runs
+    assert run.weights is None
+    assert np.shares_memory(run.codes, run.columns[0].values)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+def test_first_touches_only_heads(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
+    """The best of 10 000 rows costs a row a run, not the group; one key is looked up by itself."""
+    taken: list[int] = []
+    entries: list[tuple[Row, int]] = [((1, None, float(i)), 1) for i in range(10_000)]
+    store = Arrangement.build(Layout(TYPES, (0,), (OrderKey(2, True, False),)), [zset(entries)])
+    store = store.append(zset([((1, None, float(i)), -1) for i in range(9_995, 10_000)]))
+    watch_reads(monkeypatch, taken)
+    found = store.first(probe((0,), [(1, None, None), (2, None, None)][:keys]), 1)
+    assert listed(found.rows) == [(1, None, 9_994.0)]
+    assert 0 < sum(taken) < 60
+
+
+def watch_reads(monkeypatch: pytest.MonkeyPatch, taken: list[int]) -> None:
+    whole = run_cursors.RunCursors.__init__
+
+    def watched(self: run_cursors.RunCursors, pieces: Any) -> None:
+        whole(self, pieces)
+        taken.append(len(self.probe))
+
+    advance = first_rows._advance
+
+    def stepped(cursors: Any, best: list[int], term: Any, step: int) -> bool:
+        taken.append(len(best))
+        return bool(advance(cursors, best, term, step))
+
+    monkeypatch.setattr(run_cursors.RunCursors, "__init__", watched)
+    monkeypatch.setattr(first_rows, "_advance", stepped)
+
+
+def test_layouts_refuse_unordered_types() -> None:
+    with pytest.raises(UnsupportedError, match=r"UUID\[\].*orderable"):
+        Layout((TYPES[0], type_of("UUID[]")), (0,), (OrderKey(0, False, False),))
+
+
+def test_empty_arrangement() -> None:
+    for order in ((), (OrderKey(0, False, False),)):
+        store = Arrangement.empty(Layout(TYPES, (0,), order))
+        assert store.append(zset([])) is store
+        assert store.row_count == 0
+        assert len(store.lookup(probe((0,), [(1, None, None)] * 3)).probe) == 0
+        assert len(store.lookup(probe((0,), [])).probe) == 0
+    assert len(store.first(probe((0,), [(1, None, None)]), 3).probe) == 0
+    with pytest.raises(InternalError, match="keeps no order"):
+        Arrangement.empty(Layout(TYPES, (0,))).first(probe((0,), [(1, None, None)]), 3)
+    assert Arrangement.build(Layout(TYPES, (0,)), []).row_count == 0
+
+
+def test_a_failed_merge_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is done again when it is due again."""
+
+    def fail(*given: Any) -> Any:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(spine, "merge_runs", fail)
+    rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(100)]
+    store, model = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)]), Model((0,))
+    model.append(rows)
+    for _ in range(10):
+        store = store.append(zset(rows))
+        model.append(rows)
+    (merge,) = store._spine.merges[:1]
+    with pytest.raises(MemoryError, match="no room"):
+        merge.result()
+    monkeypatch.undo()
+    store = store.append(zset(rows))
+    model.append(rows)
+    check_lookups(store, model, [row for row, _ in rows[:5]])
+
+
+def test_the_newest_rows_count_as_bytes_held() -> None:
+    """Few rows are in no run yet; EXPLAIN must not call them free."""
+    rows: list[tuple[Row, int]] = [((i, "text", None), 1) for i in range(5)]
+    empty = Arrangement.empty(Layout(TYPES, (0,)))
+    assert empty.nbytes == 0
+    assert empty.append(zset(rows)).nbytes > 5 * 8
