@@ -39,7 +39,6 @@ class View:
         reads: relations it reads directly (base tables and views), canonical.
         plan: what is maintained incrementally, or None: whole recompute.
         reason: why there is no plan.
-        broken: what a change from a stream broke in it, else None.
         described: names and types as DuckDB describes the query, when it was created.
         key: positions of columns known to be unique in the view, None if none are.
         rounds: DuckDB's answer to the query may differ from the circuit's in its last bits.
@@ -53,7 +52,6 @@ class View:
     reads: frozenset[str]
     plan: Plan | None = None
     reason: str | None = None
-    broken: str | None = None
     described: Schema = ()
     key: tuple[int, ...] | None = None
     rounds: bool = False

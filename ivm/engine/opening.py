@@ -17,7 +17,6 @@ from ivm.catalog.catalog import Catalog, View
 from ivm.catalog.functions import Function
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
-from ivm.engine.view_tables import RECOMPUTED, UNSETTLED
 from ivm.engine.views import define
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.storage.errors import (
@@ -95,16 +94,16 @@ def _load(engine: Engine) -> bool:
         engine.maintenance.attach(view)
         if not view.incremental:
             engine.maintenance.stale.add(view.name)
-            given_up += [view] if each.broken != RECOMPUTED else []
-        elif each.broken == RECOMPUTED:
+            given_up += [view] if each.state != "recomputed" else []
+        elif each.state == "recomputed":
             taken_up = True
-        elif each.broken == UNSETTLED:
+        elif each.state == "needs_rewrite":
             with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
                 engine.view_tables.settle(view)
     if given_up:
         run(cursor, "BEGIN TRANSACTION")
         for view in given_up:
-            save_view(cursor, engine.view_tables.stored(view, settled=True))
+            save_view(cursor, engine.view_tables.stored(view, exact=True))
         run(cursor, "COMMIT")
     return taken_up
 
@@ -194,7 +193,7 @@ def _refresh_all(engine: Engine) -> None:
         run(cursor, "BEGIN TRANSACTION")
         for view in engine.catalog.views.values():
             engine.view_tables.refill(cursor, view)
-            save_view(cursor, engine.view_tables.stored(view, settled=not view.rounds))
+            save_view(cursor, engine.view_tables.stored(view, exact=not view.rounds))
         forget_view_epochs(cursor)
         run(cursor, "COMMIT")
         engine.warehouse.refilled()

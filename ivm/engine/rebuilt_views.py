@@ -73,7 +73,7 @@ class RebuiltViews:
         """Fill views from what they read, as it is after so many changes."""
         for view in views:
             self._tables.refill(self._cursor, view)
-            save_view(self._cursor, self._tables.stored(view, settled=not view.rounds))
+            save_view(self._cursor, self._tables.stored(view, exact=not view.rounds))
             self._filled[view.name] = changes
 
     def remember_rows(self) -> None:

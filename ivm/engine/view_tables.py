@@ -18,13 +18,10 @@ from ivm.storage.values.zset import ZSet, add, empty
 from ivm.storage.warehouse.carried import unfit_type, why_unfit
 from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.net_changes import PendingView
-from ivm.storage.warehouse.system_tables import StoredView, save_view
+from ivm.storage.warehouse.system_tables import State, StoredView, save_view
 
 if TYPE_CHECKING:
     from ivm.engine.engine import Engine
-
-UNSETTLED = "unsettled"
-RECOMPUTED = "recomputed"
 
 
 class ViewTables:
@@ -56,18 +53,18 @@ class ViewTables:
                 if part is not held:
                     self._engine.write(cursor, view.name, part.net())
             self._engine.write(cursor, view.name, held.net())
-            save_view(cursor, self.stored(view, settled=True))
+            save_view(cursor, self.stored(view, exact=True))
             run(cursor, "COMMIT")
 
-    def stored(self, view: View, *, settled: bool) -> StoredView:
+    def stored(self, view: View, *, exact: bool) -> StoredView:
         """The view as the file records it.
 
-        An unsettled one is filled anew at the next opening, one that was recomputed at the first
-        opening that maintains it by deltas: its rows may be stale.
+        One that needs its rows rewritten gets them at the next opening at the latest, one that was
+        recomputed is filled anew by the first opening that maintains it by deltas.
         """
         given = () if view.schema == view.described else tuple(n for n, _ in view.schema)
-        note = None if settled else UNSETTLED
-        return StoredView(view.name, view.query, given, note if view.incremental else RECOMPUTED)
+        state: State = "exact" if exact else "needs_rewrite"
+        return StoredView(view.name, view.query, given, state if view.incremental else "recomputed")
 
     def rebuild(
         self, dropped: Collection[str], filled: Collection[str], before: Mapping[str, ZSet]

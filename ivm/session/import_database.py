@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")
-_RECORDS = "(name VARCHAR, query VARCHAR, columns VARCHAR[], broken VARCHAR, number BIGINT)"
+_RECORDS = "(name VARCHAR, query VARCHAR, columns VARCHAR[], state VARCHAR, number BIGINT)"
 _IMPORTED = "temp.main._ivm_imported"
 
 

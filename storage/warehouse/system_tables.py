@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ivm.storage.errors import CorruptionError
 from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.duck import Cursor, rows, run
 from ivm.storage.warehouse.time_zone import zone_of
 
-FORMAT = "1"
+FORMAT = "2"
+READABLE = ("1", FORMAT)
 BASE = ""
 """The relation under which the common epoch of all base tables is recorded."""
 FLUSHES = "_ivm.flushes"
@@ -26,10 +27,25 @@ _SCHEMA = """
 CREATE SCHEMA _ivm;
 CREATE TABLE _ivm.meta (key VARCHAR, value VARCHAR);
 CREATE TABLE _ivm.views (
-    name VARCHAR, query VARCHAR, columns VARCHAR[], broken VARCHAR, number BIGINT);
+    name VARCHAR, query VARCHAR, columns VARCHAR[], state VARCHAR, number BIGINT);
 CREATE TABLE _ivm.epochs (relation VARCHAR, epoch BIGINT);
 CREATE TABLE _ivm.offsets (source VARCHAR, position VARCHAR);
 """
+
+
+_UPGRADE = f"""
+UPDATE _ivm.views SET broken =
+    CASE broken WHEN 'unsettled' THEN 'needs_rewrite' ELSE coalesce(broken, 'exact') END;
+ALTER TABLE _ivm.views RENAME COLUMN broken TO state;
+UPDATE _ivm.meta SET value = '{FORMAT}' WHERE key = 'format';
+"""
+
+State = Literal["exact", "needs_rewrite", "recomputed"]
+"""What the rows of a view's table are: those that its deltas add up to; DuckDB's answer, which may
+differ from them in its last bits until the circuit rewrites it; or what the last recomputation
+found, which may be out of date."""
+_OLD_STATES: dict[str | None, State] = {None: "exact", "unsettled": "needs_rewrite"}
+"""The words of format 1, where they were others."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +56,13 @@ class StoredView:
         name: canonical name.
         query: the user's SELECT, verbatim.
         columns: the column names given at creation; empty for the query's own.
-        broken: what a change from a stream broke in it, else None.
+        state: of its rows.
     """
 
     name: str
     query: str
     columns: tuple[str, ...] = ()
-    broken: str | None = None
+    state: State = "exact"
 
 
 def create_schema(cursor: Cursor, database_id: str) -> None:
@@ -74,12 +90,22 @@ def read_database_id(cursor: Cursor, catalog: str) -> str | None:
     if not rows(cursor, f"{exists} AND table_name = 'meta'", [catalog]):
         return None
     meta = dict(rows(cursor, "FROM _ivm.meta"))
-    if meta.get("format") != FORMAT or "database_id" not in meta:
+    if meta.get("format") not in READABLE or "database_id" not in meta:
         raise CorruptionError(
             f"The schema _ivm of this file has format {meta.get('format')}, this program reads"
-            f" format {FORMAT}: open the database with the version that wrote it."
+            f" format {' and '.join(READABLE)}: open the database with the version that wrote it."
         )
     return str(meta["database_id"])
+
+
+def upgrade(cursor: Cursor) -> None:
+    """Bring records of an older format up to ours; until then they are read as they are."""
+    if rows(cursor, "SELECT 1 FROM _ivm.meta WHERE key = 'format' AND value = $1", [FORMAT]):
+        return
+    run(cursor, "BEGIN")
+    for statement in _UPGRADE.strip().split(";")[:-1]:
+        run(cursor, statement)
+    run(cursor, "COMMIT")
 
 
 def home_zone(cursor: Cursor) -> str:
@@ -109,14 +135,18 @@ def mark_closed(cursor: Cursor) -> None:
 
 
 def load_views(cursor: Cursor) -> list[StoredView]:
-    """All views in the order of their creation."""
-    found = rows(cursor, "SELECT name, query, columns, broken FROM _ivm.views ORDER BY number")
-    return [StoredView(name, query, tuple(names), broken) for name, query, names, broken in found]
+    """All views in the order of their creation, from records of either format."""
+    views = "_ivm.views AS v(name, query, columns, state, number)"
+    found = rows(cursor, f"SELECT name, query, columns, state FROM {views} ORDER BY number")
+    return [
+        StoredView(name, query, tuple(names), _OLD_STATES.get(state, state))
+        for name, query, names, state in found
+    ]
 
 
 def save_view(cursor: Cursor, view: StoredView) -> None:
     """Add a view, or replace the record of that name and keep its place."""
-    values = [view.name, view.query, list(view.columns), view.broken]
+    values = [view.name, view.query, list(view.columns), view.state]
     place = rows(cursor, "DELETE FROM _ivm.views WHERE name = $1 RETURNING number", [view.name])
     number = place[0][0] if place else _last_number(cursor) + 1
     run(cursor, "INSERT INTO _ivm.views VALUES ($1, $2, $3, $4, $5)", [*values, number])

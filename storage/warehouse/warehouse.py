@@ -110,8 +110,9 @@ class Warehouse:
     def take(self, tables: Mapping[str, Schema]) -> None:
         """The log has been replayed: let commits come.
 
-        In this order: the log has a segment for them; the note says where the file stands; the
-        file itself, without its write-ahead log, says that commits may be in the log alone.
+        In this order: our records have our format; the log has a segment for them; the note says
+        where the file stands; the file itself, without its write-ahead log, says that commits may
+        be in the log alone.
 
         Args:
             tables: all base tables by name.
@@ -122,6 +123,7 @@ class Warehouse:
         if self.log is None:
             return
         try:
+            system_tables.upgrade(self._flusher)
             self.log.rotate(tables)
             self._checkpointer.note(moving=False)
             if system_tables.read_mark(self._flusher) is None:

@@ -283,16 +283,16 @@ def test_views_keep_their_order_and_their_words(memory: Warehouse) -> None:
     cursor = memory.cursor()
     for name in ("b", "a"):
         save_view(cursor, StoredView(name, f"SELECT '{name}' -- ;", ("x y", "z")))
-    broken = StoredView("b", "SELECT 2", (), "a cast failed")
-    save_view(cursor, broken)
-    assert load_views(cursor) == [broken, StoredView("a", "SELECT 'a' -- ;", ("x y", "z"))]
+    replaced = StoredView("b", "SELECT 2", (), "needs_rewrite")
+    save_view(cursor, replaced)
+    assert load_views(cursor) == [replaced, StoredView("a", "SELECT 'a' -- ;", ("x y", "z"))]
     memory.record(cursor, {"a": 3, "b": 4}, {})
     memory.record(cursor, {"a": 5, BASE: 6}, {})
     compact_epochs(cursor)
     assert load_epochs(cursor) == {"a": 5, "b": 4, BASE: 6}
     assert rows(cursor, "SELECT count(*) FROM _ivm.epochs") == [(3,)]
     delete_view(cursor, "a")
-    assert load_views(cursor) == [broken]
+    assert load_views(cursor) == [replaced]
     assert load_epochs(cursor) == {"b": 4, BASE: 6}
 
 
