@@ -23,6 +23,7 @@ from ivm.engine.changefeed import Subscription
 from ivm.engine.opening import open_engine
 from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
+from ivm.session.dispatch import execute
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, upsert
 from ivm.session.session import Params, Session
@@ -132,7 +133,7 @@ class Database:
         """
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
-        return self._with_session(lambda session: session.execute(sql, params))
+        return self._with_session(lambda session: execute(session, sql, params))
 
     @property
     def in_transaction(self) -> bool:

@@ -8,7 +8,6 @@ them. Views whose tables were altered are filled and compiled anew.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -18,10 +17,10 @@ from ivm.engine.views import could_capture, relations_read, stand_ins, words_beh
 from ivm.session import view_statements
 from ivm.session.ddl_refusals import refuse_alias, refuse_in_place, refuse_types, refuse_unfit
 from ivm.session.dml import refuse_hidden
-from ivm.session.import_database import import_database, is_import
 from ivm.session.meaning import refuse_meaning
 from ivm.session.query import query
 from ivm.session.result import Result
+from ivm.session.session import Params, Session
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.statements import parse as st
@@ -32,9 +31,6 @@ from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.duck import Cursor, describe, rows
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.table_info import TableInfo
-
-if TYPE_CHECKING:
-    from ivm.session.session import Params, Session
 
 _SESSION = {"set", "reset", "attach", "detach", "load", "install", "pragma", "call"}
 _DEFINITIONS = {"macro", "view", "type"}
@@ -63,8 +59,6 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """A statement that changes the catalog or the session."""
     refuse_meaning(statement)
     refuse_alias(session, statement)
-    if is_import(statement):
-        return import_database(session, statement)
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:

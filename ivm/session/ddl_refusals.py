@@ -6,19 +6,16 @@ Law: all but types and values is refused before DuckDB has seen the statement; n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ivm.catalog.fatal_types import refuse_fatal_types
 from ivm.session.dml import refuse_own
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold, quote
 from ivm.storage.warehouse.carried import may_be_unfit, unfit_type, why_unfit
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
-
-if TYPE_CHECKING:
-    from ivm.session.session import Session
 
 _CALLED = {"macro", "function"}
 _READERS = {"python_arrow_scan", "pandas_scan"}  # DuckDB calls them by their bare names

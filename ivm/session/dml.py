@@ -9,7 +9,6 @@ alter what they mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -19,15 +18,13 @@ from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
 from ivm.ingest.literal_columns import columns_of
 from ivm.session.result import Result
+from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.table_info import TableInfo
-
-if TYPE_CHECKING:
-    from ivm.session.session import Params, Session
 
 
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:

@@ -10,17 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ivm.engine.views import words_of
 from ivm.session.result import Result
+from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold, literal, path_of, quote
 from ivm.storage.warehouse.duck import rows, run
-
-if TYPE_CHECKING:
-    from ivm.session.session import Session
 
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")
@@ -35,13 +32,13 @@ def is_import(statement: st.Ddl) -> bool:
     return statement.action == "import" or pragma
 
 
-def import_database(session: Session, statement: st.Ddl) -> Result:
+def import_database(session: Session, statement: st.Ddl, run_statement: RunStatement) -> Result:
     """Run the scripts of an exported folder, and create its views."""
     if session.transaction is not None:
-        return _import(session, _folder(statement))
+        return _import(session, _folder(statement), run_statement)
     session.begin()
     try:
-        result = _import(session, _folder(statement))
+        result = _import(session, _folder(statement), run_statement)
     except BaseException as error:
         session.fail(error)
         session.rollback()
@@ -58,7 +55,7 @@ def _folder(statement: st.Ddl) -> Path:
     return folder
 
 
-def _import(session: Session, folder: Path) -> Result:
+def _import(session: Session, folder: Path, run_statement: RunStatement) -> Result:
     schema = st.parse((folder / "schema.sql").read_text("utf-8"))
     load = st.parse(_rebased((folder / "load.sql").read_text("utf-8"), folder))
     views = _views(session, load)
@@ -71,13 +68,14 @@ def _import(session: Session, folder: Path) -> Result:
         if isinstance(statement, st.Ddl) and statement.target == "view":
             plain.append((path, statement.text))
         else:
-            session.run(statement)
+            run_statement(session, statement, None)
     for statement in load:
         path = _path(statement)
         if path[:1] != ("_ivm",) and path not in left_out:
-            session.run(statement)
+            run_statement(session, statement, None)
     for text in _ordered([*plain, *views]):
-        session.execute(text)
+        for statement in st.parse(text):
+            run_statement(session, statement, None)
     return Result("done")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -19,6 +18,7 @@ from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.literal_columns import columns_of
 from ivm.session import dml
 from ivm.session.result import Result
+from ivm.session.session import Params, Session
 from ivm.sql.parse.expression_text import expression_of
 from ivm.sql.scalar.compile import compile_scalar
 from ivm.sql.statements import parse as st
@@ -27,9 +27,6 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.table_info import TableInfo
-
-if TYPE_CHECKING:
-    from ivm.session.session import Params, Session
 
 _INTEGER = re.compile(r"-?[0-9]+")
 

@@ -8,16 +8,14 @@ been undone. A session that never made anything temporary and attached nothing a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from ivm.catalog.names import NOTHING
+from ivm.engine.engine import Engine
+from ivm.engine.transaction import Transaction
 from ivm.sql.statements import parse as st
 from ivm.storage.identifiers import fold
-from ivm.storage.warehouse.duck import rows
-
-if TYPE_CHECKING:
-    from ivm.engine.transaction import Transaction
-    from ivm.session.session import Session
+from ivm.storage.warehouse.duck import Cursor, rows
 
 _TEMPORARY = """
 SELECT 'table', table_name FROM system.main.duckdb_tables() WHERE temporary
@@ -38,6 +36,17 @@ class Temporary(NamedTuple):
     name: str
 
 
+class Owner(Protocol):
+    """A session as its names see it."""
+
+    engine: Engine
+    cursor: Cursor
+    transaction: Transaction | None
+
+    def release(self) -> None:
+        """Have the cursor free."""
+
+
 class SessionNames:
     """What the session has for itself, and what names mean beside it.
 
@@ -45,7 +54,7 @@ class SessionNames:
         session: whose cursor sees its temporary things.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Owner) -> None:
         self._session = session
         self._temporary: tuple[Temporary, ...] = ()
         self._hidden = self._macros = NOTHING

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import duckdb
 
 from ivm.session.query import query
 from ivm.session.result import Result
+from ivm.session.session import Params, RunStatement, Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import CLOSING, OPENING, Token, tokens
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.warehouse.duck import run
-
-if TYPE_CHECKING:
-    from ivm.session.session import Params, Session
 
 _FAST = frozenset(
     ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR", '"NULL"')
@@ -50,7 +47,9 @@ def deallocate(session: Session, statement: st.Deallocate, params: Params) -> Re
     return Result("done")
 
 
-def execute(session: Session, statement: st.Execute, params: Params) -> Result:
+def execute(
+    session: Session, statement: st.Execute, params: Params, run_statement: RunStatement
+) -> Result:
     """[EXPLAIN [ANALYZE]] EXECUTE name [(arguments)]."""
     prepared = session.prepared.get(statement.name.lower())
     if prepared is None:
@@ -62,8 +61,12 @@ def execute(session: Session, statement: st.Execute, params: Params) -> Result:
     if isinstance(prepared, st.Insert | st.KeyedChange) and not statement.explain:
         values = _plain_values(session, arguments)
         if values is not None:
-            return session.run(prepared, values)
-    return _by_variables(session, prepared, arguments, statement.explain)
+            return run_statement(session, prepared, values)
+    with _variables(session, arguments) as held:
+        (bound,) = st.parse(statement.explain + _filled(prepared.text, held))
+        result = run_statement(session, bound, None)
+        session.release()
+        return result
 
 
 def _arguments(text: str) -> dict[str, str]:
@@ -96,18 +99,14 @@ def _plain_values(session: Session, arguments: Mapping[str, str]) -> Params:
     return values if positional else dict(zip(arguments, values, strict=True))
 
 
-def _by_variables(
-    session: Session, prepared: st.Statement, arguments: Mapping[str, str], explain: str
-) -> Result:
-    """Run the statement with variables of the session in the parameters' places."""
+@contextlib.contextmanager
+def _variables(session: Session, arguments: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """The arguments as variables of the session: the name of each one's."""
     held = {name: f"_ivm_argument_{name}" for name in arguments}
     for name, expression in arguments.items():
         run(session.cursor, f"SET VARIABLE {quote(held[name])} = ({expression})")
     try:
-        (statement,) = st.parse(explain + _filled(prepared.text, held))
-        result = session.run(statement)
-        session.release()
-        return result
+        yield held
     finally:
         with contextlib.suppress(duckdb.Error):  # the transaction is aborted, and they are no harm
             for variable in held.values():

@@ -8,18 +8,15 @@ writers' turn only where a recomputed view has to be brought up to date.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import duckdb
 
 from ivm.session.result import Result
+from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.refused import RefusedError
 from ivm.storage.warehouse.warehouse import roll_back
-
-if TYPE_CHECKING:
-    from ivm.session.session import Params, Session
 
 
 def query(session: Session, statement: st.Statement, params: Params) -> Result:

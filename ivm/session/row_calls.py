@@ -8,7 +8,6 @@ writers' turn, as in `ivm.session.dml`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath, last_of_each
 from ivm.ingest.rows import Rows
 from ivm.session.dml import natively, refuse_view
+from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError, InputError, SqlError
 from ivm.storage.identifiers import quote
@@ -26,9 +26,6 @@ from ivm.storage.values.column import Column
 from ivm.storage.values.zset import Weights, ZSet
 from ivm.storage.warehouse.duck import lent
 from ivm.storage.warehouse.table_info import TableInfo
-
-if TYPE_CHECKING:
-    from ivm.session.session import Session
 
 _GIVEN = "_ivm_given"
 Given = dict[int, Column]

@@ -1,4 +1,4 @@
-"""One user of the database: a cursor, at most one transaction, and the way of each statement.
+"""One user of the database: a cursor, at most one transaction, and what names mean to it.
 
 Law: every statement runs at one epoch that includes all commits made before it began. A change goes
 through a `Transaction`, its own one unless BEGIN opened one; nothing changes a base table but that.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 
@@ -17,19 +17,17 @@ from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
-from ivm.session import ddl, dml, keyed_dml, prepared, query, view_statements
 from ivm.session.names import SessionNames
 from ivm.session.result import Result
 from ivm.session.statement_kinds import Reads, read_by_kind
 from ivm.session.temporary import refuse_temporary
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import InputError, IvmError, UnsupportedError
-from ivm.storage.interrupts import next_statement
+from ivm.storage.errors import InputError, IvmError
 from ivm.storage.warehouse.duck import run
-from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.warehouse import roll_back
 
-Params = Sequence[Any] | dict[str, Any] | None
+Params: TypeAlias = Sequence[Any] | dict[str, Any] | None
+RunStatement: TypeAlias = Callable[["Session", st.Statement, Params], Result]
 
 
 class Session:
@@ -48,35 +46,6 @@ class Session:
         self._open: Result | None = None
         self.lock = threading.RLock()  # held by each call, and by who reads a result
         self._closed = False
-
-    def execute(self, script: str, params: Params = None) -> Result:
-        """Run the statements of a script and give the result of the last one.
-
-        Raises:
-            IvmError: see the tree in `ivm.errors`.
-        """
-        statements = st.parse(script)
-        if params and len(statements) != 1:
-            raise InputError(
-                f"parameters go with one statement, not with {len(statements)}: "
-                "execute the statements one by one"
-            )
-        result = Result("done")
-        for statement in statements:
-            result = self.run(statement, params)
-        return result
-
-    def run(self, statement: st.Statement, params: Params = None) -> Result:
-        """Run one parsed statement."""
-        next_statement()
-        self.release()
-        try:
-            return _RUN[type(statement)](self, statement, params)
-        except duckdb.Error as error:
-            raise translated(error, statement.offset) from error
-        finally:
-            if isinstance(statement, st.Ddl):
-                self.names.learn(statement)
 
     def fail(self, error: BaseException) -> None:
         """A call has failed, and with it, as in DuckDB, the open transaction."""
@@ -256,38 +225,3 @@ class Session:
             self.release()
         finally:
             self.cursor.close()
-
-
-def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:
-    if statement.action == "begin":
-        session.begin(read_only=statement.read_only)
-    else:
-        {"commit": session.commit, "rollback": session.rollback}[statement.action]()
-    return Result("done")
-
-
-def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Result:
-    raise UnsupportedError(
-        "SUBSCRIBE has no end, so it is no statement to execute: use db.subscribe(view) in Python, "
-        "or .watch VIEW in the shell"
-    )
-
-
-_RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
-    st.Insert: dml.insert,
-    st.KeyedChange: keyed_dml.change_one,
-    st.Dml: dml.change,
-    st.Query: query.query,
-    st.Ddl: ddl.ddl,
-    st.Other: ddl.other,
-    st.TransactionControl: _transaction,
-    st.CreateView: view_statements.create,
-    st.DropView: view_statements.drop,
-    st.ExplainView: view_statements.explain,
-    st.VerifyView: view_statements.verify,
-    st.ShowViews: view_statements.show,
-    st.Subscribe: _subscribe,
-    st.Prepare: prepared.prepare,
-    st.Execute: prepared.execute,
-    st.Deallocate: prepared.deallocate,
-}

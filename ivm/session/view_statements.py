@@ -6,25 +6,21 @@ resolved within it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import duckdb
 import pyarrow as pa
 
+from ivm.catalog.catalog import View
 from ivm.engine import views
+from ivm.engine.transaction import Transaction
 from ivm.engine.verify import verify_view
 from ivm.session.result import Result
+from ivm.session.session import Params, Session
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of
 from ivm.storage.warehouse.duckdb_errors import translated
-
-if TYPE_CHECKING:
-    from ivm.catalog.catalog import View
-    from ivm.engine.transaction import Transaction
-    from ivm.session.session import Params, Session
 
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:

@@ -166,6 +166,22 @@ def test_the_rule_of_rooms_sees_a_breach(module: str, source: str, count: int) -
     assert len(breaches(module, source)) == count
 
 
+def test_no_modules_of_the_session_import_each_other() -> None:
+    """Nor under TYPE_CHECKING."""
+    imported: dict[str, set[str]] = {}
+    for module, path in modules_of("ivm"):
+        if room_of(module) == ("ivm", "session"):
+            nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+            found = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+            imported[module] = {f"{node.module}" for node in found}
+            imported[module] |= {f"{node.module}.{a.name}" for node in found for a in node.names}
+    assert imported["ivm.session.dispatch"] & imported.keys()
+    while free := [module for module, names in imported.items() if not names & imported.keys()]:
+        for module in free:
+            del imported[module]
+    assert not imported
+
+
 def test_every_room_is_listed_and_packaged() -> None:
     """A folder left out of `packages` is missing from the wheel, and nothing says so."""
     folders = {

@@ -1,0 +1,97 @@
+"""The table of statements: which function runs which kind.
+
+Law: every kind of statement stands in `_RUN`. The functions know the session, which knows none of
+them; those whose statement runs others (EXECUTE, IMPORT DATABASE) are given `run_statement`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+
+from ivm.session import ddl, dml, keyed_dml, prepared, query, view_statements
+from ivm.session.import_database import import_database, is_import
+from ivm.session.result import Result
+from ivm.session.session import Params, Session
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import InputError, UnsupportedError
+from ivm.storage.interrupts import next_statement
+from ivm.storage.warehouse.duckdb_errors import translated
+
+
+def execute(session: Session, sql: str, params: Params = None) -> Result:
+    """Run the statements of a script and give the result of the last one.
+
+    Raises:
+        IvmError: see the tree in `ivm.errors`.
+    """
+    statements = st.parse(sql)
+    if params and len(statements) != 1:
+        raise InputError(
+            f"parameters go with one statement, not with {len(statements)}: "
+            "execute the statements one by one"
+        )
+    result = Result("done")
+    for statement in statements:
+        result = run_statement(session, statement, params)
+    return result
+
+
+def run_statement(session: Session, statement: st.Statement, params: Params) -> Result:
+    """Run one parsed statement."""
+    next_statement()
+    session.release()
+    try:
+        return _RUN[type(statement)](session, statement, params)
+    except duckdb.Error as error:
+        raise translated(error, statement.offset) from error
+    finally:
+        if isinstance(statement, st.Ddl):
+            session.names.learn(statement)
+
+
+def _ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
+    if is_import(statement):
+        return import_database(session, statement, run_statement)
+    return ddl.ddl(session, statement, params)
+
+
+def _execute(session: Session, statement: st.Execute, params: Params) -> Result:
+    return prepared.execute(session, statement, params, run_statement)
+
+
+def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:
+    if statement.action == "begin":
+        session.begin(read_only=statement.read_only)
+    else:
+        {"commit": session.commit, "rollback": session.rollback}[statement.action]()
+    return Result("done")
+
+
+def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Result:
+    raise UnsupportedError(
+        "SUBSCRIBE has no end, so it is no statement to execute: use db.subscribe(view) in Python, "
+        "or .watch VIEW in the shell"
+    )
+
+
+_RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
+    st.Insert: dml.insert,
+    st.KeyedChange: keyed_dml.change_one,
+    st.Dml: dml.change,
+    st.Query: query.query,
+    st.Ddl: _ddl,
+    st.Other: ddl.other,
+    st.TransactionControl: _transaction,
+    st.CreateView: view_statements.create,
+    st.DropView: view_statements.drop,
+    st.ExplainView: view_statements.explain,
+    st.VerifyView: view_statements.verify,
+    st.ShowViews: view_statements.show,
+    st.Subscribe: _subscribe,
+    st.Prepare: prepared.prepare,
+    st.Execute: _execute,
+    st.Deallocate: prepared.deallocate,
+}
