@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ivm.sql.statements.tokens import CLOSING, OPENING, Reader, Token, tokens
+from ivm.sql.statements.tokens import Reader, Token, text_of, tokens
 
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
@@ -37,33 +37,12 @@ class Clauses:
 
     def piece(self, begin: int, end: int) -> str:
         """The text of the tokens from `begin` up to but without `end`."""
-        if begin >= end:
-            return ""
-        return self.text[self.tokens[begin].start : self.tokens[end - 1].end]
+        return text_of(self.text, self.tokens[begin:end])
 
     def place(self, begin: int, *words: str) -> int:
         """The first token at or behind `begin`, outside parentheses, where `words` stand in a row;
         the number of tokens if they do not."""
-        depth = 0
-        for place in range(begin, len(self.tokens)):
-            word = self.tokens[place].word
-            depth += (word in OPENING) - (word in CLOSING)
-            if depth == 0 and word == words[0]:
-                row = [t.word for t in self.tokens[place : place + len(words)]]
-                if row == list(words):
-                    return place
-        return len(self.tokens)
-
-    def parts(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """Token ranges between the commas outside parentheses."""
-        depth, start = 0, begin
-        for place in range(begin, end):
-            word = self.tokens[place].word
-            depth += (word in OPENING) - (word in CLOSING)
-            if depth == 0 and word == ",":
-                yield start, place
-                start = place + 1
-        yield start, end
+        return self.reader(begin).place(*words)
 
     def params(self, sql: str) -> Any:
         """The parameters that `sql` names, None if it names none."""

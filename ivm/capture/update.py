@@ -20,7 +20,7 @@ from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import ROW_ID, RowWatch, beside_everything, rows_now, temporary
 from ivm.capture.trial import Trial, attempt, require_binding
 from ivm.sql.statements.nodes import Dml
-from ivm.sql.statements.tokens import Token
+from ivm.sql.statements.tokens import Reader, Token, split, text_of
 from ivm.storage.errors import InternalError, SqlError
 from ivm.storage.identifiers import quote
 from ivm.storage.values.zset import from_arrow
@@ -188,8 +188,8 @@ def _is_simple(condition: Sequence[Token]) -> bool:
 def _sets(clauses: Clauses, begin: int, end: int, info: TableInfo) -> dict[int, str] | None:
     """`column = value, …` by position; None for `(a, b) = …` and what is odd."""
     sets: dict[int, str] = {}
-    for first, last in clauses.parts(begin, end):
-        reader = clauses.reader(first)
+    for part in split(clauses.tokens[begin:end]):
+        reader = Reader(part)
         try:
             position = info.position(reader.identifier())
             reader.expect("=")
@@ -197,7 +197,7 @@ def _sets(clauses: Clauses, begin: int, end: int, info: TableInfo) -> dict[int, 
             return None
         if position is None or position in sets:
             return None
-        value = clauses.piece(reader.at, last)
+        value = text_of(clauses.text, part[reader.at :])
         if value.upper() == "DEFAULT":
             value = info.defaults.get(position, "NULL")
         sets[position] = f"({value})"

@@ -16,7 +16,7 @@ from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.session import Params, RunStatement, Session
 from ivm.sql.statements import parse as st
-from ivm.sql.statements.tokens import CLOSING, OPENING, Token, tokens
+from ivm.sql.statements.tokens import Token, split, text_of, tokens
 from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.warehouse.duck import run
@@ -72,17 +72,10 @@ def execute(
 def _arguments(text: str) -> dict[str, str]:
     """The expressions by their names: those of positions are 1, 2, …"""
     found: dict[str, str] = {}
-    part: list[Token] = []
-    depth = 0
-    for token in (*tokens(text), Token(",", "", len(text))):
-        depth += (token.word in OPENING) - (token.word in CLOSING)
-        if token.word != "," or depth:
-            part.append(token)
-        elif part:
-            named = len(part) > 2 and part[1].word in (":=", "=>")
-            name = part[0].text.strip('"').lower() if named else str(len(found) + 1)
-            found[name] = text[part[2 if named else 0].start : part[-1].end]
-            part = []
+    for part in filter(None, split(tokens(text))):
+        named = len(part) > 2 and part[1].word in (":=", "=>")
+        name = part[0].text.strip('"').lower() if named else str(len(found) + 1)
+        found[name] = text_of(text, part[2 if named else 0 :])
     return found
 
 

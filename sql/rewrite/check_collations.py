@@ -26,7 +26,7 @@ from ivm.sql.plan.nodes import (
     inputs,
     width,
 )
-from ivm.sql.statements.tokens import CLOSING, OPENING, tokens, unquoted
+from ivm.sql.statements.tokens import depths, tokens, unquoted
 from ivm.storage.identifiers import fold
 
 Places = frozenset[int]
@@ -50,11 +50,8 @@ def collated_names(table: str) -> set[str]:
         table: its CREATE TABLE, as DuckDB writes it.
     """
     words = tokens(table)
-    depth, begins = 0, []
-    for i, token in enumerate(words):
-        depth += (token.word in OPENING) - (token.word in CLOSING)
-        if depth == 1 and token.word in ("(", ","):
-            begins.append(i + 1)
+    inside = [i for i, depth in enumerate(depths(words)) if depth == 1]
+    begins = [i + 1 for i in inside if words[i].word in ("(", ",")]
     entries = [words[a:b] for a, b in zip(begins, [*begins[1:], len(words)], strict=True)]
     some = any("COLLATE" in [t.word for t in entry] for entry in entries)
     marks = {"COLLATE", "GENERATED"} if some else set()

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from ivm.sql.statements import values_list
 from ivm.sql.statements.nodes import Dml, Insert, KeyedChange, Name
-from ivm.sql.statements.tokens import CLOSING, OPENING, Reader, SourceText, Token
+from ivm.sql.statements.tokens import Reader, SourceText, Token, depths, split, text_of
 from ivm.storage.errors import SqlError
 
 VERBS = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE"))
@@ -29,9 +29,7 @@ _SOURCES = frozenset(("SELECT", "FROM", "WITH", "TABLE"))
 def changes_inside(reader: Reader) -> bool:
     """Whether a parenthesis anywhere holds an INSERT, UPDATE, DELETE, MERGE or TRUNCATE."""
     words = [t.word for t in reader.tokens]
-    depth = 0
-    for place, word in enumerate(words[:-2]):
-        depth += (word in OPENING) - (word in CLOSING)
+    for place, (word, depth) in enumerate(zip(words[:-2], depths(reader.tokens), strict=False)):
         verb, follower = words[place + 1], words[place + 2]
         if depth == 0 or word not in ("(", ")") or verb not in VERBS:
             continue
@@ -167,14 +165,13 @@ def keyed_change(source: SourceText, reader: Reader, kind: str, table: Name) -> 
     """
     if reader.tokens[0].word != kind.upper():
         return None  # a WITH clause stands before it
-    reader = Reader(reader.tokens, reader.at)
+    where = reader.place("WHERE")
+    head, conditions = reader.tokens[reader.at : where], reader.tokens[where + 1 :]
+    if [token.word for token in head[:1]] != (["SET"] if kind == "update" else []):
+        return None
     try:
-        settings: list[_Pair] = []
-        if kind == "update":
-            reader.expect("SET")
-            settings = _pairs(source, reader, ",", "WHERE")
-        reader.expect("WHERE")
-        keys = _pairs(source, reader, "AND", "")
+        settings = [_pair(source, part) for part in split(head[1:])] if head else []
+        keys = [_pair(source, part) for part in split(conditions, "AND")]
     except SqlError:
         return None
     literals = [(name, text) for name, _, text in settings if _is_cell(text)]
@@ -186,35 +183,20 @@ def keyed_change(source: SourceText, reader: Reader, kind: str, table: Name) -> 
     if rows is None:
         return None
     names = tuple([name for name, _ in cells])
-    head = (source.text, source.offset, kind, table)
     expressions = tuple([(name, text) for name, _, text in computed])
-    return KeyedChange(*head, columns=names, rows=rows, keys=len(keys), computed=expressions)
+    place = (source.text, source.offset, kind, table)
+    return KeyedChange(*place, columns=names, rows=rows, keys=len(keys), computed=expressions)
 
 
-def _pairs(source: SourceText, reader: Reader, between: str, end: str) -> list[_Pair]:
-    """`name = value` again and again, up to the word that ends them or the statement's end."""
-    found: list[_Pair] = []
-    while True:
-        name = reader.identifier()
-        reader.expect("=")
-        value = _value(reader, between, end)
-        if not value:
-            raise reader.error("expected a value")
-        found.append((name, value, source.script[value[0].start : value[-1].end]))
-        if not reader.accept(between):
-            return found
-
-
-def _value(reader: Reader, between: str, end: str) -> Sequence[Token]:
-    """The tokens up to a word outside parentheses."""
-    first, depth = reader.at, 0
-    while not reader.done:
-        word = reader.peek()
-        if depth == 0 and word and word in (between, end):
-            break
-        depth += (word in OPENING) - (word in CLOSING)
-        reader.at += 1
-    return reader.tokens[first : reader.at]
+def _pair(source: SourceText, part: Sequence[Token]) -> _Pair:
+    """`name = value`."""
+    reader = Reader(part)
+    name = reader.identifier()
+    reader.expect("=")
+    value = part[reader.at :]
+    if not value:
+        raise reader.error("expected a value")
+    return name, value, text_of(source.script, value)
 
 
 def _is_cell(text: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 
-from ivm.sql.statements.tokens import CLOSING, OPENING, Token, tokens
+from ivm.sql.statements.tokens import Token, depths, tokens
 
 _WORDS = (
     "SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "MATERIALIZED", "EXPLAIN", "VERIFY", "VALUES",
@@ -28,7 +28,7 @@ def hint(statement: str, place: int) -> str:
     if _WITH_TIES.match(statement, place):
         return ": DuckDB has no WITH TIES; QUALIFY rank() OVER (ORDER BY …) <= n says the same"
     words = tokens(statement)
-    depth = sum((token.word in OPENING) - (token.word in CLOSING) for token in words)
+    depth = depths(words)[-1] if words else 0
     if depth:
         return f"; is {'a closing' if depth > 0 else 'an opening'} parenthesis missing?"
     at = next((i for i, token in enumerate(words) if token.start <= place < token.end), None)
@@ -50,4 +50,4 @@ def _is_value(token: Token) -> bool:
 
 
 def _ends_value(token: Token) -> bool:
-    return token.word in CLOSING or _is_value(token)
+    return token.word in (")", "]", "}") or _is_value(token)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ivm.sql.statements.tokens import CLOSING, OPENING, Token, tokens
+from ivm.sql.statements.tokens import Reader, depths, tokens
 
 
 def view_query(definition: str) -> str:
@@ -16,12 +16,11 @@ def view_query(definition: str) -> str:
     Args:
         definition: the statement, as `duckdb_views()` has it.
     """
-    depth = 0
-    for token in tokens(definition):
-        depth += (token.word in OPENING) - (token.word in CLOSING)
-        if depth == 0 and token.word == "AS":
-            return bare_lambdas(definition[token.end :].strip().removesuffix(";"))
-    return definition
+    words = tokens(definition)
+    head = Reader(words).place("AS")
+    if head == len(words):
+        return definition
+    return bare_lambdas(definition[words[head].end :].strip().removesuffix(";"))
 
 
 def bare_lambdas(text: str) -> str:
@@ -32,23 +31,13 @@ def bare_lambdas(text: str) -> str:
     """
     found = tokens(text)
     dropped = [
-        place
-        for opening, word in pairwise(found)
+        token.start
+        for i, (opening, word) in enumerate(pairwise(found))
         if opening.word == "(" and word.word == "LAMBDA"
-        for place in (opening.start, _closing(found, opening))
+        for token in (opening, found[i + depths(found[i:]).index(0)])
     ]
     kept, start = [], 0
     for place in sorted(dropped):
         kept.append(text[start:place])
         start = place + 1
     return "".join([*kept, text[start:]])
-
-
-def _closing(found: list[Token], opening: Token) -> int:
-    """Where the parenthesis ends that a token begins."""
-    depth = 0
-    for token in found[found.index(opening) :]:
-        depth += (token.word in OPENING) - (token.word in CLOSING)
-        if depth == 0:
-            return token.start
-    return opening.start

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import duckdb
 
 from ivm.storage.errors import SqlError
 
-OPENING = frozenset("([{")
-CLOSING = frozenset(")]}")
+_NESTING = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 _COMMENT_SIGN = re.compile(r"/\*|\*/")
 _BLANKS = " \t\r\n\f\v\u00a0\ufeff"
 
@@ -77,6 +77,28 @@ def open_comment(script: str) -> int | None:
     signs = _COMMENT_SIGN.findall(rest)
     is_comment = kind == duckdb.token_type.comment and rest.startswith("/*")
     return len(script) - len(rest) if is_comment and 2 * signs.count("/*") > len(signs) else None
+
+
+def depths(tokens: Sequence[Token]) -> list[int]:
+    """How many parentheses are open behind each token."""
+    return list(accumulate([_NESTING.get(token.word, 0) for token in tokens]))
+
+
+def top_level(tokens: Sequence[Token]) -> list[int]:
+    """The places outside all parentheses; that of one that closes the last of them is outside."""
+    return [place for place, depth in enumerate(depths(tokens)) if depth == 0]
+
+
+def split(tokens: Sequence[Token], between: str = ",") -> list[Sequence[Token]]:
+    """The tokens between the signs or words `between` that stand outside all parentheses."""
+    cuts = [place for place in top_level(tokens) if tokens[place].word == between]
+    begins, ends = [0, *[cut + 1 for cut in cuts]], [*cuts, len(tokens)]
+    return [tokens[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
+
+def text_of(script: str, tokens: Sequence[Token]) -> str:
+    """What the script says from the first of the tokens to the last, "" if there are none."""
+    return script[tokens[0].start : tokens[-1].end] if tokens else ""
 
 
 class SourceText(NamedTuple):
@@ -176,15 +198,15 @@ class Reader:
 
     def find(self, *words: str) -> bool:
         """Whether `words` stand in a row outside all parentheses at or after this token."""
-        depth = 0
-        for place in range(self.at, len(self.tokens)):
-            word = self.tokens[place].word
-            depth += (word in OPENING) - (word in CLOSING)
-            if depth == 0 and word == words[0]:
-                row = self.tokens[place : place + len(words)]
-                if [t.word for t in row] == list(words):
-                    return True
-        return False
+        return self.place(*words) < len(self.tokens)
+
+    def place(self, *words: str) -> int:
+        """The first token where `find` finds `words`; the number of tokens if it does not."""
+        for place in top_level(self.tokens[self.at :]):
+            row = self.tokens[self.at + place : self.at + place + len(words)]
+            if [token.word for token in row] == list(words):
+                return self.at + place
+        return len(self.tokens)
 
 
 def unquoted(token: Token) -> str:

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ivm.sql.statements.tokens import CLOSING, OPENING, Token, tokens, unquoted
+from ivm.sql.statements.tokens import Token, split, text_of, tokens, top_level, unquoted
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold
 
@@ -45,7 +45,7 @@ def without_ties_clause(query: str, offset: int) -> tuple[str, int]:
     words = tokens(query)
     if [t.word for t in words[-2:]] != ["WITH", "TIES"]:
         return query, 0
-    place, top = offset + words[-2].start, _outside(words)
+    place, top = offset + words[-2].start, top_level(words)
     order = max((i for i in top if _words(words[i : i + 2]) == ["ORDER", "BY"]), default=-1)
     limit = max((i for i in top if words[i].word in ("LIMIT", "FETCH")), default=-1)
     if not 0 < order < limit:
@@ -55,7 +55,7 @@ def without_ties_clause(query: str, offset: int) -> tuple[str, int]:
     count = [t.word for t in words[limit + 1 : -2] if t.word not in _FETCHED] or ["1"]
     if len(count) > 1 or not count[0].isdigit():
         raise UnsupportedError(f"WITH TIES of what is no whole number of rows: {_WAY}", place)
-    keys = [_key(part) for part in _between_commas(words[order + 2 : limit])]
+    keys = [_key(part) for part in split(words[order + 2 : limit]) if part]
     if not keys or any(_words(key) == ["ALL"] for key, _ in keys):
         raise UnsupportedError("ORDER BY ALL beside WITH TIES: name the columns", place)
     text = query[: words[order - 1].end]
@@ -75,14 +75,14 @@ def _ranked(
     around = None not in found or not _takes_qualify(head)
     listed = []
     for (key, direction), item in zip(keys, found, strict=True):
-        value = _text(query, key)
+        value = text_of(query, key)
         if item is not None and around and item.number is not None:
             value = f"#{item.number}"
         elif item is not None and not around:
             if not item.value:
                 raise UnsupportedError(f"ORDER BY {value} beside WITH TIES: name the column")
-            value = f"({_text(query, item.value)})"
-        listed.append(f"{value} {_text(query, direction)}".rstrip())
+            value = f"({text_of(query, item.value)})"
+        listed.append(f"{value} {text_of(query, direction)}".rstrip())
     bound = f"QUALIFY rank() OVER (ORDER BY {', '.join(listed)}) <= {count}"
     if around:
         return f"{_AROUND}{text}) AS q {bound}", len(_AROUND)
@@ -103,7 +103,7 @@ def _item(key: Sequence[Token], items: list[_Item]) -> _Item | None:
 
 def _takes_qualify(head: list[Token]) -> bool:
     """Whether ranks beside the select list are those of the result's rows."""
-    words = [head[i].word for i in _outside(head)]
+    words = [head[i].word for i in top_level(head)]
     following = zip(words, [*words[1:], ""], strict=True)
     distinct = any(a == "DISTINCT" and b != "FROM" for a, b in following)
     grouped_by_all = any(words[i : i + 3] == ["GROUP", "BY", "ALL"] for i in range(len(words)))
@@ -117,7 +117,7 @@ def _takes_qualify(head: list[Token]) -> bool:
 
 def _items(head: list[Token]) -> list[_Item]:
     """The select list; of a query that begins otherwise, nothing."""
-    top = _outside(head)
+    top = top_level(head)
     start = next((i for i in top if head[i].word in ("SELECT", "FROM", "VALUES")), None)
     if start is None or head[start].word != "SELECT":
         return []
@@ -128,7 +128,7 @@ def _items(head: list[Token]) -> list[_Item]:
     end = next((i for i in ends if head[i - 1].word != "DISTINCT"), len(head))
     items: list[_Item] = []
     number: int | None = 1
-    for part in _between_commas(head[start:end]):
+    for part in filter(None, split(head[start:end])):
         number = None if _is_star(part) else number
         items.append(_Item(*_named(part), number))
         number = None if number is None else number + 1
@@ -144,7 +144,7 @@ def _named(part: Sequence[Token]) -> tuple[str | None, Sequence[Token]]:
     if all(t.word == "." for t in part[1::2]):
         return fold(unquoted(part[-1])), part
     name, last = part[-1], part[-2]
-    ends_value = last.word in CLOSING or last.word in ("", "END") or _words(part[-3:-2]) == ["."]
+    ends_value = last.word in (")", "]", "}", "", "END") or _words(part[-3:-2]) == ["."]
     is_name = name.text[0] in '"_' or name.text[0].isalpha()
     if is_name and name.word != "END" and (len(part) == 2 or ends_value):
         return fold(unquoted(name)), part[:-1]
@@ -164,28 +164,8 @@ def _key(part: Sequence[Token]) -> _Key:
     return part[:end], part[end:]
 
 
-def _between_commas(words: Sequence[Token]) -> list[Sequence[Token]]:
-    commas = [i for i in _outside(words) if words[i].word == ","]
-    starts, ends = [0, *[i + 1 for i in commas]], [*commas, len(words)]
-    return [words[a:b] for a, b in zip(starts, ends, strict=True) if a < b]
-
-
-def _outside(words: Sequence[Token]) -> list[int]:
-    """The places outside of parentheses, and the closing ones."""
-    depth, found = 0, []
-    for i, token in enumerate(words):
-        depth += (token.word in OPENING) - (token.word in CLOSING)
-        if depth == 0:
-            found.append(i)
-    return found
-
-
 def _words(part: Sequence[Token]) -> list[str]:
     return [token.word for token in part]
-
-
-def _text(query: str, part: Sequence[Token]) -> str:
-    return query[part[0].start : part[-1].end] if part else ""
 
 
 def _same(token: Token) -> str:
