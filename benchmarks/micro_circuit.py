@@ -77,7 +77,7 @@ class Shop:
             ArrowColumn(_STATUS.take(pa.array(self.status[ids]))),
             FixedColumn(ids * 1_000_000),
         )
-        return ZSet(columns, np.full(len(ids), weight)).labelled()
+        return ZSet(columns, np.full(len(ids), weight)).dictionary_encoded()
 
     def customer_rows(self, ids: Ints, weight: int) -> ZSet:
         columns = (
@@ -85,7 +85,7 @@ class Shop:
             ArrowColumn(_REGIONS.take(pa.array(self.region[ids]))),
             ArrowColumn(_SEGMENTS.take(pa.array(self.segment[ids]))),
         )
-        return ZSet(columns, np.full(len(ids), weight)).labelled()
+        return ZSet(columns, np.full(len(ids), weight)).dictionary_encoded()
 
     def chunks(self, orders: bool) -> Iterator[ZSet]:
         total, rows = (

@@ -30,7 +30,7 @@ from ivm.delta_ops.recursion_state import (
     at_iteration,
     one_later,
 )
-from ivm.delta_ops.state.representatives import has_forms
+from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.errors import EvaluationError
 from ivm.storage.interrupts import check
 from ivm.storage.values.consolidate import consolidate
@@ -102,7 +102,9 @@ class Recursion(Operator):
     def __init__(self, types: Sequence[ColumnType], term: StepCircuit, *, distinct: bool) -> None:
         super().__init__(types)
         self.term = term
-        self.reproducible = all(n.reproducible for n in term.nodes) and not has_forms(types)
+        self.reproducible = all(n.reproducible for n in term.nodes) and not has_representatives(
+            types
+        )
         self._distinct = distinct
         self._fed: list[Mapping[str, ZSet]] = []
         self._build()
@@ -130,7 +132,7 @@ class Recursion(Operator):
                 self._feed(changes)
                 pending = self._held.restart()
         most = max(MOST_ROWS, 4 * self._held.row_count)
-        for change in self._settle(pending):
+        for change in self._run_to_fixpoint(pending):
             parts.append(self._bare(change))
             most -= len(change)
             self._demand_end(most)
@@ -142,7 +144,7 @@ class Recursion(Operator):
         self._feed({n: gone.project(columns) for n, columns in self.term.rows.items()})
         return self._bare(gone)
 
-    def _settle(self, pending: PendingIterations) -> Iterator[ZSet]:
+    def _run_to_fixpoint(self, pending: PendingIterations) -> Iterator[ZSet]:
         """The changes of W, iteration by iteration, until nothing is pending."""
         while pending:
             iteration, rows = pending.pop()
@@ -198,7 +200,7 @@ class Recursion(Operator):
             self._derive(one_later(chunk), pending)
         for chunk in inputs(0):
             self._derive(at_iteration(chunk, 0), pending)
-        for _ in self._settle(pending):
+        for _ in self._run_to_fixpoint(pending):
             self._fed.clear()
         self.commit()
 

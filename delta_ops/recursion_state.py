@@ -20,7 +20,7 @@ import numpy as np
 
 from ivm.delta_ops.operator import Staged
 from ivm.delta_ops.state.integral import Integral
-from ivm.delta_ops.state.representatives import has_forms
+from ivm.delta_ops.state.representatives import has_representatives
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
@@ -88,7 +88,7 @@ class FirstIterations(Versions[Arrangement]):
 
     def __init__(self, types: Sequence[ColumnType]) -> None:
         self._types = tuple(types)
-        self._forms = has_forms(types)
+        self._representatives = has_representatives(types)
         self._layout = Layout((*types, _BIGINT), tuple(range(len(types))))
         super().__init__(Arrangement.empty(self._layout))
         self._from_nothing = False
@@ -130,7 +130,7 @@ class FirstIterations(Versions[Arrangement]):
         if len(probe) < 2:
             return np.arange(len(probe))
         order = [iterations(rows), probe]
-        if self._forms:
+        if self._representatives:
             order.insert(0, row_codes(rows.columns[:-1], self._types))
         sorted_rows = np.lexsort(order)
         ordered = probe[sorted_rows]

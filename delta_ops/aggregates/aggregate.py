@@ -27,7 +27,7 @@ from ivm.delta_ops.aggregates.row_changes import changes, differs
 from ivm.delta_ops.aggregates.value_counts import make_rows
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.group_table import GroupTable
-from ivm.delta_ops.state.representatives import Representatives, has_forms
+from ivm.delta_ops.state.representatives import Representatives, has_representatives
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, empty
@@ -70,14 +70,18 @@ class Aggregate(Operator):
         self._call_types = self.types[len(self._keys) :]
         self._none = empty(self.types)
         key_types = self.types[: len(self._keys)]
-        self.reproducible = not (has_forms(key_types) or any(rounds(call) for call in calls))
+        self.reproducible = not (
+            has_representatives(key_types) or any(rounds(call) for call in calls)
+        )
         self._build()
 
     def _build(self) -> None:
         """Start from no rows."""
         key_types = self.types[: len(self._keys)]
         self._table = GroupTable(key_types, width=0)
-        self._forms = Representatives(key_types, self._table) if has_forms(key_types) else None
+        self._representatives = (
+            Representatives(key_types, self._table) if has_representatives(key_types) else None
+        )
         terms = AccumulatorTable(self._table.add_lane)
         terms.count(_ROWS)  # lane 0
         self._extremes: dict[Argument, _KeptExtremes] = {}
@@ -86,10 +90,10 @@ class Aggregate(Operator):
         self._arguments = [_KeptArgument.of(a, found) for a, found in terms.items()]
         sets = [a.set for a in self._arguments if a.set is not None]
         extremes = [kept.extremes for kept in self._extremes.values()]
-        forms = [] if self._forms is None else [self._forms]
+        representatives = [] if self._representatives is None else [self._representatives]
         self.parts = (
             self._table,
-            *forms,
+            *representatives,
             *sets,
             *extremes,
             *self._rows.values(),
@@ -128,11 +132,11 @@ class Aggregate(Operator):
         new = added(old, contributions)
         table.stage(touched, new)
         outputs = self._outputs(rows, touched, old, new)
-        if self._forms is not None:
-            forms = self._forms.step(keys, delta.weights, touched, groups)
-            if forms[0] is not forms[1]:
-                shown = tuple([concat(pair) for pair in zip(*forms, strict=True)])
-                return self._difference_of_forms(old, new, (*shown, *outputs))
+        if self._representatives is not None:
+            representatives = self._representatives.step(keys, delta.weights, touched, groups)
+            if representatives[0] is not representatives[1]:
+                shown = tuple([concat(pair) for pair in zip(*representatives, strict=True)])
+                return self._difference_of_representatives(old, new, (*shown, *outputs))
         if len(touched) == 1:
             return self._difference_of_one(touched, old, new, outputs)
         return self._difference(touched, old, new, outputs)
@@ -196,7 +200,9 @@ class Aggregate(Operator):
         columns = self._table.keys(touched[picked % len(touched)])
         return ZSet((*columns, *[c.take(picked) for c in outputs]), weights)
 
-    def _difference_of_forms(self, old: Indexes, new: Indexes, columns: tuple[Column, ...]) -> ZSet:
+    def _difference_of_representatives(
+        self, old: Indexes, new: Indexes, columns: tuple[Column, ...]
+    ) -> ZSet:
         """`_difference` where the keys' forms are part of what may change."""
         was, now = self._present(old), self._present(new)
         picked, weights = changes(was, now, columns, self.types)
@@ -244,9 +250,9 @@ class Aggregate(Operator):
             found.append(state.entries(chunk, touched[groups]))
         for contribution in self._contributions(rows):
             self._table.accumulate(*contribution)
-        if self._forms is not None:
-            self._forms.step(columns, chunk.weights, touched, groups)
-            self._forms.commit()
+        if self._representatives is not None:
+            self._representatives.step(columns, chunk.weights, touched, groups)
+            self._representatives.commit()
         for kept in self._arguments:
             if kept.set is not None:
                 kept.set.commit()
@@ -265,7 +271,11 @@ class Aggregate(Operator):
             for argument, (kept, lane) in self._extremes.items()
         }
         outputs = self._finished(lanes, extremes, lambda state: state.current(slots))
-        keys = self._table.keys(slots) if self._forms is None else self._forms.current(slots)
+        keys = (
+            self._table.keys(slots)
+            if self._representatives is None
+            else self._representatives.current(slots)
+        )
         return ZSet((*keys, *outputs), np.ones(len(slots), np.int64))
 
     # Describing

@@ -32,7 +32,7 @@ from ivm.delta_ops.aggregates.regression import (
     pair_arguments,
     pair_finish,
 )
-from ivm.delta_ops.state.representatives import has_forms
+from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.types import WIDE, ColumnType
 
@@ -293,4 +293,4 @@ def rounds(call: AggregateSpec) -> bool:
     if call.function == "avg":
         return not type.is_integer or call.distinct or call.filter is not None
     types = [type, *call.further_types, *call.order_types]
-    return has_forms(types) or call.function not in _EXACT
+    return has_representatives(types) or call.function not in _EXACT

@@ -81,8 +81,8 @@ class GroupRecompute(Operator):
             return empty(self.types)
         order = np.argsort(row_codes(rows.columns, self._inputs), kind="stable")
         rows = rows.take(np.repeat(order, rows.weights[order]))
-        lent = {"delta": (rows, column_names(self._inputs))}
-        return run_sql(self._cursor_factory, self._sql, lent, column_names(self.types))
+        registered = {"delta": (rows, column_names(self._inputs))}
+        return run_sql(self._cursor_factory, self._sql, registered, column_names(self.types))
 
     def hydrate(self, inputs: Fetch) -> None:
         self._state.build(inputs(0))

@@ -28,7 +28,7 @@ from ivm.delta_ops.aggregates.mode_histogram import (
     product,
 )
 from ivm.delta_ops.aggregates.quantiles import FromRanks, continuous, discrete
-from ivm.delta_ops.state.representatives import has_forms
+from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.values.column import Column
 from ivm.storage.values.order import OrderKey, orderable
 from ivm.storage.values.types import ColumnType
@@ -240,7 +240,7 @@ def _mode(call: AggregateSpec) -> Plan | None:
     if call.output != call.argument_type or call.parameters:
         return None
     columns = _Columns(call)
-    if call.distinct or len(columns.positions) > 1 or has_forms([call.output]):
+    if call.distinct or len(columns.positions) > 1 or has_representatives([call.output]):
         return _spec(call, required=[0], columns=columns), mode(call.output)
     order = [OrderKey(1, True, False), *columns.order]
     spec = _spec(call, order, [0], 1, columns)

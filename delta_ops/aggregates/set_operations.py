@@ -14,7 +14,7 @@ import numpy as np
 
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.state.group_table import GroupTable
-from ivm.delta_ops.state.representatives import Representatives, has_forms
+from ivm.delta_ops.state.representatives import Representatives, has_representatives
 from ivm.storage.values.column import Column, Indexes, concat
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import ColumnType
@@ -52,31 +52,42 @@ class SetOp(Operator):
         self._kind: SetKind = kind
         self._all = all
         self._weight = _WEIGHTS[kind, all]
-        self.reproducible = not has_forms(self.types)
+        self.reproducible = not has_representatives(self.types)
         self._build()
 
     def _build(self) -> None:
         """Start from no rows."""
         self._table = GroupTable(self.types, width=3)  # both sides, left, right
-        self._forms = Representatives(self.types, self._table) if has_forms(self.types) else None
-        self.parts = (self._table,) if self._forms is None else (self._table, self._forms)
+        self._representatives = (
+            Representatives(self.types, self._table) if has_representatives(self.types) else None
+        )
+        self.parts = (
+            (self._table,)
+            if self._representatives is None
+            else (self._table, self._representatives)
+        )
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         delta = add([d for d in inputs if len(d.weights)] or [empty(self.types)])
         touched, groups, old, new = self._add(delta, inputs)
         self._table.stage(touched, new)
         before, after = self._weight(old[:, 1], old[:, 2]), self._weight(new[:, 1], new[:, 2])
-        if self._forms is not None:
-            forms = self._forms.step(delta.columns, delta.weights, touched, groups)
-            if forms[0] is not forms[1]:
-                return self._difference_of_forms(forms, before, after)
+        if self._representatives is not None:
+            representatives = self._representatives.step(
+                delta.columns, delta.weights, touched, groups
+            )
+            if representatives[0] is not representatives[1]:
+                return self._difference_of_representatives(representatives, before, after)
         moved = (after != before).nonzero()[0]
         return ZSet(self._table.keys(touched[moved]), (after - before)[moved])
 
-    def _difference_of_forms(
-        self, forms: tuple[Sequence[Column], Sequence[Column]], before: Indexes, after: Indexes
+    def _difference_of_representatives(
+        self,
+        representatives: tuple[Sequence[Column], Sequence[Column]],
+        before: Indexes,
+        after: Indexes,
     ) -> ZSet:
-        pairs = zip(*forms, strict=True)
+        pairs = zip(*representatives, strict=True)
         columns = tuple([concat(pair) for pair in pairs])
         return consolidate(ZSet(columns, np.concatenate([-before, after])), self.types)
 
@@ -110,7 +121,11 @@ class SetOp(Operator):
             slots = live[start : start + _CHUNK]
             lanes = self._table.read(slots)
             weights = self._weight(lanes[:, 1], lanes[:, 2])
-            keys = self._table.keys(slots) if self._forms is None else self._forms.current(slots)
+            keys = (
+                self._table.keys(slots)
+                if self._representatives is None
+                else self._representatives.current(slots)
+            )
             yield ZSet(keys, weights).filter(weights > 0)
 
     def describe(self) -> str:

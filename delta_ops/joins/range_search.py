@@ -20,7 +20,7 @@ from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.compare_rows import compare_rows
 from ivm.storage.values.consolidate import distinct_rows
 from ivm.storage.values.order import OrderTerm
-from ivm.storage.values.ranges import expand, first_places, net_stretches, present
+from ivm.storage.values.ranges import expand, first_places, net_ranges, present
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 
@@ -99,8 +99,8 @@ class RangeSearch:
         rest = [c for c in comparisons if c not in (self._lower, self._upper)]
         words = [c for c in rest if self._types[c.left].is_word]
         trees = [c for c in words if ordered and c.open != "right"]
-        self._peak = trees[0] if trees else None
-        self._checks = [c for c in rest if c is not self._peak]
+        self._by_tree = trees[0] if trees else None
+        self._checks = [c for c in rest if c is not self._by_tree]
         self._probed = sorted({c.right for c in comparisons if c.open != "right"})
         self._needed = None if rest or needed is None else tuple(needed)
 
@@ -172,10 +172,10 @@ class RangeSearch:
         hits, starts, stops = self._places(run, codes, keyed, probe)
         weights = probe.weights[hits]
         if group is not None:
-            hits, starts, stops, weights = net_stretches(group[hits], starts, stops, weights)
+            hits, starts, stops, weights = net_ranges(group[hits], starts, stops, weights)
         if len(hits) == 0:
             return
-        if self._peak is None and len(hits) == 1:
+        if self._by_tree is None and len(hits) == 1:
             rows = run.slice(int(starts[0]), int(stops[0]))
             found.append(hits.repeat(len(rows)))
             pieces.append(ZSet(rows.columns, rows.weights * weights[0]))
@@ -218,14 +218,14 @@ class RangeSearch:
     def _members(
         self, run: Run, starts: Indexes, stops: Indexes, probe: ZSet, hits: Indexes
     ) -> tuple[Indexes, Indexes]:
-        peak = self._peak
-        if peak is None:
+        by_tree = self._by_tree
+        if by_tree is None:
             return expand(starts, stops)
-        bounds = _at(probe, peak.right, hits)
+        bounds = _at(probe, by_tree.right, hits)
         assert isinstance(bounds, FixedColumn)
-        type, open_ = self._types[peak.left], bool(peak.open)
-        tree = run.peaks(peak.left, type, greatest=peak.is_lower, open=open_)
-        return tree.find(starts, stops, bounds, strict=peak.is_strict)
+        type, open_ = self._types[by_tree.left], bool(by_tree.open)
+        tree = run.max_tree(by_tree.left, type, greatest=by_tree.is_lower, open=open_)
+        return tree.find(starts, stops, bounds, strict=by_tree.is_strict)
 
     def _checked(self, matches: Matches, probe: ZSet) -> Matches:
         every = np.arange(len(matches.probe))

@@ -55,12 +55,12 @@ class ThetaJoin(Operator):
         self._output = tuple(output)
         self._condition = condition
         self._cursor_factory = cursor_factory
-        self._bags = (Versions(Integral(left)), Versions(Integral(right)))
-        self.parts = self._bags
+        self._integrals = (Versions(Integral(left)), Versions(Integral(right)))
+        self.parts = self._integrals
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         a, b = inputs
-        left, right = self._bags
+        left, right = self._integrals
         left.append(a)
         right.append(b)
         try:
@@ -91,7 +91,7 @@ class ThetaJoin(Operator):
         return net, gone.negate(), self._stays(side, gone)
 
     def _stays(self, side: int, gone: ZSet) -> ZSet:
-        return consolidate(add([*self._bags[side].before.batches, gone]), self._sides[side])
+        return consolidate(add([*self._integrals[side].before.batches, gone]), self._sides[side])
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         left, right = [self._stays(side, empty(types)) for side, types in enumerate(self._sides)]
@@ -135,24 +135,24 @@ class ThetaJoin(Operator):
     def _search(self, a: ZSet, b: ZSet, condition: str) -> ZSet:
         assert self._cursor_factory is not None
         left, right = self._sides
-        lent = {
+        registered = {
             "l": (_numbered(a), (*column_names(left), ("l_row", BIGINT))),
             "r": (_numbered(b), (*column_names(right, len(left)), ("r_row", BIGINT))),
         }
         sql = f"SELECT l_row, r_row FROM l, r WHERE {condition}"
         output = (("l_row", BIGINT), ("r_row", BIGINT))
-        found = run_sql(self._cursor_factory, sql, lent, output)
+        found = run_sql(self._cursor_factory, sql, registered, output)
         return self._emit(a, row_numbers(found.columns[0]), b, row_numbers(found.columns[1]), None)
 
     def hydrate(self, inputs: Fetch) -> None:
-        for side, (bag, types) in enumerate(zip(self._bags, self._sides, strict=True)):
-            bag.reset(Integral.build(types, inputs(side)))
+        for side, (integral, types) in enumerate(zip(self._integrals, self._sides, strict=True)):
+            integral.reset(Integral.build(types, inputs(side)))
 
     def describe(self) -> str:
         return f"ThetaJoin({_name(self._condition)})"
 
     def state_rows(self) -> int:
-        return sum(bag.row_count for bag in self._bags)
+        return sum(integral.row_count for integral in self._integrals)
 
 
 def _numbered(z: ZSet) -> ZSet:

@@ -72,8 +72,8 @@ def duck_predicate(
     sql = f"SELECT {ROW} FROM delta WHERE {condition}"
 
     def predicate(columns: Sequence[Column], count: int) -> Mask:
-        lent = {"delta": (numbered(columns, count), schema)}
-        found = run_sql(cursor_factory, sql, lent, ((ROW, BIGINT),))
+        registered = {"delta": (numbered(columns, count), schema)}
+        found = run_sql(cursor_factory, sql, registered, ((ROW, BIGINT),))
         mask = np.zeros(count, np.bool_)
         mask[row_numbers(found.columns[0])] = True
         return mask

@@ -61,8 +61,8 @@ class DuckMap(Operator):
         (delta,) = inputs
         if not len(delta):
             return empty(self.types)
-        lent = {"delta": (numbered(delta.columns, len(delta)), self._schema)}
-        found = run_sql(self._cursor_factory, self._sql, lent, self._output)
+        registered = {"delta": (numbered(delta.columns, len(delta)), self._schema)}
+        found = run_sql(self._cursor_factory, self._sql, registered, self._output)
         return ZSet(found.columns[:-1], delta.weights[row_numbers(found.columns[-1])])
 
     def describe(self) -> str:

@@ -127,8 +127,8 @@ class DuckUnnest(Operator):
         if not len(delta):
             return empty(self.types)
         arguments = [delta.columns[i] for i in self._arguments]
-        lent = {"delta": (numbered(arguments, len(delta)), self._schema)}
-        found = run_sql(self._cursor_factory, self._sql, lent, self._output)
+        registered = {"delta": (numbered(arguments, len(delta)), self._schema)}
+        found = run_sql(self._cursor_factory, self._sql, registered, self._output)
         rows = row_numbers(found.columns[-1])
         kept = [delta.columns[i].take(rows) for i in self._kept]
         return ZSet((*kept, *found.columns[:-1]), delta.weights[rows])

@@ -52,12 +52,12 @@ class DuckWindow(WindowFunction):
         self._columns = tuple(columns)
         self._cursor_factory = cursor_factory
 
-    def evaluate(self, stretch: FrameRows) -> Column:
-        starts, stops = self._needed(stretch)
+    def evaluate(self, frame_rows: FrameRows) -> Column:
+        starts, stops = self._needed(frame_rows)
         part = expand(starts, stops)[0]
-        lent = RowSlice.ranges(stretch.rows, starts, stops)
-        columns = [lent[i] for i in self._columns]
-        names = [column_names(stretch.order.types)[i] for i in self._columns]
+        registered = RowSlice.ranges(frame_rows.rows, starts, stops)
+        columns = [registered[i] for i in self._columns]
+        names = [column_names(frame_rows.order.types)[i] for i in self._columns]
         schema = (*names, (PART, BIGINT), (ROW, BIGINT))
         extra = FixedColumn(part), FixedColumn(np.arange(len(part)))
         rows = ZSet((*columns, *extra), np.ones(len(part), np.int64))
@@ -65,20 +65,20 @@ class DuckWindow(WindowFunction):
         found = run_sql(self._cursor_factory, self._sql, {DELTA: (rows, schema)}, output)
         place = np.empty(len(part), np.int64)
         place[row_numbers(found.columns[0])] = np.arange(len(part))
-        wanted = stretch.places + (offsets(stops - starts) - starts)[stretch.segment]
+        wanted = frame_rows.places + (offsets(stops - starts) - starts)[frame_rows.segment]
         return found.columns[1].take(place[wanted])
 
-    def _needed(self, stretch: FrameRows) -> Pair:
+    def _needed(self, frame_rows: FrameRows) -> Pair:
         """Per segment, the range of places to lend."""
-        first, last, start, stop = stretch.segments
+        first, last, start, stop = frame_rows.segments
         if self.reach.whole:
             return first, last
-        low, high = stretch.bounds(self.reach)
+        low, high = frame_rows.bounds(self.reach)
         begins = offsets(stop - start)
         low = np.minimum(np.minimum.reduceat(low, begins), start)
         high = np.maximum(np.maximum.reduceat(high, begins), stop)
         if self.reach.kind != "rows" or self.reach.exclude:
-            peers = stretch.peers()
+            peers = frame_rows.peers()
             low = np.minimum(low, np.minimum.reduceat(peers[0], begins))
             high = np.maximum(high, np.maximum.reduceat(peers[1], begins))
         return low, high

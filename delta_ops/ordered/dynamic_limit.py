@@ -15,7 +15,7 @@ import numpy as np
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.ordered.topk import stretched
 from ivm.delta_ops.state.partitions import Partitions
-from ivm.delta_ops.state.representatives import has_forms
+from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.consolidate import consolidate
@@ -45,7 +45,7 @@ class DynamicLimit(Operator):
         self._state = Partitions(inputs, (), order or [OrderKey(0, False, False)])
         self.parts = (self._state,)
         self._before = self._after = (0, 0)
-        self.reproducible = not has_forms(inputs)
+        self.reproducible = not has_representatives(inputs)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         rows, places = inputs
@@ -59,9 +59,9 @@ class DynamicLimit(Operator):
         first, last = places
         if last <= first:
             return empty(self.types)
-        found, stretch = stretched(rows.first(_ALL, last))
-        low = np.maximum(stretch.start, first)
-        high = np.minimum(stretch.start + stretch.weights, last)
+        found, frame_rows = stretched(rows.first(_ALL, last))
+        low = np.maximum(frame_rows.start, first)
+        high = np.minimum(frame_rows.start + frame_rows.weights, last)
         kept = (high > low).nonzero()[0]
         return ZSet(self._state.plain(found.take(kept)).columns, (high - low)[kept])
 

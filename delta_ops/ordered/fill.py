@@ -55,9 +55,9 @@ class Fill(DuckWindow):
         counts = finite(changed.rows[self._argument], self.type)
         return np.where(counts, low, at), np.where(counts, high, end)
 
-    def _needed(self, stretch: FrameRows) -> Pair:
-        first, last, start, stop = stretch.segments
-        return self._around(stretch.rows, start, stop, first, last)
+    def _needed(self, frame_rows: FrameRows) -> Pair:
+        first, last, start, stop = frame_rows.segments
+        return self._around(frame_rows.rows, start, stop, first, last)
 
     def _around(
         self, rows: SortedRows, start: Indexes, stop: Indexes, first: Indexes, last: Indexes

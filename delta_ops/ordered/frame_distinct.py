@@ -40,16 +40,16 @@ class DistinctFrameSum(FrameSum):
         self._counted = Argument.of(call)
         self._equal = OrderTerm(0, call.argument_type)
 
-    def evaluate(self, stretch: FrameRows) -> Column:
-        starts, stops, rows = stretch.around(self.reach)
-        shift = (offsets(stops - starts) - starts)[stretch.segment]
-        pieces = stretch.pieces(self.reach)
+    def evaluate(self, frame_rows: FrameRows) -> Column:
+        starts, stops, rows = frame_rows.around(self.reach)
+        shift = (offsets(stops - starts) - starts)[frame_rows.segment]
+        pieces = frame_rows.pieces(self.reach)
         begin, end = pieces[0][0] + shift, pieces[-1][1] + shift
         sums = self._running(rows)
         pairs = self._neighbours(rows, offsets(stops - starts))
         total = sums[end] - sums[begin] - _twice(pairs, sums, begin, end)
         if self.reach.exclude:
-            here = stretch.places + shift
+            here = frame_rows.places + shift
             alone = ((begin <= here) & (here < end)).nonzero()[0]
             alone = alone[pairs.alone(here[alone], begin[alone], end[alone])]
             total[alone] -= sums[here[alone] + 1] - sums[here[alone]]

@@ -41,7 +41,7 @@ class FrameMinMax(WindowFunction):
         self, argument: int, type: ColumnType, frame: Frame, greatest: bool, filter: int | None
     ) -> None:
         super().__init__(type, frame)
-        self.settled = frame.whole
+        self.is_partition_constant = frame.whole
         self._argument = argument
         self._frame = frame
         self._filter = filter
@@ -50,30 +50,32 @@ class FrameMinMax(WindowFunction):
         )
         self._terms = [OrderTerm(0, type, greatest), *bits]
 
-    def evaluate(self, stretch: FrameRows) -> Column:
-        pieces = stretch.pieces(self._frame)
-        starts, stops, inside = stretch.around(self._frame)
+    def evaluate(self, frame_rows: FrameRows) -> Column:
+        pieces = frame_rows.pieces(self._frame)
+        starts, stops, inside = frame_rows.around(self._frame)
         values = [inside[self._argument]]
         masks = [self._counted(inside)]
         count, segments = len(values[0]), len(starts)
-        first, last, _, _ = stretch.segments
+        first, last, _, _ = frame_rows.segments
         opening = first if self._frame.start is None else starts
         ending = last if self._frame.end is None else stops
         for low, high in ((opening, starts), (stops, ending)):
-            part = self._outside(stretch.rows, low, high)
+            part = self._outside(frame_rows.rows, low, high)
             values.append(part)
             masks.append(_valid(part))
         ranks, column = self._ranked(concat(values), np.concatenate(masks))
         before, after = ranks[count : count + segments], ranks[count + segments :]
-        shift = (offsets(stops - starts) - starts)[stretch.segment]
-        low, high = starts[stretch.segment], stops[stretch.segment]
-        best = np.full(len(stretch), _NONE)
+        shift = (offsets(stops - starts) - starts)[frame_rows.segment]
+        low, high = starts[frame_rows.segment], stops[frame_rows.segment]
+        best = np.full(len(frame_rows), _NONE)
         for start, stop in pieces:
             some = start < stop
             a, b = clipped(start, low, high) + shift, clipped(stop, low, high) + shift
             best = np.minimum(best, least(ranks[:count], a, b))
-            best = np.where(some & (start < low), np.minimum(best, before[stretch.segment]), best)
-            best = np.where(some & (stop > high), np.minimum(best, after[stretch.segment]), best)
+            best = np.where(
+                some & (start < low), np.minimum(best, before[frame_rows.segment]), best
+            )
+            best = np.where(some & (stop > high), np.minimum(best, after[frame_rows.segment]), best)
         return column.take(np.minimum(best, len(column) - 1))
 
     def _counted(self, rows: Columns) -> Mask:

@@ -42,7 +42,7 @@ class FrameSum(WindowFunction):
 
     def __init__(self, call: AggregateSpec, frame: Frame) -> None:
         super().__init__(call.output, frame)
-        self.settled = frame.whole
+        self.is_partition_constant = frame.whole
         of = call.argument_type
         self.rounds = call.function not in _EXACT or (of is not None and of.is_float)
         self._frame = frame
@@ -56,42 +56,42 @@ class FrameSum(WindowFunction):
         self._width += 1
         return self._width - 1
 
-    def evaluate(self, stretch: FrameRows) -> Column:
-        pieces = stretch.pieces(self._frame)
-        starts, stops, rows = stretch.around(self._frame)
+    def evaluate(self, frame_rows: FrameRows) -> Column:
+        pieces = frame_rows.pieces(self._frame)
+        starts, stops, rows = frame_rows.around(self._frame)
         sums = self._running(rows)
-        outside = self._outside(stretch, starts, stops)
+        outside = self._outside(frame_rows, starts, stops)
         before, after = [None if part is None else self._widened(part) for part in outside]
         sums = self._widened(sums)
-        shift = (offsets(stops - starts) - starts)[stretch.segment]
+        shift = (offsets(stops - starts) - starts)[frame_rows.segment]
         if before is None and after is None:  # the pieces lie in what was gathered
             parts = [sums[stop + shift] - sums[start + shift] for start, stop in pieces]
             return self._finish(functools.reduce(np.add, parts))
-        total = np.zeros((len(stretch), self._width), np.int64)
-        low, high = starts[stretch.segment], stops[stretch.segment]
+        total = np.zeros((len(frame_rows), self._width), np.int64)
+        low, high = starts[frame_rows.segment], stops[frame_rows.segment]
         for start, stop in pieces:
             a, b = clipped(start, low, high), clipped(stop, low, high)
             total += sums[b + shift] - sums[a + shift]
             if before is not None:
                 total += np.where(
-                    ((start < stop) & (start < low))[:, None], before[stretch.segment], 0
+                    ((start < stop) & (start < low))[:, None], before[frame_rows.segment], 0
                 )
             if after is not None:
                 total += np.where(
-                    ((start < stop) & (stop > high))[:, None], after[stretch.segment], 0
+                    ((start < stop) & (stop > high))[:, None], after[frame_rows.segment], 0
                 )
         return self._finish(total)
 
     def _outside(
-        self, stretch: FrameRows, starts: Indexes, stops: Indexes
+        self, frame_rows: FrameRows, starts: Indexes, stops: Indexes
     ) -> tuple[Indexes | None, Indexes | None]:
         """Sums of each segment's partition before and after what was gathered."""
         before = after = None
-        first, last, _, _ = stretch.segments
+        first, last, _, _ = frame_rows.segments
         if self._frame.start is None and (first < starts).any():
-            before = self._totals(stretch.rows, first, starts)
+            before = self._totals(frame_rows.rows, first, starts)
         if self._frame.end is None and (stops < last).any():
-            after = self._totals(stretch.rows, stops, last)
+            after = self._totals(frame_rows.rows, stops, last)
         return before, after
 
     def _totals(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Indexes:

@@ -1,8 +1,9 @@
 """The interface of window functions, and those that look at places alone.
 
 Law: a function's value for a row depends on the rows of the row's frame (`reach`) and on where the
-row stands among them; so a change concerns only rows whose frame meets it. `settled` functions have
-one value for a whole partition, and concern nobody as long as that value stays.
+row stands among them; so a change concerns only rows whose frame meets it. A function that
+`is_partition_constant` has one value for a whole partition, and a change that leaves this value as
+it is concerns no row.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ class WindowFunction:
         settled: it has one value per partition.
     """
 
-    settled: bool = False
+    is_partition_constant: bool = False
 
     def __init__(self, type: ColumnType, reach: Frame) -> None:
         self.type = type
         self.reach = reach
 
-    def evaluate(self, stretch: FrameRows) -> Column:
+    def evaluate(self, frame_rows: FrameRows) -> Column:
         """The values for the rows of a stretch.
 
         Raises:
@@ -73,31 +74,31 @@ class Rank(WindowFunction):
         self.function = function
         self._buckets = buckets
 
-    def evaluate(self, stretch: FrameRows) -> Column:
-        return FixedColumn(getattr(self, f"_{self.function}")(stretch))
+    def evaluate(self, frame_rows: FrameRows) -> Column:
+        return FixedColumn(getattr(self, f"_{self.function}")(frame_rows))
 
-    def _row_number(self, stretch: FrameRows) -> Indexes:
-        return stretch.places - stretch.first + 1
+    def _row_number(self, frame_rows: FrameRows) -> Indexes:
+        return frame_rows.places - frame_rows.first + 1
 
-    def _rank(self, stretch: FrameRows) -> Indexes:
-        return stretch.peers()[0] - stretch.first + 1
+    def _rank(self, frame_rows: FrameRows) -> Indexes:
+        return frame_rows.peers()[0] - frame_rows.first + 1
 
-    def _dense_rank(self, stretch: FrameRows) -> Indexes:
-        before = stretch.groups.of(stretch.segments.first)
-        return stretch.group() - before[stretch.segment] + 1
+    def _dense_rank(self, frame_rows: FrameRows) -> Indexes:
+        before = frame_rows.groups.of(frame_rows.segments.first)
+        return frame_rows.group() - before[frame_rows.segment] + 1
 
-    def _percent_rank(self, stretch: FrameRows) -> Floats:
-        above = stretch.peers()[0] - stretch.first
-        share: Floats = above / np.maximum(stretch.last - stretch.first - 1, 1)
+    def _percent_rank(self, frame_rows: FrameRows) -> Floats:
+        above = frame_rows.peers()[0] - frame_rows.first
+        share: Floats = above / np.maximum(frame_rows.last - frame_rows.first - 1, 1)
         return share
 
-    def _cume_dist(self, stretch: FrameRows) -> Floats:
-        done = stretch.peers()[1] - stretch.first
-        share: Floats = done / (stretch.last - stretch.first)
+    def _cume_dist(self, frame_rows: FrameRows) -> Floats:
+        done = frame_rows.peers()[1] - frame_rows.first
+        share: Floats = done / (frame_rows.last - frame_rows.first)
         return share
 
-    def _ntile(self, stretch: FrameRows) -> Indexes:
-        count, place = stretch.last - stretch.first, stretch.places - stretch.first
+    def _ntile(self, frame_rows: FrameRows) -> Indexes:
+        count, place = frame_rows.last - frame_rows.first, frame_rows.places - frame_rows.first
         size, larger = count // self._buckets, count % self._buckets
         turn = larger * (size + 1)
         late = larger + (place - turn) // np.maximum(size, 1)
@@ -123,22 +124,22 @@ class Neighbour(WindowFunction):
         self._distance = distance
         self._default = default
 
-    def evaluate(self, stretch: FrameRows) -> Column:
-        wanted, last = self.wanted(stretch)
-        inside = (wanted >= stretch.first) & (wanted < last)
-        found = RowSlice(stretch.rows, wanted[inside])[self._argument]
-        return placed(found, inside, self._defaults(stretch, ~inside))
+    def evaluate(self, frame_rows: FrameRows) -> Column:
+        wanted, last = self.wanted(frame_rows)
+        inside = (wanted >= frame_rows.first) & (wanted < last)
+        found = RowSlice(frame_rows.rows, wanted[inside])[self._argument]
+        return placed(found, inside, self._defaults(frame_rows, ~inside))
 
-    def wanted(self, stretch: FrameRows) -> Pair:
+    def wanted(self, frame_rows: FrameRows) -> Pair:
         """The place each row looks at, and the one past its partition."""
-        return stretch.places + self._distance, stretch.last
+        return frame_rows.places + self._distance, frame_rows.last
 
-    def _defaults(self, stretch: FrameRows, outside: Mask) -> Column:
+    def _defaults(self, frame_rows: FrameRows, outside: Mask) -> Column:
         count = int(outside.sum())
         if self._default is None:
             return null_column(self.type, count)
         if isinstance(self._default, int):
-            return RowSlice(stretch.rows, stretch.places[outside])[self._default]
+            return RowSlice(frame_rows.rows, frame_rows.places[outside])[self._default]
         return self._default.take(np.zeros(count, np.int64))
 
 
@@ -180,9 +181,9 @@ class Nth(WindowFunction):
             return "last"
         return ""
 
-    def evaluate(self, stretch: FrameRows) -> Column:
-        places, inside = nth_place(stretch.pieces(self._frame), self._number)
-        found = RowSlice(stretch.rows, places[inside])[self._argument]
+    def evaluate(self, frame_rows: FrameRows) -> Column:
+        places, inside = nth_place(frame_rows.pieces(self._frame), self._number)
+        found = RowSlice(frame_rows.rows, places[inside])[self._argument]
         return placed(found, inside, null_column(self.type, int((~inside).sum())))
 
 

@@ -24,15 +24,17 @@ from ivm.storage.values.column import Column, Indexes, null_column
 class PresentNeighbour(Neighbour):
     """LAG and LEAD among rows with a value; the distance is not 0."""
 
-    def wanted(self, stretch: FrameRows) -> Pair:
-        present = RankSelect(stretch.rows, NotNull(self._argument))
+    def wanted(self, frame_rows: FrameRows) -> Pair:
+        present = RankSelect(frame_rows.rows, NotNull(self._argument))
         distance = self._distance
         if distance > 0:
-            return present.select(present.rank(stretch.places + 1) + distance - 1), stretch.last
-        number = present.rank(stretch.places) + distance
-        missing = number < present.rank(stretch.first)
+            return present.select(
+                present.rank(frame_rows.places + 1) + distance - 1
+            ), frame_rows.last
+        number = present.rank(frame_rows.places) + distance
+        missing = number < present.rank(frame_rows.first)
         places = present.select(np.maximum(number, 0))
-        return np.where(missing, stretch.last, places), stretch.last
+        return np.where(missing, frame_rows.last, places), frame_rows.last
 
     def reached(
         self, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
@@ -75,15 +77,15 @@ class PresentNth(Nth):
         """None: rows without a value may stand there."""
         return ""
 
-    def evaluate(self, stretch: FrameRows) -> Column:
-        present = RankSelect(stretch.rows, NotNull(self._argument))
+    def evaluate(self, frame_rows: FrameRows) -> Column:
+        present = RankSelect(frame_rows.rows, NotNull(self._argument))
         pieces = [
             (present.rank(start), present.rank(np.maximum(start, stop)))
-            for start, stop in stretch.pieces(self._frame)
+            for start, stop in frame_rows.pieces(self._frame)
         ]
         numbers, inside = nth_place(pieces, self._number)
         places = present.select(numbers[inside])
-        found = RowSlice(stretch.rows, places)[self._argument]
+        found = RowSlice(frame_rows.rows, places)[self._argument]
         return placed(found, inside, null_column(self.type, int((~inside).sum())))
 
     def reached(

@@ -20,7 +20,7 @@ import numpy as np
 from ivm.delta_ops.operator import Fetch, Operator, Strategy
 from ivm.delta_ops.ordered.topk_merge import RankRange, TopKMerge, merge_heads
 from ivm.delta_ops.state.partitions import Partitions
-from ivm.delta_ops.state.representatives import has_forms
+from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
@@ -97,7 +97,7 @@ class TopK(Operator):
         self._keeps_head = not partition and limit is not None
         self._head: CachedTopK | None = None
         self._next_head: CachedTopK | None = None
-        self.reproducible = not has_forms(inputs)
+        self.reproducible = not has_representatives(inputs)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         (delta,) = inputs
@@ -156,14 +156,14 @@ class TopK(Operator):
         kept = change.nonzero()[0]
         return ZSet(self._state.plain(rows.take(kept)).columns, change[kept])
 
-    def _window(self, stretch: RankRange) -> tuple[Indexes, Indexes]:
+    def _window(self, frame_rows: RankRange) -> tuple[Indexes, Indexes]:
         """Which of the places are shown: from, and up to."""
-        low = np.maximum(stretch.start, self._offset)
-        return low, np.minimum(stretch.start + stretch.weights, self._end)
+        low = np.maximum(frame_rows.start, self._offset)
+        return low, np.minimum(frame_rows.start + frame_rows.weights, self._end)
 
-    def _shown(self, rows: ZSet, stretch: RankRange) -> ZSet:
+    def _shown(self, rows: ZSet, frame_rows: RankRange) -> ZSet:
         """The output's rows for rows that take the given places in their partitions."""
-        low, high = self._window(stretch)
+        low, high = self._window(frame_rows)
         kept = (high > low).nonzero()[0]
         found = self._state.plain(rows.take(kept))
         if self._rank_column:

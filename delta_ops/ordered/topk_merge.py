@@ -73,7 +73,7 @@ def merge_heads(
     known = ~full[owner] | (np.arange(len(new)) <= last[owner])
     new = np.where(known & (new > 0), new, 0)
     unsure = full & (_sums(new, owner, partitions) < k)
-    was, now = _stretch(old, owner, partitions, k), _stretch(new, owner, partitions, k)
+    was, now = _frame_rows(old, owner, partitions, k), _frame_rows(new, owner, partitions, k)
     return TopKMerge(rows.take(distinct), owner, was, now, unsure)
 
 
@@ -83,7 +83,7 @@ def _sums(weights: Weights, owner: Indexes, partitions: int) -> Weights:
     return sums
 
 
-def _stretch(weights: Weights, owner: Indexes, partitions: int, k: int) -> RankRange:
+def _frame_rows(weights: Weights, owner: Indexes, partitions: int, k: int) -> RankRange:
     ends = np.cumsum(_sums(weights, owner, partitions))
     sums_before = np.concatenate([[0], ends[:-1]])
     start = np.cumsum(weights) - weights - sums_before[owner]

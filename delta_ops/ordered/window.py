@@ -19,7 +19,7 @@ from ivm.delta_ops.ordered.duck_window import DuckWindow
 from ivm.delta_ops.ordered.frame import RangeKey
 from ivm.delta_ops.ordered.frame_bounds import FrameRows, Pair, Segments, WindowOrder
 from ivm.delta_ops.ordered.function import WindowFunction
-from ivm.delta_ops.state.representatives import has_forms
+from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.rank_select import PeerGroups
 from ivm.storage.ordered.sorted_rows import SortedRows, demand_present, sorted_sum
@@ -64,7 +64,7 @@ class Window(Operator):
         self._order = WindowOrder(inputs, partition, order)
         self._functions = tuple(functions)
         self._range_key = range_key
-        self.reproducible = reproducible and not has_forms(inputs)
+        self.reproducible = reproducible and not has_representatives(inputs)
         self._before = self._after = self._of([])
 
     @property
@@ -152,7 +152,7 @@ class Window(Operator):
 
     def _reach(self, function: WindowFunction, changed: ChangedRows) -> Pair:
         nothing = changed.at, changed.end
-        if function.settled:
+        if function.is_partition_constant:
             moved = self._unsettled(function, changed)
             return _chosen(moved, (changed.first, changed.last), nothing)
         given = self._before, self._order, self._range_key
@@ -176,15 +176,15 @@ class Window(Operator):
             was = Segments(first[both], last[both], first[both], first[both] + 1)
             now_first, now_last = now_first[both], now_last[both]
             now = Segments(now_first, now_last, now_first, now_first + 1)
-            old = function.evaluate(self._stretch(self._before, was))
-            new = function.evaluate(self._stretch(self._after, now))
+            old = function.evaluate(self._frame_rows(self._before, was))
+            new = function.evaluate(self._frame_rows(self._after, now))
             every = np.arange(len(both))
             result[both] = ~same_row([old], every, [new], every, [function.type])
         return result[part]
 
     # Output
 
-    def _stretch(self, rows: SortedRows, segments: Segments) -> FrameRows:
+    def _frame_rows(self, rows: SortedRows, segments: Segments) -> FrameRows:
         return FrameRows(rows, self._order, segments, self._range_key)
 
     def _difference(self, changed: ChangedRows, old: Segments, new: Segments) -> ZSet:
@@ -192,7 +192,7 @@ class Window(Operator):
         taken, given = total(end - at), total(come)
         alone = taken == total(old.stop - old.start) and given == total(new.stop - new.start)
         old, new = self._shown(self._before, old), self._shown(self._after, new)
-        was, now = self._stretch(self._before, old), self._stretch(self._after, new)
+        was, now = self._frame_rows(self._before, old), self._frame_rows(self._after, new)
         before, after = self._values(was), self._values(now)
         if alone and len(was) == taken and len(now) == given:
             return self._emitted_alone(changed, before, after)
@@ -247,10 +247,10 @@ class Window(Operator):
         weights[: len(gone)] = -1
         return ZSet(tuple(columns), weights)
 
-    def _values(self, stretch: FrameRows) -> list[Column]:
-        if len(stretch) == 0:
+    def _values(self, frame_rows: FrameRows) -> list[Column]:
+        if len(frame_rows) == 0:
             return [empty_column(function.type) for function in self._functions]
-        return [function.evaluate(stretch) for function in self._functions]
+        return [function.evaluate(frame_rows) for function in self._functions]
 
     def commit(self) -> None:
         self._before = self._after
@@ -275,10 +275,10 @@ class Window(Operator):
             end = max(end, begin + 1)
             part = slice(begin, end)
             segments = Segments(first[part], last[part], first[part], last[part])
-            stretch = self._stretch(rows, self._shown(rows, segments))
-            columns = [stretch.own[i] for i in range(len(self._inputs))]
-            values = self._values(stretch)
-            yield ZSet((*columns, *values), np.ones(len(stretch), np.int64))
+            frame_rows = self._frame_rows(rows, self._shown(rows, segments))
+            columns = [frame_rows.own[i] for i in range(len(self._inputs))]
+            values = self._values(frame_rows)
+            yield ZSet((*columns, *values), np.ones(len(frame_rows), np.int64))
             begin = end
 
     def _first_places(self, rows: SortedRows) -> Indexes:

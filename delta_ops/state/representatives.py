@@ -27,7 +27,7 @@ _LAYOUT = Layout((_BIGINT, _BIGINT, _BIGINT), (0,), (OrderKey(1, False, False),)
 _NO_NUMBERS = ("FLOAT", "DOUBLE", "INTERVAL")
 
 
-def has_forms(types: Sequence[ColumnType]) -> bool:
+def has_representatives(types: Sequence[ColumnType]) -> bool:
     """Whether equal keys of these types can differ in representation."""
     return any(name in t.sql for t in types for name in _NO_NUMBERS)
 
@@ -39,7 +39,7 @@ def _in_doubt(columns: Sequence[Column], types: Sequence[ColumnType]) -> Mask:
         if type.is_float:
             assert isinstance(column, FixedColumn)
             doubt |= (column.values == 0) | np.isnan(column.values)
-        elif has_forms([type]):
+        elif has_representatives([type]):
             doubt[:] = True
     return doubt
 
@@ -48,19 +48,19 @@ class Representatives(Versions[Arrangement]):
     """Live forms per group slot; staged.
 
     Args:
-        types: of the key columns; `has_forms`.
+        types: of the key columns; `has_representatives`.
         table: the groups, in whose store a form of each key is found.
     """
 
     def __init__(self, types: Sequence[ColumnType], table: GroupTable) -> None:
         self._types = tuple(types)
         self._table = table
-        self._forms = GroupTable(types, exact_rows=True)
+        self._representatives = GroupTable(types, exact_rows=True)
         super().__init__(Arrangement.empty(_LAYOUT))
 
     @property
     def nbytes(self) -> int:
-        return self._forms.nbytes + super().nbytes
+        return self._representatives.nbytes + super().nbytes
 
     def step(
         self, columns: Sequence[Column], weights: Weights, touched: Indexes, groups: Indexes
@@ -78,12 +78,12 @@ class Representatives(Versions[Arrangement]):
         return self._shown(self.before, touched), self._shown(self.after, touched)
 
     def _stage(self, columns: Sequence[Column], weights: Weights, slots: Indexes) -> None:
-        forms, inverse = self._forms.locate(columns, len(weights))
-        lanes = self._forms.read(forms)
+        representatives, inverse = self._representatives.locate(columns, len(weights))
+        lanes = self._representatives.read(representatives)
         np.add.at(lanes[:, 0], inverse, weights)
-        self._forms.stage(forms, lanes)
+        self._representatives.stage(representatives, lanes)
         codes = row_codes(columns, self._types)
-        rows = (FixedColumn(slots), FixedColumn(codes), FixedColumn(forms[inverse]))
+        rows = (FixedColumn(slots), FixedColumn(codes), FixedColumn(representatives[inverse]))
         self.append(ZSet(rows, weights))
 
     def _shown(self, state: Arrangement, slots: Indexes) -> tuple[Column, ...]:
@@ -91,11 +91,11 @@ class Representatives(Versions[Arrangement]):
         matches = state.first([FixedColumn(slots)], 1)
         if not len(matches.probe):
             return stored
-        forms = matches.rows.columns[2]
-        assert isinstance(forms, FixedColumn)
+        representatives = matches.rows.columns[2]
+        assert isinstance(representatives, FixedColumn)
         place = np.arange(len(slots))
         place[matches.probe] = np.arange(len(slots), len(slots) + len(matches.probe))
-        live = self._forms.keys(forms.values)
+        live = self._representatives.keys(representatives.values)
         return tuple([concat(pair).take(place) for pair in zip(stored, live, strict=True)])
 
     def current(self, slots: Indexes) -> tuple[Column, ...]:
@@ -104,8 +104,8 @@ class Representatives(Versions[Arrangement]):
 
     def commit(self) -> None:
         super().commit()
-        self._forms.commit()
+        self._representatives.commit()
 
     def rollback(self) -> None:
         super().rollback()
-        self._forms.rollback()
+        self._representatives.rollback()

@@ -226,9 +226,9 @@ class Maintenance:
                 positions = (
                     columns if len(held) == held[-1] + 1 else [held.index(i) for i in columns]
                 )
-                parts.append(change.removed.project(positions).labelled().negate())
+                parts.append(change.removed.project(positions).dictionary_encoded().negate())
             if len(change.added):
-                parts.append(change.added.project(columns).labelled())
+                parts.append(change.added.project(columns).dictionary_encoded())
         if len(parts) < 2:
             return parts[0] if parts else None
         schema = self._catalog.tables[table].schema

@@ -76,7 +76,7 @@ class KeyIndex(Versions[Arrangement]):
             positions = [change.removed_columns.index(i) for i in self.columns]
             parts.append(change.removed.project(positions).negate())
         if len(change.added):
-            parts.append(change.added.project(self.columns).labelled())
+            parts.append(change.added.project(self.columns).dictionary_encoded())
         if parts:
             self.append(add(parts))
 
@@ -131,7 +131,7 @@ class LateIndex(KeyIndex):
 
     def _asked(self, keys: Sequence[Column]) -> ZSet:
         try:
-            return self._snapshot.find(self.columns, keys).labelled()
+            return self._snapshot.find(self.columns, keys).dictionary_encoded()
         except duckdb.Error:  # which has ended the transaction that held the snapshot
             self._failed = True
             raise

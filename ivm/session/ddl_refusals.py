@@ -90,8 +90,8 @@ def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
 def _refuse_used_names(statement: st.Ddl) -> None:
     """DuckDB would take what has such a name for the batches of rows that it is lent."""
     for name in [fold(parts[-1]) for parts in statement.names if statement.action == "create"]:
-        lent = statement.temporary and name.startswith("_ivm_")
-        if lent or (statement.target in _CALLED and name in _READERS):
+        registered = statement.temporary and name.startswith("_ivm_")
+        if registered or (statement.target in _CALLED and name in _READERS):
             raise UnsupportedError(
                 f"{name} is a name that the database works with: choose another", statement.offset
             )

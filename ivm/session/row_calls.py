@@ -24,7 +24,7 @@ from ivm.storage.identifiers import quote
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import Weights, ZSet
-from ivm.storage.warehouse.duck import lent
+from ivm.storage.warehouse.duck import registered
 from ivm.storage.warehouse.table_info import TableInfo
 
 _GIVEN = "_ivm_given"
@@ -138,7 +138,7 @@ def _by_sql(
     batch = ZSet(tuple(given.values()), np.ones(count, np.int64))
     (statement,) = st.parse(text)
     assert isinstance(statement, st.Dml)
-    with lent(session.cursor, {_GIVEN: (batch, schema)}):
+    with registered(session.cursor, {_GIVEN: (batch, schema)}):
         changed = natively(session, transaction, statement, info, None).rowcount
     if statement.kind == "delete" and changed < count:
         raise ConstraintError(

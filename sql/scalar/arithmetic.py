@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from sqlglot import exp
 
-from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar import int128
 from ivm.sql.scalar.kernel import (
     BIGINT,
     NotListedError,
@@ -53,10 +53,10 @@ def check_digits(values: Values, type: ColumnType) -> Values:
     if is_wide(type):
         if values.dtype == np.int64:
             return values  # 64 bits hold at most 19 digits
-        bound = wide.power_of_ten(type.precision)
-        loaded = wide.load(values)
-        size = wide.magnitude(loaded)
-        refuse_if((size.hi < 0) | ~wide.less(size, bound))
+        bound = int128.power_of_ten(type.precision)
+        loaded = int128.load(values)
+        size = int128.magnitude(loaded)
+        refuse_if((size.hi < 0) | ~int128.less(size, bound))
         return values
     refuse_if(beyond(values, 10**type.precision - 1))
     return values
@@ -110,7 +110,7 @@ def _fits_unsigned(values: Values, type: ColumnType) -> Values:
     return small
 
 
-_NEAR_AND_FAR = {"+": (np.add, wide.add), "-": (np.subtract, wide.subtract)}
+_NEAR_AND_FAR = {"+": (np.add, int128.add), "-": (np.subtract, int128.subtract)}
 
 
 def _wide(operation: str) -> Compute:
@@ -119,10 +119,10 @@ def _wide(operation: str) -> Compute:
     near, far = _NEAR_AND_FAR[operation]
 
     def compute(a: Values, b: Values) -> Values:
-        first, second = wide.narrow(a), wide.narrow(b)
+        first, second = int128.narrow(a), int128.narrow(b)
         if first is not None and second is not None and _are_small(first, second):
             return near(first, second)
-        return wide.store(far(wide.load(a), wide.load(b)))
+        return int128.store(far(int128.load(a), int128.load(b)))
 
     return compute
 
@@ -133,13 +133,13 @@ def _are_small(a: Values, b: Values) -> bool:
 
 
 def _multiply_wide(a: Values, b: Values) -> Values:
-    first, second = wide.narrow(a), wide.narrow(b)
+    first, second = int128.narrow(a), int128.narrow(b)
     if first is None or second is None:
-        return wide.store(wide.multiply(wide.load(a), wide.load(b)))
+        return int128.store(int128.multiply(int128.load(a), int128.load(b)))
     if _is_below(first, second, _SAFE64):
         product: Values = first * second
         return product
-    return wide.store(wide.multiply_words(first, second))
+    return int128.store(int128.multiply_words(first, second))
 
 
 def _is_below(a: Values, b: Values, bound: float) -> bool:
@@ -234,7 +234,7 @@ def _negate(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if type.is_float:
         return unary(term, type, np.negative)
     if is_wide(type) and type.sql != "UHUGEINT" and (type.is_integer or type.is_decimal):
-        return unary(term, type, lambda a: wide.store(wide.negate(wide.load(a))))
+        return unary(term, type, lambda a: int128.store(int128.negate(int128.load(a))))
     if not (type.is_integer or type.is_decimal) or type.sql.startswith("U"):
         raise NotListedError(f"-{type}")
     return unary(term, type, _negate_signed)
@@ -263,9 +263,9 @@ def _absolute_signed(values: Values) -> Values:
 
 
 def _absolute_wide(values: Values) -> Values:
-    size = wide.magnitude(wide.load(values))
+    size = int128.magnitude(int128.load(values))
     refuse_if(size.hi < 0)
-    return wide.store(size)
+    return int128.store(size)
 
 
 RULES: Rules = {

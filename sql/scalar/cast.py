@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from sqlglot import exp
 
-from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar import int128
 from ivm.sql.scalar.arithmetic import check_digits
 from ivm.sql.scalar.decimal import decimal_to_double
 from ivm.sql.scalar.kernel import (
@@ -74,7 +74,7 @@ def _from_integer(source: ColumnType, target: ColumnType) -> Convert | None:
     if target.sql == "BOOLEAN" and not is_wide(source):
         return lambda values: values != 0
     if target.sql == "DOUBLE" and is_wide(source):
-        return lambda values: wide.to_double(wide.load(values))
+        return lambda values: int128.to_double(int128.load(values))
     if target.is_float and not is_wide(source):
         return lambda values: values.astype(target.dtype)
     return None
@@ -143,7 +143,7 @@ def _to_integer(values: Values, target: ColumnType) -> Values:
         refuse_if(values["hi"] != 0)
         low: Values = values["lo"]
         return low
-    narrow = wide.narrow(values) if values.dtype == WIDE else values
+    narrow = int128.narrow(values) if values.dtype == WIDE else values
     if narrow is None:
         raise UndecidedError
     assert target.dtype is not None
@@ -153,8 +153,8 @@ def _to_integer(values: Values, target: ColumnType) -> Values:
 
 
 def _narrow_or_wide(values: Values) -> Values:
-    narrow = wide.narrow(values)
-    return wide.store(wide.load(values)) if narrow is None else narrow
+    narrow = int128.narrow(values)
+    return int128.store(int128.load(values)) if narrow is None else narrow
 
 
 def _rescaling(digits: int, shift: int, target: ColumnType) -> Convert:
@@ -168,7 +168,7 @@ def _rescaling(digits: int, shift: int, target: ColumnType) -> Convert:
 
 def _rescale_up(values: Values, shift: int, target: ColumnType) -> Values:
     """values · 10^shift as decimals of `target`."""
-    narrow = wide.narrow(values)
+    narrow = int128.narrow(values)
     if narrow is not None and not is_wide(target):
         whole = 10 ** (target.precision - shift)
         refuse_if((narrow >= whole) | (narrow <= -whole))
@@ -177,17 +177,17 @@ def _rescale_up(values: Values, shift: int, target: ColumnType) -> Values:
     if narrow is not None and shift <= 18:
         if not np.count_nonzero(beyond(narrow, _LARGEST // 10**shift)):
             return check_digits(narrow * 10**shift, target)
-        scaled = wide.multiply_words(narrow, np.full(1, 10**shift, np.int64))
+        scaled = int128.multiply_words(narrow, np.full(1, 10**shift, np.int64))
     else:
-        scaled = wide.multiply(wide.load(values), wide.power_of_ten(shift))
+        scaled = int128.multiply(int128.load(values), int128.power_of_ten(shift))
     return _decimal_form(scaled, target)
 
 
-def _decimal_form(scaled: wide.Wide, target: ColumnType) -> Values:
-    stored = wide.store(scaled)
+def _decimal_form(scaled: int128.Wide, target: ColumnType) -> Values:
+    stored = int128.store(scaled)
     if is_wide(target):
         return check_digits(stored, target)
-    narrow = wide.narrow(stored)
+    narrow = int128.narrow(stored)
     if narrow is None:
         raise UndecidedError
     return check_digits(narrow, target)
@@ -197,16 +197,16 @@ def _round_off(values: Values, shift: int, target: ColumnType) -> Values:
     """values ÷ 10^shift, rounded half away from zero, wide or narrow as `target`."""
     if shift == 0:
         return values
-    narrow = wide.narrow(values)
+    narrow = int128.narrow(values)
     if narrow is not None and shift <= 18:
         rounded = _round_off_narrow(narrow, 10**shift)
         return rounded
-    quotient = round_off_wide(wide.load(values), shift)
-    return wide.store(quotient) if is_wide(target) else _need_narrow(wide.store(quotient))
+    quotient = round_off_wide(int128.load(values), shift)
+    return int128.store(quotient) if is_wide(target) else _need_narrow(int128.store(quotient))
 
 
 def _need_narrow(values: Values) -> Values:
-    narrow = wide.narrow(values)
+    narrow = int128.narrow(values)
     if narrow is None:
         raise UndecidedError
     return narrow
@@ -219,12 +219,12 @@ def _round_off_narrow(values: Values, factor: int) -> Values:
     return np.where(values < 0, -rounded, rounded)
 
 
-def round_off_wide(values: wide.Wide, shift: int) -> wide.Wide:
-    quotient, rest = wide.divide_by_power_of_ten(values, shift)
-    half = wide.from_int(10**shift // 2)
-    up = ~wide.less(wide.magnitude(rest), half)
-    step = wide.with_sign(wide.load(up.astype(np.int64)), values.hi < 0)
-    return wide.wrap_add(quotient, step)
+def round_off_wide(values: int128.Wide, shift: int) -> int128.Wide:
+    quotient, rest = int128.divide_by_power_of_ten(values, shift)
+    half = int128.from_int(10**shift // 2)
+    up = ~int128.less(int128.magnitude(rest), half)
+    step = int128.with_sign(int128.load(up.astype(np.int64)), values.hi < 0)
+    return int128.wrap_add(quotient, step)
 
 
 def _float_to_integer(values: Values, target: ColumnType) -> Values:

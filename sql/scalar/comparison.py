@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar import int128
 from ivm.sql.scalar.constants import fold_all
 from ivm.sql.scalar.kernel import (
     BOOLEAN,
@@ -90,15 +90,15 @@ _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def _wide_compare(sign: str) -> Compare:
-    compare: Callable[[wide.Wide, wide.Wide], Mask] = {
-        "=": wide.equal,
-        "<>": lambda a, b: ~wide.equal(a, b),
-        "<": wide.less,
-        "<=": lambda a, b: ~wide.less(b, a),
-        ">": lambda a, b: wide.less(b, a),
-        ">=": lambda a, b: ~wide.less(a, b),
+    compare: Callable[[int128.Wide, int128.Wide], Mask] = {
+        "=": int128.equal,
+        "<>": lambda a, b: ~int128.equal(a, b),
+        "<": int128.less,
+        "<=": lambda a, b: ~int128.less(b, a),
+        ">": lambda a, b: int128.less(b, a),
+        ">=": lambda a, b: ~int128.less(a, b),
     }[sign]
-    return lambda a, b: compare(wide.load(a), wide.load(b))
+    return lambda a, b: compare(int128.load(a), int128.load(b))
 
 
 def _compare_fixed(sign: str, type: ColumnType) -> Compare:
@@ -143,11 +143,11 @@ def arrow_input(term: Operand) -> Callable[[Sequence[Column], int], pa.Array | p
 
 def _compare_text(sign: str, left: Operand, right: Operand) -> Operand:
     if sign in ("=", "<>") and right.constant is not None:
-        return _compare_label(sign, left, right)
+        return _compare_dictionary(sign, left, right)
     return _compare_arrow(sign, left, right)
 
 
-def _compare_label(sign: str, left: Operand, right: Operand) -> Operand:
+def _compare_dictionary(sign: str, left: Operand, right: Operand) -> Operand:
     """Equality with a constant: labels are compared by their number."""
     first = Operand(left.type, lambda columns, count: columns[0])
     general = fixed(_compare_arrow(sign, first, right))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar import int128
 from ivm.sql.scalar.comparison import arrow_input, compare
 from ivm.sql.scalar.kernel import (
     BOOLEAN,
@@ -39,7 +39,7 @@ def choose(test: Operand, then: Operand, other: Operand) -> Operand:
     def kernel(columns: Sequence[Column], count: int) -> Column:
         mask = condition(columns, count).values
         a, b = first(columns, count), second(columns, count)
-        values = np.where(mask, *wide.alike(a.values, b.values))
+        values = np.where(mask, *int128.alike(a.values, b.values))
         return FixedColumn(values, _choose_valid(mask, a.valid, b.valid))
 
     return Operand(then.type, kernel)
@@ -146,7 +146,7 @@ def _first_known(first: Operand, second: Operand) -> Operand:
         if a.valid is None:
             return a
         b = two(columns, count)
-        values = np.where(a.valid, *wide.alike(a.values, b.values))
+        values = np.where(a.valid, *int128.alike(a.values, b.values))
         return FixedColumn(values, _choose_valid(a.valid, None, b.valid))
 
     return Operand(first.type, kernel)

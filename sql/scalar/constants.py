@@ -200,7 +200,7 @@ def _inputs(expr: exp.Expr, types: Sequence[ColumnType]) -> list[int]:
     return sorted({column_index(c) for c in expr.find_all(exp.Column)})
 
 
-def _lend(
+def _register(
     used: Sequence[int], types: Sequence[ColumnType], columns: Sequence[Column], count: int
 ) -> tuple[ZSet, Schema]:
     schema = ((_ROW, type_of("BIGINT")), *((f"c{i}", types[i]) for i in used))
@@ -249,7 +249,7 @@ class Fallback:
         return mask
 
     def _run(self, sql: str, columns: Sequence[Column], count: int, output: Schema) -> Column:
-        batch = _lend(self._used, self._types, columns, count)
+        batch = _register(self._used, self._types, columns, count)
         try:
             return _evaluate(sql, {_BATCH: batch}, output, self._scratch)
         except duckdb.Error as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar import int128
 from ivm.sql.scalar.kernel import UndecidedError, Values, refuse_if
 
 Doubles = npt.NDArray[np.float64]
@@ -30,13 +30,13 @@ def decimal_to_double(values: Values, scale: int, is_huge: bool) -> Doubles:
         is_huge: the type has more than 18 digits.
     """
     if scale == 0 and is_huge:
-        return wide.to_double(wide.load(values))
-    narrow = wide.narrow(values)
+        return int128.to_double(int128.load(values))
+    narrow = int128.narrow(values)
     if narrow is not None and _is_exact(narrow, scale):
         return narrow.astype(np.float64) / float(10**scale)
     if scale > _EXACT_SCALE:
         raise UndecidedError
-    return _divide(*_double_double(wide.load(values)), float(10**scale))
+    return _divide(*_double_double(int128.load(values)), float(10**scale))
 
 
 def _is_exact(values: Values, scale: int) -> bool:
@@ -45,7 +45,7 @@ def _is_exact(values: Values, scale: int) -> bool:
     return scale == 0 or not np.count_nonzero((values > _EXACT) | (values < -_EXACT))
 
 
-def _double_double(values: wide.Wide) -> tuple[Doubles, Doubles]:
+def _double_double(values: int128.Wide) -> tuple[Doubles, Doubles]:
     """The 128-bit integers as unevaluated sums of two doubles, from four exact digits."""
     low_half = np.uint64(0xFFFFFFFF)
     high = (values.hi >> 32).astype(np.float64) * 2.0**96

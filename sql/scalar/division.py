@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from sqlglot import exp
 
-from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar import int128
 from ivm.sql.scalar.kernel import (
     BIGINT,
     NotListedError,
@@ -98,7 +98,7 @@ def _divide_valid(
 def _divide_wide(
     a: Values, b: Values, valid: Mask | None, compute: Compute, type: ColumnType
 ) -> Values:
-    first, second = wide.narrow(a), wide.narrow(b)
+    first, second = int128.narrow(a), int128.narrow(b)
     if first is None or second is None:
         raise UndecidedError
     return _divide_valid(first, second, valid, compute, BIGINT)

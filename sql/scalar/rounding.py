@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from sqlglot import exp
 
-from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar import int128
 from ivm.sql.scalar.comparison import compare
 from ivm.sql.scalar.conditional import choose
 from ivm.sql.scalar.constants import fold, is_constant
@@ -102,7 +102,7 @@ def _shrink(term: Operand, type: ColumnType, adjust: Adjust) -> Operand:
     factor = 10**shift
 
     def compute(values: Values) -> Values:
-        narrow = wide.narrow(values)
+        narrow = int128.narrow(values)
         if narrow is None:
             raise UndecidedError
         rest = np.fmod(narrow, factor)

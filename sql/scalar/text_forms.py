@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ivm.sql.scalar import calendar
-from ivm.sql.scalar import int128 as wide
+from ivm.sql.scalar import calendar, int128
 from ivm.sql.scalar.calendar import MICROS_PER_DAY, by_day
 from ivm.sql.scalar.kernel import (
     VARCHAR,
@@ -79,7 +78,7 @@ def _text(column: FixedColumn, type: ColumnType) -> pa.Array:
     if type.sql == "DATE":
         refuse_if((column.values < _YEAR_1) | (column.values >= _YEAR_10000))
         return column.to_arrow(type).cast(_STRING)
-    narrow = wide.narrow(column.values) if column.values.dtype == WIDE else column.values
+    narrow = int128.narrow(column.values) if column.values.dtype == WIDE else column.values
     if narrow is None:
         raise UndecidedError
     if type.scale == 0:

@@ -49,16 +49,21 @@ class Matches(NamedTuple):
 class Arrangement:
     """Rows indexed by a key; every method leaves it as it is."""
 
-    __slots__ = ("_bloom", "_seen", "_sorted_tail", "_spine", "_tail", "layout")
+    __slots__ = ("_bloom", "_buffer", "_seen", "_sorted_buffer", "_spine", "layout")
 
     def __init__(
-        self, layout: Layout, spine: Spine, tail: WriteBuffer, seen: int, bloom: Bloom | None = None
+        self,
+        layout: Layout,
+        spine: Spine,
+        buffer: WriteBuffer,
+        seen: int,
+        bloom: Bloom | None = None,
     ) -> None:
         self.layout = layout
         self._spine = spine
-        self._tail = tail
+        self._buffer = buffer
         self._seen = seen  # rows of the tail that belong to this version
-        self._sorted_tail: Run | None = None
+        self._sorted_buffer: Run | None = None
         self._bloom = bloom  # of the short runs, where many rows were appended at once
 
     @staticmethod
@@ -85,9 +90,9 @@ class Arrangement:
         """Runs with all rows, those of the tail in one of their own; none is empty."""
         if not self._seen:
             return self.runs
-        if self._sorted_tail is None:
-            self._sorted_tail = build_run(self.layout, self._tail.take(np.arange(self._seen)))
-        return (*self.runs, self._sorted_tail) if len(self._sorted_tail) else self.runs
+        if self._sorted_buffer is None:
+            self._sorted_buffer = build_run(self.layout, self._buffer.take(np.arange(self._seen)))
+        return (*self.runs, self._sorted_buffer) if len(self._sorted_buffer) else self.runs
 
     @property
     def row_count(self) -> int:
@@ -97,14 +102,14 @@ class Arrangement:
     @property
     def nbytes(self) -> int:
         """Bytes of the entries held."""
-        newest = self._tail.take(np.arange(self._seen))
+        newest = self._buffer.take(np.arange(self._seen))
         return sum(run.nbytes for run in self.runs) + newest.nbytes
 
     def batches(self) -> Iterator[ZSet]:
         """All entries, run by run; rows may come in several that cancel each other."""
         for run in self.runs:
             yield run.slice(0, len(run))
-        yield self._tail.take(np.arange(self._seen))
+        yield self._buffer.take(np.arange(self._seen))
 
     def append(self, delta: ZSet) -> Arrangement:
         """The arrangement with a delta (columns of the layout, any weights) added."""
@@ -117,10 +122,10 @@ class Arrangement:
             spine = adopt(spine)
         if has_room(seen + count):
             codes = layout.search_codes(layout.key_columns(delta.columns))
-            tail = self._tail.append(seen, delta, codes)
-            return Arrangement(layout, spine, tail, seen + count, self._bloom)
+            buffer = self._buffer.append(seen, delta, codes)
+            return Arrangement(layout, spine, buffer, seen + count, self._bloom)
         if seen:
-            delta = add([self._tail.take(np.arange(seen)), delta])
+            delta = add([self._buffer.take(np.arange(seen)), delta])
         run = build_run(layout, delta)
         bloom = grown(self._bloom, spine.runs, run)
         return Arrangement(layout, grow(layout, spine, run), WriteBuffer(layout), 0, bloom)
@@ -208,7 +213,7 @@ class Arrangement:
                 "The first rows were asked of an arrangement that keeps no order. "
                 "Please report this with the statement that led to it."
             )
-        return RunSource(self.layout, self.runs, self._tail, self._seen, backwards)
+        return RunSource(self.layout, self.runs, self._buffer, self._seen, backwards)
 
     def size(self, keys: Sequence[Column]) -> int:
         """Entries under the keys (exact ones), those that cancel each other included; at least."""
@@ -222,7 +227,7 @@ class Arrangement:
 
     @property
     def _source(self) -> RunSource:
-        return RunSource(self.layout, self._spine.runs, self._tail, self._seen)
+        return RunSource(self.layout, self._spine.runs, self._buffer, self._seen)
 
     def _joined(self, pieces: Pieces) -> Matches:
         if not pieces:
@@ -239,9 +244,9 @@ class Arrangement:
             if stop > start:
                 found.append(run.slice(start, stop))
         if seen:
-            rows = self._tail.find_one(code, seen)
+            rows = self._buffer.find_one(code, seen)
             if len(rows):
-                found.append(self._tail.take(rows))
+                found.append(self._buffer.take(rows))
         return [(np.zeros(len(piece), np.int64), piece) for piece in found]
 
     def _find(self, probes: Indexes) -> Pieces:
@@ -252,9 +257,9 @@ class Arrangement:
                 pieces.append((which if numbers is None else numbers[which], run.take(rows)))
         if self._seen:
             order = np.argsort(probes)
-            which, rows = self._tail.find(probes[order], self._seen)
+            which, rows = self._buffer.find(probes[order], self._seen)
             if len(rows):
-                pieces.append((order[which], self._tail.take(rows)))
+                pieces.append((order[which], self._buffer.take(rows)))
         return pieces
 
     def verified(self, keys: Sequence[Column], matches: Matches) -> Matches:

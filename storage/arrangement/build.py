@@ -117,7 +117,7 @@ def _cancelled(
         columns = [concat(pieces).take(rows) for pieces in parts]
         if not layout.key_is_row:
             places, columns = _opposed(layout, ordered, weights, places, columns)
-        for start, stop in _stretches(ordered[places]):
+        for start, stop in _segments(ordered[places]):
             chunk = [column.slice(start, stop) for column in columns]
             _sum_up(layout, chunk, weights, places[start:stop])
     return pack_run(layout, codes, parts, order, weights)
@@ -147,7 +147,7 @@ def _opposed(
     return places[chosen], [column.take(chosen) for column in columns]
 
 
-def _stretches(codes: Codes) -> Iterator[tuple[int, int]]:
+def _segments(codes: Codes) -> Iterator[tuple[int, int]]:
     """Bounds of stretches that fit the cache and part no two equal codes."""
     breaks = np.flatnonzero(codes[1:] != codes[:-1]) + 1
     wanted = breaks.searchsorted(np.arange(_STRETCH, len(codes), _STRETCH))

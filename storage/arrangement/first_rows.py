@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
-from ivm.storage.arrangement.run_cursors import RunCursors, RunSource, read_heads
+from ivm.storage.arrangement.run_cursors import RunCursors, RunSource, read_cursors
 from ivm.storage.arrangement.write_buffer import FixedBuffer, WriteBuffer
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.key_codes import KeyCodes, same_key
@@ -48,10 +48,10 @@ def first_rows(
     found: list[tuple[Indexes, ZSet]] = []
     depth = k
     while len(order):
-        heads = read_heads(source, probes[order], order, depth)
-        if heads is None:
+        cursors = read_cursors(source, probes[order], order, depth)
+        if cursors is None:
             break
-        probe, rows, unsure = _settle(source, keys, heads, k, len(probes))
+        probe, rows, unsure = _resolve(source, keys, cursors, k, len(probes))
         found.append((probe, rows))
         order = order[unsure[order]]
         depth *= 2
@@ -79,43 +79,43 @@ def _in_order_of_probe(found: list[tuple[Indexes, ZSet]]) -> tuple[Indexes, ZSet
     return probe[order], add([rows for _, rows in found]).take(order)
 
 
-def _settle(
-    source: RunSource, keys: Sequence[Column], heads: RunCursors, k: int, probes: int
+def _resolve(
+    source: RunSource, keys: Sequence[Column], cursors: RunCursors, k: int, probes: int
 ) -> tuple[Indexes, ZSet, Mask]:
     """First rows of the probes for which the heads suffice, and which probes are others."""
-    order, begins = sort_rows(heads.probe, heads, source.terms)
-    known = _known(heads, order, begins, probes)
+    order, begins = sort_rows(cursors.probe, cursors, source.terms)
+    known = _known(cursors, order, begins, probes)
     row = order[begins]
-    probe = heads.probe[row]
-    weights = np.add.reduceat(heads.weights[order], begins)
-    weights[~(known & (weights > 0) & _right_key(source.layout, keys, heads, probe, row))] = 0
+    probe = cursors.probe[row]
+    weights = np.add.reduceat(cursors.weights[order], begins)
+    weights[~(known & (weights > 0) & _right_key(source.layout, keys, cursors, probe, row))] = 0
     totals = np.zeros(probes, np.int64)
     np.add.at(totals, probe, weights)
     unsure = np.zeros(probes, np.bool_)
-    unsure[heads.probe[heads.goes_on]] = True
+    unsure[cursors.probe[cursors.goes_on]] = True
     unsure &= totals < k
     before = np.cumsum(weights) - weights - (np.cumsum(totals) - totals)[probe]
     weights = np.minimum(weights, k - before)
     kept = np.flatnonzero((weights > 0) & ~unsure[probe])
-    return probe[kept], heads.take(row[kept], weights[kept]), unsure
+    return probe[kept], cursors.take(row[kept], weights[kept]), unsure
 
 
-def _known(heads: RunCursors, order: Indexes, begins: Indexes, probes: int) -> Mask:
+def _known(cursors: RunCursors, order: Indexes, begins: Indexes, probes: int) -> Mask:
     """Whether each distinct row stands at or before the bound of its probe."""
     number = np.zeros(len(order), np.int64)
     number[begins[1:]] = 1
     number = np.cumsum(number)
     bound = np.full(probes, len(order), np.int64)
-    last = heads.goes_on[order]
-    np.minimum.at(bound, heads.probe[order][last], number[last])
-    inside: Mask = np.arange(len(begins)) <= bound[heads.probe[order[begins]]]
+    last = cursors.goes_on[order]
+    np.minimum.at(bound, cursors.probe[order][last], number[last])
+    inside: Mask = np.arange(len(begins)) <= bound[cursors.probe[order[begins]]]
     return inside
 
 
 def _right_key(
-    layout: Layout, keys: Sequence[Column], heads: RunCursors, probe: Indexes, row: Indexes
+    layout: Layout, keys: Sequence[Column], cursors: RunCursors, probe: Indexes, row: Indexes
 ) -> Mask:
-    stored = [heads[i] for i in layout.key]
+    stored = [cursors[i] for i in layout.key]
     if layout.exact and keys[0].valid is None and stored[0].valid is None:
         return np.ones(len(row), np.bool_)
     return same_key(keys, probe, stored, row, layout.key_types)
@@ -157,10 +157,10 @@ def _cursors(source: RunSource, code: Any, term: OrderTerm) -> list[_Cursor] | N
         if start < stop:
             ranges.append((run, stop - 1, start - 1) if source.backwards else (run, start, stop))
     if source.seen:
-        rows = source.tail.find_one(code, source.seen).tolist()
+        rows = source.buffer.find_one(code, source.seen).tolist()
         if len(rows) > _MOST_ROWS:
             return None
-        ranges += [(source.tail, row, row + step) for row in rows]
+        ranges += [(source.buffer, row, row + step) for row in rows]
     cursors = []
     key = source.layout.key[0]
     for origin, row, stop in ranges:

@@ -29,9 +29,9 @@ Pieces = list[tuple[Indexes, ZSet]]
 
 def latest_of_one(source: RunSource, code: Any) -> Pieces:
     """The live row under one code."""
-    rows = source.tail.find_one(code, source.seen)
+    rows = source.buffer.find_one(code, source.seen)
     if len(rows):
-        return _entry(source.tail, int(rows[-1]))
+        return _entry(source.buffer, int(rows[-1]))
     for run in reversed(source.runs):
         start, stop = run.find_one(code)
         if start < stop:
@@ -51,24 +51,24 @@ def latest_rows(source: RunSource, probes: npt.NDArray[Any], asked: Iterable[Blo
         probes: the codes.
         asked: the source's runs, newest first.
     """
-    settled = np.zeros(len(probes), np.bool_)
+    decided = np.zeros(len(probes), np.bool_)
     pieces: Pieces = []
     if source.seen:
         order = np.argsort(probes)
         last = np.full(len(probes), -1, np.int64)
-        which, rows = source.tail.find(probes[order], source.seen)
+        which, rows = source.buffer.find(probes[order], source.seen)
         last[order[which]] = rows  # the last of repeated indexes stays
         hits = (last >= 0).nonzero()[0]
-        settled[hits] = True
-        pieces += _live(source.tail, hits, last[hits])
+        decided[hits] = True
+        pieces += _live(source.buffer, hits, last[hits])
     for run, mine, numbers in asked:
         hits, rows = run.find_last(mine)
         if numbers is not None:
             hits = numbers[hits]
-        new = (~settled[hits]).nonzero()[0]
+        new = (~decided[hits]).nonzero()[0]
         if len(new) < len(hits):
             hits, rows = hits[new], rows[new]
-        settled[hits] = True
+        decided[hits] = True
         pieces += _live(run, hits, rows)
     return pieces
 

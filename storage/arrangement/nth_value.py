@@ -42,14 +42,14 @@ def select(source: RunSource, code: Any, column: int, places: Places) -> tuple[l
     Returns:
         The values (none if there is no live row), and the number of live rows.
     """
-    stretches = _stretches(source, code, column)
-    total = sum(s.rows(len(s.values)) for s in stretches)
+    slices = _run_slices(source, code, column)
+    total = sum(s.rows(len(s.values)) for s in slices)
     if total <= 0:
         return [], 0
-    return [_at(stretches, place) for place in places(total)], total
+    return [_at(slices, place) for place in places(total)], total
 
 
-def _stretches(source: RunSource, code: Any, column: int) -> list[_RunSlice]:
+def _run_slices(source: RunSource, code: Any, column: int) -> list[_RunSlice]:
     found = []
     for run in source.runs:
         start, stop = run.find_one(code)
@@ -58,36 +58,36 @@ def _stretches(source: RunSource, code: Any, column: int) -> list[_RunSlice]:
             assert isinstance(held, FixedColumn)
             sums = None if run.weights is None else run.sums[start : stop + 1]
             found.append(_RunSlice(held.values[start:stop], sums))
-    rows = source.tail.find_one(code, source.seen)
+    rows = source.buffer.find_one(code, source.seen)
     if len(rows):
         found.append(_sorted(source, rows, column))
     return found
 
 
 def _sorted(source: RunSource, rows: Indexes, column: int) -> _RunSlice:
-    tail = source.tail.take(rows)
-    held = tail.columns[column]
+    buffer = source.buffer.take(rows)
+    held = buffer.columns[column]
     assert isinstance(held, FixedColumn)
     order = np.argsort(held.values, kind="stable")
     sums = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(tail.weights[order], out=sums[1:])
+    np.cumsum(buffer.weights[order], out=sums[1:])
     return _RunSlice(held.values[order], sums)
 
 
-def _at(stretches: list[_RunSlice], place: int) -> Any:
-    low = [0] * len(stretches)
-    high = [len(s.values) for s in stretches]
+def _at(slices: list[_RunSlice], place: int) -> Any:
+    low = [0] * len(slices)
+    high = [len(s.values) for s in slices]
     best: Any = None
     while True:
         widths = [end - begin for begin, end in zip(low, high, strict=True)]
         widest = max(range(len(widths)), key=widths.__getitem__)
         if widths[widest] <= 0:
             return best
-        value = stretches[widest].values[(low[widest] + high[widest]) // 2]
-        ends = [int(s.values.searchsorted(value, "right")) for s in stretches]
-        if sum(s.rows(end) for s, end in zip(stretches, ends, strict=True)) > place:
+        value = slices[widest].values[(low[widest] + high[widest]) // 2]
+        ends = [int(s.values.searchsorted(value, "right")) for s in slices]
+        if sum(s.rows(end) for s, end in zip(slices, ends, strict=True)) > place:
             best = value
-            begins = [int(s.values.searchsorted(value)) for s in stretches]
+            begins = [int(s.values.searchsorted(value)) for s in slices]
             high = [min(pair) for pair in zip(high, begins, strict=True)]
         else:
             low = [max(pair) for pair in zip(low, ends, strict=True)]

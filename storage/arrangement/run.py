@@ -40,7 +40,7 @@ class Run:
     """
 
     __slots__ = (
-        "_directory", "_peaks", "_probed", "_sums", "_unique",
+        "_directory", "_max_trees", "_probed", "_sums", "_unique",
         "codes", "columns", "short", "weights",
     )  # fmt: skip
 
@@ -55,7 +55,7 @@ class Run:
         self._directory: BucketIndex | None = None
         self._probed = 0
         self._sums: Weights | None = None
-        self._peaks: dict[tuple[int, ColumnType, bool, bool], MaxTree] = {}
+        self._max_trees: dict[tuple[int, ColumnType, bool, bool], MaxTree] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -121,18 +121,18 @@ class Run:
         """Make what searches in earlier runs needed, for the next ones not to wait."""
         if len(self.codes) and any(run.searched for run in earlier):
             self._unique, self._directory = self.unique, self.directory
-        wanted = {key for run in earlier for key in list(run._peaks)}
+        wanted = {key for run in earlier for key in list(run._max_trees)}
         for column, type, greatest, open_ in wanted:
-            self.peaks(column, type, greatest=greatest, open=open_)
+            self.max_tree(column, type, greatest=greatest, open=open_)
 
-    def peaks(self, column: int, type: ColumnType, *, greatest: bool, open: bool) -> MaxTree:
+    def max_tree(self, column: int, type: ColumnType, *, greatest: bool, open: bool) -> MaxTree:
         """The tree over a column of that type; made at the first need."""
         key = (column, type, greatest, open)
-        if key not in self._peaks:
+        if key not in self._max_trees:
             held = self.columns[column]
             assert isinstance(held, FixedColumn)
-            self._peaks[key] = MaxTree(held, type, greatest=greatest, open=open)
-        return self._peaks[key]
+            self._max_trees[key] = MaxTree(held, type, greatest=greatest, open=open)
+        return self._max_trees[key]
 
     @property
     def directory(self) -> BucketIndex:

@@ -28,7 +28,7 @@ class RunSource(NamedTuple):
 
     layout: Layout
     runs: Sequence[Run]
-    tail: WriteBuffer
+    buffer: WriteBuffer
     seen: int
     backwards: bool = False
 
@@ -99,7 +99,7 @@ class RunCursors:
         return picked or [(self._pieces[0].origin, numbers)], order
 
 
-def read_heads(
+def read_cursors(
     source: RunSource, probes: npt.NDArray[Any], numbers: Indexes, depth: int
 ) -> RunCursors | None:
     """At most `depth` rows of every run, and all of the tail, for each probe.
@@ -115,8 +115,8 @@ def read_heads(
     """
     head = _head_backwards if source.backwards else _head
     pieces = [head(run, probes, numbers, depth) for run in source.runs]
-    found, rows = source.tail.find(probes, source.seen)
-    pieces.append(_Piece(source.tail, numbers[found], rows, np.zeros(len(rows), np.bool_)))
+    found, rows = source.buffer.find(probes, source.seen)
+    pieces.append(_Piece(source.buffer, numbers[found], rows, np.zeros(len(rows), np.bool_)))
     pieces = [piece for piece in pieces if len(piece.rows)]
     return RunCursors(pieces) if pieces else None
 

@@ -62,13 +62,13 @@ class _TextBuffer:
     As long as only labels have come, their numbers are kept beside them.
     """
 
-    __slots__ = ("codes", "labelled", "type", "values")
+    __slots__ = ("codes", "dictionary_encoded", "type", "values")
 
     def __init__(self, type: ColumnType) -> None:
         self.type = type.memory
         self.values: list[Any] = []
         self.codes = np.empty(TAIL_ROWS, np.int32)
-        self.labelled = True
+        self.dictionary_encoded = True
 
     def append(self, start: int, stop: int, column: Column) -> None:
         assert isinstance(column, ArrowColumn)
@@ -76,14 +76,14 @@ class _TextBuffer:
             self.codes[start:stop] = column.codes
             self.values.extend(words(column.codes))
         else:
-            self.labelled = False
+            self.dictionary_encoded = False
             self.values.extend(column.array.to_pylist())
 
     def cell(self, row: int) -> Any:
         return self.values[row]
 
     def take(self, rows: Indexes) -> Column:
-        if self.labelled:
+        if self.dictionary_encoded:
             return DictionaryColumn(self.codes[rows])
         values = self.values
         return ArrowColumn(pa.array([values[i] for i in rows.tolist()], self.type))
@@ -119,7 +119,7 @@ class WriteBuffer:
         dtype = layout.key_types[0].dtype if layout.native else np.dtype(np.int64)
         self.codes = np.empty(TAIL_ROWS, dtype)
         self.weights = np.empty(TAIL_ROWS, np.int64)
-        self.columns = [_column_tail(type) for type in layout.types]
+        self.columns = [_column_buffer(type) for type in layout.types]
 
     def append(self, seen: int, batch: ZSet, codes: npt.NDArray[Any]) -> WriteBuffer:
         """Append a batch after the first `seen` rows; there is room for it.
@@ -134,8 +134,8 @@ class WriteBuffer:
         stop = seen + len(codes)
         self.codes[seen:stop] = codes
         self.weights[seen:stop] = batch.weights
-        for tail, column in zip(self.columns, batch.columns, strict=True):
-            tail.append(seen, stop, column)
+        for buffer, column in zip(self.columns, batch.columns, strict=True):
+            buffer.append(seen, stop, column)
         self.used = stop
         return self
 
@@ -165,7 +165,7 @@ class WriteBuffer:
         return ZSet(tuple([c.take(rows) for c in self.columns]), self.weights[rows])
 
 
-def _column_tail(type: ColumnType) -> FixedBuffer | _TextBuffer | _PiecesBuffer:
+def _column_buffer(type: ColumnType) -> FixedBuffer | _TextBuffer | _PiecesBuffer:
     if type.dtype is not None:
         return FixedBuffer(type)
     return _TextBuffer(type) if type.is_bytes else _PiecesBuffer(type)

@@ -97,7 +97,7 @@ def _put_batch(parts: Parts, table: str, batch: ZSet, types: Sequence[ColumnType
             else:
                 _put_fixed(parts, column)
         elif isinstance(column, DictionaryColumn) and type.is_bytes:
-            _put_labels(parts, column)
+            _put_dictionary(parts, column)
         elif type.dtype is not None or column.array.type != type.memory:
             raise _misfit(table)
         elif type.is_bytes:
@@ -127,7 +127,7 @@ def _put_fixed(parts: Parts, column: FixedColumn) -> None:
     parts.append(values if values.flags.c_contiguous else np.ascontiguousarray(values))
 
 
-def _put_labels(parts: Parts, column: DictionaryColumn) -> None:
+def _put_dictionary(parts: Parts, column: DictionaryColumn) -> None:
     """As `_put_strings`; one label needs no Arrow."""
     if len(column.codes) != 1:
         _put_strings(parts, column.array)

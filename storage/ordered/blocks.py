@@ -150,7 +150,7 @@ def edited(
     kept: list[tuple[int, int, int]] = []
     fresh: list[int] = []
     done = 0
-    for first, last, begin, stop in _stretches(starts, at, end):
+    for first, last, begin, stop in _edited_ranges(starts, at, end):
         kept.append((len(result), done, first))
         result += blocks[done:first]
         shifted = at[begin:stop] - starts[first]
@@ -230,7 +230,7 @@ def _order(size: int, at: Indexes, weights: Indexes) -> Indexes:
     return order
 
 
-def _stretches(starts: Indexes, at: Indexes, end: Indexes) -> list[tuple[int, int, int, int]]:
+def _edited_ranges(starts: Indexes, at: Indexes, end: Indexes) -> list[tuple[int, int, int, int]]:
     """Neighbouring blocks to be rewritten together: first and last block, and the delta's rows."""
     owners = starts[:-1].searchsorted(at, "right") - 1
     ends = np.maximum(starts.searchsorted(end) - 1, owners)

@@ -51,7 +51,7 @@ class RankSelect:
         starts = self._rows.starts
         ranks = np.full(len(places), len(self))
         owners = starts.searchsorted(places, "right") - 1
-        for block, a, b in self._stretches(owners):
+        for block, a, b in self._block_ranges(owners):
             inside = self._within(block).searchsorted(places[a:b] - starts[block])
             ranks[a:b] = self._before[block] + inside
         return ranks
@@ -60,7 +60,7 @@ class RankSelect:
         """The places of the marked rows of some numbers (from 0); past the last one, the end."""
         places = np.full(len(numbers), len(self._rows))
         owners = self._before[1:].searchsorted(numbers, "right")
-        for block, a, b in self._stretches(owners):
+        for block, a, b in self._block_ranges(owners):
             inside = self._within(block)[numbers[a:b] - self._before[block]]
             places[a:b] = self._rows.starts[block] + inside
         return places
@@ -73,7 +73,7 @@ class RankSelect:
             found = self._found[number] = self._marking.within(before, blocks[number])
         return found
 
-    def _stretches(self, owners: Indexes) -> Iterator[tuple[int, int, int]]:
+    def _block_ranges(self, owners: Indexes) -> Iterator[tuple[int, int, int]]:
         """Stretches in one block: the block, where they begin and where they end."""
         edges = np.flatnonzero(np.diff(owners, prepend=-1, append=-1)).tolist()
         for a, b in itertools.pairwise(edges):

@@ -69,13 +69,13 @@ class FixedColumn:
 class ArrowColumn:
     """Strings, binaries and nested values as one contiguous Arrow array."""
 
-    __slots__ = ("array", "labelled")
+    __slots__ = ("array", "dictionary_encoded")
 
     def __init__(self, array: pa.Array) -> None:
         self.array = array
-        # What `labelled` has made of it; None before, False where labels do not pay. Never the
-        # column itself: a circle is freed by the garbage collector only, long after its rows.
-        self.labelled: DictionaryColumn | Literal[False] | None = None
+        # What `dictionary_encoded` has made of it; None before, False where encoding does not pay.
+        # Never the column itself: only the garbage collector frees a circle, long after its rows.
+        self.dictionary_encoded: DictionaryColumn | Literal[False] | None = None
 
     def __len__(self) -> int:
         return len(self.array)
@@ -159,19 +159,21 @@ class DictionaryColumn(ArrowColumn):
 Column: TypeAlias = FixedColumn | ArrowColumn
 
 
-def labelled(column: Column) -> Column:
+def dictionary_encoded(column: Column) -> Column:
     """The column as labels where its strings repeat, else itself."""
     if not isinstance(column, ArrowColumn) or isinstance(column, DictionaryColumn):
         return column
     if column.array.type != _STRING or len(column.array) == 0:
         return column
-    if column.labelled is None:
+    if column.dictionary_encoded is None:
         codes = dictionary.encode(column.array)
-        column.labelled = False if codes is None else DictionaryColumn(codes, column.array)
-    return column.labelled or column
+        column.dictionary_encoded = (
+            False if codes is None else DictionaryColumn(codes, column.array)
+        )
+    return column.dictionary_encoded or column
 
 
-def _concat_labels(columns: Sequence[Column]) -> DictionaryColumn | None:
+def _concat_dictionaries(columns: Sequence[Column]) -> DictionaryColumn | None:
     """Columns that are mostly labels as one label column; None where it does not pay."""
     known = [c.codes for c in columns if isinstance(c, DictionaryColumn)]
     if len(known) == len(columns):
@@ -216,7 +218,7 @@ def concat(columns: Sequence[Column]) -> Column:
         return first
     if isinstance(first, ArrowColumn):
         if any(isinstance(c, DictionaryColumn) for c in columns):
-            joined = _concat_labels(columns)
+            joined = _concat_dictionaries(columns)
             if joined is not None:
                 return joined
         return ArrowColumn(pa.concat_arrays([c.array for c in columns]))  # type: ignore[union-attr]

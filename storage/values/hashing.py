@@ -80,22 +80,22 @@ def hash_column(column: Column, type: ColumnType, grouping: bool) -> Hashes:
         values = canonical_values(column.values, type) if grouping else column.values
         return _hide_nulls(_hash_fixed(values), column.valid)
     if isinstance(column, DictionaryColumn):
-        return label_hashes()[column.codes]
+        return dictionary_hashes()[column.codes]
     if type.is_bytes and len(column) <= _SMALL_STRINGS:
         return np.array([_hash_object(s) for s in column.array.to_pylist()], np.uint64)
     return _hash_parts(parts(column.array), grouping)
 
 
-_label_hashes: Hashes = np.zeros(0, np.uint64)
+_dictionary_hashes: Hashes = np.zeros(0, np.uint64)
 
 
-def label_hashes() -> Hashes:
+def dictionary_hashes() -> Hashes:
     """The hash of every label by its number; the same that its text has in any column."""
-    global _label_hashes
-    hashes = _label_hashes
+    global _dictionary_hashes
+    hashes = _dictionary_hashes
     if len(hashes) < dictionary.count():
         new = _hash_parts(parts(dictionary.texts().slice(len(hashes))), True)
-        hashes = _label_hashes = np.concatenate((hashes, new))
+        hashes = _dictionary_hashes = np.concatenate((hashes, new))
     return hashes
 
 
@@ -111,7 +111,7 @@ def _hash_small(
 
 def _small_hashes(column: Column, type: ColumnType, grouping: bool) -> list[int]:
     if isinstance(column, DictionaryColumn):
-        return _listed(label_hashes()[column.codes])
+        return _listed(dictionary_hashes()[column.codes])
     if isinstance(column, ArrowColumn):
         if type.is_bytes:
             return [_hash_object(s) for s in column.array.to_pylist()]

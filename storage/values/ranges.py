@@ -1,7 +1,7 @@
 """Places of values in ranges of a sorted column, and the stretches that several ranges make up.
 
 Law: the rows of each range ascend by the column in DuckDB's order, NULLs last. `first_places`
-counts the rows before a value, by binary search; `net_stretches` gives for every place covered by
+counts the rows before a value, by binary search; `net_ranges` gives for every place covered by
 ranges of a group the sum of their weights, so ranges that differ little cancel but where they
 differ.
 """
@@ -145,7 +145,7 @@ def _search(
     return np.array(found, np.int64)
 
 
-def net_stretches(
+def net_ranges(
     group: Indexes, starts: Indexes, stops: Indexes, weights: Indexes
 ) -> tuple[Indexes, Indexes, Indexes, Indexes]:
     """Stretches of places with the net weight of the ranges of one group that cover them.

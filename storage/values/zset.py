@@ -19,8 +19,8 @@ from ivm.storage.values.column import (
     Mask,
     column_from_arrow,
     concat,
+    dictionary_encoded,
     empty_column,
-    labelled,
 )
 from ivm.storage.values.types import ColumnType, Schema
 
@@ -73,9 +73,9 @@ class ZSet:
         columns = self.columns
         return ZSet(tuple([columns[i] for i in positions]), self.weights)
 
-    def labelled(self) -> ZSet:
+    def dictionary_encoded(self) -> ZSet:
         """The same rows, strings that repeat as labels."""
-        return ZSet(tuple([labelled(c) for c in self.columns]), self.weights)
+        return ZSet(tuple([dictionary_encoded(c) for c in self.columns]), self.weights)
 
     def negate(self) -> ZSet:
         return ZSet(self.columns, -self.weights)

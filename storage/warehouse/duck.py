@@ -51,7 +51,7 @@ def chunks(cursor: Cursor, sql: str, schema: Schema, size: int = 1 << 20) -> Ite
     """
     with interruptible(cursor):
         for batch in carried(cursor.sql(sql)).to_arrow_reader(size):
-            yield from_arrow(batch, schema).labelled()
+            yield from_arrow(batch, schema).dictionary_encoded()
             check()
 
 
@@ -61,14 +61,14 @@ def describe(cursor: Cursor, query: str) -> Schema:
 
 
 @contextlib.contextmanager
-def lent(cursor: Cursor, inputs: Mapping[str, tuple[ZSet, Schema]]) -> Iterator[None]:
+def registered(cursor: Cursor, inputs: Mapping[str, tuple[ZSet, Schema]]) -> Iterator[None]:
     """Let the cursor's SQL read each Z-set's columns (not weights) under the given name.
 
     Columns have the schema's names and DuckDB types; rows keep their order.
     """
     try:
         for name, (batch, schema) in inputs.items():
-            _lend(cursor, name, batch, schema)
+            _register(cursor, name, batch, schema)
         yield
     except BaseException:  # a failed statement aborts the transaction, and the names go with it
         with contextlib.suppress(duckdb.TransactionException):
@@ -91,7 +91,7 @@ def _loses_type(schema: Schema) -> bool:
     return any(name in t.sql for _, t in schema for name in _CAST_BACK)
 
 
-def _lend(cursor: Cursor, name: str, batch: ZSet, schema: Schema) -> None:
+def _register(cursor: Cursor, name: str, batch: ZSet, schema: Schema) -> None:
     if not _loses_type(schema):
         cursor.register(name, batch.to_arrow(schema))
         return
@@ -129,5 +129,5 @@ def evaluate(
     Raises:
         duckdb.Error: the query fails on these rows (overflow, bad cast).
     """
-    with lent(cursor, inputs):
+    with registered(cursor, inputs):
         return from_arrow(table(cursor, sql), output)

@@ -19,7 +19,7 @@ from ivm.storage.values.column import FixedColumn, Mask
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.appender import SMALL, Appenders, python_rows
-from ivm.storage.warehouse.duck import Cursor, evaluate, lent, run
+from ivm.storage.warehouse.duck import Cursor, evaluate, registered, run
 from ivm.storage.warehouse.duck import rows as read
 from ivm.storage.warehouse.row_ids import same_row
 
@@ -129,7 +129,7 @@ def lacking(cursor: Cursor, target: Target, change: NetChange) -> int:
     batch, columns = change.delete, tuple([target.schema[i] for i in change.delete_columns])
     if not len(batch) or not columns:
         return 0
-    with lent(cursor, {_DELTA: _counted(columns, batch)}):
+    with registered(cursor, {_DELTA: _counted(columns, batch)}):
         met = _met(target.table, columns, batch)
         found = f"SELECT system.main.count(*) FROM (SELECT 1 {met} QUALIFY {_NUMBER} <= d.{_COUNT})"
         return int(batch.weights.sum()) - int(read(cursor, found)[0][0])
@@ -206,7 +206,7 @@ def _insert(cursor: Cursor, target: Target, batch: ZSet, appenders: Appenders) -
         appenders.write(target.table, rows)
         return
     names = ", ".join([quote(name) for name, _ in schema])
-    with lent(cursor, {_DELTA: (batch, schema)}):
+    with registered(cursor, {_DELTA: (batch, schema)}):
         run(cursor, f"INSERT INTO {target.table} ({names}) SELECT {names} FROM {_DELTA}")
 
 
@@ -227,7 +227,7 @@ def _update(cursor: Cursor, target: Target, change: NetChange, appenders: Append
         return
     settings = ", ".join([f"{name} = d.{name}" for name in names])
     same = _same(key, change.delete)
-    with lent(cursor, {_DELTA: (change.insert, target.schema)}):
+    with registered(cursor, {_DELTA: (change.insert, target.schema)}):
         run(cursor, f"UPDATE {target.table} AS t SET {settings} FROM {_DELTA} AS d WHERE {same}")
 
 
@@ -267,7 +267,7 @@ def _delete(cursor: Cursor, target: Target, change: NetChange, appenders: Append
             appenders.write(target.table, rows, "delete", key)
         return
     same = _same(key, change.delete)
-    with lent(cursor, {_DELTA: (change.delete, columns)}):
+    with registered(cursor, {_DELTA: (change.delete, columns)}):
         run(cursor, f"DELETE FROM {target.table} AS t USING {_DELTA} AS d WHERE {same}")
 
 
@@ -292,7 +292,7 @@ def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) 
         if rows is not None:
             _delete_one_identical(cursor, table, columns, rows[0])
             return
-    with lent(cursor, {_DELTA: _counted(columns, batch)}):
+    with registered(cursor, {_DELTA: _counted(columns, batch)}):
         chosen = f"SELECT t.rowid {_met(table, columns, batch)} QUALIFY {_NUMBER} <= d.{_COUNT}"
         same = f"t.rowid {same_row(cursor, table)} d.id"
         run(cursor, f"DELETE FROM {table} AS t USING ({chosen}) AS d(id) WHERE {same}")
@@ -306,7 +306,7 @@ def _delete_and_restore(
     listed = ", ".join([f"t.{quote(name)}" for name, _ in target.schema])
     more = f"SELECT {listed} {_met(target.table, columns, batch)} QUALIFY {_NUMBER} > d.{_COUNT}"
     rest = evaluate(cursor, more, given, target.schema)
-    with lent(cursor, given):
+    with registered(cursor, given):
         same = _identical(columns, batch)
         run(cursor, f"DELETE FROM {target.table} AS t USING {_DELTA} AS d WHERE {same}")
     if len(rest):

@@ -85,10 +85,10 @@ def test_values_around_a_change_are_filled_anew(query: str, wanted: str, seed: i
 def test_a_change_touches_the_rows_up_to_the_second_value(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lent: list[int] = []
+    registered: list[int] = []
 
     def counted(*arguments: Any) -> Any:
-        lent.append(len(arguments[2]["delta"][0]))
+        registered.append(len(arguments[2]["delta"][0]))
         return run_sql(*arguments)
 
     with ivm.connect() as db:
@@ -100,5 +100,5 @@ def test_a_change_touches_the_rows_up_to_the_second_value(
         monkeypatch.setattr("ivm.delta_ops.ordered.duck_window.run_sql", counted)
         db.execute("UPDATE t SET x = 7 WHERE ts = 5000")
         assert db.execute("SELECT x FROM v WHERE ts = 4995").fetchall() == [(2498.5,)]
-        assert lent
-        assert max(lent) < 100
+        assert registered
+        assert max(registered) < 100

@@ -14,7 +14,7 @@ from ivm.storage.errors import InternalError
 from ivm.storage.values.column import column_from_arrow, concat, empty_column, null_column
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
-from ivm.storage.warehouse.duck import describe, lent, rows, table
+from ivm.storage.warehouse.duck import describe, registered, rows, table
 from tests.support.type_values import NAMES, select_values
 
 
@@ -34,7 +34,7 @@ def load(duck: duckdb.DuckDBPyConnection, name: str) -> tuple[ZSet, Schema]:
 
 def texts(duck: duckdb.DuckDBPyConnection, batch: ZSet, schema: Schema) -> list[Any]:
     """Type and text of each value, once DuckDB has it back."""
-    with lent(duck, {"back": (batch, schema)}):
+    with registered(duck, {"back": (batch, schema)}):
         return rows(duck, "SELECT typeof(v), v::VARCHAR FROM back")
 
 
@@ -77,7 +77,7 @@ def test_nulls_and_no_rows(duck: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 def rows_are_null(duck: duckdb.DuckDBPyConnection, batch: ZSet, schema: Schema) -> list[Any]:
-    with lent(duck, {"back": (batch, schema)}):
+    with registered(duck, {"back": (batch, schema)}):
         return rows(duck, "SELECT v IS NULL FROM back")
 
 

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from ivm.sql.scalar.compile import compile_predicate
 from ivm.storage.values import dictionary
-from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, concat, labelled
+from ivm.storage.values.column import (
+    ArrowColumn,
+    Column,
+    DictionaryColumn,
+    concat,
+    dictionary_encoded,
+)
 from ivm.storage.values.types import type_of
 
 VARCHAR = type_of("VARCHAR")
@@ -61,8 +67,10 @@ def test_labels_compare_as_strings_do(sign: str, values: list[str | None], word:
 def test_only_texts_that_repeat_become_labels() -> None:
     often = strings([f"status {i % 5}" for i in range(2000)])
     seldom = strings([f"comment {i}" for i in range(2000)])
-    assert isinstance(labelled(often), DictionaryColumn)
-    assert labelled(seldom) is seldom
-    assert isinstance(labelled(strings(["status 3"])), DictionaryColumn)  # it is known by now
-    assert not isinstance(labelled(strings(["never seen before"])), DictionaryColumn)
+    assert isinstance(dictionary_encoded(often), DictionaryColumn)
+    assert dictionary_encoded(seldom) is seldom
+    assert isinstance(
+        dictionary_encoded(strings(["status 3"])), DictionaryColumn
+    )  # it is known by now
+    assert not isinstance(dictionary_encoded(strings(["never seen before"])), DictionaryColumn)
     assert dictionary.encode(pa.array(["x" * 1000] * 2000, pa.large_string())) is None

@@ -69,7 +69,7 @@ def cursor() -> Iterator[Cursor]:
 
 
 def filled(cursor: Cursor, sql: str, count: int = 60) -> tuple[Column, ColumnType]:
-    """A table `lent` of random values, and them as a column."""
+    """A table `registered` of random values, and them as a column."""
     random = Random(sql)
     values = ", ".join(f"({i}, {literal(random, sql)})" for i in range(count))
     run(cursor, f"CREATE OR REPLACE TABLE lent(i INTEGER, v {sql})")

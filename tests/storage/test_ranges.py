@@ -13,7 +13,7 @@ from ivm.storage.arrangement.max_tree import MaxTree
 from ivm.storage.values.column import Column, FixedColumn
 from ivm.storage.values.compare_rows import compare_rows
 from ivm.storage.values.order import OrderTerm, orderable
-from ivm.storage.values.ranges import first_places, net_stretches, present
+from ivm.storage.values.ranges import first_places, net_ranges, present
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.types import ColumnType, type_of
 from tests.support.operator_bench import VALUES, types_of, zset
@@ -76,7 +76,7 @@ def test_net_stretches(ranges: list[tuple[int, int, int, int]]) -> None:
     expected = Counter[tuple[int, int]]()
     for g, a, b, w in ranges:
         expected.update({(g, p): w for p in range(a, b)})
-    groups, starts, stops, weights = net_stretches(*np.array(ranges, np.int64).T)
+    groups, starts, stops, weights = net_ranges(*np.array(ranges, np.int64).T)
     found = [
         (g, p, w)
         for g, a, b, w in zip(groups, starts, stops, weights, strict=True)

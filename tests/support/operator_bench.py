@@ -155,9 +155,9 @@ def _python_values(column: pa.ChunkedArray) -> list[object]:
 def assert_same(actual: ZSet, expected: ZSet, types: Sequence[ColumnType]) -> None:
     """Equal as multisets, by grouping equality."""
     names = tuple((f"c{i}", t) for i, t in enumerate(types))
-    lent = {"a": (expand(actual), names), "b": (expand(expected), names)}
+    registered = {"a": (expand(actual), names), "b": (expand(expected), names)}
     cursor = Duck.cursor()
-    with duck.lent(cursor, lent):
+    with duck.registered(cursor, registered):
         apart = duck.rows(cursor, "(FROM a EXCEPT ALL FROM b) UNION ALL (FROM b EXCEPT ALL FROM a)")
     cursor.close()
     assert apart == []
@@ -224,10 +224,10 @@ class Bench:
     def answer(self) -> ZSet:
         """DuckDB's answer over the inputs' integrals."""
         names = [tuple((f"c{k}", t) for k, t in enumerate(types)) for types in self.inputs]
-        lent = {f"i{i}": (expand(z), names[i]) for i, z in enumerate(self.integrals)}
+        registered = {f"i{i}": (expand(z), names[i]) for i, z in enumerate(self.integrals)}
         cursor = Duck.cursor()
         out = duck.evaluate(
-            cursor, self.sql, lent, tuple((f"c{i}", t) for i, t in enumerate(self.types))
+            cursor, self.sql, registered, tuple((f"c{i}", t) for i, t in enumerate(self.types))
         )
         cursor.close()
         return out
