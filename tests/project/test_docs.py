@@ -12,9 +12,12 @@ import contextlib
 import inspect
 import io
 import re
-from collections.abc import Iterator
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -23,6 +26,7 @@ import ivm
 from ivm.engine.changefeed import Subscription
 from ivm.session.result import Result
 from ivm.sql.statements import nodes
+from tests.project.test_layers import LAYERS, ROOMS, layer_of, modules_of, room_of
 from tests.support import ROOT
 from tests.support.view_oracle import assert_verified
 
@@ -271,6 +275,76 @@ def test_the_architecture_names_what_exists() -> None:
     for name, path in NAMED.findall(page):
         tree = ast.parse(source_of(path).read_text(encoding="utf-8"))
         assert name in set(defined_in(tree)), f"{name} is not in {path}"
+
+
+STEP = re.compile(r"^(\d+)\. \*\*\w+\.\*\*", re.MULTILINE)
+ROOM = re.compile(r"^\| \[([\w/]+)\]\(\1\) \|", re.MULTILINE)
+
+
+def test_the_architecture_lists_the_rooms_in_their_order() -> None:
+    rooms = []
+    for layer in LAYERS:
+        filled = {room_of(module)[1] for module, _ in modules_of(layer)}
+        rooms += [
+            f"{layer}/{room}".rstrip("/")
+            for room in ROOMS[layer]
+            if room in filled or len(ROOMS[layer]) == 1
+        ]
+    assert ROOM.findall(text_of("ARCHITECTURE.md")) == rooms
+
+
+def test_the_walks_of_the_architecture_have_at_most_twelve_steps() -> None:
+    sections = text_of("ARCHITECTURE.md").split("\n## ")
+    walks = [section for section in sections if section.startswith(("One insert", "One view"))]
+    assert len(walks) == 2
+    for walk in walks:
+        steps = [
+            int(number) for number in re.findall(r"^(\d+)\. \*\*\w+\.\*\*", walk, re.MULTILINE)
+        ]
+        assert steps == list(range(1, len(steps) + 1))
+        assert 9 < len(steps) <= 12
+
+
+def crossings(call: Callable[[], object]) -> Counter[tuple[str, str]]:
+    """The calls from one layer into another that a call makes in its own thread."""
+    found: Counter[tuple[str, str]] = Counter()
+    stack = ["ivm"]
+
+    def follow(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            name = frame.f_globals.get("__name__", "")
+            stack.append(layer_of(name) if name.startswith("ivm.") else stack[-1])
+            if stack[-1] != stack[-2]:
+                found[stack[-2], stack[-1]] += 1
+        elif event == "return" and len(stack) > 1:
+            stack.pop()
+
+    before = sys.getprofile()
+    sys.setprofile(follow)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def test_an_insert_crosses_the_layers_as_the_architecture_says(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "shop.duckdb") as db:
+        db.execute("""
+            CREATE TABLE customers (id INTEGER PRIMARY KEY, region VARCHAR);
+            CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, amount DECIMAL(10, 2));
+            CREATE MATERIALIZED VIEW revenue AS
+                SELECT region, count(*) AS orders, sum(amount) AS total
+                FROM orders JOIN customers ON customer = customers.id GROUP BY region;
+            INSERT INTO customers VALUES (1, 'north')
+        """)
+        for i in range(3):  # the first ones build the key index and the circuit's state
+            db.insert("orders", {"id": [i], "customer": [1], "amount": [9.5]})
+        row = {"id": [10], "customer": [1], "amount": [9.5]}
+        found = crossings(lambda: db.insert("orders", row))
+    assert all(LAYERS.index(lower) < LAYERS.index(upper) for upper, lower in found)
+    (most,) = re.findall(r"at most (\d+) cross", text_of("ARCHITECTURE.md"))
+    assert 10 <= found.total() <= int(most), found
 
 
 PROSE = (*PAGES, "CHANGELOG.md", "ARCHITECTURE.md", "docs/shell.md", "docs/benchmarks.md")
