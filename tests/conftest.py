@@ -35,6 +35,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """DuckDB says at the end of a process which of its functions nobody has freed."""
+    gc.unfreeze()
+
+
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
     """xdist takes what stands before the last `::` for the module, whose fixtures it then makes."""
     return val.replace("::", " AS ") if isinstance(val, str) and "::" in val else None
