@@ -130,6 +130,23 @@ class Circuit:
         self._views[view] = node
         self._schedules.clear()
 
+    def take(self, view: str, other: Circuit) -> dict[int, int]:
+        """Take over a view of another circuit that has no state yet, and is of no use afterwards.
+
+        Returns:
+            The number here of each of its nodes there; one that was here already is shared.
+        """
+        numbers: dict[int, int] = {}
+        for there in other.nodes_of(view):
+            node = other.node(there)
+            if isinstance(node.operator, Source):
+                numbers[there] = self.source(node.operator.name, node.operator.types)
+            else:
+                inputs = [numbers[i] for i in node.inputs]
+                numbers[there] = self.add(node.key, node.operator.over, inputs)
+        self.output(view, numbers[other.views[view]])
+        return numbers
+
     def remove(self, view: str) -> None:
         """Forget a view and every node that no other view needs."""
         del self._views[view]

@@ -70,6 +70,10 @@ class Operator:
     def __init__(self, types: Sequence[ColumnType]) -> None:
         self.types: Types = tuple(types)
 
+    def over(self, inputs: tuple[Operator, ...]) -> Operator:
+        """Itself, before it has any state, reading the state of these operators as its inputs."""
+        return self
+
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         """The output's delta for the inputs' deltas (at least one not empty).
 

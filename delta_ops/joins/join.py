@@ -50,6 +50,13 @@ class Join(Operator):
         self._null_safe = tuple(null_safe or [False] * len(left.key))
         self._residual = residual
 
+    def over(self, inputs: tuple[Operator, ...]) -> Join:
+        left, right = inputs
+        assert isinstance(left, Arrange)
+        assert isinstance(right, Arrange)
+        self._left, self._right = left, right
+        return self
+
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
         a, b = inputs
         pairs = []

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ivm.catalog.names import NOTHING, NameRules
+from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import InputError, InternalError, SqlError
 from ivm.storage.identifiers import Path, is_text, split_name
@@ -39,6 +40,7 @@ class View:
         reads: relations it reads directly (base tables and views), canonical.
         plan: what is maintained incrementally, or None: whole recompute.
         reason: why there is no plan.
+        compiled: its plan in a circuit of its own, until the circuit of all views takes it over.
         described: names and types as DuckDB describes the query, when it was created.
         key: positions of columns known to be unique in the view, None if none are.
         rounds: DuckDB's answer to the query may differ from the circuit's in its last bits.
@@ -52,6 +54,7 @@ class View:
     reads: frozenset[str]
     plan: Plan | None = None
     reason: str | None = None
+    compiled: CircuitCompiler | None = None
     described: Schema = ()
     key: tuple[int, ...] | None = None
     rounds: bool = False

@@ -70,20 +70,20 @@ class Maintenance:
     # -- views come and go ----------------------------------------------------------------------
 
     def bind(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> None:
-        """Find the view's plan, or the reason why it is recomputed; see `ivm.sql.bind.bind`."""
+        """Compile the view, or find the reason why it is recomputed; see `ivm.sql.bind.bind`."""
         try:
             plan = rewrite(bind(view.query, self.names, cursor, functions))
-            trial = Circuit()  # the plan may yet have a part without an operator
-            compiler = CircuitCompiler(trial, self._warehouse.cursor)
-            node = compiler.add_view(view.name, plan)
-            self._demand_read(compiler, view)
-            _refuse_whole_groups(trial, view.name)
+            compiled = CircuitCompiler(Circuit(), self._warehouse.cursor)
+            node = compiled.add_view(view.name, plan)
+            self._demand_read(compiled, view)
+            _refuse_whole_groups(compiled.circuit, view.name)
             view.plan, view.reason, view.key = plan, None, unique_key(plan)
-            view.rounds = not trial.node(node).reproducible
+            view.compiled, view.rounds = compiled, not compiled.circuit.node(node).reproducible
         except (NotIncremental, RecursionError) as verdict:
             deep = "an expression nested too deeply to be planned"
             reason = verdict.reason if isinstance(verdict, NotIncremental) else deep
-            view.plan, view.reason, view.key, view.rounds = None, reason, None, False
+            view.plan, view.reason, view.key = None, reason, None
+            view.compiled, view.rounds = None, False
 
     def _demand_read(self, compiler: CircuitCompiler, view: View) -> None:
         """The plan reads what DuckDB reads: no name was taken for another relation's."""
@@ -97,8 +97,9 @@ class Maintenance:
 
     def attach(self, view: View) -> None:
         """Let the circuit maintain an incremental view; its state is hydrated by `hydrate`."""
-        if view.plan is not None:
-            self.compiler.add_view(view.name, view.plan)
+        if view.compiled is not None:
+            self.compiler.take(view.name, view.compiled)
+            view.compiled = None
             self._learn_sources()
 
     def contents(self, view: View) -> Iterator[ZSet]:
@@ -144,12 +145,8 @@ class Maintenance:
         return max((circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
 
     def _compiled(self, view: View) -> CircuitCompiler:
-        """What holds the view; not yet the circuit, where an open transaction has created it."""
-        if view.name in self.circuit.views or view.plan is None:
-            return self.compiler
-        trial = CircuitCompiler(Circuit(), self._warehouse.cursor)
-        trial.add_view(view.name, view.plan)
-        return trial
+        """What holds the view: not yet the circuit, where an open transaction has created it."""
+        return view.compiled or self.compiler
 
     def explain(self, view: View, *, format: str = "text", analyze: bool = False) -> str:
         """How the view is maintained, operator by operator; see `ivm.sql.compile.explain`."""

@@ -74,6 +74,15 @@ class CircuitCompiler:
         self.circuit.output(name, node)
         return node
 
+    def take(self, name: str, other: CircuitCompiler) -> None:
+        """Put a view into the circuit that another compiler has compiled in one of its own."""
+        for there, here in self.circuit.take(name, other.circuit).items():
+            self._plans.setdefault(here, other._plans[there])
+            self._labels.setdefault(here, other._labels[there])
+            if there in other._terms:
+                self._terms.setdefault(here, other._terms[there])
+        self._scans |= other._scans
+
     def sources(self) -> dict[str, Scan]:
         """The circuit's sources that stand for relations: name → the columns they take."""
         return {n: self._scans[n] for n in self.circuit.sources if n in self._scans}

@@ -85,3 +85,28 @@ def test_views_with_equal_parts_share_them() -> None:
         ):
             compiler.add_view(name, rewrite(bind(query, DuckCatalog(cursor), cursor)))
         assert compiler.circuit.views["a"] == compiler.circuit.views["b"]
+
+
+def test_a_view_compiled_on_its_own_shares_the_nodes_of_the_circuit_that_takes_it() -> None:
+    with duckdb.connect() as cursor:
+        cursor.execute("SET arrow_lossless_conversion = true")
+        build(cursor, seed=9)
+        join = "FROM t JOIN u ON t.k = u.k AND t.v > u.k"
+        queries = {
+            "a": f"SELECT t.g, u.name {join}",
+            "b": f"SELECT t.g, u.name {join} WHERE t.v + 1 > 2",
+            "c": f"SELECT u.name, sum(t.v) AS s {join} GROUP BY u.name",
+        }
+        plans = {n: rewrite(bind(q, DuckCatalog(cursor), cursor)) for n, q in queries.items()}
+        at_once, taking = (CircuitCompiler(Circuit(), cursor.cursor) for _ in range(2))
+        for name, plan in plans.items():
+            at_once.add_view(name, plan)
+            alone = CircuitCompiler(Circuit(), cursor.cursor)
+            alone.add_view(name, plan)
+            taking.take(name, alone)
+        assert taking.circuit.views == at_once.circuit.views
+        assert taking.sources() == at_once.sources()
+        for name in queries:
+            nodes = at_once.circuit.nodes_of(name)
+            assert taking.circuit.nodes_of(name) == nodes
+            assert [taking.label(n) for n in nodes] == [at_once.label(n) for n in nodes]

@@ -41,7 +41,9 @@ class World:
         for query in queries:
             bound = plans[query] if plans else rewrite(bind(query, DuckCatalog(cursor), cursor))
             self.plans[query] = bound
-            self.compiler.add_view(query, self.plans[query])
+            alone = CircuitCompiler(Circuit(), cursor.cursor)  # as a view is before its commit
+            alone.add_view(query, self.plans[query])
+            self.compiler.take(query, alone)
         self.circuit.hydrate(self.compiler.fetch)
         self.rows = {query: self._contents(query) for query in queries}
 

@@ -8,7 +8,7 @@ import pytest
 
 import ivm
 from ivm.storage.warehouse.duck import rows, run
-from tests.crash_image import image
+from tests.support.crash_image import image
 
 _FORMAT_1 = """
 CREATE OR REPLACE TABLE _ivm.views AS
