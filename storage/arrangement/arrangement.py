@@ -1,8 +1,8 @@
-"""An arrangement: an immutable spine of runs and a tail, indexed by a key.
+"""An arrangement: an immutable spine of runs and a write buffer, indexed by a key.
 
 Law: an arrangement is the sum of the batches appended to it; append(d).lookup(k) = lookup(k) + the
-rows of d under k. Versions stand side by side: appending never changes what an older version shows.
-Runs grow geometrically toward the oldest, and merges change nothing that can be seen but speed.
+rows of d under k. Versions stand side by side: appending never changes the rows of an older one.
+Runs grow geometrically toward the oldest, and merges change the speed alone.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Arrangement:
         self.layout = layout
         self._spine = spine
         self._buffer = buffer
-        self._seen = seen  # rows of the tail that belong to this version
+        self._seen = seen  # rows of the write buffer that belong to this version
         self._sorted_buffer: Run | None = None
         self._bloom = bloom  # of the short runs, where many rows were appended at once
 
@@ -82,12 +82,12 @@ class Arrangement:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The runs, oldest and largest first; the tail is not among them."""
+        """The runs, oldest and largest first; the write buffer is not among them."""
         return self._spine.runs
 
     @property
     def sorted_runs(self) -> tuple[Run, ...]:
-        """Runs with all rows, those of the tail in one of their own; none is empty."""
+        """The runs, and the rows of the write buffer as one more run; none is empty."""
         if not self._seen:
             return self.runs
         if self._sorted_buffer is None:
@@ -277,7 +277,7 @@ class Arrangement:
 def _equal_keys(
     keys: Sequence[Column], probe: Indexes, stored: Sequence[Column], types: Sequence[ColumnType]
 ) -> Mask:
-    """Whether key probe[i] equals stored key i."""
+    """Returns whether key probe[i] equals stored key i."""
     if len(keys[0]) == 1:
         one, many = small_rows(keys, types, True), small_rows(stored, types, True)
         if one is not None and many is not None:

@@ -1,6 +1,6 @@
-"""A Bloom filter over the codes in an arrangement's short runs: most keys stand in none of them.
+"""A Bloom filter over the codes in an arrangement's short runs, most of which hold no given key.
 
-Law: every code that was added is among the suspects; a code that was not is one by chance only. A
+Law: every code that was added is among the suspects; any other code is one by chance only. A
 filter only grows, so the versions of an arrangement share it: for an older one it suspects more.
 After Bloom, CACM 1970, with one hash function.
 """
@@ -21,13 +21,13 @@ from ivm.storage.values.scatter import scatter
 Codes = npt.NDArray[Any]
 
 _MANY = 256  # keys from which a filter pays
-_SPARE = 8  # places a code, beside the first ones, when a filter is made
+_SPARE = 8  # slots a code, beside the first ones, when a filter is made
 _FIRST = 1 << 17
-_FULL = 4  # places a code at which it is given up
+_FULL = 4  # slots a code below which the filter is given up
 
 
 class Bloom:
-    """Places that codes are hashed to."""
+    """A Bloom filter: the slots that codes are hashed to."""
 
     __slots__ = ("_marks", "_room", "_shift")
 
@@ -41,11 +41,11 @@ class Bloom:
             self.add(codes)
 
     def has_room(self, count: int) -> bool:
-        """Whether so many more codes leave it worth asking."""
+        """Returns whether the filter stays selective with so many more codes."""
         return count <= self._room
 
     def add(self, codes: Codes) -> None:
-        """Suspect further codes."""
+        """Adds codes."""
         self._marks[self._places(codes)] = True
         self._room -= len(codes)
 
@@ -91,7 +91,7 @@ def asked(runs: Sequence[Run], probes: Codes, bloom: Bloom | None) -> Iterator[B
 def grown(bloom: Bloom | None, runs: Sequence[Run], new: Run) -> Bloom | None:
     """The filter of the short ones among the runs and a new one.
 
-    There is none before many rows come at once: who appends many looks for many.
+    There is none before many rows come at once, because only large deltas search many keys.
 
     Args:
         bloom: of `runs`.

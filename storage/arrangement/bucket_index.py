@@ -1,9 +1,9 @@
-"""A directory of a run: where the codes with the same leading bits begin.
+"""The bucket index of a run: the positions where codes with the same leading bits begin.
 
 Law: for ascending codes c, starts[b] is the number of codes whose bucket (c − c₀) >> shift is less
-than b. So the rows of a code lie in the range of its bucket, which is short, or just that code's if
-shift is 0; a code that falls into an empty bucket, or beside them all, is not there. Short runs
-have more buckets than rows, since most of what is looked for is not in them.
+than b. So the rows of a code lie in the range of its bucket, which is short, or holds just that
+code if shift is 0; a code of an empty bucket, or of none, is not in the run. Short runs have more
+buckets than rows, since most probes of a short run miss it.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ class BucketIndex:
         self._starts = np.empty(len(counts) + 2, np.int32)
         self._starts[0] = 0
         np.cumsum(counts, out=self._starts[1:-1])
-        self._starts[-1] = count  # the bucket of all codes beside the others is empty
+        self._starts[-1] = count  # the bucket of all codes out of range is empty
 
     def _counts(self, buckets: int) -> npt.NDArray[np.int32]:
-        """How many codes each bucket holds."""
+        """Counts the codes of each bucket."""
         counts = np.zeros(buckets, np.int32)
+        # A chunk of ascending codes covers a range of buckets, so its counts are short and local.
         for start in range(0, len(self._codes), _CHUNK):
             mine = (words(self._codes[start : start + _CHUNK]) - self._low) >> self._shift
             first, last = int(mine[0]), int(mine[-1])
@@ -97,6 +98,7 @@ class BucketIndex:
         """
         codes, rows, width = self._codes, starts.copy(), 1 << self._depth >> 1
         large = (stops - starts > _LARGE).nonzero()[0]
+        # All probes take the same number of halving steps, so each step is one pass over arrays.
         while width:
             rows += before(codes.take(rows + (width - 1), mode="clip"), probes) * width
             width >>= 1

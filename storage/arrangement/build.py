@@ -1,14 +1,12 @@
-"""Builds and merges runs: sorting, and cancelling of opposite weights in merges.
+"""Builds and merges runs, ordered under each key or not, and cancels opposite weights.
 
 Law: the run of a batch is the batch as a Z-set, and merge(a, b) = a + b; the result depends on the
 rows alone, never on when it is computed. A merge compares only rows that meet one of the other sign
 by a hash, so merging costs little more than copying.
 
-Builds and merges runs whose rows are sorted under each key.
-
-Law: in an ordered run no row stands twice and rows ascend by (code, terms of the order); a merge
-finds the place of each row of the shorter run by binary search among those with its code, so it
-costs what the shorter run costs, and a copy.
+Invariant: in an ordered run no row occurs twice and rows ascend by (code, terms of the order). A
+merge of two finds the position of each row of the shorter run by binary search among the rows with
+its code, so it costs the searches of the shorter run, and a copy.
 """
 
 from __future__ import annotations
@@ -76,7 +74,7 @@ def merge_runs(layout: Layout, runs: Sequence[Run]) -> Run:
 
 def _merge_unordered(layout: Layout, runs: Sequence[Run]) -> Run:
     codes = join_arrays([run.codes for run in runs])
-    # This sort finds the ascending stretches and merges them.
+    # Each run is an ascending part of the codes: the stable sort finds these parts and merges them.
     order = np.argsort(codes, kind="stable")
     return _cancelled(layout, codes, parts_of(runs), _weights(runs), order)
 
@@ -124,7 +122,7 @@ def _cancelled(
 
 
 def _suspects(layout: Layout, ordered: Codes, weights: Weights | None) -> Indexes:
-    """Places among which equal rows should be looked for: all under a code with two rows or more.
+    """The positions among which equal rows are searched: all under a code of two rows or more.
 
     Where the key is the row, equal rows have equal codes and it is cheap to keep each once; else
     only those of opposite signs matter.
@@ -141,14 +139,15 @@ def _suspects(layout: Layout, ordered: Codes, weights: Weights | None) -> Indexe
 def _opposed(
     layout: Layout, ordered: Codes, weights: Weights, places: Indexes, columns: list[Column]
 ) -> tuple[Indexes, list[Column]]:
-    """Those of the places whose rows may be equal to one of the other sign, and their columns."""
+    """The positions whose rows may be equal to one of the other sign, and their columns."""
     codes = [] if layout.native else [FixedColumn(ordered[places])]
     chosen = np.flatnonzero(opposed([*codes, *columns], weights[places] < 0))
     return places[chosen], [column.take(chosen) for column in columns]
 
 
 def _segments(codes: Codes) -> Iterator[tuple[int, int]]:
-    """Bounds of stretches that fit the cache and part no two equal codes."""
+    """Bounds of segments that fit the cache and separate no two equal codes."""
+    # The first break at or after each multiple of the wanted length; a long code skips several.
     breaks = np.flatnonzero(codes[1:] != codes[:-1]) + 1
     wanted = breaks.searchsorted(np.arange(_STRETCH, len(codes), _STRETCH))
     inner = breaks[np.unique(wanted[wanted < len(breaks)])].tolist()
@@ -156,7 +155,7 @@ def _segments(codes: Codes) -> Iterator[tuple[int, int]]:
 
 
 def _sum_up(layout: Layout, rows: Sequence[Column], weights: Weights, places: Indexes) -> None:
-    """Give one of several equal rows the weights of all; row i weighs weights[places[i]]."""
+    """Gives one of several equal rows the weights of all; row i weighs weights[places[i]]."""
     first, inverse = distinct_rows(rows, layout.types)
     if len(first) == len(places):
         return
@@ -190,6 +189,7 @@ def _merge_two(layout: Layout, long: Run, short: Run) -> Run:
     places = _places(layout, long, short)
     twins = _twins(layout, long, short, places)
     weights = _written_out((long, short))
+    # Of a row in both runs the long one's entry gets both weights; the short one's is left out.
     weights[places[twins]] += weights[len(long) + np.flatnonzero(twins)]
     new = np.flatnonzero(~twins)
     order = _interleaved(len(long), places[new], new + len(long))
@@ -198,7 +198,7 @@ def _merge_two(layout: Layout, long: Run, short: Run) -> Run:
 
 
 def _places(layout: Layout, long: Run, short: Run) -> Indexes:
-    """Before which row of the long run each row of the short one belongs."""
+    """The row of the long run before which each row of the short one belongs."""
     starts = long.codes.searchsorted(short.codes)
     stops = long.codes.searchsorted(short.codes, "right")
     every = np.arange(len(short))
@@ -206,7 +206,7 @@ def _places(layout: Layout, long: Run, short: Run) -> Indexes:
 
 
 def _twins(layout: Layout, long: Run, short: Run, places: Indexes) -> npt.NDArray[np.bool_]:
-    """Which rows of the short run the long one has too, at their place."""
+    """A mask of the rows of the short run that the long one has too, at their positions."""
     twins = places < len(long)
     rows = np.flatnonzero(twins)
     rows = rows[long.codes[places[rows]] == short.codes[rows]]
@@ -217,7 +217,8 @@ def _twins(layout: Layout, long: Run, short: Run, places: Indexes) -> npt.NDArra
 
 
 def _interleaved(count: int, places: Indexes, rows: Indexes) -> Indexes:
-    """0 … count−1 with `rows` put in before the given places (ascending)."""
+    """The order 0 … count−1 with `rows` inserted before the given positions (ascending)."""
+    # The i-th inserted row is preceded by i others, so it comes to stand at places[i] + i.
     order = np.empty(count + len(rows), np.int64)
     inserted = np.zeros(len(order), np.bool_)
     inserted[places + np.arange(len(rows))] = True

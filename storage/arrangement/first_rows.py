@@ -1,15 +1,14 @@
-"""The first live rows under a key, from the heads of the runs, in either direction.
+"""The first live rows under a key, merged from all runs in either direction.
 
-Law: let b be the least of the last rows read from runs that have more to give; every row up to b
-has been read in all runs (no row stands twice in a run), so its net weight is known. Where
-cancelled rows leave fewer than k known live ones, the heads are read twice as deep.
+Law: let b be the smallest of the last rows read from runs with unread rows. All rows up to b have
+been read from every run (no row occurs twice in a run), so their net weights are known. Where
+cancelled rows leave fewer than k known live ones, twice as many rows are read from each run.
 
-The first live rows under one exact key, when the first order key alone decides.
-
-Law: a head that stands strictly before all other heads by its first order key is equal to no row in
-another run, so it is the next row and its weight is its own. Heads that tie are one row, with the
-sum of their weights, if all their values are the same. Where two rows tie, or a value is NULL, NaN
-or not a number or text, this way gives up and the general one is taken.
+Law of the merge for one exact key (`first_of_one`): if the row under one cursor comes strictly
+before those under all others by its first order key, no other run holds it, so it is the next row
+and its weight is its own. Rows that tie are one row, with the sum of their weights, if all their
+values are the same. Where different rows tie, or a value is NULL, NaN or neither number nor string,
+the general merge decides.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def first_rows(
 
 
 def _each_alone(source: RunSource, probes: npt.NDArray[Any], k: int) -> tuple[Indexes, ZSet] | None:
-    """The same, one probe after the other, or None where the general way must be taken."""
+    """The first rows of one probe after the other, or None where the general merge must decide."""
     found = []
     for probe in probes:
         rows = first_of_one(source, probe, k)
@@ -82,18 +81,23 @@ def _in_order_of_probe(found: list[tuple[Indexes, ZSet]]) -> tuple[Indexes, ZSet
 def _resolve(
     source: RunSource, keys: Sequence[Column], cursors: RunCursors, k: int, probes: int
 ) -> tuple[Indexes, ZSet, Mask]:
-    """First rows of the probes for which the heads suffice, and which probes are others."""
+    """The first rows of the probes for which the rows read suffice, and a mask of the others."""
+    # Sorting brings the copies of a row in several runs together: begins[i] is the first of row i.
     order, begins = sort_rows(cursors.probe, cursors, source.terms)
     known = _known(cursors, order, begins, probes)
     row = order[begins]
     probe = cursors.probe[row]
     weights = np.add.reduceat(cursors.weights[order], begins)
+    # Rows past the bound, cancelled rows and those of another key with the same hash count nothing.
     weights[~(known & (weights > 0) & _right_key(source.layout, keys, cursors, probe, row))] = 0
     totals = np.zeros(probes, np.int64)
     np.add.at(totals, probe, weights)
+    # A probe must be read deeper if some run has more of its rows and fewer than k are known.
     unsure = np.zeros(probes, np.bool_)
     unsure[cursors.probe[cursors.goes_on]] = True
     unsure &= totals < k
+    # The running sum of all weights, less that of the probes before, is the weight before a row
+    # among those of its own probe; the row at which it passes k is cut.
     before = np.cumsum(weights) - weights - (np.cumsum(totals) - totals)[probe]
     weights = np.minimum(weights, k - before)
     kept = np.flatnonzero((weights > 0) & ~unsure[probe])
@@ -101,10 +105,12 @@ def _resolve(
 
 
 def _known(cursors: RunCursors, order: Indexes, begins: Indexes, probes: int) -> Mask:
-    """Whether each distinct row stands at or before the bound of its probe."""
+    """Returns whether each distinct row stands at or before the bound of its probe."""
+    # The number of the distinct row that each sorted row is a copy of.
     number = np.zeros(len(order), np.int64)
     number[begins[1:]] = 1
     number = np.cumsum(number)
+    # A probe's bound is the smallest last row of a run with unread rows; without one, none.
     bound = np.full(probes, len(order), np.int64)
     last = cursors.goes_on[order]
     np.minimum.at(bound, cursors.probe[order][last], number[last])
@@ -121,19 +127,19 @@ def _right_key(
     return same_key(keys, probe, stored, row, layout.key_types)
 
 
-_MOST_ROWS = 8  # rows wanted, and rows of the tail, up to which one by one is the fastest
+_MOST_ROWS = 8  # rows wanted, and rows of the write buffer, up to which one by one is the fastest
 
 _FIXED = (FixedColumn, FixedBuffer)
 
 _Origin: TypeAlias = Run | WriteBuffer
 _Cursor: TypeAlias = tuple[Any, _Origin, int, int]
-"""The first order key's value at a row, where the row is, its position, what its range ends at."""
+"""The first order key's value at a row, the row's origin, its position, and its range's end."""
 _Picked: TypeAlias = tuple[_Origin, int]
-"""Where a row is, and its position."""
+"""The origin of a row, and its position there."""
 
 
 def first_of_one(source: RunSource, code: Any, k: int) -> ZSet | None:
-    """The first k live rows under a code, or None where the general way must be taken."""
+    """The first k live rows under a code, or None where the general merge must decide."""
     term = source.terms[0]
     if k > _MOST_ROWS or not _has_cells(term):
         return None
@@ -142,7 +148,7 @@ def first_of_one(source: RunSource, code: Any, k: int) -> ZSet | None:
 
 
 def _has_cells(term: OrderTerm) -> bool:
-    """Whether Python compares the values of the term's column as DuckDB does."""
+    """Returns whether Python compares the values of the term's column as DuckDB does."""
     type = term.type
     if type.is_bytes:
         return not type.is_enum
@@ -169,7 +175,7 @@ def _cursors(source: RunSource, code: Any, term: OrderTerm) -> list[_Cursor] | N
         if keys.valid is not None:  # a NULL key has the code of zero
             return None
         value = origin.columns[term.column].cell(row)
-        if value is None or value != value:
+        if value is None or value != value:  # NULL and NaN: Python does not order them
             return None
         cursors.append((value, origin, row, stop))
     return cursors
@@ -210,7 +216,7 @@ def _best(cursors: list[_Cursor], descending: bool) -> list[int]:
 
 
 def _are_one_row(cursors: list[_Cursor], layout: Layout) -> bool:
-    """Whether the cursors stand at rows of the same values (sure only if so)."""
+    """Returns whether the cursors stand at equal rows; False where that is not certain."""
     for column, type in enumerate(layout.types):
         cells = [origin.columns[column].cell(row) for _, origin, row, _ in cursors]
         first = cells[0]
@@ -224,7 +230,7 @@ def _are_one_row(cursors: list[_Cursor], layout: Layout) -> bool:
 
 
 def _advance(cursors: list[_Cursor], best: list[int], term: OrderTerm, step: int) -> bool:
-    """Move the cursors on, or drop them; False if the next value cannot be compared."""
+    """Moves the cursors on, or drops them; False if the next value cannot be compared."""
     for i in reversed(best):
         _, origin, row, stop = cursors[i]
         row += step

@@ -1,8 +1,8 @@
 """The live row under a key that has one row at most, from the last entry under it.
 
-Law: where every batch says of its keys, in this order, −old row and +new row, the newest run (or
-the tail) that holds a key tells whether it has a row, and which: entries of a key stand in a run in
-the order they came, and what merges cancel leaves −old and +new, or nothing where both are equal.
+Law: if every batch holds −old row and +new row of its keys, in this order, the newest run (or the
+write buffer) that holds a key decides its row: entries of a key are in a run in the order of their
+arrival, and a merge that cancels leaves −old and +new, or nothing where both are equal.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def latest_rows(source: RunSource, probes: npt.NDArray[Any], asked: Iterable[Blo
     """The live rows under codes in any order.
 
     Args:
-        source: whose tail is read.
+        source: whose write buffer is read.
         probes: the codes.
         asked: the source's runs, newest first.
     """
@@ -57,7 +57,7 @@ def latest_rows(source: RunSource, probes: npt.NDArray[Any], asked: Iterable[Blo
         order = np.argsort(probes)
         last = np.full(len(probes), -1, np.int64)
         which, rows = source.buffer.find(probes[order], source.seen)
-        last[order[which]] = rows  # the last of repeated indexes stays
+        last[order[which]] = rows  # numpy keeps the last of repeated indexes
         hits = (last >= 0).nonzero()[0]
         decided[hits] = True
         pieces += _live(source.buffer, hits, last[hits])

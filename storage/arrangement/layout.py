@@ -27,7 +27,7 @@ class Layout:
     Attributes:
         types: the types of all columns.
         key: positions of the key's columns (at least one).
-        order: order of the rows under one key; empty when nobody asks for the first ones.
+        order: order of the rows under one key; empty if no operator reads the first ones.
 
     Raises:
         UnsupportedError: `order` is given and some column's type cannot be sorted here.

@@ -1,8 +1,8 @@
-"""Where in ranges of rows a column reaches a bound: a static tree of its greatest values.
+"""A max tree: a static tree of a column's greatest values, which finds rows that reach a bound.
 
 Law: node j of level l stands for rows j·16ˡ … (j + 1)·16ˡ − 1 and holds the greatest code among
-them; a search goes down only where a node reaches the bound and meets the range, so it costs the
-rows found, times the height. (A priority search tree, McCreight 1985, over rows that stand still.)
+them; a search descends only where a node reaches the bound and meets the range, so it costs the
+rows found, times the height. (A priority search tree, McCreight 1985, over immutable rows.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ivm.storage.values.ranges import expand
 from ivm.storage.values.types import ColumnType
 
 _SHIFT = 4
-_SHORT = 64  # rows of ranges that are looked through one by one
+_SHORT = 64  # rows of ranges that are tested one by one
 _LIMITS = np.iinfo(np.int64)
 
 
@@ -40,6 +40,7 @@ class MaxTree:
         self._column, self._type, self._greatest, self._open = column, type, greatest, open
         codes = self._codes(column.values)
         if column.valid is not None:
+            # NULL gets the code that reaches every bound (open) or none; `find` tests the rows.
             codes = np.where(column.valid, codes, _LIMITS.max if open else _LIMITS.min)
         self._levels: list[npt.NDArray[np.int64]] = []
         while len(codes) > 1 << _SHIFT:
@@ -77,6 +78,8 @@ class MaxTree:
         lasts = stops - 1
         shift = _SHIFT * level
         which, nodes = expand(starts >> shift, (lasts >> shift) + 1)
+        # One pass a level for all ranges: drop nodes below the bound, replace the others by their
+        # children, cut to the range.
         while level:
             found = self._levels[level - 1][nodes] >= wanted[which]
             which, nodes = which[found], nodes[found] << _SHIFT

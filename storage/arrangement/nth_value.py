@@ -1,6 +1,6 @@
 """The n-th live values under one key, without reading the others.
 
-Law: the rows of a key stand in every run in the order of the layout; the value at place p is the
+Law: in every run the rows of a key are in the order of the layout; the value of rank p is the
 least one up to which the runs hold more than p live rows, counted by prefix sums of the weights.
 Each step halves the widest range of candidates and narrows all others by the same value.
 """
@@ -18,7 +18,7 @@ from ivm.storage.values.column import FixedColumn, Indexes
 from ivm.storage.values.zset import Weights
 
 Places = Callable[[int], list[int]]
-"""Number of live rows → the places wanted, from 0."""
+"""Number of live rows → the ranks wanted, from 0."""
 
 
 class _RunSlice(NamedTuple):
@@ -33,7 +33,7 @@ class _RunSlice(NamedTuple):
 
 
 def select(source: RunSource, code: Any, column: int, places: Places) -> tuple[list[Any], int]:
-    """Values of a column, which the layout sorts by ascending, at some places under a key.
+    """Values of a column, which the layout sorts by ascending, of some ranks under a key.
 
     Args:
         source: its layout has an exact key; the column has at most 64 bits and no NULL.

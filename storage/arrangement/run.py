@@ -25,8 +25,8 @@ from ivm.storage.values.zset import Weights, ZSet, ones
 SHORT_ROWS = 1 << 16
 
 _FEW = 32  # probes up to which a binary search of each is the fastest
-_RARE = 16  # rows a probe from which a short run does not, either
-_PAID = 256  # rows of a long run per probe so far, up to which its directory has not paid
+_RARE = 16  # rows a probe from which a short run needs no bucket index, either
+_PAID = 256  # rows of a long run per probe so far, from which its bucket index would not pay
 
 
 class Run:
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def unique(self) -> bool:
-        """Whether no code stands twice."""
+        """Returns whether no code occurs twice."""
         if self._unique is None:
             self._unique = not bool((self.codes[1:] == self.codes[:-1]).any())
         return self._unique
@@ -114,11 +114,11 @@ class Run:
 
     @property
     def searched(self) -> bool:
-        """Whether many keys have been looked for at once."""
+        """Returns whether many keys have been searched at once."""
         return self._directory is not None
 
     def prepare(self, earlier: Sequence[Run]) -> None:
-        """Make what searches in earlier runs needed, for the next ones not to wait."""
+        """Builds the indexes that searches in earlier runs needed, so that none waits for them."""
         if len(self.codes) and any(run.searched for run in earlier):
             self._unique, self._directory = self.unique, self.directory
         wanted = {key for run in earlier for key in list(run._max_trees)}
@@ -136,13 +136,13 @@ class Run:
 
     @property
     def directory(self) -> BucketIndex:
-        """Made at the first need."""
+        """The bucket index, built at first use."""
         if self._directory is None:
             self._directory = BucketIndex(self.codes)
         return self._directory
 
     def _searches_by_directory(self, probes: int) -> bool:
-        """Whether to; a long run's directory costs as much as many searches without one."""
+        """Returns whether a bucket index pays: a long run's costs as much as many searches."""
         if self._directory is not None:
             return probes > _FEW
         if self.short:
@@ -192,7 +192,7 @@ class Run:
 
 
 def find_in_probes(codes: npt.NDArray[Any], probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes]:
-    """As `Run.find`, for few codes in any order; here the probes ascend."""
+    """Finds pairs as `Run.find` does, for few codes in any order; here the probes ascend."""
     starts = probes.searchsorted(codes)
     rows, found = expand(starts, probes.searchsorted(codes, "right"))
     return found, rows
@@ -210,8 +210,8 @@ def pack_run(
     Args:
         layout: of the run.
         codes: search codes of all rows.
-        parts: all rows, each column in one or more pieces; the pieces are let go one column
-            after the other, so that about one column stands in memory twice.
+        parts: all rows, each column in one or more pieces; the pieces are released one column
+            after the other, so that about one column is in memory twice.
         order: the run's rows, in its order; None for all as they stand.
         weights: their weights in that order; None for all ones.
     """

@@ -1,8 +1,8 @@
-"""Heads of runs: rows read for some keys, of which only the columns asked for are gathered.
+"""Run cursors: the first rows of several runs for some keys, gathered column by column on request.
 
-Invariant: row i of the heads is row `rows` of the one source (run or tail) whose stretch holds i;
-`goes_on` marks the last row read of a range that its run continues. Read backwards, a head is the
-end of a range, and what is called first, next and last is so in that direction.
+Invariant: row i of the cursors is a row of the one origin (run or write buffer) whose piece holds
+i; `goes_on` marks the last row read of a range that its run continues. Read backwards, a cursor
+begins at the end of a range, and first, next and last are meant in that direction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ivm.storage.values.zset import Weights, ZSet
 
 
 class RunSource(NamedTuple):
-    """What is read: runs of one layout, and the first `seen` rows of a tail; in which direction."""
+    """Runs of one layout, the first `seen` rows of a write buffer, and the direction of reading."""
 
     layout: Layout
     runs: Sequence[Run]
@@ -39,7 +39,7 @@ class RunSource(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Rows of one run or tail."""
+    """Rows of one run or write buffer."""
 
     origin: Run | WriteBuffer
     probe: Indexes
@@ -102,7 +102,7 @@ class RunCursors:
 def read_cursors(
     source: RunSource, probes: npt.NDArray[Any], numbers: Indexes, depth: int
 ) -> RunCursors | None:
-    """At most `depth` rows of every run, and all of the tail, for each probe.
+    """Reads at most `depth` rows of every run, and all of the write buffer, for each probe.
 
     Args:
         source: where to read.

@@ -1,13 +1,12 @@
 """The spine: runs from the oldest to the newest, and the merges under way among them.
 
 Invariant: where no merge is due or under way, a run is at least twice as long as the next newer
-one, so their number is logarithmic; it never exceeds `MOST_RUNS`. Merges cover stretches of
-neighbours that do not overlap; their results may be adopted at any time, for they change no sum.
+one, so their number is logarithmic; it never exceeds `MOST_RUNS`. Merges cover neighbouring runs
+and do not overlap; their results may be adopted at any time, because they change no sum.
 
-Merges large runs in one background thread, so that no commit pays for them.
-
-Invariant: a merge's result depends on its input runs alone; whoever holds the `Merge` adopts the
-result in place of the runs whenever it likes. A merge that nobody holds any more is not done.
+Contract: large runs are merged in one background thread, so that no commit pays for them. A
+merge's result depends on its input runs alone, and the holder of the `Merge` may adopt it in place
+of the runs at any time. A merge that has no holder any more is not done.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Merge:
         return self._result
 
     def perform(self) -> None:
-        """Do it, in the thread that calls."""
+        """Merges, in the thread that calls."""
         try:
             merged = merge_runs(self._layout, self.runs)
             merged.prepare(self.runs)
@@ -76,7 +75,7 @@ _thread: threading.Thread | None = None
 
 
 def schedule(layout: Layout, runs: Sequence[Run]) -> Merge:
-    """Merge the runs in the background, small merges before large ones."""
+    """Merges the runs in the background, small merges before large ones."""
     merge = Merge(layout, runs)
     _queue.put((sum(len(run) for run in runs), next(_turn), weakref.ref(merge)))
     _ensure_thread()
@@ -93,7 +92,7 @@ def _ensure_thread() -> None:
 
 
 def _stop(thread: threading.Thread) -> None:
-    """Let the thread end before the interpreter takes its modules apart."""
+    """Ends the thread before the interpreter unloads its modules."""
     _queue.put((-1, next(_turn), None))
     thread.join()
 
@@ -157,14 +156,14 @@ def _due(free: tuple[Run, ...]) -> tuple[Run, ...]:
 
 
 def _merge(layout: Layout, spine: Spine, due: tuple[Run, ...], at_once: int) -> Spine:
-    """Merge neighbours at once if they have at most so many rows, else in the background."""
+    """Merges neighbours at once if they have at most so many rows, else in the background."""
     if sum([len(run) for run in due]) > at_once:
         return Spine(spine.runs, (*spine.merges, schedule(layout, due)))
     return Spine(_replaced(spine.runs, due, merge_runs(layout, due)), spine.merges)
 
 
 def _catch_up(layout: Layout, spine: Spine) -> Spine:
-    """Fewer runs, when the merger is behind: help it, or wait for it."""
+    """Reduces the number of runs when the merging thread is behind: helps it, or waits for it."""
     free = spine.runs[_free_from(spine) :]
     if len(free) > 1:
         return _merge(layout, spine, free, sum([len(run) for run in free]))

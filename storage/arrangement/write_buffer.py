@@ -1,8 +1,8 @@
-"""The tail of an arrangement: up to 256 newest rows in growing buffers shared by its versions.
+"""The write buffer of an arrangement: up to 256 newest rows, shared by its versions.
 
-Invariant: a tail only grows, and a version of an arrangement sees the first n rows of it, so older
-versions stay readable while newer ones append. Who appends to a version that is not the newest
-(after a step was rolled back) gets a copy. One writer at a time.
+Invariant: a write buffer only grows, and a version of an arrangement sees its first n rows, so
+older versions stay readable while newer ones append. Appending to a version that is not the newest
+(after a step was rolled back) makes a copy. One writer at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TAIL_ROWS = 256
 
 
 def has_room(rows: int) -> bool:
-    """Whether a tail can hold so many rows."""
+    """Returns whether a write buffer can hold so many rows."""
     return rows <= TAIL_ROWS
 
 
@@ -59,7 +59,7 @@ class FixedBuffer:
 class _TextBuffer:
     """Strings and binaries as Python objects: for so few rows they are the fastest form.
 
-    As long as only labels have come, their numbers are kept beside them.
+    As long as all strings are dictionary-encoded, their numbers are kept too.
     """
 
     __slots__ = ("codes", "dictionary_encoded", "type", "values")
@@ -122,10 +122,10 @@ class WriteBuffer:
         self.columns = [_column_buffer(type) for type in layout.types]
 
     def append(self, seen: int, batch: ZSet, codes: npt.NDArray[Any]) -> WriteBuffer:
-        """Append a batch after the first `seen` rows; there is room for it.
+        """Appends a batch after the first `seen` rows; there is room for it.
 
         Returns:
-            The tail to use from now on: this one, or a copy when rows after `seen` exist.
+            The buffer to use from now on: this one, or a copy if it has rows after `seen`.
         """
         if self.used != seen:
             every = np.arange(seen)
@@ -145,7 +145,7 @@ class WriteBuffer:
         return rows
 
     def find(self, probes: npt.NDArray[Any], seen: int) -> tuple[Indexes, Indexes]:
-        """As `Run.find`, among the first `seen` rows."""
+        """Finds pairs as `Run.find` does, among the first `seen` rows."""
         return find_in_probes(self.codes[:seen], probes)
 
     def weights_of(self, rows: Indexes) -> Weights:
