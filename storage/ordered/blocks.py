@@ -1,6 +1,4 @@
-"""A stretch of sorted rows, and how its rows are found.
-
-Blocks of sorted rows with a delta added.
+"""Blocks of sorted rows: searching in one, and adding a sorted delta to a list of them.
 
 Law: only blocks that the delta falls into are written anew; blocks that have grown are cut, and one
 that has become small joins the one before it.
@@ -37,7 +35,7 @@ class Block:
         self._words: dict[int, Indexes | None] = {}
 
     def head(self, terms: Sequence[OrderTerm]) -> tuple[Any, ...]:
-        """The first row, as Python compares it with other heads and `ordered` keys."""
+        """The first row, as Python compares it with other first rows and `ordered` keys."""
         if self._head is None:
             columns = self.columns
             self._head = tuple([ordered(cells(columns[t.column], t)(0), t) for t in terms])
@@ -55,12 +53,14 @@ class Block:
     def _narrowed(
         self, number: int, term: OrderTerm, low: int, high: int, cell: Any
     ) -> tuple[int, int]:
-        """The rows of a range, which agree in the terms before this one, that have the cell."""
+        """The rows with the sort key in a range of rows that agree in the terms before this one."""
         if number not in self._words:
             self._words[number] = words_of(self.columns[term.column], term)
         words = self._words[number]
         if words is None or cell is None:
             return narrowed(cells(self.columns[term.column], term), low, high, cell, term)
+        # Words descend as −1 − word ascends; most ranges begin or end with the wanted value, and
+        # reading one word costs less than searching.
         wanted, read = -1 - cell if term.descending else cell, words.item
         if read(low) != wanted:
             low += int(words[low:high].searchsorted(wanted))
@@ -72,9 +72,9 @@ class Block:
 
 
 def cut(columns: tuple[Column, ...], size: int) -> list[Block]:
-    """Blocks of sorted rows; many have memory of their own, few share it.
+    """Blocks of sorted rows; few of them share memory, many have their own.
 
-    A block that stays would else hold on to the rows of all that were made with it.
+    A block that outlives the others would else keep the rows of all in memory.
     """
     count = max(size // BLOCK, 1) if size else 0
     edges = [size * i // count for i in range(count + 1)] if count else []
@@ -91,7 +91,7 @@ def _copied(columns: tuple[Column, ...], start: int, stop: int) -> tuple[Column,
     return tuple([c.take(rows) for c in columns])
 
 
-MANY = 64  # changed rows from which on what lies between them is written anew too
+MANY = 64  # changed rows from which on the blocks between them are written anew too
 _FEW = 8
 
 
@@ -100,9 +100,10 @@ class Edited(NamedTuple):
 
     Attributes:
         blocks: all of them.
-        kept: where a stretch of old ones stands now, the first one's number before, and the number
-            past the last one's; the last of them is no more if a new one stands in its place.
-        fresh: the numbers of the new ones.
+        kept: of each range of old blocks the number of the first one now, its number before, and
+            the number before of the first one after the range. The last block of a range may have
+            been joined to a new one, which then has its number (see `fresh`).
+        fresh: the numbers of the new blocks.
     """
 
     blocks: list[Block]
@@ -110,7 +111,7 @@ class Edited(NamedTuple):
     fresh: list[int]
 
     def sizes(self, starts: Indexes) -> Indexes:
-        """The sizes of all blocks, given where the old ones began."""
+        """The sizes of all blocks, given the first ranks of the old ones."""
         sizes = np.empty(len(self.blocks), np.int64)
         for number, first, stop in self.kept:
             before = starts[first : stop + 1]
@@ -140,11 +141,11 @@ def edited(
 
     Args:
         blocks: at least one.
-        starts: their first places, and the end.
+        starts: their first ranks, and the end.
         rows: the delta's distinct rows.
-        at: before which place each is inserted; the first place it is removed from.
-        end: the place past those it is removed from.
-        weights: how often, not 0.
+        at: the rank before which each is inserted, or the first rank that is removed.
+        end: the rank after the last one that is removed.
+        weights: of the rows, not 0.
     """
     result: list[Block] = []
     kept: list[tuple[int, int, int]] = []
@@ -157,6 +158,7 @@ def edited(
         columns, size = _rewritten(
             blocks[first : last + 1], rows, shifted, weights[begin:stop], begin
         )
+        # A small rest joins the block before it, so that blocks do not shrink one by one.
         joins = 0 < size < block.LEAST and bool(result)
         if joins and size + result[-1].size <= block.MOST:
             pairs = zip(result[-1].columns, columns, strict=True)
@@ -183,6 +185,7 @@ def _rewritten(
     size = sum([block.size for block in blocks])
     columns = []
     new = size + int(weights.sum())
+    # Few changes leave long ranges, which are copied as slices; many are one gather by index.
     if len(at) <= _FEW:
         pieces = _pieces(size, first, at.tolist(), weights.tolist())
         for number, column in enumerate(rows):
@@ -211,7 +214,8 @@ def _pieces(size: int, row: int, at: list[int], weights: list[int]) -> list[tupl
 
 
 def _order(size: int, at: Indexes, weights: Indexes) -> Indexes:
-    """Places 0 … size−1 less the removed ones, with the delta's rows size + i between them."""
+    """The order 0 … size−1 less the removed rows, with the delta's rows size + i inserted."""
+    # +1 where a removed range begins and −1 after its end: the running sum is positive inside.
     kept = np.ones(size, np.bool_)
     gone = np.flatnonzero(weights < 0)
     edges = np.zeros(size + 1, np.int64)
@@ -220,6 +224,7 @@ def _order(size: int, at: Indexes, weights: Indexes) -> Indexes:
     kept[np.cumsum(edges[:-1]) > 0] = False
     come = np.flatnonzero(weights > 0)
     new = np.repeat(come, weights[come])
+    # A new row comes after the kept rows before its position and after the new rows before it.
     before = np.concatenate([[0], np.cumsum(kept)])
     places = before[at[new]] + np.arange(len(new))
     order = np.empty(int(before[-1]) + len(new), np.int64)
@@ -231,13 +236,14 @@ def _order(size: int, at: Indexes, weights: Indexes) -> Indexes:
 
 
 def _edited_ranges(starts: Indexes, at: Indexes, end: Indexes) -> list[tuple[int, int, int, int]]:
-    """Neighbouring blocks to be rewritten together: first and last block, and the delta's rows."""
+    """The blocks to be rewritten together, first and last, and the delta's rows for them."""
     owners = starts[:-1].searchsorted(at, "right") - 1
     ends = np.maximum(starts.searchsorted(end) - 1, owners)
     if len(owners) == 1:
         return [(int(owners[0]), int(ends[0]), 0, 1)]
+    # A group ends before a row whose block lies after all that the rows before it touch.
     reach = np.maximum.accumulate(ends)
-    gap = 0 if len(owners) <= MANY else 4  # many changes: rewrite what lies between them too
+    gap = 0 if len(owners) <= MANY else 4  # many changes: rewrite the blocks between them too
     begins = (owners[1:] > reach[:-1] + gap).nonzero()[0] + 1
     first = [0, *begins.tolist()]
     stops = [*begins.tolist(), len(owners)]

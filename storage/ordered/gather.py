@@ -1,7 +1,7 @@
-"""Columns of sorted rows at some places.
+"""The columns of sorted rows of some ranks, gathered at first use.
 
-Law: a column is gathered block by block, so what it costs follows the places and the blocks they
-lie in.
+Contract: a column is gathered block by block, so its cost follows the number of ranks and the
+blocks that they lie in.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Rows(Protocol):
 
 
 class RowSlice:
-    """The columns of the rows at some places, each gathered when it is first asked for.
+    """The columns of the rows of some ranks, each gathered at first use.
 
     Args:
         rows: all rows.
-        places: in any order, also several times.
+        places: the ranks, in any order, also several times.
     """
 
     def __init__(self, rows: Rows, places: Indexes) -> None:
@@ -49,7 +49,7 @@ class RowSlice:
             self._pieces = [piece for p in places.tolist() for piece in _range(rows, p, p + 1)]
             return
         least = int((places[1:] - places[:-1]).min())
-        if least < 0:
+        if least < 0:  # gathered in ascending order, and put back into the given one
             order = np.argsort(places, kind="stable")
             self._back = np.empty(len(order), np.int64)
             self._back[order] = np.arange(len(order))
@@ -61,7 +61,7 @@ class RowSlice:
 
     @staticmethod
     def ranges(rows: Rows, starts: Indexes, stops: Indexes) -> RowSlice:
-        """Of ranges of places, one after the other."""
+        """The rows of ranges of ranks, one range after the other."""
         if len(starts) > _FEW:
             return RowSlice(rows, expand(starts, stops)[1])
         pairs = list(zip(starts.tolist(), stops.tolist(), strict=True))
@@ -76,7 +76,7 @@ class RowSlice:
         return made
 
     def followed(self, others: RowSlice) -> RowSlice:
-        """These rows, then others; the places of both ascend."""
+        """Appends other rows; the ranks of both ascend."""
         assert self._back is None
         assert others._back is None
         return self._of(self._types, self._pieces + others._pieces, len(self) + len(others))
@@ -107,7 +107,7 @@ _Piece = tuple[Block, int, int, Indexes | None]  # rows of a block: a range, or 
 
 
 def _range(rows: Rows, start: int, stop: int) -> list[_Piece]:
-    """The pieces of a range of places."""
+    """The pieces of a range of ranks."""
     pieces: list[_Piece] = []
     if start >= stop:
         return pieces
@@ -122,9 +122,10 @@ def _range(rows: Rows, start: int, stop: int) -> list[_Piece]:
 
 
 def _pieces(rows: Rows, places: Indexes) -> list[_Piece]:
-    """The pieces of places in order."""
+    """The pieces of ascending ranks."""
     if not len(places):
         return []
+    # The number of gaps before each rank: a block's ranks without a gap among them are a slice.
     uneven = np.zeros(len(places), np.int64)
     (places[1:] != places[:-1] + 1).cumsum(out=uneven[1:])
     owners = rows.starts.searchsorted(places, "right") - 1

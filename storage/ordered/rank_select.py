@@ -1,8 +1,10 @@
-"""How many rows before a place are marked, and where the n-th marked row is.
+"""A rank/select index: the number of marked rows before a rank, and the n-th marked row.
 
-Law: blocks keep how many of their rows are marked; the rows themselves are looked at only in blocks
-that hold a place asked about. A row is marked as the first of its peers (`FirstOfPeers`: those
-rows agree in the first terms and stand side by side) or as one with a value (`NotNull`, `Finite`).
+Law: rank(p) is the number of marked rows of ranks < p, and select(n) the rank of the n-th marked
+row, so rank(select(n)) = n. Blocks keep the number of their marked rows; rows are read only in
+blocks that hold a rank in question. A predicate marks a row as the first of its peers
+(`FirstOfPeers`: neighbouring rows that agree in the first terms) or as one with a value (`NotNull`,
+`Finite`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from ivm.storage.values.types import ColumnType
 
 
 class RowPredicate(Summary, Protocol):
-    """Which rows are marked; summed up as their number."""
+    """A predicate of rows, summed up per block as the number of rows it holds for."""
 
     def within(self, before: Block | None, block: Block) -> Indexes:
         """The marked rows of a block behind another one."""
@@ -32,7 +34,7 @@ class RankSelect:
 
     Args:
         rows: all of them.
-        marking: which are marked.
+        marking: the predicate that marks rows.
     """
 
     def __init__(self, rows: SortedRows, marking: RowPredicate) -> None:
@@ -47,7 +49,7 @@ class RankSelect:
         return int(self._before[-1])
 
     def rank(self, places: Indexes) -> Indexes:
-        """How many marked rows stand before each place."""
+        """The number of marked rows before each rank."""
         starts = self._rows.starts
         ranks = np.full(len(places), len(self))
         owners = starts.searchsorted(places, "right") - 1
@@ -57,7 +59,7 @@ class RankSelect:
         return ranks
 
     def select(self, numbers: Indexes) -> Indexes:
-        """The places of the marked rows of some numbers (from 0); past the last one, the end."""
+        """The ranks of the marked rows of some numbers (from 0); past the last one, the end."""
         places = np.full(len(numbers), len(self._rows))
         owners = self._before[1:].searchsorted(numbers, "right")
         for block, a, b in self._block_ranges(owners):
@@ -97,11 +99,11 @@ class PeerGroups:
         return len(self._firsts)
 
     def of(self, places: Indexes) -> Indexes:
-        """The numbers of the groups at some places."""
+        """The numbers of the groups at some ranks."""
         return self._firsts.rank(places + 1) - 1
 
     def starts(self, numbers: Indexes) -> Indexes:
-        """The first place of each group; of those past the last one, the end."""
+        """The first rank of each group; of those past the last one, the end."""
         return self._firsts.select(numbers)
 
 
@@ -109,7 +111,7 @@ class _Counted:
     """The number of marked rows of every block.
 
     Args:
-        columns: two markings of a class that look at the same ones mark the same rows.
+        columns: two predicates of a class that read the same ones mark the same rows.
     """
 
     def __init__(self, columns: Sequence[int]) -> None:
@@ -185,7 +187,7 @@ class Finite(_Counted):
 
 
 def finite(column: Column, type: ColumnType) -> Mask:
-    """Which values are there, and neither infinite nor NaN."""
+    """A mask of the values that are neither NULL nor infinite nor NaN."""
     mask = np.ones(len(column), np.bool_) if column.valid is None else column.valid
     if not isinstance(column, FixedColumn):
         return mask

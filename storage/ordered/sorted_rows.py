@@ -1,8 +1,8 @@
-"""Rows in one total order, addressed by their place: an immutable list of sorted blocks.
+"""Rows in one total order, addressed by rank: an immutable list of sorted blocks.
 
-Law: place p (from 0) holds the p-th row of the multiset in the order of the terms; a row of weight
-w takes w places. Versions stand side by side and share every block that no change touched; a change
-of few rows copies their blocks and the list of blocks: it costs little whatever the number of rows.
+Law: rank p (from 0) holds the p-th row of the multiset in the order of the terms; a row of weight
+w has w ranks. Versions stand side by side and share every block that no change touched; a change of
+few rows copies their blocks and the list of blocks, so it costs little whatever the number of rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SOME = 256  # rows up to which each finds its block by itself
 
 
 class Summary(Protocol):
-    """What is known of each block: one entry a block, in some sequence of entries."""
+    """A summary of blocks: one entry a block, in some sequence of entries."""
 
     def of(self, before: Block | None, block: Block) -> Any:
         """The entry of a block behind another one."""
@@ -45,13 +45,13 @@ class Summary(Protocol):
 
 
 class SortedRows:
-    """Rows by place; every method leaves it as it is.
+    """Rows by rank; every method leaves it as it is.
 
     Attributes:
         types: of the columns.
         terms: of the total order.
         blocks: the rows.
-        starts: each block's first place, and the end.
+        starts: each block's first rank, and the end.
     """
 
     __slots__ = ("_known", "_near", "blocks", "starts", "terms", "types")
@@ -69,7 +69,7 @@ class SortedRows:
         self.starts = np.zeros(len(blocks) + 1, np.int64)
         given = [block.size for block in blocks] if sizes is None else sizes
         np.asarray(given, np.int64).cumsum(out=self.starts[1:])
-        self._near = 0  # the block in which a row was looked for last
+        self._near = 0  # the block of the last search
         self._known: dict[Summary, tuple[Any, int, Indexes | None]] = {}
 
     @staticmethod
@@ -100,13 +100,13 @@ class SortedRows:
     def find_all(
         self, columns: Columns, count: int, right: bool | Mask, terms: int | None = None
     ) -> Indexes:
-        """The first place at or after each of several rows (`right`: after it).
+        """The first rank at or after each of several rows (`right`: after it).
 
         Args:
-            columns: by position; those of the terms are looked at.
-            count: how many rows.
+            columns: by position; those of the terms are read.
+            count: the number of rows.
             right: one for all, or one a row.
-            terms: how many of the first terms; None for all, that is for whole rows.
+            terms: the number of first terms to compare; None for all, that is for whole rows.
         """
         own = self.terms[:terms]
         if not self.blocks:
@@ -129,7 +129,7 @@ class SortedRows:
         return places
 
     def find_ranges(self, columns: Columns, count: int, terms: int) -> tuple[Indexes, Indexes]:
-        """The places of the rows that agree with each of several rows in the first terms."""
+        """The range of ranks that agree with each of several rows in the first terms."""
         if count > _SOME or not self.blocks:
             low, high = [self.find_all(columns, count, right, terms) for right in (False, True)]
             return low, high
@@ -137,7 +137,7 @@ class SortedRows:
         return probe.places(self, [False] * count), probe.places(self, [True] * count)
 
     def owner(self, key: tuple[Any, ...]) -> int:
-        """The last block that begins before a key (of `ordered` cells), −1 if none does."""
+        """The last block that begins before a key (of `ordered` sort keys), −1 if none does."""
         blocks, terms, near = self.blocks, self.terms, self._near
         if blocks[near].head(terms) < key:
             if near + 1 == len(blocks) or not blocks[near + 1].head(terms) < key:
@@ -152,7 +152,7 @@ class SortedRows:
     # Summaries
 
     def summary(self, of: Summary) -> Any:
-        """The entries of all blocks; those that an earlier version knew are not made again.
+        """The entries of all blocks; those of an earlier version are not made again.
 
         Args:
             of: an equal one asks for the same entries again.
@@ -162,7 +162,7 @@ class SortedRows:
         if origin is not None:
             kept = origin >= 0
             kept[:1] &= origin[:1] == 0
-            kept[1:] &= origin[1:] == origin[:-1] + 1  # behind the same block as before
+            kept[1:] &= origin[1:] == origin[:-1] + 1  # after the same block as before
             fresh = np.flatnonzero(~kept)
             entries = [of.of(blocks[i - 1] if i else None, blocks[i]) for i in fresh.tolist()]
             numbers = origin.copy()
@@ -180,9 +180,9 @@ class SortedRows:
 
         Args:
             rows: its distinct rows.
-            at: before which place each is inserted; the first place it is removed from.
-            end: the place past those it is removed from.
-            weights: how often, not 0.
+            at: the rank before which each is inserted, or the first rank that is removed.
+            end: the rank after the last one that is removed.
+            weights: of the rows, not 0.
         """
         if not self.blocks:
             inserted = [c.take(np.repeat(np.arange(len(at)), weights)) for c in rows]
@@ -199,12 +199,12 @@ class SortedRows:
 
 
 class _Probe:
-    """Rows looked for one by one, or those of a block at once.
+    """A search for rows, one by one or block by block.
 
     Args:
         columns: of the rows.
-        count: how many.
-        terms: those they are looked for by.
+        count: their number.
+        terms: the terms that are compared.
     """
 
     def __init__(self, columns: Columns, count: int, terms: Sequence[OrderTerm]) -> None:
@@ -216,7 +216,7 @@ class _Probe:
         self._heads = list(zip(*heads, strict=True)) or [()] * count
 
     def places(self, rows: SortedRows, sides: list[bool]) -> Indexes:
-        """Where they belong; a side says whether behind all that are equal."""
+        """The ranks where the rows belong; a side says whether after all equal rows."""
         pairs = zip(self._heads, sides, strict=True)
         owners = [rows.owner((*head, LAST) if side else head) for head, side in pairs]
         if len(owners) <= _FEW:
@@ -232,7 +232,7 @@ class _Probe:
         return np.array(found, np.int64)
 
     def _found(self, rows: SortedRows, number: int, row: int, right: bool) -> int:
-        """The place of a row that belongs into a block, or before all."""
+        """The rank of a row that belongs into a block, or before all."""
         if number < 0:
             return 0
         inside = rows.blocks[number].find(self._terms, self._keys[row], right)
@@ -298,7 +298,7 @@ def sorted_sum(batch: ZSet, terms: Sequence[OrderTerm]) -> tuple[tuple[Column, .
 def demand_present(
     rows: SortedRows, columns: Sequence[Column], stops: Indexes, weights: Indexes
 ) -> None:
-    """Check that what is to be removed is there: the rows before the places `stops`.
+    """Checks that the rows to be removed are there: those before the ranks `stops`.
 
     Raises:
         InternalError: it is not.
