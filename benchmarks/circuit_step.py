@@ -1,4 +1,4 @@
-"""A benchmark cell of the circuit alone: the time of its steps, without door, log and adoption."""
+"""A benchmark cell of the circuit alone: the time of its steps, without checks, log, adoption."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.view_tables import ViewTables
 from ivm.engine.writer_lock import WriterLock
 from ivm.ingest.fast_path import FastPath
-from ivm.ingest.fast_path_rules import door_of
+from ivm.ingest.fast_path_rules import fast_path_of
 from ivm.ingest.rows import RowReader
 from ivm.ingest.snapshot import Snapshot
 from ivm.sql.parse.function_list import own_names
@@ -70,7 +70,7 @@ class Engine:
         self.indexes = KeyIndexes(
             catalog, self.maintenance.columns_read, self.flush, self.scan, self.snapshot
         )
-        self._doors: dict[str, FastPath | None] = {}
+        self._fast_paths: dict[str, FastPath | None] = {}
         self._macros: frozenset[str] | None = None
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
@@ -274,12 +274,12 @@ class Engine:
 
     # -- ways into tables -----------------------------------------------------------------------
 
-    def door(self, table: str) -> FastPath | None:
-        """The fast way into a table, or None where changes must go through DuckDB."""
-        if table not in self._doors:
+    def fast_path(self, table: str) -> FastPath | None:
+        """The fast path into a table, or None where changes must go through DuckDB."""
+        if table not in self._fast_paths:
             info, cursor = self.catalog.tables[table], self.warehouse.cursor()
-            self._doors[table] = door_of(info, cursor, self.macros)
-        return self._doors[table]
+            self._fast_paths[table] = fast_path_of(info, cursor, self.macros)
+        return self._fast_paths[table]
 
     @property
     def macros(self) -> frozenset[str]:
@@ -326,7 +326,7 @@ class Engine:
         Others do not see what a transaction has changed in the catalog before it commits: what
         they find meanwhile must be forgotten at its end.
         """
-        self._doors.clear()
+        self._fast_paths.clear()
         self._macros = None
         self._readers.clear()
         self.relations.forget()

@@ -106,25 +106,31 @@ class Transaction:
 
     # -- changing -------------------------------------------------------------------------------
 
-    def index(self, door: FastPath, *, whole: bool = False) -> KeyIndex:
+    def fast_path(self, table: str) -> FastPath | None:
+        """The fast path into a table, or None where changes must go through DuckDB."""
+        if self._views_before is not None:
+            return None  # the session's cursor alone knows the constraints
+        return self._engine.fast_path(table)
+
+    def index(self, table: str, *, whole: bool = False) -> KeyIndex:
         """The table's key index, including this transaction's changes."""
-        indexes, name = self._engine.indexes, door.table
-        index = indexes.find(name, whole=whole)
+        indexes = self._engine.indexes
+        index = indexes.find(table, whole=whole)
         if index is not None:
             return index
-        if not self.changes_catalog and not any(change.table == name for change in self.changes):
-            return indexes.make(name, whole=whole)
+        if not self.changes_catalog and not any(change.table == table for change in self.changes):
+            return indexes.make(table, whole=whole)
         # Only this cursor sees a table made here; what was removed holds too few columns to be
         # replayed: DuckDB has the rows.
         self.go_native()
-        return indexes.make(name, whole=whole, cursor=self._cursor)
+        return indexes.make(table, whole=whole, cursor=self._cursor)
 
-    def index_at_hand(self, door: FastPath, *, whole: bool) -> KeyIndex | None:
+    def index_at_hand(self, table: str, *, whole: bool) -> KeyIndex | None:
         """As `index`, but None as long as making it does not pay."""
         indexes = self._engine.indexes
-        index = indexes.find(door.table, whole=whole)
-        if index is None and indexes.is_worth_making(door.table):
-            index = self.index(door, whole=whole)
+        index = indexes.find(table, whole=whole)
+        if index is None and indexes.is_worth_making(table):
+            index = self.index(table, whole=whole)
         return index
 
     def add(self, change: TableChange) -> None:

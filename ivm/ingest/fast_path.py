@@ -1,4 +1,4 @@
-"""The fast way in: rows from Python (or literal VALUES) become changes of a table, no DuckDB asked.
+"""The fast path: columns of new or old rows become a change of a table, no DuckDB asked.
 
 Law: a change that leaves here applies to the stored table without breaking its key, NOT NULL, types
 or CHECKs; whatever cannot be applied is refused here with nothing changed. Retractions are of the

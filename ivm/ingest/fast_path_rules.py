@@ -1,6 +1,6 @@
-"""Which tables have a fast way in, and what it must enforce.
+"""Which tables have a fast path, and what its constraint checks are.
 
-Law: a door is given only where every constraint of the table can be enforced without DuckDB, and
+Law: a table has a fast path only where each of its constraints can be enforced without DuckDB, and
 every default is a literal; any other table is changed by DuckDB itself and captured.
 """
 
@@ -31,8 +31,8 @@ _ZONED = re.compile("TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
 _BOOLEAN = type_of("BOOLEAN")
 
 
-def door_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> FastPath | None:
-    """The fast way into a table, or None if only DuckDB can enforce what it demands.
+def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> FastPath | None:
+    """The fast path into a table, or None if only DuckDB can enforce what it demands.
 
     Args:
         info: the table.

@@ -19,6 +19,7 @@ from ivm.engine.transaction import Transaction
 from ivm.ingest.literal_columns import columns_of
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.table_writer import FastWriter
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
@@ -31,18 +32,26 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     """INSERT … VALUES of literals or parameters: the fast path where the table allows it."""
     with session.writing() as transaction:
         info = table_of(session, statement)
-        door = None if info is None else session.door(info.name)
-        if info is None or door is None or statement.returning or statement.or_action:
+        if info is None or not _inserts_fast(transaction, info, statement, params):
             return natively(session, transaction, statement, info, params)
-        positions = _positions(info, statement.columns)
-        types = [info.schema[i][1] for i in positions]
-        columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
-        if columns is None:
-            return natively(session, transaction, statement, info, params)
-        given = dict(zip(positions, columns, strict=True))
-        index = transaction.index(door) if door.key else None
-        transaction.add(door.insert(given, statement.rows.count, index))
         return Result.count(statement.rows.count)
+
+
+def _inserts_fast(
+    transaction: Transaction, info: TableInfo, statement: st.Insert, params: Params
+) -> bool:
+    """Insert the rows by the fast path; False, and nothing done, if DuckDB must run it."""
+    path = transaction.fast_path(info.name)
+    if path is None or statement.returning or statement.or_action:
+        return False
+    positions = _positions(info, statement.columns)
+    types = [info.schema[i][1] for i in positions]
+    columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
+    if columns is None:
+        return False
+    given = dict(zip(positions, columns, strict=True))
+    FastWriter(transaction, path).insert(given, statement.rows.count)
+    return True
 
 
 def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:

@@ -13,6 +13,7 @@ import re
 import duckdb
 
 from ivm.delta_ops.operator import Kernel
+from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.ingest.literal_columns import columns_of
@@ -35,20 +36,7 @@ def change_one(session: Session, statement: st.KeyedChange, params: Params) -> R
     """Update or delete the row with a key."""
     with session.writing() as transaction:
         info = dml.table_of(session, statement)
-        door = None if info is None else session.door(info.name)
-        positions = None if info is None or door is None else _positions(info, statement, params)
-        if info is None or door is None or positions is None:
-            return dml.natively(session, transaction, statement, info, params)
-        every = len(positions) == len(info.schema) and not statement.computed
-        whole = statement.kind == "update" and not every
-        index = transaction.index_at_hand(door, whole=whole)
-        change = None
-        if index is not None:
-            types = [info.schema[i][1] for i in positions]
-            columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
-            if columns is not None:
-                given = dict(zip(positions, columns, strict=True))
-                change = _change(door, index, info, statement, given, session.macros)
+        change = None if info is None else _change(session, transaction, info, statement, params)
         if change is None:
             return dml.natively(session, transaction, statement, info, params)
         transaction.add(change)
@@ -56,20 +44,45 @@ def change_one(session: Session, statement: st.KeyedChange, params: Params) -> R
 
 
 def _change(
-    door: FastPath,
+    session: Session,
+    transaction: Transaction,
+    info: TableInfo,
+    statement: st.KeyedChange,
+    params: Params,
+) -> TableChange | None:
+    """What the statement does, by the fast path; None if DuckDB is to run it."""
+    path = transaction.fast_path(info.name)
+    positions = None if path is None else _positions(info, statement, params)
+    if path is None or positions is None:
+        return None
+    every = len(positions) == len(info.schema) and not statement.computed
+    whole = statement.kind == "update" and not every
+    index = transaction.index_at_hand(info.name, whole=whole)
+    if index is None:
+        return None
+    types = [info.schema[i][1] for i in positions]
+    columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
+    if columns is None:
+        return None
+    given = dict(zip(positions, columns, strict=True))
+    return _checked(path, index, info, statement, given, session.macros)
+
+
+def _checked(
+    path: FastPath,
     index: KeyIndex,
     info: TableInfo,
     statement: st.KeyedChange,
     given: dict[int, Column],
     macros: frozenset[str],
 ) -> TableChange | None:
-    """What the statement does; None if DuckDB is to evaluate its expressions."""
-    keys = {i: given[i] for i in door.key}
+    """The change of the stored row; None if DuckDB is to evaluate the expressions."""
+    keys = {i: given[i] for i in path.key}
     stored = index.find(list(keys.values())).rows
     if not len(stored):
-        return door.nothing(index)
+        return path.nothing(index)
     if statement.kind == "delete":
-        return door.delete(keys, 1, index)
+        return path.delete(keys, 1, index)
     for name, text in statement.computed:
         position = info.position(name)
         assert position is not None
@@ -80,7 +93,7 @@ def _change(
             given[position] = kernel(stored.columns, 1)
         except (EvaluationError, duckdb.Error):
             return None
-    return door.upsert(given, 1, index)
+    return path.upsert(given, 1, index)
 
 
 def _positions(info: TableInfo, statement: st.KeyedChange, params: Params) -> list[int] | None:

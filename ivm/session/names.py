@@ -81,7 +81,8 @@ class SessionNames:
 
     def resolve(self, parts: Sequence[str]) -> str | None:
         """The canonical name of the relation of the database that the session means, or None."""
-        return self._session.engine.catalog.resolve(parts, self.hidden)
+        self._follow()
+        return self._session.engine.catalog.names.resolve(parts, self._hidden)
 
     def is_temporary(self, parts: Sequence[str]) -> bool:
         """Whether a name means one of the session's temporary relations."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import duckdb
@@ -16,7 +16,6 @@ import duckdb
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
-from ivm.ingest.fast_path import FastPath
 from ivm.session.names import SessionNames
 from ivm.session.result import Result
 from ivm.session.statement_kinds import Reads, read_by_kind
@@ -121,14 +120,6 @@ class Session:
         self._open = Result.streaming(self.cursor, on_end, self.lock)
         return self._open
 
-    # -- the fast way in ------------------------------------------------------------------------
-
-    def door(self, table: str) -> FastPath | None:
-        """The fast way into a table, or None where changes must go through DuckDB."""
-        if self.transaction is not None and self.transaction.changes_catalog:
-            return None  # the session's cursor alone knows the constraints
-        return self.engine.door(table)
-
     @property
     def macros(self) -> frozenset[str]:
         """The names of functions and macros, in small letters, that are not DuckDB's own."""
@@ -137,23 +128,14 @@ class Session:
 
     # -- transactions ---------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self) -> contextlib.AbstractContextManager[Transaction]:
         """The open transaction, or one of the statement's own that is committed at the end."""
-        self.release()
+        if self._open is not None:
+            self.release()
         if self.transaction is not None:
-            with self.transaction as transaction:
-                yield transaction
-            return
+            return self.transaction
         self.engine.relieve()
-        own = Transaction(self.engine, self.cursor, self.refuse_temporary)
-        try:
-            with own:
-                yield own
-        except BaseException:
-            own.rollback()
-            raise
-        own.commit()
+        return _OwnTransaction(Transaction(self.engine, self.cursor, self.refuse_temporary))
 
     def begin(self, *, read_only: bool = False) -> None:
         """Open a transaction.
@@ -225,3 +207,20 @@ class Session:
             self.release()
         finally:
             self.cursor.close()
+
+
+class _OwnTransaction(contextlib.AbstractContextManager[Transaction]):
+    """That of one statement: its block commits it, or rolls it back and raises."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    def __enter__(self) -> Transaction:
+        return self._transaction.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._transaction.__exit__()
+        if error is None:
+            self._transaction.commit()
+        else:
+            self._transaction.rollback()

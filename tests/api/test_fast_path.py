@@ -1,4 +1,4 @@
-"""What the fast way in accepts, DuckDB accepts; what it stores, DuckDB stores."""
+"""What the fast path accepts, DuckDB accepts; what it stores, DuckDB stores."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_users_macro_in_a_check(macro: str, check: str, value: int) -> None:
         for db in (ours, plain):
             db.execute(statements[first])
             if first == 1:
-                _accepts(db, 3)  # the table has a door before there is a macro
+                _accepts(db, 3)  # the table has a fast path before there is a macro
             db.execute(statements[second])
         assert _accepts(ours, value) == _accepts(plain, value)
         assert len(ours.execute("FROM t").fetchall()) == len(plain.execute("FROM t").fetchall())
@@ -171,6 +171,6 @@ def test_defaults_are_those_of_duckdb(type: str, default: str) -> None:
             db.execute(sql)
     query = "SELECT i, a::VARCHAR FROM t ORDER BY i"
     assert ours.execute(query).fetchall() == plain.execute(query).fetchall()
-    assert (ours._engine.door("t") is not None) == (  # the fast way is taken for literals
+    assert (ours._engine.fast_path("t") is not None) == (  # it is taken for literals
         default[0] in "-1'tDNx" and type not in ("TIMESTAMPTZ", "TIMETZ")
     )

@@ -38,7 +38,7 @@ def calls(draw: st.DrawFn) -> tuple[str, dict[str, list[Any]], list[int]]:
 
 @pytest.fixture(scope="module", params=TABLES)
 def pair(request: pytest.FixtureRequest) -> Iterator[tuple[ivm.Database, ivm.Database]]:
-    """The same table with a door, and with a foreign key for which DuckDB changes it."""
+    """The same table with a fast path, and with a foreign key for which DuckDB changes it."""
     table, other = TABLES[request.param]
     with ivm.connect() as plain, ivm.connect() as native:
         plain.execute(f"CREATE TABLE {table.format('')}")

@@ -19,7 +19,7 @@ from tests.support import ROOT
 from tests.support.view_oracle import assert_verified
 
 POINTS = [
-    # 1, 2: the door looks up stored rows
+    # 1, 2: the fast path looks up stored rows
     ("ivm.ingest.fast_path", "FastPath", "upsert", "fast"),
     # 3: the circuits step
     ("ivm.delta_ops.circuit", "Circuit", "step", "fast"),
