@@ -38,7 +38,7 @@ from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.functions import Functions
 from ivm.sql.resolve.orders import complete_aggregate
-from ivm.sql.subqueries.attach import attached_lists
+from ivm.sql.subqueries.attach import attached
 from ivm.sql.subqueries.parameters import holds_stand_in
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, Schema, type_of
@@ -141,8 +141,8 @@ class Grouping:
         nodes = [node for _, node in self._calls.values()]
         sets = [range(len(self.groups))] if self.sets is None else self.sets
         calls = [node for node in nodes if isinstance(node, exp.Expression)]
-        plan, (groups, calls) = attached_lists(plan, [list(self.groups), calls], context)
-        rest = iter(calls)
+        plan, exprs = attached(plan, [*self.groups, *calls], context)
+        groups, rest = exprs[: len(self.groups)], iter(exprs[len(self.groups) :])
         nodes = [next(rest) if isinstance(node, exp.Expression) else node for node in nodes]
         return group_plan(plan, groups, sets, nodes, context)
 

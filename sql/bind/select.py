@@ -6,7 +6,9 @@ each stage lifts over its own output, so aliases can stand for it anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from sqlglot import exp
 
@@ -23,7 +25,7 @@ from ivm.sql.resolve.columns_calls import is_placed, spread_condition, spread_ke
 from ivm.sql.resolve.context import Context, demand_only
 from ivm.sql.resolve.scope import Bound, MadeUp
 from ivm.sql.resolve.stars import Item, expand
-from ivm.sql.subqueries.attach import attached_lists, filtered
+from ivm.sql.subqueries.attach import attached, filtered
 from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.parameters import holds_stand_in
 from ivm.storage.identifiers import fold
@@ -32,6 +34,31 @@ from ivm.storage.warehouse.duck import describe
 _CLAUSES = (
     "with_ expressions from_ joins where group having qualify windows order limit offset distinct"
 )
+
+
+@dataclass(frozen=True)
+class Clauses:
+    """What the clauses of a SELECT compute: expressions over the plan that stands so far.
+
+    Attributes:
+        order: the keys of an ORDER BY that chooses rows.
+    """
+
+    items: tuple[exp.Expression, ...]
+    having: tuple[exp.Expression, ...]
+    qualify: tuple[exp.Expression, ...]
+    order: tuple[exp.Expression, ...]
+    distinct_on: tuple[exp.Expression, ...] = ()
+
+    def _parts(self) -> tuple[tuple[exp.Expression, ...], ...]:
+        return self.items, self.having, self.qualify, self.order, self.distinct_on
+
+    def __iter__(self) -> Iterator[exp.Expression]:
+        return chain(*self._parts())
+
+    def map(self, change: Callable[[exp.Expression], exp.Expression]) -> Clauses:
+        """The clauses with each expression changed, one after the other as `iter` gives them."""
+        return Clauses(*[tuple([change(e) for e in part]) for part in self._parts()])
 
 
 def bind_select(select: exp.Select, context: Context, bind: BindQuery) -> Bound:
@@ -98,23 +125,19 @@ class _SelectBinder:
             where = spread_condition(select.args["where"].this, self._scope)
             self._plan = filtered(self._plan, self._scalar(where), self._context)
         names = self._names()
-        having, qualify, order = self._later_clauses()
-        exprs = [item.expr for item in self._items]
-        on = self._distinct_on()
-        lists = self._unnest_groups([exprs, having, qualify, order, on])
-        self._check_grouped([*qualify, *order, *on])
+        clauses = self._unnest_groups(self._clauses())
+        self._check_grouped([*clauses.qualify, *clauses.order, *clauses.distinct_on])
         if self._grouping is not None:
-            grouping = self._grouping
-            lists = [[grouping.lift(e) for e in part] for part in lists]
-            self._plan = grouping.apply(self._plan, self._context)
-        for predicate in lists[1]:
+            clauses = clauses.map(self._grouping.lift)
+            self._plan = self._grouping.apply(self._plan, self._context)
+        for predicate in clauses.having:
             self._plan = filtered(self._plan, predicate, self._context)
-        self._plan, lists = attached_lists(self._plan, [*lists[:1], [], *lists[2:]], self._context)
-        lists = self._windowed(lists)
-        for predicate in lists[2]:
+        clauses = self._attached(replace(clauses, having=()))
+        clauses = self._windowed(clauses)
+        for predicate in clauses.qualify:
             self._plan = Filter(self._plan, predicate)
-        lists = self._unnested(lists)
-        return Bound(self._finish(lists[0], lists[3], lists[4]), names)
+        clauses = self._unnested(clauses)
+        return Bound(self._finish(clauses), names)
 
     def _names(self) -> tuple[str, ...]:
         if all(item.name is not None for item in self._items):
@@ -128,31 +151,29 @@ class _SelectBinder:
         pairs = zip(self._items, described, strict=True)
         return tuple(MadeUp(n) if item.name is None else item.name for item, (n, _) in pairs)
 
-    def _later_clauses(
-        self,
-    ) -> tuple[list[exp.Expression], list[exp.Expression], list[exp.Expression]]:
-        """HAVING, QUALIFY and ORDER BY, bound over the FROM clause."""
+    def _clauses(self) -> Clauses:
+        """The clauses over the FROM clause."""
         self._grouping = self._group()
-        having = self._select.args.get("having")
-        qualify = self._select.args.get("qualify")
-        keys = self._order_keys()
-        later = (
-            [self._late(having.this)] if having is not None else [],
-            [self._late(qualify.this)] if qualify is not None else [],
-            [self._order_key(k.this) for k in keys],
+        clauses = Clauses(
+            tuple([item.expr for item in self._items]),
+            self._condition("having"),
+            self._condition("qualify"),
+            tuple([self._order_key(key.this) for key in self._order_keys()]),
         )
         group = self._select.args.get("group")
         if group is not None and group.args.get("all") and self._grouping is not None:
-            self._add_groups(later[0], later[1])
-        return later
+            self._add_groups(clauses, self._grouping)
+        return replace(clauses, distinct_on=self._distinct_on())
 
-    def _add_groups(self, having: list[exp.Expression], qualify: list[exp.Expression]) -> None:
+    def _condition(self, clause: str) -> tuple[exp.Expression, ...]:
+        found = self._select.args.get(clause)
+        return () if found is None else (self._late(found.this),)
+
+    def _add_groups(self, clauses: Clauses, grouping: Grouping) -> None:
         """Under GROUP BY ALL, DuckDB also groups by what stands in HAVING outside of aggregates."""
-        grouping = self._grouping
-        assert grouping is not None
-        if any(True for e in qualify for _ in self._not_grouped(e, grouping)):
+        if any(True for e in clauses.qualify for _ in self._not_grouped(e, grouping)):
             raise NotIncremental("GROUP BY ALL with a QUALIFY that adds groups")
-        added = {structure(c): c for e in having for c in self._not_grouped(e, grouping)}
+        added = {structure(c): c for e in clauses.having for c in self._not_grouped(e, grouping)}
         self._grouping = Grouping([*grouping.groups, *added.values()], grouping.functions)
 
     def _not_grouped(self, expr: exp.Expression, grouping: Grouping) -> Iterator[exp.Expression]:
@@ -227,41 +248,53 @@ class _SelectBinder:
                 return alias
         return self._late(node)
 
-    def _distinct_on(self) -> list[exp.Expression]:
+    def _distinct_on(self) -> tuple[exp.Expression, ...]:
         distinct = self._select.args.get("distinct")
         on = distinct.args.get("on") if distinct is not None else None
         if on is None:
-            return []
+            return ()
         nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
-        return [self._order_key(node) for node in nodes]
+        return tuple([self._order_key(node) for node in nodes])
 
-    def _unnest_groups(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+    # Stages
+
+    def _unnest_groups(self, clauses: Clauses) -> Clauses:
         """What is grouped by an unnest call is unnested below the grouping."""
         calls = [g for g in self._grouping.groups if is_unnest(g)] if self._grouping else []
         if not calls or self._grouping is None:
-            return lists
+            return clauses
         unnests = Unnests(width(self._plan), calls)
         groups = [unnests.lift(g) for g in self._grouping.groups]
-        lifted = [[unnests.lift(e) for e in part] for part in lists]
+        clauses = clauses.map(unnests.lift)
         self._grouping = Grouping(groups, self._context.functions)
         self._plan = unnests.apply(self._plan, self._context)
-        return lifted
+        return clauses
 
-    def _unnested(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
+    def _attached(self, clauses: Clauses) -> Clauses:
+        """Subqueries' values become columns."""
+        self._plan, exprs = attached(self._plan, list(clauses), self._context)
+        values = iter(exprs)
+        return clauses.map(lambda _: next(values))
+
+    def _unnested(self, clauses: Clauses) -> Clauses:
         unnests = Unnests(width(self._plan))
-        lifted = [[unnests.lift(e) for e in part] for part in lists]
+        clauses = clauses.map(unnests.lift)
         self._plan = unnests.apply(self._plan, self._context)
-        return lifted
+        return clauses
 
-    def _windowed(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
-        if not any(e.find(exp.Window) for part in lists for e in part):
-            return lists
+    def _windowed(self, clauses: Clauses) -> Clauses:
+        if not any(e.find(exp.Window) for e in clauses):
+            return clauses
         definitions = self._definitions()
-        lists = self._narrowed([*lists, list(definitions.values())])
-        windows = Windows(dict(zip(definitions, lists.pop(), strict=True)), width(self._plan))
-        lifted = [[windows.lift(e) for e in part] for part in lists]
+        # Only the columns in use: they are what breaks ties, and what windows must keep.
+        columns = sorted({i for e in (*clauses, *definitions.values()) for i in used(e)})
+        places = {old: new for new, old in enumerate(columns)}
+        self._plan = self._context.narrow(self._plan, columns or [0])
+        moved = {name: remap(w, places.__getitem__) for name, w in definitions.items()}
+        windows = Windows(moved, width(self._plan))
+        clauses = clauses.map(lambda e: windows.lift(remap(e, places.__getitem__)))
         self._plan = windows.apply(self._plan, self._context)
-        return lifted
+        return clauses
 
     def _definitions(self) -> dict[str, exp.Expression]:
         """The WINDOW clause over the plan: folded name → window."""
@@ -271,35 +304,26 @@ class _SelectBinder:
             return bound
         return {name: self._grouping.lift(w) for name, w in bound.items()}
 
-    def _narrowed(self, lists: list[list[exp.Expression]]) -> list[list[exp.Expression]]:
-        """Only the columns in use: they are what breaks ties, and what windows must keep."""
-        columns = sorted({i for part in lists for e in part for i in used(e)})
-        places = {old: new for new, old in enumerate(columns)}
-        self._plan = self._context.narrow(self._plan, columns or [0])
-        return [[remap(e, places.__getitem__) for e in part] for part in lists]
-
-    def _finish(
-        self, items: list[exp.Expression], order: list[exp.Expression], on: list[exp.Expression]
-    ) -> Plan:
+    def _finish(self, clauses: Clauses) -> Plan:
         """DISTINCT, ORDER BY … LIMIT and the select list itself."""
         limit = read_limit(self._select)
         context, distinct = self._context, self._select.args.get("distinct")
         if distinct is None and limit is None:
-            return context.project(self._plan, items)
-        columns = Expressions(items)  # and what else ORDER BY and DISTINCT ON read
-        places = [columns.place(e) for e in order]
-        partition = [column(columns.place(e)) for e in on]
+            return context.project(self._plan, clauses.items)
+        columns = Expressions(clauses.items)  # and what else ORDER BY and DISTINCT ON read
+        places = [columns.place(e) for e in clauses.order]
+        partition = [column(columns.place(e)) for e in clauses.distinct_on]
         wide = context.project(self._plan, columns.exprs)
-        first = len(items)
         keys = [_moved(key, p) for key, p in zip(self._order_keys(), places, strict=True)]
-        if distinct is not None and not on:
-            wide = _ordered_after(Distinct(context.project(self._plan, items)), columns, context)
-        if on:
+        if distinct is not None and not partition:
+            chosen = Distinct(context.project(self._plan, clauses.items))
+            wide = _ordered_after(chosen, columns, context)
+        if partition:
             wide = limited(wide, keys, _as_is, _ONE, context, partition)
         if limit is not None:
             bounds = places_of(limit, context, self._bind)
             wide = limited(wide, keys, _as_is, bounds, context)
-        return context.narrow(wide, list(range(first)))
+        return context.narrow(wide, list(range(len(clauses.items))))
 
 
 def _ordered_after(distinct: Distinct, columns: Expressions, context: Context) -> Plan:

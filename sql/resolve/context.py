@@ -112,7 +112,7 @@ class Context:
         prologue = f"WITH {', '.join(self.cte_texts.values())} " if self.cte_texts else ""
         return prologue + text(bare)
 
-    def types(self, exprs: list[exp.Expression], plan: Plan) -> list[ColumnType]:
+    def types(self, exprs: Sequence[exp.Expression], plan: Plan) -> list[ColumnType]:
         """Types of expressions over the plan's columns; bare columns are not asked for."""
         known = [position(e) for e in exprs]
         asked = [e for e, p in zip(exprs, known, strict=True) if p is None]
@@ -120,7 +120,7 @@ class Context:
         return [next(answers) if p is None else plan.schema[p][1] for p in known]
 
     def project(
-        self, plan: Plan, exprs: list[exp.Expression], names: list[str] | None = None
+        self, plan: Plan, exprs: Sequence[exp.Expression], names: list[str] | None = None
     ) -> Plan:
         """The plan under a projection, or the plan itself if that would change nothing."""
         names = names or [f"c{i}" for i in range(len(exprs))]

@@ -50,15 +50,6 @@ def _replaced(expr: Expr, key: object, value: Expr) -> Expr:
     return expr.transform(swap, copy=False)
 
 
-def attached_lists(
-    plan: Plan, lists: Sequence[list[Expr]], context: Context
-) -> tuple[Plan, list[list[Expr]]]:
-    """As `attached`, for lists of expressions."""
-    plan, flat = attached(plan, [e for part in lists for e in part], context)
-    rest = iter(flat)
-    return plan, [[next(rest) for _ in part] for part in lists]
-
-
 def filtered(plan: Plan, predicate: Expr, context: Context) -> Plan:
     """The rows where a condition holds that may hold calls; plain conditions are tested first."""
     terms = conjuncts(predicate)
