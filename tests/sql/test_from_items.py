@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import ivm
-from ivm.sql.bind.bind import bind
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.storage.values.zset import from_arrow
 from ivm.storage.warehouse.duck import Cursor, table
 from tests.corpus.from_corpus import QUERIES, fill
 from tests.support.circuit_world import Epochs, World, followed, worlds
 from tests.support.plan_oracle import assert_means
+from tests.support.plans import bound
 from tests.tiers import examples, some
 
 ALL = some([q for group in QUERIES.values() for q in group], 7)
@@ -36,7 +36,7 @@ def cursor() -> Iterator[Cursor]:
 
 @pytest.mark.parametrize("query", ALL)
 def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:
-    assert_means(cursor, bind(query, DuckCatalog(cursor), cursor), query)
+    assert_means(cursor, bound(query, cursor), query)
 
 
 @pytest.fixture(scope="module")

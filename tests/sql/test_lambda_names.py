@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from ivm.sql.bind.bind import bind
 from ivm.sql.plan.nodes import NotIncremental
-from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.storage.warehouse.duck import Cursor, rows
 from tests.support.plan_oracle import assert_means
+from tests.support.plans import bound
 
 SETUP = """
 CREATE TABLE t (s VARCHAR, l VARCHAR[], y INTEGER);
@@ -110,14 +109,14 @@ def cursor() -> Iterator[Cursor]:
 
 @pytest.mark.parametrize("query", PLANNED)
 def test_a_name_in_a_lambda_means_what_it_means_to_duckdb(cursor: Cursor, query: str) -> None:
-    assert_means(cursor, bind(query, DuckCatalog(cursor), cursor), query)
+    assert_means(cursor, bound(query, cursor), query)
 
 
 @pytest.mark.parametrize("query", REFUSED)
 def test_a_field_that_may_be_a_column_has_no_plan(cursor: Cursor, query: str) -> None:
     rows(cursor, query)
     with pytest.raises(NotIncremental, match="a lambda"):
-        bind(query, DuckCatalog(cursor), cursor)
+        bound(query, cursor)
 
 
 @pytest.mark.parametrize("query", QUALIFIED)
@@ -126,4 +125,4 @@ def test_a_method_that_may_be_a_function_of_a_schema_has_no_plan(
 ) -> None:
     rows(cursor, query)
     with pytest.raises(NotIncremental, match="a schema or database"):
-        bind(query, DuckCatalog(cursor), cursor)
+        bound(query, cursor)

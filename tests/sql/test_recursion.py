@@ -29,6 +29,7 @@ from ivm.storage.warehouse.duck import Cursor, rows, run
 from ivm.storage.warehouse.duck import table as table_of
 from tests.corpus.recursion_corpus import QUERIES, TABLES
 from tests.support.circuit_world import Rows, World, rounded
+from tests.support.plans import planned
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples, some
 
@@ -50,8 +51,7 @@ _VALUES: dict[str, Callable[[Random], tuple[object, ...]]] = {
 def plans() -> dict[str, Plan]:
     """The plans of the whole corpus."""
     with database() as cursor:
-        catalog = DuckCatalog(cursor)
-        return {query: rewrite(bind(query, catalog, cursor)) for query in ALL}
+        return {query: planned(query, cursor) for query in ALL}
 
 
 def database() -> duckdb.DuckDBPyConnection:

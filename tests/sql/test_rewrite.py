@@ -7,13 +7,11 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from ivm.sql.bind.bind import bind
 from ivm.sql.plan.nodes import Filter, Join, Plan, Scan, TopK, inputs
-from ivm.sql.resolve.catalog import DuckCatalog
-from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.warehouse.duck import Cursor
 from tests.corpus.plan_corpus import QUERIES, build
 from tests.support.plan_oracle import assert_means
+from tests.support.plans import planned
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +23,7 @@ def cursor() -> Iterator[Cursor]:
 
 @pytest.mark.parametrize("query", [q for group in QUERIES.values() for q in group])
 def test_rewritten_plan_is_the_query(cursor: Cursor, query: str) -> None:
-    assert_means(cursor, rewrite(bind(query, DuckCatalog(cursor), cursor)), query)
+    assert_means(cursor, planned(query, cursor), query)
 
 
 def nodes(plan: Plan) -> Iterator[Plan]:
@@ -36,7 +34,7 @@ def nodes(plan: Plan) -> Iterator[Plan]:
 
 def rewritten(cursor: Cursor, query: str) -> list[Plan]:
     """All nodes of a query's rewritten plan, from the top."""
-    return list(nodes(rewrite(bind(query, DuckCatalog(cursor), cursor))))
+    return list(nodes(planned(query, cursor)))
 
 
 def test_filters_stand_on_their_scans_and_scans_hold_what_is_read(cursor: Cursor) -> None:
@@ -92,7 +90,7 @@ def test_what_is_looked_up_meets_its_own_lookups_first(
 ) -> None:
     cursor.execute(SNOWFLAKE).fetchall()
     query = f"SELECT count(*) FROM {tables} WHERE {condition}"
-    assert shape(rewrite(bind(query, DuckCatalog(cursor), cursor))) == expected
+    assert shape(planned(query, cursor)) == expected
 
 
 def test_keys_of_different_types_meet_in_the_type_duckdb_compares_in(cursor: Cursor) -> None:

@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterator
 import duckdb
 import pytest
 
-from ivm.sql.bind.bind import bind
 from ivm.sql.plan.render import render
-from ivm.sql.resolve.catalog import DuckCatalog
-from ivm.sql.rewrite.rewrite import rewrite
 from ivm.sql.statements.tokens import tokens
 from ivm.storage.warehouse.duck import Cursor
 from tests.corpus import from_corpus, plan_corpus, recursion_corpus, subquery_corpus, window_corpus
+from tests.support import plans
 
 Groups = dict[str, list[str]]
 _QUOTED = re.compile(r'"[^"]*"')
@@ -53,7 +51,7 @@ def spelt(query: str, words: Callable[[str], str]) -> str:
 
 def planned(query: str, cursor: Cursor) -> str:
     """The SQL of the query's plan, names in small letters: they may be written as in the query."""
-    sql = render(rewrite(bind(query, DuckCatalog(cursor), cursor)))
+    sql = render(plans.planned(query, cursor))
     return _QUOTED.sub(lambda name: name[0].lower(), sql).lower()
 
 

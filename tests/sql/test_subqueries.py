@@ -9,15 +9,14 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.sql.bind.bind import bind
 from ivm.sql.plan.nodes import Distinct, Join, Plan, inputs
 from ivm.sql.resolve.catalog import DuckCatalog
-from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.values.zset import ZSet, from_arrow
 from ivm.storage.warehouse.duck import Cursor, run, table
 from tests.corpus.plan_corpus import build
 from tests.corpus.subquery_corpus import QUERIES
 from tests.support.circuit_world import Epochs, followed, shown, worlds
+from tests.support.plans import planned
 from tests.tiers import some
 
 ALL = some([query for group in QUERIES.values() for query in group], 8)
@@ -62,7 +61,7 @@ def cursor() -> Iterator[Cursor]:
 
 def nodes(cursor: Cursor, query: str) -> list[Plan]:
     """All nodes of a query's rewritten plan."""
-    found = [rewrite(bind(query, DuckCatalog(cursor), cursor))]
+    found = [planned(query, cursor)]
     for plan in found:
         found += inputs(plan)
     return found

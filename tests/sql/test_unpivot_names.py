@@ -8,10 +8,9 @@ from random import Random
 import duckdb
 import pytest
 
-from ivm.sql.bind.bind import bind
-from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.storage.warehouse.duck import Cursor
 from tests.support.plan_oracle import assert_means
+from tests.support.plans import bound
 
 _NAMES = ["v", "w", "n", "k", "m", "x", "y", "V", "X"]
 
@@ -41,4 +40,4 @@ def _query(random: Random) -> str:
 @pytest.mark.parametrize("seed", range(60))
 def test_nulls_are_dropped_as_duckdb_does(cursor: Cursor, seed: int) -> None:
     query = _query(Random(seed))
-    assert_means(cursor, bind(query, DuckCatalog(cursor), cursor), query)
+    assert_means(cursor, bound(query, cursor), query)

@@ -22,6 +22,7 @@ from tests.corpus.plan_corpus import build
 from tests.corpus.window_corpus import INDEXED, OPEN, RECOMPUTED
 from tests.support.circuit_world import Epochs, World, followed, multiset, worlds
 from tests.support.plan_oracle import assert_means
+from tests.support.plans import planned
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples, some
 
@@ -40,7 +41,7 @@ def cursor() -> Iterator[Cursor]:
 
 @pytest.mark.parametrize("query", ALL)
 def test_rendered_plan_is_the_query(cursor: Cursor, query: str) -> None:
-    plan = rewrite(bind(query, DuckCatalog(cursor), cursor))
+    plan = planned(query, cursor)
     assert_means(cursor, plan, query, one_answer=query in FIXED)
 
 
@@ -68,7 +69,7 @@ def test_strategy(world: tuple[World, Epochs], query: str) -> None:
 
 def _nodes(cursor: Cursor, query: str) -> set[type]:
     found: set[type] = set()
-    waiting = [rewrite(bind(query, DuckCatalog(cursor), cursor))]
+    waiting = [planned(query, cursor)]
     while waiting:
         node = waiting.pop()
         found.add(type(node))
@@ -86,7 +87,7 @@ def test_bounded_row_number_is_a_top_k(cursor: Cursor) -> None:
 
 def _bounds(cursor: Cursor, query: str) -> list[int | None]:
     """What bounds the ranks of the query's windows."""
-    found, waiting = [], [rewrite(bind(query, DuckCatalog(cursor), cursor))]
+    found, waiting = [], [planned(query, cursor)]
     while waiting:
         node = waiting.pop()
         found += [node.most] if isinstance(node, Window) else []

@@ -15,15 +15,14 @@ import duckdb
 import numpy as np
 
 from ivm.delta_ops.circuit import Circuit
-from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
-from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, from_arrow
 from ivm.storage.warehouse.duck import Cursor, rows, run, table
+from tests.support.plans import planned
 
 Rows = Counter[str]
 
@@ -39,7 +38,7 @@ class World:
         self.compiler = CircuitCompiler(self.circuit, cursor.cursor)
         self.plans: dict[str, Plan] = {}
         for query in queries:
-            bound = plans[query] if plans else rewrite(bind(query, DuckCatalog(cursor), cursor))
+            bound = plans[query] if plans else planned(query, cursor)
             self.plans[query] = bound
             alone = CircuitCompiler(Circuit(), cursor.cursor)  # as a view is before its commit
             alone.add_view(query, self.plans[query])

@@ -12,16 +12,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ivm.sql.bind.bind import bind
 from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.plan.render import render
-from ivm.sql.resolve.catalog import DuckCatalog
-from ivm.sql.rewrite.rewrite import rewrite
 from ivm.storage.warehouse.duck import Cursor, rows
 from tests.corpus.plan_corpus import build
 from tests.random_sql.names_grammar import Query
 from tests.random_sql.random_select import Select
-from tests.support import ROOT
+from tests.support import ROOT, plans
 from tests.support.circuit_world import World, change, rounded
 from tests.tiers import examples
 
@@ -78,7 +75,7 @@ def databases() -> Iterator[Databases]:
 def plan_of(cursor: Cursor, query: str) -> Plan | None:
     """The plan of a query, if DuckDB accepts it and there is one."""
     try:
-        return rewrite(bind(query, DuckCatalog(cursor), cursor))
+        return plans.planned(query, cursor)
     except (duckdb.Error, NotIncremental):
         return None
 
