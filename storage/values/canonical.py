@@ -1,4 +1,4 @@
-"""The one form of all values that SQL's grouping holds equal.
+"""Canonical values: one form for all values that SQL's grouping holds equal.
 
 Law: a = b in GROUP BY ⇔ canonical(a) and canonical(b) have equal bits. Only floats (−0.0 = 0.0,
 all NaNs equal) and intervals ('1 month' = '30 days' = '720 hours') have several forms of one
@@ -20,7 +20,7 @@ _DAYS_PER_MONTH = 30
 
 
 def canonical_values(values: npt.NDArray[Any], type: ColumnType) -> npt.NDArray[Any]:
-    """`values` of a fixed-width type in canonical form (the array itself if no other exists)."""
+    """Values of a fixed-width type in canonical form (the array itself if no other exists)."""
     if values.dtype.kind == "f":
         return canonical_floats(values)
     if type.is_interval:
@@ -53,6 +53,6 @@ def canonical_intervals(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def interval_parts(values: npt.NDArray[Any]) -> tuple[Any, Any, Any]:
-    """Months, days and nanoseconds (int64[n] each) of WIDE intervals."""
+    """The months, days and nanoseconds (int64[n] each) of WIDE intervals."""
     low = values["lo"].view(np.int64)
     return (low << 32) >> 32, low >> 32, values["hi"]

@@ -1,8 +1,8 @@
 """A column: numpy values for fixed-width types, an Arrow array for the rest.
 
 Invariant: a `FixedColumn`'s values under NULL are all-zero bits, so equality and hashing need
-not look at the mask twice; `valid` is None when no value is NULL. Columns are immutable and know
-nothing of names and types; positions and a `ColumnType` beside them do.
+not look at the mask twice; `valid` is None when no value is NULL. Columns are immutable and have
+no names and types; callers keep a `ColumnType` for each position.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _STRING = pa.large_string()
 _LONG = 1 << 16  # values from which on joining arrays must not hold the interpreter lock
-_ROWS_TO_JOIN = 256  # labels from which on a few other strings are given numbers to join them
+_ROWS_TO_JOIN = 256  # encoded rows from which on a few other strings are given numbers to join them
 
 
 class FixedColumn:
@@ -116,7 +116,7 @@ class ArrowColumn:
 
 
 class DictionaryColumn(ArrowColumn):
-    """Strings that repeat, as numbers of the process's label table (see `labels`)."""
+    """Strings that repeat, as numbers of the process's dictionary (see `dictionary`)."""
 
     __slots__ = ("_decoded", "codes")
 
@@ -126,7 +126,7 @@ class DictionaryColumn(ArrowColumn):
 
     @property
     def array(self) -> pa.Array:
-        """The strings themselves, decoded at the first need."""
+        """The strings themselves, decoded at first use."""
         if self._decoded is None:
             self._decoded = dictionary.decode(self.codes)
         return self._decoded
@@ -160,7 +160,7 @@ Column: TypeAlias = FixedColumn | ArrowColumn
 
 
 def dictionary_encoded(column: Column) -> Column:
-    """The column as labels where its strings repeat, else itself."""
+    """The column in dictionary encoding where its strings repeat, else itself."""
     if not isinstance(column, ArrowColumn) or isinstance(column, DictionaryColumn):
         return column
     if column.array.type != _STRING or len(column.array) == 0:
@@ -174,7 +174,7 @@ def dictionary_encoded(column: Column) -> Column:
 
 
 def _concat_dictionaries(columns: Sequence[Column]) -> DictionaryColumn | None:
-    """Columns that are mostly labels as one label column; None where it does not pay."""
+    """Columns that are mostly dictionary-encoded as one such column; None if it does not pay."""
     known = [c.codes for c in columns if isinstance(c, DictionaryColumn)]
     if len(known) == len(columns):
         return DictionaryColumn(join_arrays(known))
@@ -195,7 +195,7 @@ def _concat_dictionaries(columns: Sequence[Column]) -> DictionaryColumn | None:
 
 
 def join_arrays(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """`np.concatenate`, but long arrays let other threads run meanwhile.
+    """Concatenates as `np.concatenate` does, but long arrays let other threads run meanwhile.
 
     Merges in the background join arrays of 10⁷ values, and numpy holds the interpreter lock in
     `concatenate`, not in assignments.

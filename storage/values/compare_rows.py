@@ -1,6 +1,6 @@
 """Pairwise comparison of rows by the terms of an order, and search in sorted rows by it.
 
-Law: compare(a, b) is −1, 0 or 1 as a stands before b, is exactly equal to it, or stands after it
+Law: compare(a, b) is −1, 0 or 1 as a comes before b, is exactly equal to it, or comes after it
 in the total order of the terms, whatever batches the two are in.
 """
 
@@ -54,7 +54,7 @@ def lower_bounds(
     *,
     right: bool | Mask = False,
 ) -> Indexes:
-    """Where each row belongs in a range of sorted rows: before the first that is not less.
+    """The position of each row in a range of sorted rows: before the first that is not less.
 
     `right`: before the first that is greater (one for all, or one a row).
     """
@@ -94,12 +94,12 @@ def _compared(
 
 
 def _has_words(column: Column, term: OrderTerm) -> bool:
-    """Whether the values under a term are all numbers of 64 bits, with no NULL among them."""
+    """Returns whether the values under a term are all 64-bit numbers without a NULL."""
     return term.type.is_word and isinstance(column, FixedColumn) and column.valid is None
 
 
 def _words(column: Column, term: OrderTerm) -> Words:
-    """Numbers that stand in the term's order, whatever column they are of."""
+    """Numbers in the term's order, comparable between columns."""
     assert isinstance(column, FixedColumn)
     values = column.values
     if term.bits:
@@ -124,14 +124,14 @@ def _narrowed(codes: Words, targets: Words, low: Indexes, high: Indexes) -> tupl
 
 
 def _alike(numbers: Indexes) -> bool:
-    """Whether all are the same (at least one)."""
+    """Returns whether all are the same (at least one)."""
     return bool(len(numbers)) and numbers.min() == numbers.max()
 
 
 def bounded_search(
     codes: Words, targets: Words, low: Indexes, high: Indexes, right: bool
 ) -> Indexes:
-    """`searchsorted` of target i in codes[low[i] … high[i]], which ascend."""
+    """Searches target i in codes[low[i] … high[i]], which ascend, as `searchsorted` does."""
     if _alike(low) and _alike(high):
         part = codes[int(low[0]) : int(high[0])]
         return part.searchsorted(targets, "right" if right else "left") + low

@@ -1,4 +1,4 @@
-"""Equal rows brought together: consolidation of Z-sets and dense group numbers.
+"""Consolidation of Z-sets, and dense numbers of equal rows.
 
 Law: consolidate(z) and z are the same function from rows to weights; group(c).inverse[i] =
 group(c).inverse[j] ⇔ rows i and j are equal under SQL's grouping equality.
@@ -22,7 +22,7 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 
 _DIGITS_LIMIT = 1 << 62
-_PLACES = 3  # bits: eight places a row make few rows meet by chance
+_PLACES = 3  # bits: with eight slots a row few rows meet by chance
 
 
 def consolidate(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
@@ -46,9 +46,9 @@ def consolidate(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
 
 
 def cancel(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
-    """The same Z-set, no row of which stands in it with weights of both signs.
+    """The same Z-set, in which no row has weights of both signs.
 
-    Only rows that meet one of the other sign are looked at; there may be none.
+    Only rows that meet one of the other sign by a hash are compared; there may be none.
     """
     if len(zset) <= SMALL_ROWS:
         return consolidate(zset, types)
@@ -62,7 +62,7 @@ def opposed(columns: Sequence[Column], minus: Mask) -> Mask:
     """Rows that may be equal to one of the other sign: all that are, and few others.
 
     Args:
-        columns: at least one; those whose bits are not at hand are not looked at.
+        columns: at least one; those whose bits are not in memory as numbers are not read.
         minus: the rows of negative weight.
     """
     if minus.all() or not minus.any():
@@ -74,10 +74,12 @@ def opposed(columns: Sequence[Column], minus: Mask) -> Mask:
     for word in words[1:]:
         mixed *= np.uint64(MULTIPLIER)
         mixed += word
+    # A row is suspect if a row of the other sign is scattered to the same slot; equal rows are.
     bits = len(minus).bit_length() + _PLACES
     where = scatter(mixed, np.uint64(64 - bits))
     gone, come = minus.nonzero()[0], (~minus).nonzero()[0]
     come = _among(where, come, gone, bits)
+    # The added rows were narrowed first, so that the removed ones meet fewer slots.
     suspects = np.zeros(len(minus), np.bool_)
     suspects[come] = True
     suspects[_among(where, gone, come, bits)] = True
@@ -85,7 +87,7 @@ def opposed(columns: Sequence[Column], minus: Mask) -> Mask:
 
 
 def _words(column: Column) -> list[npt.NDArray[Any]]:
-    """The bits of the values as unsigned numbers, as far as they are at hand."""
+    """The bits of the values as unsigned numbers, where they are in memory as such."""
     if isinstance(column, DictionaryColumn):
         return [column.codes.view(np.uint32)]
     if isinstance(column, ArrowColumn):
@@ -96,7 +98,7 @@ def _words(column: Column) -> list[npt.NDArray[Any]]:
 
 
 def _among(places: Indexes, rows: Indexes, others: Indexes, bits: int) -> Indexes:
-    """Those of the rows that have the place of one of the others."""
+    """The rows that share a slot with one of the others."""
     if not len(others):
         return others
     marks = np.zeros(1 << bits, np.bool_)
@@ -162,7 +164,7 @@ def _by_row_hash(columns: Sequence[Column], types: Sequence[ColumnType]) -> Grou
 
 
 def all_distinct(columns: Sequence[Column], types: Sequence[ColumnType]) -> bool:
-    """Whether no two rows are equal under SQL's grouping equality."""
+    """Returns whether no two rows are equal under SQL's grouping equality."""
     if len(columns[0]) <= SMALL_ROWS or not is_exact(types) or columns[0].valid is not None:
         return len(group(columns, types).first) == len(columns[0])
     return not has_repeats(key_codes(columns, types).codes)

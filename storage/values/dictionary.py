@@ -1,8 +1,8 @@
-"""Labels: strings that come again and again, held as numbers of one table for the whole process.
+"""Dictionary encoding: repeated strings as numbers of one table for the whole process.
 
-Law: a label's number stands for its text for as long as the process lives, in every column, so two
-label columns are compared, hashed and gathered by their numbers alone. The table only grows, and
-only up to `_MOST`; columns of ever new texts stay what they are. Number 0 is NULL.
+Invariant: a number stands for one string for as long as the process lives, in every column, so two
+encoded columns are compared, hashed and gathered by their numbers alone. The table only grows, and
+only up to `_MOST`; columns of ever new strings are not encoded. Number 0 is NULL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 Codes = npt.NDArray[np.int32]
 
 _MOST = 1 << 18
-_LONGEST = 64  # characters of a label
+_LONGEST = 64  # characters of an encoded string
 _FEW = 16  # rows below which single look-ups are the fastest
 _SAMPLE = 1024
 
@@ -28,17 +28,17 @@ _array: pa.Array = pa.nulls(1, pa.large_string())
 
 
 def count() -> int:
-    """Numbers given so far, that of NULL included."""
+    """The count of numbers given so far, that of NULL included."""
     return len(_texts)
 
 
 def number(text: str) -> int:
-    """The number of a text, −1 if it has none."""
+    """The number of a string, −1 if it has none."""
     return _numbers.get(text, -1)
 
 
 def texts() -> pa.Array:
-    """The text of every number (large_string)."""
+    """The string of every number (large_string)."""
     global _array
     array = _array
     if len(array) < len(_texts):
@@ -49,26 +49,26 @@ def texts() -> pa.Array:
 
 
 def words(codes: Codes) -> list[str | None]:
-    """The texts of a few numbers."""
+    """The strings of a few numbers."""
     return [_texts[code] for code in codes.tolist()]
 
 
 def decode(codes: Codes) -> pa.Array:
-    """The texts of numbers (large_string)."""
+    """The strings of numbers (large_string)."""
     if len(codes) <= _FEW:
         return pa.array(words(codes), pa.large_string())
     return texts().take(pa.array(codes))
 
 
 def encode(array: pa.Array, *, force: bool = False) -> Codes | None:
-    """The numbers of texts, or None if they are not worth it.
+    """The numbers of strings, or None if encoding does not pay.
 
-    Few rows are taken only if all their texts have numbers already; many rows give new numbers if
-    their texts repeat often enough.
+    Few rows are encoded only if all their strings have numbers already; strings of many rows get
+    new numbers if they repeat often enough.
 
     Args:
         array: large_string[n].
-        force: give new numbers to few rows as well, since they join a label column.
+        force: give new numbers to few rows as well, because they join an encoded column.
     """
     if len(array) <= _FEW and not force:
         return known(array.to_pylist())
@@ -83,7 +83,7 @@ def encode(array: pa.Array, *, force: bool = False) -> Codes | None:
 
 
 def known(texts: Sequence[str | None]) -> Codes | None:
-    """The numbers of a few texts, None if one of them has none."""
+    """The numbers of a few strings, None if one of them has none."""
     codes = [_numbers.get(text, -1) for text in texts]
     return None if -1 in codes else np.array(codes, np.int32)
 
@@ -96,7 +96,7 @@ def _repeats(array: pa.Array) -> bool:
 
 
 def _give(texts: list[str | None]) -> Codes | None:
-    """Numbers of distinct texts, new ones where needed; None if they are too long or too many."""
+    """Numbers of distinct strings, new ones where needed; None if they are too long or too many."""
     new = [text for text in texts if text not in _numbers]
     if new:
         with _lock:

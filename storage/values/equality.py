@@ -41,7 +41,7 @@ def equal_rows(
     types: Sequence[ColumnType],
     grouping: bool,
 ) -> Mask:
-    """Whether row a_rows[i] of `a` equals row b_rows[i] of `b`, for every i."""
+    """Returns whether row a_rows[i] of `a` equals row b_rows[i] of `b`, for every i."""
     equal: Mask | None = None
     for left, right, type in zip(a, b, types, strict=True):
         same = _equal_columns(left, a_rows, right, b_rows, type, grouping)
@@ -69,7 +69,7 @@ def _at(valid: Mask | None, rows: Indexes) -> Mask | None:
 
 
 def _equal_values(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Mask:
-    """Equality of bits."""
+    """The equality of the values' bits."""
     if a.dtype.names is not None:
         return (a["lo"] == b["lo"]) & (a["hi"] == b["hi"])  # type: ignore[no-any-return]
     if a.dtype.kind == "f":
@@ -79,7 +79,7 @@ def _equal_values(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Mask:
 
 
 def _same_nulls(equal: Mask, a: Mask | None, b: Mask | None) -> Mask:
-    """`equal` where neither is NULL, true where both are."""
+    """Returns `equal` where neither value is NULL, true where both are."""
     if a is None and b is None:
         return equal
     a = np.ones(len(equal), np.bool_) if a is None else a

@@ -1,7 +1,7 @@
 """Dense numbers of equal codes, by counting, scattering, or pairwise comparison after a hash.
 
-Law: inverse[i] = inverse[j] ⇔ rows i and j are equal; first[g] is the least row of group g. Which
-of the ways is taken changes the numbers at most, not the groups.
+Law: inverse[i] = inverse[j] ⇔ rows i and j are equal; first[g] is the least row of group g. The
+choice among the three ways may change the numbers, never the groups.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def number_exact(codes: Codes, limit: int | None = None) -> Groups:
 
 
 def has_repeats(codes: Codes) -> bool:
-    """Whether a code stands twice."""
+    """Returns whether a code occurs twice."""
     if bool((codes[1:] > codes[:-1]).all()):
         return False
     place, numbers = _places(codes), np.arange(len(codes), dtype=np.int32)
@@ -59,7 +59,7 @@ def has_repeats(codes: Codes) -> bool:
     losers = codes[lost]
     if bool((losers == codes[holder[lost]]).any()):
         return True
-    losers.sort()  # equal codes that lost their place to another one
+    losers.sort()  # equal codes that lost their slot to another one
     return bool((losers[1:] == losers[:-1]).any())
 
 
@@ -102,7 +102,7 @@ def _by_code(codes: Codes) -> Groups:
 
 
 def _by_scattering(codes: Codes) -> Groups:
-    """Groups by a place each code is hashed to; codes that lose their place are sorted."""
+    """Groups by the slot each code is hashed to; codes that lose their slot are sorted."""
     place, numbers = _places(codes), np.arange(len(codes), dtype=np.int32)
     least = np.empty(1 << _bits(len(codes)), np.int32)
     least[place[::-1]] = numbers[::-1]  # the last one written stays

@@ -5,7 +5,7 @@ hashes; the converse is checked by `equality`, never assumed. A byte string is r
 64-bit words w₀, w₁, … (zero padded) of which each is mixed with its position and summed, so long
 strings need no loop: H = mix(len·K + Σⱼ mix(wⱼ + (j+1)·P)). A row is the polynomial Σᵢ hᵢ·Cⁿ⁻ⁱ⁻¹.
 Nested values: a list is the sum of its elements' hashes mixed with their positions, a struct a row,
-a map a list of structs, a union its tag and member, an ENUM its label.
+a map a list of structs, a union its tag and member, an ENUM the string of its label.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _dictionary_hashes: Hashes = np.zeros(0, np.uint64)
 
 
 def dictionary_hashes() -> Hashes:
-    """The hash of every label by its number; the same that its text has in any column."""
+    """The hash of every encoded string by its number; the same that it has in any column."""
     global _dictionary_hashes
     hashes = _dictionary_hashes
     if len(hashes) < dictionary.count():
@@ -129,7 +129,7 @@ def _listed(hashes: Hashes) -> list[int]:
 
 
 def _mix(words: Hashes) -> Hashes:
-    """Scatter the bits of each word (in place)."""
+    """Scatters the bits of each word, in place."""
     words *= _U1
     words ^= words >> _S32
     words *= _U2
@@ -199,7 +199,7 @@ def _hash_list(array: ListParts, grouping: bool) -> Hashes:
 
 
 def _sum_by(hashes: Hashes, lengths: npt.NDArray[np.int64]) -> Hashes:
-    """Sums modulo 2⁶⁴ of consecutive stretches of the given lengths."""
+    """Sums modulo 2⁶⁴ of consecutive segments of the given lengths."""
     sums = np.zeros(len(hashes) + 1, np.uint64)
     np.cumsum(hashes, out=sums[1:])
     ends = np.cumsum(lengths)
@@ -242,7 +242,7 @@ def _word_hashes(
     rest: npt.NDArray[np.int64],
     position: int | npt.NDArray[np.int64],
 ) -> Hashes:
-    """Mixed words at the byte offsets `at`, of which the first `rest` (≥ 1) bytes count."""
+    """The mixed words at the byte offsets `at`, of which the first `rest` (≥ 1) bytes count."""
     last = len(data) - 8
     words = np.ndarray((last + 1,), "<u8", data, strides=(1,))  # one at every byte
     begin = np.minimum(at, last)

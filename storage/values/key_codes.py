@@ -39,12 +39,12 @@ class KeyCodes(NamedTuple):
 
 
 def groupable(type: ColumnType) -> bool:
-    """Whether grouping equality of the type is known here; DuckDB alone knows that of VARIANT."""
+    """Returns whether grouping equality of the type is known here (that of VARIANT is not)."""
     return "VARIANT" not in type.sql
 
 
 def is_exact(types: Sequence[ColumnType]) -> bool:
-    """Whether keys of these types have exact codes: one fixed column of at most 64 bits."""
+    """Returns whether keys of these types have exact codes: one fixed column of at most 64 bits."""
     return len(types) == 1 and types[0].is_word
 
 
@@ -68,7 +68,7 @@ def row_codes(columns: Sequence[Column], types: Sequence[ColumnType]) -> npt.NDA
 
 
 def null_keys(columns: Sequence[Column]) -> Mask | None:
-    """True where some column is NULL; None when none is."""
+    """A mask of the rows where some column is NULL; None when none is."""
     null: Mask | None = None
     for column in columns:
         valid = column.valid
@@ -78,7 +78,7 @@ def null_keys(columns: Sequence[Column]) -> Mask | None:
 
 
 def word_codes(values: npt.NDArray[Any], type: ColumnType) -> npt.NDArray[np.int64]:
-    """Fixed values of at most 64 bits as int64 that are equal and sort as DuckDB has it."""
+    """The int64 codes of fixed values of at most 64 bits, equal and sorted as DuckDB has them."""
     kind = values.dtype.kind
     if kind == "f":
         bits = canonical_floats(values).astype(np.float64).view(np.int64)
@@ -97,7 +97,7 @@ def same_key(
     b_rows: Indexes,
     types: Sequence[ColumnType],
 ) -> Mask:
-    """Whether key a_rows[i] of `a` and key b_rows[i] of `b` are equal as GROUP BY sees them."""
+    """Returns whether key a_rows[i] of `a` and key b_rows[i] of `b` are equal for GROUP BY."""
     return equal_rows(a, a_rows, b, b_rows, types, True)
 
 
@@ -108,5 +108,5 @@ def same_row(
     b_rows: Indexes,
     types: Sequence[ColumnType],
 ) -> Mask:
-    """Whether row a_rows[i] of `a` and row b_rows[i] of `b` have the same exact representation."""
+    """Returns whether row a_rows[i] of `a` and row b_rows[i] of `b` have the same bits."""
     return equal_rows(a, a_rows, b, b_rows, types, False)

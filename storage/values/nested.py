@@ -1,8 +1,8 @@
 """Arrow arrays of any type taken apart for kernels: fixed, bytes, list, struct or union.
 
-Invariant: the parts of an array speak of its own rows (offsets of slices applied), NULLs stand in
-`valid` alone and what lies under them (list ranges, child values) counts as empty. Maps are lists
-of structs, ENUMs their labels, extension types their storage.
+Invariant: the parts of an array describe its own rows (offsets of slices applied), NULLs are in
+`valid` alone, and list ranges and child values under them count as empty. Maps are lists of
+structs, ENUMs their labels, extension types their storage.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ListParts:
     valid: Mask | None
 
     def expand(self) -> tuple[Indexes, Indexes, Indexes]:
-        """Of every element in row order: its row, its position, its index in the child."""
+        """The row, the position in its list and the index in the child of every element."""
         rows = np.repeat(np.arange(len(self.lengths)), self.lengths)
         begins = np.cumsum(self.lengths) - self.lengths
         positions = np.arange(len(rows)) - begins[rows]

@@ -1,9 +1,8 @@
 """DuckDB's order of lists, maps, structs and arrays, as ranks of a column.
 
-Law: lists compare by their first different elements, one that the other begins with comes before
+Law: lists compare by their first different elements, and a list comes before those that begin with
 it; maps are lists of entries, and structs compare by their first different field. A NULL inside is
-greater than all values. What has no order here are types whose Arrow form does not sort as DuckDB's
-values do.
+greater than all values. Types whose Arrow form does not sort as DuckDB's values have no order here.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _UNLIKE = ("ENUM", "INTERVAL", "UNION", "VARIANT", "TIME WITH TIME ZONE", "TIMET
 
 @functools.cache
 def has_nested_order(type: ColumnType) -> bool:
-    """Whether values of a nested type can be sorted here as DuckDB sorts them."""
+    """Returns whether values of a nested type can be sorted here as DuckDB sorts them."""
     if type.dtype is not None or any(name in type.sql.upper() for name in _UNLIKE):
         return False
     kind = type.memory
@@ -35,7 +34,7 @@ def has_nested_order(type: ColumnType) -> bool:
 
 
 def has_floats(type: ColumnType) -> bool:
-    """Whether equal values of an ordered nested type may differ in their bits."""
+    """Returns whether equal values of an ordered nested type may differ in their bits."""
     return has_nested_order(type) and any(name in type.sql for name in ("DOUBLE", "FLOAT"))
 
 
@@ -61,7 +60,7 @@ def nested_ranks(array: pa.Array, *, bits: bool = False) -> Codes:
     """Ranks ascending, equal for equal values; that of NULL is the greatest.
 
     Args:
-        bits: floats are told apart by their bits.
+        bits: floats are distinguished by their bits.
     """
     kind = array.type
     if pa.types.is_map(kind):
@@ -89,7 +88,7 @@ def _nulls_last(ranks: Codes, array: pa.Array) -> Codes:
 
 
 def _float_codes(array: pa.Array, bits: bool) -> pa.Array:
-    """Integers in the order of the floats; of their bits, if asked."""
+    """The integers in the order of the floats; of their bits, if asked."""
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
     words = values.view(f"i{values.dtype.itemsize}").astype(np.int64)
     codes = words if bits else word_codes(values, type_of(_FLOATS[values.dtype.itemsize]))
@@ -105,7 +104,7 @@ def _struct_ranks(array: pa.Array, bits: bool) -> Codes:
 
 
 def _list_ranks(lengths: Codes, elements: Codes) -> Codes:
-    """Ranks of consecutive stretches of the elements' ranks."""
+    """Ranks of lists, given as consecutive segments of their elements' ranks."""
     ranks = np.zeros(len(lengths), np.int64)
     starts = np.cumsum(lengths) - lengths
     tied, place = np.arange(len(lengths)), 0
@@ -119,9 +118,9 @@ def _list_ranks(lengths: Codes, elements: Codes) -> Codes:
 
 
 def _refine(ranks: Codes, rows: Codes, keys: Codes) -> npt.NDArray[np.bool_]:
-    """Part rows of equal rank by a key; True for those that are alone with their rank now.
+    """Splits rows of equal rank by a key; returns a mask of those that are alone with their rank.
 
-    A rank is the number of rows before those that share it, so parting changes no other one.
+    A rank is the number of rows before those that share it, so a split changes no other rank.
     """
     order = np.lexsort((keys, ranks[rows]))
     old, sorted_keys = ranks[rows][order], keys[order]
@@ -158,6 +157,6 @@ def nested_cell(value: pa.Scalar, bits: bool) -> Any:
 
 
 def _inner(value: pa.Scalar, bits: bool) -> tuple[Any, ...]:
-    """A cell inside of another, where NULL is the greatest."""
+    """A sort key inside of another, where NULL is the greatest."""
     cell = nested_cell(value, bits)
     return (2,) if cell is None else (1, cell)

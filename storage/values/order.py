@@ -3,7 +3,7 @@
 Law: a < b in DuckDB's ORDER BY (NaN greatest, strings by their bytes, ENUMs by their position,
 intervals by their length) ⇔ code(a) < code(b). The terms of an order are its keys, then all other
 columns ascending with NULLS LAST, then the bits of values that DuckDB holds equal; rows that no
-term tells apart are exactly equal.
+term distinguishes are exactly equal.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OrderTerm:
 
 
 def orderable(type: ColumnType) -> bool:
-    """Whether values of the type can be sorted here as DuckDB sorts them."""
+    """Returns whether values of the type can be sorted here as DuckDB sorts them."""
     plain = type.dtype is not None or type.is_enum or type.sql in _BYTES_IN_ORDER
     return plain or has_nested_order(type)
 
@@ -115,7 +115,7 @@ def _has_room(column: Column) -> bool:
 
 
 def value_codes(column: Column, type: ColumnType) -> Codes:
-    """Ranks of the values ascending; what stands under NULL has some code."""
+    """Ranks of the values ascending; a NULL has some code."""
     if isinstance(column, ArrowColumn):
         if pa.types.is_nested(column.array.type):
             return nested_ranks(column.array)
@@ -132,7 +132,7 @@ def label_codes(array: pa.Array, type: ColumnType) -> Codes:
 
 
 def wide_codes(values: npt.NDArray[Any], type: ColumnType) -> tuple[Any, Any]:
-    """High (signed) and low (unsigned) words that sort 16-byte values as DuckDB does."""
+    """The high (signed) and low (unsigned) words that sort 16-byte values as DuckDB does."""
     if type.is_interval:
         values = canonical_intervals(values)
     high, low = values["hi"], values["lo"]
@@ -160,7 +160,7 @@ def _ranks(codes: npt.NDArray[Any]) -> Codes:
 
 
 def steps(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """True where a value differs from the one before it."""
+    """A mask of the values that differ from the one before them."""
     steps = np.zeros(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=steps[1:])
     return steps
@@ -173,6 +173,6 @@ def _ranks_in_order(order: Indexes, steps: npt.NDArray[np.bool_]) -> Codes:
 
 
 class Columns(Protocol):
-    """Columns by position; those that no term asks for are never looked at."""
+    """Columns by position; only those of the terms are read."""
 
     def __getitem__(self, position: int, /) -> Column: ...

@@ -1,7 +1,7 @@
 """Sorting integers by their digits: numpy sorts 16-bit numbers by counting, ten times as fast.
 
 Law: `order_of(a, b, …)` is the stable order of the rows by a, then b, and so on: the least digit of
-the last key comes first, and each pass keeps what the ones before it have done.
+the last key is sorted first, and each pass keeps the order of the passes before it among equals.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def order_of(*keys: npt.NDArray[Any]) -> Indexes:
 
 
 def _words(key: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """Distances from the least key, which sort as the keys do."""
+    """The distances from the least key, which sort as the keys do."""
     low = key.min()
     if key.dtype.itemsize == 8:
         return key.view(np.uint64) - low.view(np.uint64)  # type: ignore[no-any-return]

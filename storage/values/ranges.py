@@ -1,9 +1,9 @@
-"""Places of values in ranges of a sorted column, and the stretches that several ranges make up.
+"""Searches in ranges of a sorted column, and arithmetic of ranges.
 
 Law: the rows of each range ascend by the column in DuckDB's order, NULLs last. `first_places`
-counts the rows before a value, by binary search; `net_ranges` gives for every place covered by
-ranges of a group the sum of their weights, so ranges that differ little cancel but where they
-differ.
+counts the rows before a value, by binary search; `net_ranges` gives for every position covered by
+ranges of a group the sum of their weights, so ranges that differ little cancel but for their
+difference.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _FEW = 32  # ranges up to which one after the other is the fastest
 
 
 def present(column: Column, type: ColumnType, starts: Indexes, stops: Indexes) -> Indexes:
-    """Where the NULLs of each range begin."""
-    if isinstance(column, FixedColumn) and column.valid is None:  # texts count theirs, row by row
+    """The position where the NULLs of each range begin."""
+    if isinstance(column, FixedColumn) and column.valid is None:  # strings count theirs, row by row
         return stops
     return _search(column, type, starts, stops, null_column(type, len(starts)), right=False)
 
@@ -44,7 +44,7 @@ def first_places(
     Args:
         column: ascending in each range, without NULLs there.
         type: of the column and of the values.
-        wanted: a value for each range; what is found for NULL has no meaning.
+        wanted: a value for each range; the result for NULL has no meaning.
     """
     if not type.is_ordered_word:
         return _search(column, type, starts, stops, wanted, right=right)
@@ -76,29 +76,29 @@ def expand(starts: Indexes, stops: Indexes) -> tuple[Indexes, Indexes]:
 
 
 def offsets(counts: Indexes) -> Indexes:
-    """How many members the ranges before each one have."""
+    """The number of members in the ranges before each one."""
     return counts.cumsum() - counts if len(counts) > 1 else np.zeros(len(counts), np.int64)
 
 
 def total(counts: Indexes) -> int:
-    """Their sum."""
+    """The sum of the counts."""
     return counts.item() if len(counts) == 1 else int(counts.sum())
 
 
 def begins_of(numbers: Indexes) -> Indexes:
-    """Where each stretch of equal numbers begins."""
+    """The positions where segments of equal numbers begin."""
     begins = np.ones(len(numbers), np.bool_)
     np.not_equal(numbers[1:], numbers[:-1], out=begins[1:])
     return begins.nonzero()[0]
 
 
 def clipped(values: Indexes, low: Indexes | int, high: Indexes | int) -> Indexes:
-    """`np.clip`, less what that costs for a few values."""
+    """Clips as `np.clip` does, at less cost for a few values."""
     return np.minimum(np.maximum(values, low), high)
 
 
 def _is_one(starts: Indexes, stops: Indexes) -> bool:
-    """Whether all ranges are the same (at least one)."""
+    """Returns whether all ranges are the same (at least one)."""
     if len(starts) == 1:
         return True
     return bool(len(starts)) and bool(((starts == starts[0]) & (stops == stops[0])).all())
@@ -113,8 +113,10 @@ def _search_words(
     *,
     right: bool,
 ) -> Indexes:
-    """All ranges at once: the binary digits of the rows before the value, highest first."""
+    """Searches all ranges at once: finds the number of rows before the value, bit by bit."""
     before = np.less_equal if right else np.less
+    # `found` is the rows known to be before the value; each width, halved from pass to pass, is
+    # added where the last row of the range so extended is still before it.
     codes, found = word_codes(wanted, type), starts.copy()
     width = 1 << int((stops - starts).max()).bit_length() >> 1
     while width:
@@ -134,7 +136,7 @@ def _search(
     *,
     right: bool,
 ) -> Indexes:
-    """As `first_places`, for any type and also for NULL."""
+    """Searches as `first_places` does, for any type and also for NULL."""
     term = OrderTerm(0, type)
     if len(starts) > _FEW:
         every = np.arange(len(starts))
@@ -148,15 +150,17 @@ def _search(
 def net_ranges(
     group: Indexes, starts: Indexes, stops: Indexes, weights: Indexes
 ) -> tuple[Indexes, Indexes, Indexes, Indexes]:
-    """Stretches of places with the net weight of the ranges of one group that cover them.
+    """Segments of positions with the net weight of the ranges of one group that cover them.
 
     Args:
         group: of each range.
         weights: of each range.
 
     Returns:
-        Group, start, stop and weight (never 0) of stretches that do not overlap within a group.
+        Group, start, stop and weight (never 0) of segments that do not overlap within a group.
     """
+    # A sweep: a range adds its weight at its start and takes it back at its stop, so between two
+    # neighbouring edges of a group the running sum is the net weight.
     groups, places = np.concatenate((group, group)), np.concatenate((starts, stops))
     order = np.lexsort((places, groups))
     groups, places = groups[order], places[order]

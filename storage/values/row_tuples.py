@@ -1,7 +1,7 @@
 """Rows of tiny batches as Python tuples, where numpy's fixed cost per call would dominate.
 
-Law: two tuples, also of different batches, are equal ⇔ the rows are (exactly, or under SQL's
-grouping equality). Batches above `SMALL_ROWS` and those with nested values have none.
+Law: two tuples, also of different batches, are equal ⇔ their rows are equal (exactly, or under
+SQL's grouping equality). Batches above `SMALL_ROWS` and those with nested values have none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ivm.storage.values.types import ColumnType
 
 SMALL_ROWS = 16
 
-# What `canonical_floats` makes of any NaN.
+# The bits of the one NaN that `canonical_floats` knows.
 _NAN_BITS = {4: 0x7FC00000, 8: 0x7FF8000000000000}
 
 

@@ -1,7 +1,7 @@
 """Sorting rows by codes and by the terms of an order.
 
-Law: rows come in the order of the terms; those that no term tells apart are equal, and stand side
-by side in the order in which they were given.
+Law: rows come in the order of the terms; those that no term distinguishes are equal, and keep
+the order in which they were given.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FEW = 16  # rows that Python sorts faster than numpy
 def sort_rows(
     codes: npt.NDArray[Any], columns: Columns, terms: Sequence[OrderTerm]
 ) -> tuple[Indexes, Indexes]:
-    """Sort by codes, then by the terms; later terms look at rows that earlier ones leave tied.
+    """Sorts by codes, then by the terms; later terms read only rows that earlier ones leave tied.
 
     Args:
         codes: the most significant key.
@@ -32,7 +32,7 @@ def sort_rows(
         terms: of a total order.
 
     Returns:
-        The order of the rows, and the positions in it where a stretch of equal rows begins.
+        The order of the rows, and the positions in it where equal rows begin.
     """
     if len(codes) <= _FEW:
         return _few_sorted(codes.tolist(), columns, terms)

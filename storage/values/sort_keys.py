@@ -1,8 +1,8 @@
-"""Single values of a column as Python objects that compare as DuckDB orders them.
+"""Sort keys: single values of a column as Python objects that compare as DuckDB orders them.
 
-Law: for two cells a, b of one term, neither None: a < b ⇔ DuckDB sorts the value of a before that
-of b ascending, and a == b ⇔ it holds them equal (a term of bits: ⇔ they are the same bits). NULL is
-None.
+Law: for two sort keys a, b of one term, neither None: a < b ⇔ DuckDB sorts the value of a before
+that of b ascending, and a == b ⇔ it holds them equal (a term of bits: ⇔ they are the same bits).
+NULL is None.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Cell: TypeAlias = Callable[[int], Any]
 
 
 def cells(column: Column, term: OrderTerm) -> Cell:
-    """How to read a column's values under a term of an order."""
+    """A function that reads a column's values as sort keys under a term of an order."""
     if isinstance(column, FixedColumn) and column.valid is None and column.values.dtype.kind == "i":
         return column.values.item
     if isinstance(column, ArrowColumn) and has_nested_order(term.type):
@@ -41,7 +41,7 @@ def cells(column: Column, term: OrderTerm) -> Cell:
 
 
 def all_cells(column: Column, term: OrderTerm) -> list[Any]:
-    """The comparable values of all rows."""
+    """The sort keys of all rows."""
     if isinstance(column, FixedColumn) and column.valid is None and column.values.dtype.kind == "i":
         return column.values.tolist()  # type: ignore[no-any-return]
     cell = cells(column, term)
@@ -73,7 +73,7 @@ def _fixed_cells(column: FixedColumn, term: OrderTerm) -> Cell:
 
 
 def words_of(column: Column, term: OrderTerm) -> npt.NDArray[np.int64] | None:
-    """The cells (each c as −1 − c if descending) in an array, if all are numbers and none NULL."""
+    """The sort keys in an array (c as −1 − c if descending), if all are numbers and none NULL."""
     if not term.type.is_word or column.valid is not None:
         return None
     assert isinstance(column, FixedColumn)
@@ -86,7 +86,7 @@ def words_of(column: Column, term: OrderTerm) -> npt.NDArray[np.int64] | None:
 
 
 def stands_before(a: Any, b: Any, term: OrderTerm) -> bool:
-    """Whether cell a, which is not equal to b, stands before it."""
+    """Returns whether sort key a, which is not equal to b, stands before it."""
     if a is None:
         return term.nulls_first
     if b is None:
@@ -112,17 +112,17 @@ class _Backwards:
 
 
 def ordered(cell: Any, term: OrderTerm) -> tuple[Any, ...]:
-    """What Python compares with that of another cell as the term orders the two."""
+    """The form of a sort key that Python compares with another's as the term orders the two."""
     if cell is None:
         return (0,) if term.nulls_first else (2,)
     return 1, _Backwards(cell) if term.descending else cell
 
 
-LAST = (3,)  # stands behind all that `ordered` gives
+LAST = (3,)  # comes after all results of `ordered`
 
 
 def narrowed(cell: Cell, low: int, high: int, wanted: Any, term: OrderTerm) -> tuple[int, int]:
-    """The rows of a sorted range with the wanted cell; where it belongs, if there is none."""
+    """The rows of a sorted range with the wanted sort key; its position, if there is none."""
     start = _bisect(cell, low, high, wanted, term, False)
     if start == high or cell(start) != wanted:
         return start, start

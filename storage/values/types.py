@@ -51,12 +51,12 @@ INTEGER_NAMES = frozenset(_INTEGERS) | frozenset("U" + name for name in _INTEGER
 
 
 def _without_dictionaries(type: pa.DataType) -> pa.DataType:
-    """`type` with ENUMs inside it as strings: DuckDB cannot read a list of none of them."""
+    """The type with ENUMs inside it as strings: DuckDB cannot read a list of none of them."""
     if pa.types.is_dictionary(type):
         return type.value_type
     if pa.types.is_map(type):
         inner = _without_dictionaries(type.key_type), _without_dictionaries(type.item_type)
-        # The map of `MAP {}` has keys of type null, which Arrow lends but does not make.
+        # The map of `MAP {}` has keys of type null, which Arrow imports but does not make.
         return type if inner == (type.key_type, type.item_type) else pa.map_(*inner)
     if pa.types.is_struct(type):
         return pa.struct([f.with_type(_without_dictionaries(f.type)) for f in type])
@@ -77,14 +77,14 @@ class ColumnType:
         sql: DuckDB's name as DESCRIBE prints it, e.g. ``DECIMAL(18,2)``; types are equal by it.
         arrow: the Arrow type DuckDB exports with ``arrow_lossless_conversion``.
         dtype: numpy dtype of a `FixedColumn`, or None for an `ArrowColumn`.
-        metadata: what an Arrow field must carry for DuckDB to know the type (VARIANT, GEOMETRY).
-        memory: the Arrow type of an `ArrowColumn`'s array: 64-bit offsets, ENUMs as labels.
+        metadata: of an Arrow field by which DuckDB knows the type (VARIANT, GEOMETRY).
+        memory: the Arrow type of an `ArrowColumn`'s array: 64-bit offsets, ENUMs as strings.
         is_bytes: an `ArrowColumn` of strings or binaries, 64-bit offsets.
         is_word: a `FixedColumn` of at most 64 bits.
         is_ordered_word: one whose numbers ascend as DuckDB sorts the values, which those of TIME
             WITH TIME ZONE do not.
         is_interval: INTERVAL.
-        is_enum: an ENUM, held as its labels.
+        is_enum: an ENUM, held as the strings of its labels.
         is_date_or_timestamp: one of those, with a zone or without; they may be infinite.
     """
 
@@ -135,7 +135,7 @@ class ColumnType:
 
     @property
     def is_string(self) -> bool:
-        """VARCHAR and JSON; an ENUM is not, since it sorts by its position."""
+        """Returns whether it is VARCHAR or JSON; an ENUM is not, since it sorts by its position."""
         return self.sql in ("VARCHAR", "JSON")
 
     @functools.cached_property
@@ -200,7 +200,7 @@ def type_of(sql: str) -> ColumnType:
     Raises:
         duckdb.NotImplementedException: DuckDB gives the name, but does not read it.
     """
-    if sql in ('"NULL"', "NULL"):  # of a bare NULL, which beside any other type takes that one
+    if sql in ('"NULL"', "NULL"):  # of a bare NULL, which becomes any other type that it meets
         return ColumnType('"NULL"', pa.int32(), np.dtype("i4"))
     exported = _exported(sql)
     arrow = exported.type

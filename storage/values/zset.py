@@ -2,7 +2,7 @@
 
 Law: a Z-set is a function from rows to integers with finite support; batches that agree after
 `consolidate` are the same Z-set. Addition is concatenation, negation flips weights.
-Batches carry columns by position; names and types stand once, in the plan.
+Batches have columns by position; names and types are kept once, in the plan.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _ONE_BYTES = _ONES.tobytes()
 
 
 def ones(count: int) -> Weights:
-    """Weights of 1, not to be written to."""
+    """The weights of `count` rows that are each there once; never to be written to."""
     return _ONES[:count] if count <= _FEW else np.ones(count, np.int64)
 
 
 def all_ones(weights: Weights) -> bool:
-    """Whether every weight is 1."""
+    """Returns whether every weight is 1."""
     count = len(weights)
     if count <= _FEW:  # comparing bytes beats a numpy reduction on few rows
         return weights.tobytes() == _ONE_BYTES[: 8 * count]
@@ -74,7 +74,7 @@ class ZSet:
         return ZSet(tuple([columns[i] for i in positions]), self.weights)
 
     def dictionary_encoded(self) -> ZSet:
-        """The same rows, strings that repeat as labels."""
+        """The same rows, with strings that repeat in dictionary encoding."""
         return ZSet(tuple([dictionary_encoded(c) for c in self.columns]), self.weights)
 
     def negate(self) -> ZSet:
@@ -114,7 +114,7 @@ def from_arrow(
 
     Args:
         table: its columns are those of `schema`, in that order, values already of those types.
-        schema: names (not looked at) and types.
+        schema: names (not read) and types.
         weights: int64[n]; all ones when left out.
     """
     if weights is None:
