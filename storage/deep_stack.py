@@ -1,4 +1,4 @@
-"""Room for a deep recursion: what does not fit the caller's stack runs once more on a large one.
+"""Deep recursion: work that does not fit the caller's stack runs once more on a large one.
 
 Limit: Python has one bound for all threads; it is raised while the deep one runs.
 """
@@ -19,7 +19,7 @@ _one = threading.Lock()
 
 
 def deeply(work: Callable[[], Answer]) -> Answer:
-    """What `work` returns or raises, however deep it goes.
+    """Runs `work`, however deep its recursion goes, and returns or raises its outcome.
 
     Args:
         work: may be begun again.

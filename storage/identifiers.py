@@ -2,7 +2,7 @@
 
 Law: names are equal if they differ only in the case of A to Z ("Ä" and "ä" are two names). A
 relation's canonical name is its path in the database, schema main left out, its parts joined by
-dots; a part with a dot or a quote in it stands in quotes, so that two relations never share one.
+dots; a part with a dot or a quote in it is quoted, so that two relations never share a name.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _SMALL = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 def fold(name: str) -> str:
-    """What DuckDB compares instead of a name."""
+    """The form of a name that DuckDB compares."""
     return name.lower() if name.isascii() else name.translate(_SMALL)
 
 
 def is_text(text: str) -> bool:
-    """Whether DuckDB can take it: half of a surrogate pair is no character."""
+    """Returns whether DuckDB accepts the string: half of a surrogate pair is no character."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -60,10 +60,10 @@ def split_name(text: str) -> tuple[str, ...]:
 
 
 def quote(name: str) -> str:
-    """`name` as a quoted SQL identifier."""
+    """Quotes `name` as a SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """`text` as a SQL string literal."""
+    """Writes `text` as a SQL string literal."""
     return "'" + text.replace("'", "''") + "'"

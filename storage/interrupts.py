@@ -1,10 +1,10 @@
 """Signals wait until the outcome of a call is decided.
 
-Law: while a call of the main thread's is under way, the handler of a signal runs when it would, but
-what it raises (KeyboardInterrupt, as a rule) is held back. It ends the statement that DuckDB runs
-for the user, or is raised where nothing has been decided yet (`check`), or else by the end of the
-call; and it carries a note of what has become of the statement. So no commit, no flush and no lock
-is ever cut. Signals reach Python in the main thread alone: calls in other threads need none of it.
+Contract: while the main thread is in a call, the handler of a signal runs as usual, but its
+exception (KeyboardInterrupt, as a rule) is held back. It ends the statement that DuckDB runs for
+the user, or is raised where nothing has been decided yet (`check`), or else by the end of the call;
+and it carries a note on the outcome of the statement. So no commit, no flush and no lock is ever
+cut. Signals reach Python in the main thread alone: calls in other threads need no protection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import duckdb
 
 NOTHING = "The statement has changed nothing."
-"""Stands as a note at what a signal raised in a call, unless `tell` has told more."""
+"""The note on a signal's exception in a call, unless `tell` has recorded an outcome."""
 
 _SIGNALS = tuple(
     int(getattr(signal, name))
@@ -72,7 +72,7 @@ class Deferral:
                 raise raised from error
 
     def take(self, raised: BaseException) -> None:
-        """Hold back what a handler has raised, and end the statement that DuckDB runs."""
+        """Holds back an exception of a handler, and ends the statement that DuckDB runs."""
         self._waiting = self._waiting or raised
         if self.cursor is not None and not self._sheltered:
             with contextlib.suppress(duckdb.Error):  # it is closed
@@ -103,7 +103,7 @@ def _begin(call: Deferral) -> None:
 
 
 def _end() -> None:
-    """Put the user's handlers back; what is left where one raises is passed on by `_held`."""
+    """Restores the user's handlers; where one raises, `_held` passes on the rest."""
     global _current
     try:
         for number, handler in _handlers.items():
@@ -130,7 +130,7 @@ def _mine() -> Deferral | None:
 
 
 def check() -> None:
-    """Raise what a signal has raised: here, where nothing has been decided."""
+    """Raises the exception of a signal that was held back, at a point where nothing is decided."""
     call = _mine()
     if call is None or call._waiting is None or call._thrown or call._sheltered:
         return
@@ -146,13 +146,13 @@ def next_statement() -> None:
 
 
 def tell(outcome: str) -> None:
-    """Say what has become of the statement, whatever comes from here on."""
+    """Records the outcome of the statement, whatever comes from here on."""
     if (call := _mine()) is not None:
         call._outcome = outcome
 
 
 class Shelter:
-    """What is done in the block is brought to its end: neither it nor DuckDB is interrupted."""
+    """A block that runs to its end: neither it nor DuckDB is interrupted."""
 
     __slots__ = ("_call", "_within")
 
@@ -192,7 +192,7 @@ def dispensable(lost: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """What this cursor runs in the block is interrupted by a signal."""
+    """Lets a signal interrupt the statements that this cursor runs in the block."""
     call = _mine()
     if call is None:
         yield

@@ -16,15 +16,15 @@ class Troubles:
         self._kept: dict[str, Exception] = {}
 
     def keep(self, work: str, error: Exception) -> None:
-        """It has failed."""
+        """Keeps a failure of this work."""
         self._kept[work] = error
 
     def over(self, work: str) -> None:
-        """It has been done."""
+        """Forgets the failure: the work has been done."""
         self._kept.pop(work, None)
 
     def tell(self) -> None:
-        """Raise what is kept, once.
+        """Raises the failure that is kept, once.
 
         Raises:
             UnavailableError: some work failed; nothing has been done for this caller.

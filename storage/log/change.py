@@ -1,7 +1,7 @@
-"""What one transaction does to tables: rows taken out and rows put in, in order.
+"""The changes that one transaction makes to tables: rows removed and rows added, in order.
 
-Law: a table after the change is the table before it, less `removed`, plus `added`; the removed rows
-are stored ones, looked up by us and never believed from outside.
+Law: a table after the change is the table before it, less `removed`, plus `added`. The removed rows
+are stored ones, found by the database itself and never taken from a caller.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class TableChange:
     Attributes:
         table: canonical name (`name` in schema main, else `schema.name`).
         removed: old rows, with only the columns at `removed_columns`; weights are positive counts.
-        removed_columns: ascending positions; a keyed table's key and what views need of it, a
-            keyless table's all.
+        removed_columns: ascending positions: of a keyed table its key and the columns that views
+            need, of a keyless table all.
         added: new rows with all columns of the table; weights are positive counts.
     """
 

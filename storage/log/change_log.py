@@ -1,9 +1,9 @@
 """The change log: an append-only chain of segment files; a synced record is a committed epoch.
 
-Laws. What `sync(epoch)` has returned for is replayed after any crash, in order, once. What `append`
-or `sync` has reported as failed is never replayed. Damage below the synced mark stops the opening
-and changes nothing; damage above it is a torn tail and is cut. An exception of any kind, at any
-point, leaves the log as before or read-only, and nobody waiting.
+Contract: a record for whose epoch `sync` has returned is replayed after any crash, in order, once.
+A record that `append` or `sync` has reported as failed is never replayed. Damage below the synced
+mark stops the opening and changes nothing; damage above it is a torn tail and is cut. An exception
+of any kind, at any point, leaves the log as before or read-only, and no thread waiting.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SIZED = (np.ndarray, memoryview)  # their length is not their size
 
 
 def write_all(fd: int, parts: list[Any]) -> None:
-    """Write buffers at the file's end; raises OSError with an unknown part of them written."""
+    """Writes buffers at the file's end; raises OSError with an unknown part of them written."""
     for first in range(0, len(parts), _BUFFERS_PER_CALL):
         views = [memoryview(p).cast("B") for p in parts[first : first + _BUFFERS_PER_CALL]]
         while views:
@@ -53,12 +53,12 @@ def write_all(fd: int, parts: list[Any]) -> None:
 
 
 def sync_data(fd: int) -> None:
-    """Make a file's data durable; where the system has no fdatasync, by fsync."""
+    """Makes a file's data durable; where the system has no fdatasync, by fsync."""
     getattr(os, "fdatasync", os.fsync)(fd)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a folder's names durable."""
+    """Makes a folder's names durable."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -104,7 +104,7 @@ class ChangeLog:
     def open(
         folder: Path, *, database_id: str, base_epoch: int, interval: float | None = None
     ) -> ChangeLog:
-        """Check the log of a database and cut its torn tail, if it has one.
+        """Checks the log of a database and cuts its torn tail, if it has one.
 
         Args:
             folder: the side folder; it exists.
@@ -133,7 +133,7 @@ class ChangeLog:
             yield from SegmentFile(path).records(after_epoch)
 
     def rotate(self, tables: Mapping[str, Schema], after_epoch: int | None = None) -> None:
-        """Sync, then start a new segment whose records are of these tables.
+        """Syncs, then starts a new segment whose records are of these tables.
 
         Args:
             tables: all base tables by name; needed again after every change of schema.
@@ -156,7 +156,7 @@ class ChangeLog:
         self._start_ticker()
 
     def append(self, record: Record) -> None:
-        """Write a record behind the last one; `sync` makes it durable.
+        """Writes a record after the last one; `sync` makes it durable.
 
         Args:
             record: its epoch is above `last_epoch`; its tables are those of the last `rotate`.
@@ -177,7 +177,7 @@ class ChangeLog:
             self._write(record.epoch, parts)
 
     def sync(self, epoch: int) -> None:
-        """Return once every record up to `epoch` is durable (one fdatasync serves all waiters).
+        """Returns once every record up to `epoch` is durable (one fdatasync serves all waiters).
 
         Raises:
             UnavailableError: fdatasync failed; without `interval` the unsynced records are taken
@@ -204,7 +204,7 @@ class ChangeLog:
                     state.notify_all()
 
     def retract(self, epoch: int) -> None:
-        """Take back the last record, synced or not: what it was to stand for has not happened.
+        """Removes the last record, synced or not, because its transaction has not happened.
 
         Raises:
             UnavailableError: it may be in the file still; the log is read-only until reopened.
@@ -223,7 +223,7 @@ class ChangeLog:
             self._check()
 
     def truncate(self, through_epoch: int) -> None:
-        """Remove the segments whose records all have an epoch up to `through_epoch`.
+        """Removes the segments whose records all have an epoch up to `through_epoch`.
 
         The base tables must have reached that epoch durably. A big current segment is replaced
         by a new one first if it is wholly passed too.
@@ -243,7 +243,7 @@ class ChangeLog:
             sync_folder(self.folder)
 
     def close(self) -> None:
-        """Sync and close; closing twice does nothing."""
+        """Syncs and closes; closing twice does nothing."""
         self._closing.set()
         if self._ticker is not None:
             self._ticker.join()
@@ -270,7 +270,7 @@ class ChangeLog:
     def _create(self, header: SegmentHeader) -> tuple[int, int]:
         """A new durable segment: its descriptor and the offset of its first record.
 
-        Once it may stand in the folder, it is the log's last segment or there is no log any more.
+        Once it may be in the folder, it is the log's last segment or the log is read-only.
         """
         path = segment_path(self.folder, header.after_epoch)
         draft = path.with_suffix(".new")
@@ -288,7 +288,7 @@ class ChangeLog:
         return fd, len(body)
 
     def _adopt(self, fd: int, end: int, header: SegmentHeader) -> None:
-        """Go on in the new, empty and durable segment."""
+        """Continues in the new, empty and durable segment."""
         with self._state:
             former, self._fd = self._fd, fd
             self._end = self._synced_end = end
@@ -306,7 +306,7 @@ class ChangeLog:
         self._ticker.start()
 
     def _tick(self) -> None:
-        """Sync now and then; a failure leaves the log read-only, which the next append says."""
+        """Syncs at intervals; a failure leaves the log read-only, and the next append says so."""
         while not self._closing.wait(self._interval):
             with contextlib.suppress(Exception):  # another one is met by the next round
                 self.sync(self.last_epoch)
@@ -331,11 +331,11 @@ class ChangeLog:
             self._end, self._chain, self.last_epoch = after, chain, epoch
 
     def _take_back(self, end: int, *, marked: bool = False) -> None:
-        """Cut off, durably, what must not be replayed; if that fails, refuse all further writes.
+        """Cuts off, durably, a record that must not be replayed; else refuses all further writes.
 
         Args:
-            end: of what stays.
-            marked: the synced mark may promise more, and is lowered first.
+            end: offset of the end of the records that stay.
+            marked: the synced mark may be above it, and is lowered first.
         """
         failed = self._failed
         self._failed = failed or "a record that failed could not be removed"
@@ -365,7 +365,7 @@ class ChangeLog:
     # -- syncing ---------------------------------------------------------------------------
 
     def _lead_sync(self, fd: int, target: int, end: int) -> None:
-        """Sync for everyone who waits."""
+        """Syncs for all waiting threads."""
         try:
             sync_data(fd)
         except OSError as error:
@@ -373,7 +373,7 @@ class ChangeLog:
                 self._sync_failed(error)
                 self._check()
         try:
-            with contextlib.suppress(OSError):  # lost marks only tell corruption from a torn tail
+            with contextlib.suppress(OSError):  # the mark only distinguishes corruption from a torn tail
                 os.pwrite(fd, mark_bytes(end), MARK_AT)
         finally:
             with self._state:
@@ -382,7 +382,7 @@ class ChangeLog:
 
     def _sync_failed(self, error: OSError) -> None:
         self._failed = f"its fdatasync failed ({error.strerror})"
-        if self._interval is None:  # nobody was told that these records are committed
+        if self._interval is None:  # these records were never acknowledged as committed
             self._take_back(self._synced_end)
 
 

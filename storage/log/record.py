@@ -2,8 +2,8 @@
 
 Law: `decode(encode(record, tables), tables)` gives back the record bit for bit. Fixed-width
 columns are their numpy bytes, strings and binaries are rebased offsets and data, anything nested
-is an Arrow IPC batch; types are not repeated, they stand in the segment's header. A small record
-costs a few microseconds a column; the buffers of a big one are handed on without a copy.
+is an Arrow IPC batch; types are in the segment's header and not repeated. A small record costs a
+few microseconds a column; the buffers of a big one are passed on without a copy.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _put_fixed(parts: Parts, column: FixedColumn) -> None:
 
 
 def _put_dictionary(parts: Parts, column: DictionaryColumn) -> None:
-    """As `_put_strings`; one label needs no Arrow."""
+    """Writes strings as `_put_strings` does; a single one needs no Arrow."""
     if len(column.codes) != 1:
         _put_strings(parts, column.array)
         return

@@ -1,7 +1,7 @@
-"""Opening a log: which segments belong to it, whether they are whole, and cutting a torn tail.
+"""Opening a log: finding its segments, checking them, and cutting a torn tail.
 
-Law: everything is checked before anything is changed. A segment that is not the last one was
-synced to its end before its successor was born, so damage there is never a torn tail.
+Contract: everything is checked before anything is changed. Every segment but the last was synced to
+its end before its successor was created, so damage in it is never a torn tail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ivm.storage.values.types import Schema
 def scan_chain(
     folder: Path, database_id: str, base_epoch: int
 ) -> tuple[tuple[Path, SegmentScan], ...]:
-    """Check all segments of a folder.
+    """Checks all segments of a folder.
 
     Args:
         folder: the side folder.
@@ -40,13 +40,13 @@ def scan_chain(
         _check_last(*scans[-1])
     for (path, scan), (following, after) in itertools.pairwise(scans):
         _check_link(path, scan, following, after)
-        if after.header.after_epoch > scan.last_epoch:  # what DuckDB committed alone: DDL
+        if after.header.after_epoch > scan.last_epoch:  # DuckDB committed DDL alone
             _check_start(following, after, base_epoch)
     return scans
 
 
 def check_tables(folder: Path, base_epoch: int, tables: Mapping[str, Schema]) -> None:
-    """Whether the records behind an epoch are of these tables: another program may alter them.
+    """Checks that the records after an epoch are of these tables: another program may alter them.
 
     Raises:
         CorruptionError: naming the table that is gone or has other columns.
@@ -63,7 +63,7 @@ def check_tables(folder: Path, base_epoch: int, tables: Mapping[str, Schema]) ->
 
 
 def settle(path: Path, scan: SegmentScan) -> None:
-    """Cut the torn tail of the last segment and make the rest of it durable."""
+    """Cuts the torn tail of the last segment and makes the rest of it durable."""
     fd = os.open(path, os.O_RDWR)
     try:
         if scan.end < scan.size:

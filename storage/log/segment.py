@@ -1,9 +1,11 @@
-"""One segment file of the change log: its header, its records, and what is known to be synced.
+"""One segment file of the change log: its header, its records, and its synced mark.
 
 Layout: a first page with the magic and the *synced mark* (the offset up to which an fdatasync has
 succeeded, written after it succeeded, so the mark never promises too much), then the header
-(JSON, checksummed), then the records. Law: a record's checksum covers its predecessor's checksum,
-so a segment is readable exactly up to its first damaged byte.
+(JSON, checksummed), then the records.
+
+Invariant: a record's checksum covers its predecessor's checksum, so a segment is readable exactly
+up to its first damaged byte.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ _SUM = struct.Struct("<Q")
 _SIZE = struct.Struct("<Q")
 _JOIN_BELOW = 1 << 20  # bytes; a smaller record is joined and written by one call
 FRAME_BYTES = _FRAME.size + _SUM.size
-"""What a record takes in the file beside its payload."""
+"""The bytes of a record in the file that are not its payload."""
 
 
 @dataclass(frozen=True)
 class SegmentHeader:
-    """What a segment says of itself.
+    """The header of a segment.
 
     Attributes:
         database_id: of the database file the log belongs to.
@@ -55,7 +57,7 @@ class SegmentHeader:
 
 @dataclass(frozen=True)
 class SegmentScan:
-    """How far a segment's records are right.
+    """The part of a segment whose records are right.
 
     Attributes:
         header: the segment's header.
@@ -74,7 +76,7 @@ class SegmentScan:
 
 
 def segment_path(folder: Path, after_epoch: int) -> Path:
-    """The file of the segment whose first record has the epoch behind `after_epoch`."""
+    """The file of the segment whose first record has the epoch after `after_epoch`."""
     return folder / f"log-{after_epoch + 1:020d}.seg"
 
 
@@ -156,7 +158,7 @@ class SegmentFile:
         self.codes = TableCodes(self.header.tables)
 
     def scan(self) -> SegmentScan:
-        """Check every record up to the first one that is not right."""
+        """Checks every record up to the first one that is not right."""
         end, chain, epoch = self._start, self.header.chain, self.header.after_epoch
         for last in self._frames():
             end, chain, epoch = last[:3]
@@ -169,7 +171,7 @@ class SegmentFile:
                 yield decode(payload, self.codes)
 
     def _frames(self) -> Iterator[tuple[int, int, int, memoryview]]:
-        """End offset, checksum, epoch and payload of each right record."""
+        """The end offset, checksum, epoch and payload of each right record."""
         at, chain, epoch = self._start, self.header.chain, self.header.after_epoch
         while at + _FRAME.size + _SUM.size <= self.size:
             length, next_epoch = _FRAME.unpack_from(self._view, at)
