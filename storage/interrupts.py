@@ -168,10 +168,10 @@ class Shelter:
 
 @contextlib.contextmanager
 def dispensable(lost: str) -> Iterator[None]:
-    """A signal cuts the block short, in a shelter too, and what is around it goes on.
+    """Lets a signal cut the block short, in a shelter too, while the code around it goes on.
 
     Args:
-        lost: is told beside the outcome if it does.
+        lost: a sentence that is added to the outcome in that case.
     """
     call = _mine()
     if call is None:

@@ -1,7 +1,7 @@
 """DuckDB instances in memory, for questions that need no user's data: types, constants, texts.
 
-Law: a scratch instance is opened at its first use, serves one thread at a time, and is closed as
-the program ends, or DuckDB's binding complains of leaks on the way out.
+Contract: a scratch instance is opened at its first use, serves one thread at a time, and is closed
+at the end of the program, because DuckDB's binding would report leaks there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What fails in a thread of the database's own reaches the next caller.
+"""Troubles: failures in the database's own threads, kept for the next caller.
 
-Law: nothing fails in silence. A failure is kept until one caller has been told or the same work has
-been done after all; that thread goes on, and tries again.
+Contract: no failure is silent. It is kept until it has been raised to one caller or the same work
+has been done after all; its thread goes on, and tries again.
 """
 
 from __future__ import annotations

@@ -373,7 +373,7 @@ class ChangeLog:
                 self._sync_failed(error)
                 self._check()
         try:
-            with contextlib.suppress(OSError):  # the mark only distinguishes corruption from a torn tail
+            with contextlib.suppress(OSError):  # a lost mark only hides corruption as a torn tail
                 os.pwrite(fd, mark_bytes(end), MARK_AT)
         finally:
             with self._state:

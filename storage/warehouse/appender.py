@@ -1,8 +1,10 @@
 """A few rows as Python values for DuckDB's appender.
 
-Lending an Arrow batch to DuckDB costs more than 0.5 ms before the first row; the appender takes a
-few hundred Python rows in less. Law: the values written are exactly those of the batch; where a
-type has no exact Python value (or none that the appender takes), the answer is None.
+Registering an Arrow batch with DuckDB costs more than 0.5 ms before the first row; the appender
+takes a few hundred Python rows in less.
+
+Contract: the values written are exactly those of the batch; where a type has no exact Python value
+(or none that the appender takes), the answer is None.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Appenders:
         action: Action = "insert",
         key: tuple[str, ...] = (),
     ) -> None:
-        """Insert full rows, update rows by key (full rows), or delete by key (key values)."""
+        """Inserts full rows, updates rows by key (full rows), or deletes by key (key values)."""
         appender = self._made.get((table, action, key))
         if appender is None:
             appender = self._cursor.appender(table, action=action, key=list(key) or None)
@@ -67,7 +69,7 @@ class Appenders:
             appender.append_rows(_repeated(rows) if repeat else rows)
             appender.flush()
         finally:
-            appender.clear()  # rows left by a failure would come along with the next ones
+            appender.clear()  # rows left by a failure would be written with the next ones
 
     def forget(self) -> None:
         """The tables have changed, or the cursor is closed."""

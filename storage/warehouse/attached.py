@@ -1,7 +1,8 @@
-"""Other databases that a user has attached are brought into their own files when they are let go.
+"""Checkpoints of the databases that a user has attached, when they are detached or closed.
 
-Law: DuckDB does so at DETACH and at its end, unless it was told not to checkpoint our own file by
-itself, which holds for all of them: then it must be told to. One without a WAL loses all otherwise.
+Contract: the file of an attached database holds all its commits after DETACH and at the end. DuckDB
+checkpoints there by itself unless automatic checkpoints are off, as they are here for our own file,
+which holds for all databases; one without a write-ahead log would lose its rows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ WHERE NOT internal AND NOT readonly AND type = 'duckdb' AND path IS NOT NULL
 
 
 def checkpoint_attached(cursor: Cursor, own: str, only: str | None = None) -> None:
-    """Checkpoint what is attached beside our own database.
+    """Checkpoints the databases that are attached beside our own.
 
     Args:
         cursor: with no transaction open.
@@ -29,6 +30,6 @@ def checkpoint_attached(cursor: Cursor, own: str, only: str | None = None) -> No
     """
     for (name,) in rows(cursor, _ATTACHED):
         if name != own and (only is None or fold(name) == only):
-            # Where others still use it, or the disk is full, its WAL keeps what it holds.
+            # If others still use it, or the disk is full, its commits stay in its write-ahead log.
             with contextlib.suppress(duckdb.Error):
                 run(cursor, f"CHECKPOINT {quote(name)}")

@@ -1,9 +1,10 @@
-"""Values that Arrow does not carry as they are: DuckDB's answer fails where it holds one.
+"""Values that Arrow does not carry exactly: DuckDB's answer fails where it holds one.
 
-Laws. DuckDB lends intervals to Arrow with nanoseconds in 64 bits, and what is larger wraps round; a
-UNION whose member is NULL arrives as a NULL that is no UNION's. Neither is noticed by DuckDB, so
-every answer that may hold such a value says so itself, and the change that makes one is refused.
-An answer without these types is left as it is.
+DuckDB exports intervals to Arrow with nanoseconds in 64 bits, and larger ones wrap round; a UNION
+whose member is NULL arrives as a NULL of the whole UNION. DuckDB notices neither.
+
+Contract: a query whose answer holds such a value fails while it is read, and a change that makes
+one is refused. An answer without these types is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def carried(relation: Relation) -> Relation:
 
 
 def may_be_unfit(type: str) -> bool:
-    """Whether a type has values that Arrow does not carry."""
+    """Returns whether a type has values that Arrow does not carry."""
     return any(word in type for word in _WHY)
 
 
@@ -54,7 +55,7 @@ def unfit_type(relation: Relation) -> str | None:
 
 
 def why_unfit(type: str) -> str:
-    """Which values of a type are not carried, and what to write instead."""
+    """The sentence that names the values of a type that are not carried, and the way out."""
     reasons = "; ".join([why for word, why in _WHY.items() if word in type])
     return f"a value of type {type} cannot be followed: {reasons}"
 
@@ -71,7 +72,7 @@ def _checked(position: int, type: DuckDBPyType, unfit: str | None) -> str:
 
 
 def _unfit(value: str, type: DuckDBPyType, depth: int = 0) -> str | None:
-    """SQL: whether a value holds what Arrow does not carry; None if none of its type does."""
+    """SQL that tests a value for parts that Arrow does not carry; None if its type has none."""
     if not may_be_unfit(str(type)):
         return None
     if type.id == "interval":
@@ -119,7 +120,7 @@ def _in_union(value: str, type: DuckDBPyType, depth: int) -> list[str | None]:
 
 
 def _parts(type: DuckDBPyType) -> list[tuple[str, DuckDBPyType]]:
-    """The types inside of a type (an array has its size beside them)."""
+    """The types inside of a type (of an array, its size too)."""
     return [(name, part) for name, part in type.children if isinstance(part, DuckDBPyType)]
 
 

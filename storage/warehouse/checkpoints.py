@@ -1,6 +1,7 @@
-"""DuckDB checkpoints, away from commits and reads, and the note that tells ours from others'.
+"""DuckDB checkpoints, away from commits and reads, and the note that distinguishes ours.
 
-Law: between `moving` and the settled note the header's counter moves by at most one, and by us.
+Invariant: between the note with `moving` and the next one the header's counter moves by at most
+one, and by this process.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class Checkpointer:
     """Checkpoints one database file.
 
     Args:
-        file: the open file, or memory (then nothing is ever done).
+        file: the open file, or memory (then every method does nothing).
         database_id: for the note.
         mark: for the note.
         write_lock: held while passed epochs are dropped, not during the checkpoint itself.
-        troubles: where the background thread's failures go.
+        troubles: takes the background thread's failures.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Checkpointer:
         self._thread: threading.Thread | None = None
 
     def consider(self) -> None:
-        """Start a background checkpoint if the write-ahead log has grown enough."""
+        """Starts a background checkpoint if the write-ahead log has grown enough."""
         if self._file.wal_bytes() < WAL_BYTES or self._wanted.is_set():
             return
         if self._thread is None:
@@ -66,7 +67,7 @@ class Checkpointer:
         self._wanted.set()
 
     def run(self, *, final: bool = False) -> bool:
-        """Checkpoint now.
+        """Checkpoints now.
 
         Args:
             final: the database is being closed.
@@ -84,7 +85,7 @@ class Checkpointer:
         return done
 
     def stop(self) -> None:
-        """End the background thread, after a checkpoint that is under way."""
+        """Ends the background thread, after a checkpoint that is under way."""
         self._stopping.set()
         self._wanted.set()
         if self._thread is not None:
@@ -98,7 +99,7 @@ class Checkpointer:
             self._wanted.clear()  # `stop` has set the other one before: it is seen above
 
     def _try(self) -> bool:
-        """Checkpoint; what fails is tried again after the next flush."""
+        """Checkpoints; a failure is tried again after the next flush."""
         try:
             done = self.run()
             self._troubles.over(_WORK)
@@ -115,7 +116,7 @@ class Checkpointer:
         return self._attempt(lambda cursor: run(cursor, "CHECKPOINT"))
 
     def _attempt(self, work: Callable[[Cursor], None]) -> bool:
-        """Do something on a cursor of its own; False where it cannot be done now."""
+        """Runs work on a cursor of its own; False where it cannot be done now."""
         with contextlib.closing(self._file.connection.cursor()) as cursor:
             try:
                 work(cursor)
@@ -124,7 +125,7 @@ class Checkpointer:
         return True
 
     def note(self, *, moving: bool, closed: bool = False) -> None:
-        """Write down where the file stands."""
+        """Records the state of the file in the side folder's note."""
         assert self._file.file is not None
         note = Note(self._database_id, self._file.iteration(), moving, closed, self._mark)
         write_note(side_folder(self._file.file), note)

@@ -1,11 +1,12 @@
-"""Whether the tables are still those of a crash, though another program has opened the file since.
+"""The proof that tables are unchanged since a crash, though another program has opened the file.
 
 Opening a file with DuckDB moves its write-ahead log into it, even if nothing is then changed: the
-file alone cannot tell a look from a change. Law: the answer is yes only if a copy of the file, put
-back to the state of the crash, has the same tables with the same rows. The state is put back by
-the file's older header, whose blocks the next checkpoint leaves alone, and by the log that the side
-folder kept (`wal_witness`). It takes a copy of the file, but only where after a crash somebody has
-looked and commits in the log hang on it.
+file alone does not distinguish a read from a change.
+
+Contract: the answer is yes only if a copy of the file, restored to the state of the crash, has the
+same tables with the same rows. The state is restored by the file's older header, whose blocks the
+next checkpoint leaves alone, and by the write-ahead log that the side folder kept (`wal_witness`).
+The file is copied only if another program has read it after a crash and the log holds commits.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PAGE = 4096
 
 
 def as_at_the_crash(file: DatabaseFile, folder: FilePath, iteration: int) -> bool:
-    """Whether the tables are what they were, as far as that can be proven.
+    """Returns whether the tables are unchanged, as far as that can be proven.
 
     Args:
         file: open.
@@ -65,7 +66,7 @@ def _put_back(file: DatabaseFile, folder: FilePath, iteration: int) -> Iterator[
 
 
 def _set_header(copy: FilePath, iteration: int) -> None:
-    """Let both headers be the one of that iteration; LookupError if neither is."""
+    """Makes both headers the one of that iteration; LookupError if neither is."""
     with open(copy, "r+b") as data:
         place = HEADERS_AT[headers(data.fileno()).index(iteration)]
         data.seek(place)
@@ -105,7 +106,7 @@ def _tables(cursor: Cursor, catalog: str) -> dict[Path, str]:
 
 
 def _digest(cursor: Cursor, catalog: str, path: Path) -> object:
-    """What tells the rows of a table from others, whatever their order."""
+    """A digest of the rows of a table, whatever their order."""
     table = ".".join([quote(name) for name in (catalog, *path)])
     hashed = "system.main.sum(system.main.hash(_ivm_row))"
     return rows(cursor, f"SELECT {hashed}, system.main.count(*) FROM {table} AS _ivm_row")

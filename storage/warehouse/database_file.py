@@ -1,7 +1,7 @@
 """Opening the user's DuckDB file: settings, locks, and errors in our words.
 
-Law: while DuckDB holds the file open we keep one descriptor of it, opened after DuckDB's and closed
-after it: closing any descriptor of a file drops the process's locks on it.
+Invariant: while DuckDB holds the file open we keep one descriptor of it, opened after DuckDB's and
+closed after it, because closing any descriptor of a file drops the process's locks on it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _open_lock = threading.Lock()
 
 
 def default_memory_limit() -> int:
-    """Bytes: 1 GiB, but never more than half of the machine's memory."""
+    """The memory limit in bytes: 1 GiB, but never more than half of the machine's memory."""
     return min(DEFAULT_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
 
 
@@ -68,7 +68,7 @@ class DatabaseFile:
             raise
 
     def iteration(self) -> int:
-        """The file header's checkpoint counter, as it stands on disk."""
+        """The file header's checkpoint counter on disk."""
         return read_iteration(self._fd)
 
     def wal_bytes(self) -> int:
@@ -76,7 +76,7 @@ class DatabaseFile:
         return 0 if self.file is None else wal_bytes(self.file)
 
     def close(self) -> None:
-        """Let the file go, without a checkpoint."""
+        """Releases the file, without a checkpoint."""
         self.connection.close()
         if self._fd >= 0:
             os.close(self._fd)
@@ -136,7 +136,7 @@ def _claim(file: Path) -> None:
 
 
 def explained(file: Path | None, error: duckdb.Error | OSError) -> Exception:
-    """The refusal to open a file or what lies beside it, sorted by remedy."""
+    """The error that refuses to open a file or its side folder, sorted by remedy."""
     text = str(error)
     if isinstance(error, OSError):
         return UnavailableError(

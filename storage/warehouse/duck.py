@@ -1,9 +1,10 @@
-"""DuckDB calls with their results read to the end, and Z-sets lent to DuckDB as views.
+"""DuckDB calls with their results read to the end, and Z-sets registered with DuckDB as views.
 
 DuckDB 2.0 streams: a connection with an unread result refuses the next statement, so every call
-here runs its statement to its end; what Arrow would garble fails (`carried`). Law of `evaluate`:
-the result depends on the SQL and the lent Z-sets alone (and on the user's tables, if the SQL names
-them).
+here runs its statement to its end. A value that Arrow would garble is an error (`carried`).
+
+Law of `evaluate`: the result depends on the SQL and the registered Z-sets alone (and on the user's
+tables, if the SQL names them).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Cursor = duckdb.DuckDBPyConnection
 
 
 def run(cursor: Cursor, sql: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> None:
-    """Run a statement to its end and drop its result."""
+    """Runs a statement to its end and drops its result."""
     cursor.execute(sql, params)
     cursor.complete()
 
@@ -62,7 +63,7 @@ def describe(cursor: Cursor, query: str) -> Schema:
 
 @contextlib.contextmanager
 def registered(cursor: Cursor, inputs: Mapping[str, tuple[ZSet, Schema]]) -> Iterator[None]:
-    """Let the cursor's SQL read each Z-set's columns (not weights) under the given name.
+    """Lets the cursor's SQL read each Z-set's columns (not weights) under the given name.
 
     Columns have the schema's names and DuckDB types; rows keep their order.
     """
@@ -86,8 +87,10 @@ _CAST_BACK = ("ENUM(", "JSON", "TUPLE(", '"NULL"')
 
 
 def _loses_type(schema: Schema) -> bool:
-    """ENUMs and nested JSON leave as VARCHAR, tuples as structs, a bare NULL as INTEGER: they must
-    be cast back."""
+    """Returns whether some type is lost on export, so that its values must be cast back.
+
+    ENUMs and nested JSON leave as VARCHAR, tuples as structs, a bare NULL as INTEGER.
+    """
     return any(name in t.sql for _, t in schema for name in _CAST_BACK)
 
 
@@ -115,7 +118,7 @@ def _take_back(cursor: Cursor, name: str, schema: Schema) -> None:
 def evaluate(
     cursor: Cursor, sql: str, inputs: Mapping[str, tuple[ZSet, Schema]], output: Schema
 ) -> ZSet:
-    """Run a query over lent Z-sets.
+    """Runs a query over registered Z-sets.
 
     Args:
         cursor: any cursor with `arrow_lossless_conversion` on.

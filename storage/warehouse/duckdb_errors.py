@@ -1,7 +1,7 @@
-"""DuckDB's errors in our tree, with their words kept and the place in the statement found.
+"""DuckDB's errors in our tree, with their words kept and the offset in the statement found.
 
-Law: nothing is swallowed: the DuckDB error is the cause, its message stands whole, but for guesses
-at tables of DuckDB's own, excerpts of SQL that no user wrote, and stacks.
+Contract: no error is lost: the DuckDB error is the cause, and its message is kept whole, but for
+guesses at tables of DuckDB's own, excerpts of SQL that no user wrote, and stacks.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _GIVEN_UP = (
     "DuckDB has given the database up after this fault of its own. Close it and open it again: "
     "of a file's commits none is lost"
 )
-_INTERRUPTED = "Query interrupted"  # what DuckDB makes of a KeyboardInterrupt
-# What Python raises where DuckDB calls it comes back as an error of DuckDB's.
+_INTERRUPTED = "Query interrupted"  # DuckDB's words for a KeyboardInterrupt
+# An exception of Python code that DuckDB calls comes back as an error of DuckDB's.
 _CALLED = re.compile(
     r"Invalid Input Error: (?:[a-z ]+ the object registered as '[^']*' failed|Python exception "
     r"occurred while executing the UDF): (KeyboardInterrupt|MemoryError)(?::|$)"
@@ -61,13 +61,13 @@ _OURS = re.compile(r"( when casting from source column v\d+)?(\n\nLINE \d+: .*)?
 def translated(
     error: duckdb.Error, offset: int = 0, text: str | None = None, before: str = ""
 ) -> IvmError:
-    """The error of ours that says what DuckDB's says.
+    """The error in our tree that stands for one of DuckDB's.
 
     Args:
         error: from DuckDB.
         offset: characters before the statement in the user's script.
         text: the statement, to turn DuckDB's line and column into an offset.
-        before: what we wrote before it for DuckDB, and nobody is shown.
+        before: the words that we put before it for DuckDB, which no user is shown.
     """
     message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error))
     message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
@@ -82,19 +82,19 @@ def translated(
 
 
 def _without(before: str, message: str) -> str:
-    """The message with what stands before the statement cut off its excerpt."""
+    """The message with the words before the statement cut off its excerpt."""
     told, found, excerpt = message.partition(f"\nLINE 1: {before}")
     line, end, caret = excerpt.partition("\n")
     return f"{told}\nLINE 1: {line}{end}{caret[len(before) :]}" if found else message
 
 
 def of_our_sql(error: Exception) -> str:
-    """What DuckDB says of a statement that we made, without its excerpt."""
+    """DuckDB's message about a statement of our own, without its excerpt."""
     return _OURS.sub("", str(error), count=1)
 
 
 class Translating:
-    """Whatever is raised in the block leaves it as an error of ours.
+    """A block whose exceptions leave it as errors of ours.
 
     This is the edge of the package: every call of a user's passes it, so it is no generator.
     Running out of memory keeps Python's own name, as Ctrl-C does, which DuckDB gives another one.
@@ -115,7 +115,7 @@ class Translating:
 
 
 def _raised_below(error: BaseException | None) -> BaseException | None:
-    """What is no error of a statement, but was made one by DuckDB."""
+    """The interrupt, or the exception of a Python function, that DuckDB made an error of."""
     while error is not None:
         if isinstance(error, RuntimeError) and str(error) == _INTERRUPTED:
             return KeyboardInterrupt()
@@ -127,7 +127,7 @@ def _raised_below(error: BaseException | None) -> BaseException | None:
 
 
 def ours(error: Exception) -> IvmError:
-    """What is foreseen in words of its own; anything else is a fault of this program."""
+    """The error in our tree: a foreseen one in its own words, any other as our fault."""
     if isinstance(error, IvmError):
         return error
     if isinstance(error, duckdb.Error):
@@ -149,7 +149,7 @@ def ours(error: Exception) -> IvmError:
 
 
 def _position(message: str, offset: int, text: str | None) -> int | None:
-    """DuckDB shows an excerpt with a caret; the excerpt may begin with an ellipsis."""
+    """The offset under the caret of DuckDB's excerpt, which may begin with an ellipsis."""
     found = _LINE.search(message)
     if found is None or text is None:
         return None

@@ -1,10 +1,9 @@
 """Net changes into DuckDB's tables: deletions, then updates in place, then insertions.
 
-Law: afterwards the table holds its former rows less the deleted, plus the inserted ones, as a
-multiset of exact representations; in between it never holds a key twice. Rows that only get other
-values under the same key may be updated in place: without the index work of a deletion and an
-insertion that is faster for a few rows and for very many, and the only way where foreign keys
-point at the row.
+Law: table after = table before − deleted + inserted, as multisets of exact representations; in
+between it never holds a key twice. Rows that only get other values under the same key may be
+updated in place: without the index work of a deletion and an insertion that is faster for a few
+rows and for very many, and the only way where foreign keys point at the row.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _DELTA = "_ivm_delta"
 _COUNT = "_ivm_count"
 _COUNT_TYPE = type_of("BIGINT")
 _NUMBER = "system.main.row_number() OVER (PARTITION BY d._ivm_id)"
-"""SQL: the place of a row among those identical to it."""
+"""SQL: the number of a row among those identical to it."""
 _UPDATE_FROM = 50_000
 """Rows from which updating in place beats deletion and insertion in a table with a key
 (measured on 10⁷ rows: at 10⁴ 90 against 75 ms, at 10⁵ alike, at 10⁶ 1.0 against 1.75 s)."""
@@ -35,7 +34,7 @@ _UPDATE_FROM = 50_000
 
 @dataclass(frozen=True)
 class NetChange:
-    """What a flush does to one relation: deletions first, then insertions.
+    """The change that a flush makes to one relation: deletions first, then insertions.
 
     Attributes:
         delete: the rows to delete, only the columns at `delete_columns`; weights are positive
@@ -82,7 +81,7 @@ class Target:
 
 
 def apply_change(cursor: Cursor, table: str, schema: Schema, change: NetChange) -> None:
-    """Apply one relation's net change inside the cursor's transaction.
+    """Applies one relation's net change inside the cursor's transaction.
 
     Args:
         cursor: with a write transaction.
@@ -100,7 +99,7 @@ def apply_change(cursor: Cursor, table: str, schema: Schema, change: NetChange) 
 def apply_changes(
     cursor: Cursor, changes: Iterable[tuple[str, Target, NetChange]], appenders: Appenders
 ) -> None:
-    """Apply net changes of several relations inside the cursor's transaction.
+    """Applies net changes of several relations inside the cursor's transaction.
 
     Args:
         cursor: with a write transaction.
@@ -125,7 +124,7 @@ def apply_changes(
 
 
 def lacking(cursor: Cursor, target: Target, change: NetChange) -> int:
-    """How many of the rows that a change takes out the table does not have."""
+    """The number of rows that a change removes and the table does not have."""
     batch, columns = change.delete, tuple([target.schema[i] for i in change.delete_columns])
     if not len(batch) or not columns:
         return 0
@@ -136,7 +135,7 @@ def lacking(cursor: Cursor, target: Target, change: NetChange) -> int:
 
 
 def _split(target: Target, change: NetChange) -> tuple[NetChange, NetChange, ZSet]:
-    """Deletions, updates in place, insertions."""
+    """The change as deletions, updates in place, and insertions."""
     delete, insert, key = change.delete, change.insert, (change.delete_columns, change.by_key)
     mask = _in_place(target, change)
     if mask.all():  # also if nothing is replaced
@@ -159,7 +158,7 @@ def _part(batch: ZSet, mask: Mask) -> tuple[ZSet, ZSet]:
 
 
 def _in_place(target: Target, change: NetChange) -> Mask:
-    """Which of the replaced rows are updated in place.
+    """A mask of the replaced rows that are updated in place.
 
     DuckDB leaves a value as it is when the new one is equal in SQL, so 0.0 would not become -0.0
     nor '1 month' '30 days'. A referenced row cannot be deleted, and keeps its equal value.
@@ -195,7 +194,7 @@ def _parents_first(targets: Mapping[str, Target]) -> list[str]:
 
 
 def _insert(cursor: Cursor, target: Target, batch: ZSet, appenders: Appenders) -> None:
-    """Insert each row as often as its weight says."""
+    """Inserts each row as often as its weight says."""
     written = [i for i in range(len(target.schema)) if i not in target.generated]
     if not bool((batch.weights == 1).all()):
         batch = batch.take(np.repeat(np.arange(len(batch)), batch.weights))
@@ -211,7 +210,7 @@ def _insert(cursor: Cursor, target: Target, batch: ZSet, appenders: Appenders) -
 
 
 def _update(cursor: Cursor, target: Target, change: NetChange, appenders: Appenders) -> None:
-    """Give the rows with the deleted keys the inserted values."""
+    """Gives the rows with the deleted keys the inserted values."""
     key = tuple([target.schema[i][0] for i in change.delete_columns])
     unwritten = {*change.delete_columns, *target.generated}
     written = [i for i in range(len(target.schema)) if i not in unwritten]
@@ -242,7 +241,7 @@ def _update_one(
 
 
 def _is(columns: Schema) -> str:
-    """SQL: these columns have the parameters' values."""
+    """SQL that compares columns with the parameters' values."""
     terms = [f"{quote(name)} = CAST(? AS {type.sql})" for name, type in columns]
     return " AND ".join(terms) or "true"
 
@@ -286,7 +285,7 @@ def _same(names: Iterable[str], batch: ZSet) -> str:
 
 
 def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) -> None:
-    """Delete exactly `weight` of the rows identical to each one of the batch."""
+    """Deletes exactly `weight` of the rows identical to each one of the batch."""
     if batch.weights.tolist() == [1] and all(is_exact(t) for _, t in columns):
         rows = python_rows(batch, columns)
         if rows is not None:
@@ -301,7 +300,7 @@ def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) 
 def _delete_and_restore(
     cursor: Cursor, target: Target, columns: Schema, batch: ZSet, appenders: Appenders
 ) -> None:
-    """`_delete_identical` where a column hides DuckDB's rowid: all go, those too many come back."""
+    """Deletes as `_delete_identical` does, where a column hides DuckDB's rowid."""
     given = {_DELTA: _counted(columns, batch)}
     listed = ", ".join([f"t.{quote(name)}" for name, _ in target.schema])
     more = f"SELECT {listed} {_met(target.table, columns, batch)} QUALIFY {_NUMBER} > d.{_COUNT}"
@@ -342,14 +341,14 @@ def _delete_one_identical(
 
 
 def is_exact(type: ColumnType) -> bool:
-    """Whether SQL's equality of this type's values is equality of their representation."""
+    """Returns whether SQL's equality of this type's values is that of their representation."""
     if type.is_float or type.is_interval or type.sql == "TIME WITH TIME ZONE":
         return False
     return type.dtype is not None or type.is_bytes or type.sql == "BIT"
 
 
 def _told_apart(column: str, type: ColumnType) -> str:
-    """SQL that tells equal values of different representation apart."""
+    """SQL that distinguishes equal values of different representation."""
     if is_exact(type):
         return ""
     form = "system.main.signbit({})" if type.is_float else "{}::VARCHAR"

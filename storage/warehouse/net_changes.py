@@ -1,8 +1,8 @@
-"""Changes that are committed in the log but not yet in DuckDB's tables, and their net effect.
+"""Pending deltas: changes in the log that DuckDB's tables lack, and their net change.
 
 Law: applying `net()` to a relation equals applying the collected changes one after the other.
-A keyed table's net change is decided per key by the first and the last event alone: the key stands
-in the file if its first event is a removal, its last row stays if its last event is an addition.
+A keyed table's net change is decided per key by the first and the last event alone: the key is in
+the file if its first event is a removal, its last row stays if its last event is an addition.
 Keyless tables and views are Z-sets: their net change is the consolidated sum.
 """
 
@@ -37,7 +37,7 @@ class PendingTable:
         self._events: list[tuple[ZSet, bool]] = []  # in order; True for additions
 
     def add(self, removed: ZSet, removed_columns: Sequence[int], added: ZSet) -> None:
-        """Collect one change (as in `TableChange`); the removal comes before the addition."""
+        """Collects one change (see `TableChange`); the removal comes before the addition."""
         if len(removed):
             kept = self.key or tuple(range(len(self.types)))
             self._events.append((removed.project([removed_columns.index(i) for i in kept]), False))
@@ -46,7 +46,7 @@ class PendingTable:
         self.rows += len(removed) + len(added)
 
     def extend(self, later: PendingTable) -> None:
-        """Collect what another one has collected after this one."""
+        """Appends the changes that another one has collected."""
         self._events += later._events
         self.rows += later.rows
 
@@ -68,7 +68,7 @@ class PendingTable:
         plus = np.concatenate([np.full(len(b), plus) for b, plus in self._events])
         groups = group(keys.columns, self._key_types)
         last = np.zeros(len(groups.first), np.int64)
-        last[groups.inverse] = np.arange(len(plus))  # the last of repeated indexes stays
+        last[groups.inverse] = np.arange(len(plus))  # numpy keeps the last of repeated indexes
         position = np.cumsum(plus) - 1  # of an addition among the additions
         stood, stays = ~plus[groups.first], plus[last]
         delete = keys.take(groups.first[_leading(stood & stays, stood)])
@@ -106,13 +106,13 @@ class PendingView:
         self._deltas: list[ZSet] = []
 
     def add(self, delta: ZSet) -> None:
-        """Collect one epoch's delta."""
+        """Collects one epoch's delta."""
         if len(delta):
             self._deltas.append(delta)
             self.rows += len(delta)
 
     def extend(self, later: PendingView) -> None:
-        """Collect what another one has collected after this one."""
+        """Appends the changes that another one has collected."""
         self._deltas += later._deltas
         self.rows += later.rows
 
@@ -123,7 +123,7 @@ class PendingView:
 
 
 def _leading(first: Mask, all_of: Mask) -> Indexes:
-    """Indexes of `all_of`, those of `first` (a part of it) before the others."""
+    """The indexes of `all_of`, those of `first` (a part of it) before the others."""
     return np.concatenate([np.flatnonzero(first), np.flatnonzero(all_of & ~first)])
 
 
@@ -151,7 +151,7 @@ def _by_key(change: NetChange, key: tuple[int, ...], types: Sequence[ColumnType]
 def _partners(
     olds: Sequence[Column], news: Sequence[Column], types: Sequence[ColumnType]
 ) -> Indexes:
-    """For each new key the old one that is equal to it, or -1 (all old ones are different)."""
+    """The old key that is equal to each new one, or -1 (all old ones are different)."""
     known, wanted = small_rows(olds, types, True), small_rows(news, types, True)
     if known is not None and wanted is not None:
         at = {row: i for i, row in enumerate(known)}

@@ -1,8 +1,8 @@
-"""Whether a file, its side folder and its log belong together, and what happened in between.
+"""The checks of an opening: whether a file, its side folder and its log belong together.
 
-Law: all checks come before the first change, so a refused opening leaves everything as it was. The
-file is not ours, and the note not touched, before the log has been replayed and every view that
-needs it filled anew (`Warehouse.take`): an opening that is cut off is done again from its start.
+Contract: all checks come before the first change, so a refused opening leaves everything as it was.
+The note is not touched before the log has been replayed and every view that needs it filled anew
+(`Warehouse.take`): an opening that is cut off is done again from its start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ does not fit), which are set aside."""
 
 @dataclass(frozen=True)
 class Opening:
-    """What an opening found: see `Warehouse`."""
+    """The result of opening a file: see `Warehouse`."""
 
     database_id: str
     log: ChangeLog | None = None
@@ -41,7 +41,7 @@ class Opening:
 
 
 def open_log(file: DatabaseFile, sync_interval: float | None, choice: Choice) -> Opening:
-    """Check the file's records against its side folder and open the log.
+    """Checks the file's records against its side folder and opens the log.
 
     Raises:
         CorruptionError: they do not belong together; nothing was changed.
@@ -69,7 +69,7 @@ def open_log(file: DatabaseFile, sync_interval: float | None, choice: Choice) ->
 
 
 def examine(file: DatabaseFile) -> None:
-    """The checks of an opening, and nothing else.
+    """Makes the checks of an opening, and changes nothing.
 
     Raises:
         CorruptionError: file, side folder and log do not fit each other.
@@ -85,7 +85,7 @@ def examine(file: DatabaseFile) -> None:
 
 
 def unflushed(file: DatabaseFile) -> int:
-    """How many commits are in the log alone.
+    """The number of commits in the log alone.
 
     Raises:
         CorruptionError: the log is damaged, or that of another database.
@@ -100,14 +100,14 @@ def unflushed(file: DatabaseFile) -> int:
 
 
 def _give_up(folder: Path, cursor: Cursor, database_id: str | None) -> None:
-    """Let the file stand alone; the views are filled anew, now or by the next opening."""
+    """Detaches the file from its log; the views are filled anew, now or by the next opening."""
     set_aside(folder)
     if database_id is not None:
         system_tables.mark_closed(cursor)
 
 
 def _check(file: DatabaseFile, cursor: Cursor, database_id: str, choice: Choice) -> bool:
-    """Whether another program may have written to the file: then no view can be trusted."""
+    """Returns whether another program may have written to the file: then no view can be trusted."""
     assert file.file is not None
     folder = side_folder(file.file)
     note = read_note(folder)
@@ -129,8 +129,8 @@ def _check(file: DatabaseFile, cursor: Cursor, database_id: str, choice: Choice)
 def _moved_by_others(
     file: DatabaseFile, note: Note | None, epochs: dict[str, int]
 ) -> tuple[bool, bool]:
-    """Whether another program may have written to the file, and whether it has moved it on."""
-    if note is None:  # the side folder is gone, and with it what we knew
+    """Returns whether another program may have written to the file, and whether it moved it on."""
+    if note is None:  # the side folder is gone, and with it the note
         return True, False
     assert file.file is not None
     step = file.iteration() - note.iteration
@@ -138,7 +138,7 @@ def _moved_by_others(
         return True, False
     if step != 0 or (note.closed and file.wal_found > 0):
         return True, True
-    was = left(side_folder(file.file))  # what a longer log says without a flush is not ours
+    was = left(side_folder(file.file))  # a log longer than our flushes made it is not ours
     if was is None or (was.epoch, was.flushes) != (epochs[BASE], epochs.get(FLUSHES, 0)):
         return False, False
     return file.wal_found > was.size, False
@@ -153,7 +153,7 @@ def _create(cursor: Cursor) -> str:
 
 
 def _check_leftovers(folder: Path) -> None:
-    """A file without our records beside a folder that has some."""
+    """Checks a file without our records whose side folder has some."""
     note = read_note(folder)
     unclosed = bool(segment_paths(folder)) if note is None else not note.closed
     if unclosed:
@@ -164,7 +164,7 @@ def _check_leftovers(folder: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what a deleted database, closed in good order, has left, its note last."""
+    """Removes the files of a deleted database that was closed in good order, its note last."""
     for path in (*segment_paths(folder), folder / "note.json"):
         path.unlink(missing_ok=True)
     if folder.exists():
@@ -180,7 +180,7 @@ def _check_owner(file: Path, folder: Path, note: Note | None, database_id: str) 
 
 
 def _check_folder(file: Path, folder: Path, note: Note | None, mark: str | None) -> None:
-    """A file that was not closed needs the very folder beside which it was left."""
+    """Checks that a file that was not closed has the side folder with which it was left."""
     if mark is None or (note is not None and note.mark == mark and segment_paths(folder)):
         return
     what = "an older state of it" if note is not None and note.mark != mark else "not there"
@@ -191,7 +191,7 @@ def _check_folder(file: Path, folder: Path, note: Note | None, mark: str | None)
 
 
 def _commits(folder: Path, database_id: str, base_epoch: int) -> int:
-    """How many the log holds that are not in the tables."""
+    """The number of commits that the log holds and the tables do not."""
     scans = scan_chain(folder, database_id, base_epoch)
     return max(scans[-1][1].last_epoch - base_epoch, 0) if scans else 0
 

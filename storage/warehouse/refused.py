@@ -1,7 +1,9 @@
-"""Which row of a flush DuckDB refuses, and the error that says so.
+"""The error that names the row of a flush that DuckDB refuses.
 
-Constraints are enforced before a commit, so this is for what nobody foresaw. Law: the relation that
-is named is refused by itself, and its row is the first with which DuckDB refuses it.
+Constraints are enforced before a commit, so this is for unforeseen refusals.
+
+Contract: the relation that is named is refused by itself, and the row is the first one with which
+DuckDB refuses it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _SHOWN = 200  # characters of a row
 
 
 class RefusedError(ConstraintError):
-    """DuckDB refuses what is committed; the commits stay in the log.
+    """DuckDB refuses a committed row; the commits stay in the log.
 
     Args:
         message: names relation, row and constraint.
@@ -34,11 +36,11 @@ class RefusedError(ConstraintError):
 
 
 def refused(cursor: Cursor, parts: Sequence[Part], error: duckdb.Error) -> RefusedError:
-    """The error that names what a flush failed on.
+    """The error that names the row on which a flush failed.
 
     Args:
         cursor: outside a transaction.
-        parts: what the flush was to write.
+        parts: the net changes of the flush.
         error: DuckDB's.
     """
     culprit = next((part for part in parts if _is_refused(cursor, part)), None)
@@ -76,7 +78,7 @@ def _first(change: NetChange, count: int) -> NetChange:
 
 
 def _is_refused(cursor: Cursor, part: Part) -> bool:
-    """Whether DuckDB refuses a part by itself (nothing of it stays)."""
+    """Returns whether DuckDB refuses a part by itself (nothing of it stays)."""
     run(cursor, "BEGIN")
     try:
         apply_changes(cursor, [part], Appenders(cursor))

@@ -1,9 +1,9 @@
 """Joins of a table with row ids that were read from it before.
 
-Law: every row that still has one of the ids is met. DuckDB 2.0 hands the ids of an equality join
-down to the scan as a filter, and where an open transaction has appended rows to the table and
-deleted some of these, the scan then passes over others, or reads beyond its buffers. It makes no
-such filter of IS NOT DISTINCT FROM, which costs a scan of all row ids: so it is for those tables.
+Contract: every row that still has one of the ids is found. DuckDB 2.0 passes the ids of an equality
+join down to the scan as a filter, and where an open transaction has appended rows to the table and
+deleted some of these, the scan then skips others, or reads beyond its buffers. It makes no such
+filter of IS NOT DISTINCT FROM, which costs a scan of all row ids and is used for those tables only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The side folder `<file>.ivm/`: whose it is, and where the database file stood when last seen.
+"""The side folder `<file>.ivm/`, and its note on the state of the database file when last seen.
 
-Law: the note is written in one piece (draft, sync, rename). Before a checkpoint it says that the
-file's iteration counter is about to move, after it where the counter stands; so a counter that
-stands elsewhere was moved by another program.
+Invariant: the note is written in one piece (draft, sync, rename). Before a checkpoint it says that
+the file's iteration counter is about to move, after it the counter's value; so a counter with
+another value was moved by another program.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _ITERATION = struct.Struct("<8xQ")  # behind the header's checksum
 
 @dataclass(frozen=True)
 class Note:
-    """What we last knew of the database file.
+    """The state of the database file when it was last seen.
 
     Attributes:
         database_id: of the file this folder belongs to.
         iteration: its header's checkpoint counter.
         moving: a checkpoint of ours was under way, so the counter may be one higher.
         closed: the database was closed after a checkpoint; there is no write-ahead log.
-        mark: of the opening; the file carries the same one until it is closed, and so knows
-            whether a folder is the one beside which it was left.
+        mark: of the opening; the file has the same one until it is closed, by which the folder
+            that belongs to it is recognised.
     """
 
     database_id: str
@@ -47,7 +47,7 @@ def side_folder(file: Path) -> Path:
 
 
 def set_aside(folder: Path) -> Path | None:
-    """Give a folder another name, under which nothing looks for it; gives the new one."""
+    """Gives a folder another name, under which nothing looks for it; returns the new one."""
     if not folder.exists():
         return None
     names = (folder.with_name(f"{folder.name}.given-up-{n}") for n in itertools.count(1))
@@ -87,7 +87,7 @@ def read_note(folder: Path) -> Note | None:
 
 
 def write_note(folder: Path, note: Note) -> None:
-    """Replace the folder's note durably."""
+    """Replaces the folder's note durably."""
     draft = folder / "note.new"
     with open(draft, "w") as file:
         json.dump(asdict(note), file)

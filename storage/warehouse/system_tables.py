@@ -1,7 +1,7 @@
 """Our own records in the user's file: schema `_ivm` with identity, views, epochs, offsets.
 
-Law: every function works inside the cursor's transaction, so a record is as durable as the tables
-it speaks of. Epochs are appended, never updated; the highest counts.
+Contract: every function works inside the cursor's transaction, so a record is as durable as the
+tables it describes. Epochs are appended, never updated; the highest one counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READABLE = ("1", FORMAT)
 BASE = ""
 """The relation under which the common epoch of all base tables is recorded."""
 FLUSHES = "_ivm.flushes"
-"""The relation under which flushes are numbered: whether one stands can be read afterwards."""
+"""The relation under which flushes are numbered, which shows afterwards if one is committed."""
 
 _SCHEMA = """
 CREATE SCHEMA _ivm;
@@ -66,7 +66,7 @@ class StoredView:
 
 
 def create_schema(cursor: Cursor, database_id: str) -> None:
-    """Create `_ivm` in a file that has none."""
+    """Creates `_ivm` in a file that has none."""
     for statement in _SCHEMA.strip().split(";")[:-1]:
         run(cursor, statement)
     run(
@@ -99,7 +99,7 @@ def read_database_id(cursor: Cursor, catalog: str) -> str | None:
 
 
 def upgrade(cursor: Cursor) -> None:
-    """Bring records of an older format up to ours; until then they are read as they are."""
+    """Upgrades records of an older format to ours; until then they are read as they are."""
     if rows(cursor, "SELECT 1 FROM _ivm.meta WHERE key = 'format' AND value = $1", [FORMAT]):
         return
     run(cursor, "BEGIN")
@@ -125,12 +125,12 @@ def read_mark(cursor: Cursor) -> str | None:
 
 
 def mark_open(cursor: Cursor, mark: str) -> None:
-    """From here on commits may be in the log alone, whose side folder carries the same mark."""
+    """Marks the file: from here on commits may be in the log alone, in the marked side folder."""
     run(cursor, "INSERT INTO _ivm.meta VALUES ('open', $1)", [mark])
 
 
 def mark_closed(cursor: Cursor) -> None:
-    """Every commit is in the file: it needs no side folder."""
+    """Removes the mark: every commit is in the file, which needs no side folder."""
     run(cursor, "DELETE FROM _ivm.meta WHERE key = 'open'")
 
 
@@ -145,7 +145,7 @@ def load_views(cursor: Cursor) -> list[StoredView]:
 
 
 def save_view(cursor: Cursor, view: StoredView) -> None:
-    """Add a view, or replace the record of that name and keep its place."""
+    """Adds a view, or replaces the record of that name and keeps its place in the order."""
     values = [view.name, view.query, list(view.columns), view.state]
     place = rows(cursor, "DELETE FROM _ivm.views WHERE name = $1 RETURNING number", [view.name])
     number = place[0][0] if place else _last_number(cursor) + 1
@@ -157,7 +157,7 @@ def _last_number(cursor: Cursor) -> int:
 
 
 def delete_view(cursor: Cursor, name: str) -> None:
-    """Forget a view and its epochs."""
+    """Removes a view and its epochs."""
     run(cursor, "DELETE FROM _ivm.views WHERE name = $1", [name])
     run(cursor, "DELETE FROM _ivm.epochs WHERE relation = $1", [name])
 
@@ -170,18 +170,18 @@ def load_epochs(cursor: Cursor) -> dict[str, int]:
 
 
 def write_epochs(cursor: Cursor, epochs: Mapping[str, int]) -> None:
-    """Record that relations have reached epochs."""
+    """Records that relations have reached epochs."""
     values = ", ".join([f"({literal(name)}, {epoch})" for name, epoch in epochs.items()])
     run(cursor, f"INSERT INTO _ivm.epochs VALUES {values}")
 
 
 def forget_view_epochs(cursor: Cursor) -> None:
-    """The views stand where the base tables stand."""
+    """Removes the views' epochs: all views are at the epoch of the base tables."""
     run(cursor, "DELETE FROM _ivm.epochs WHERE relation NOT IN ($1, $2)", [BASE, FLUSHES])
 
 
 def compact_epochs(cursor: Cursor) -> None:
-    """Drop epochs that have been passed."""
+    """Drops epochs that have been passed."""
     kept = (
         "SELECT e.relation FROM _ivm.epochs e WHERE e.relation = o.relation AND e.epoch > o.epoch"
     )
@@ -195,7 +195,7 @@ def load_offsets(cursor: Cursor) -> dict[str, Any]:
 
 
 def write_offsets(cursor: Cursor, offsets: Mapping[str, Any]) -> None:
-    """Record the positions of sources."""
+    """Records the positions of sources."""
     for source, position in offsets.items():
         run(cursor, "DELETE FROM _ivm.offsets WHERE source = $1", [source])
         run(cursor, "INSERT INTO _ivm.offsets VALUES ($1, $2)", [source, json.dumps(position)])

@@ -1,6 +1,6 @@
-"""What the DuckDB catalog says of the user's tables.
+"""The user's tables as DuckDB's catalog describes them.
 
-Law: read anew at every call; nothing here is remembered, so it is never older than the last DDL.
+Contract: the catalog is read anew at every call, so the answer is never older than the last DDL.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ivm.storage.warehouse.flush import Target
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """Columns of a table that must stand in another one.
+    """Columns of a table whose values must be in another one.
 
     Attributes:
         columns: positions in the referencing table.
@@ -35,7 +35,7 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """One table of the user's database file. Columns are meant by position.
+    """One table of the user's database file. Columns are given by position.
 
     Attributes:
         name: canonical name, see `identifiers`.
@@ -47,7 +47,7 @@ class TableInfo:
         checks: CHECK expressions as SQL.
         defaults: SQL of each column's default.
         generated: SQL of each generated column.
-        foreign_keys: what this table references.
+        foreign_keys: of this table to others.
         referenced_by: canonical names of the tables that reference this one.
         indexes: CREATE INDEX statements.
         unique_expressions: unique indexes over expressions, as SQL.
@@ -73,12 +73,12 @@ class TableInfo:
 
     @property
     def keyed(self) -> bool:
-        """Whether rows are told apart by a primary key."""
+        """Returns whether a primary key distinguishes the rows."""
         return bool(self.primary_key)
 
     @property
     def native_reason(self) -> str | None:
-        """Why every change of this table must go through DuckDB itself, or None."""
+        """The reason why every change of this table must go through DuckDB itself, or None."""
         if self.foreign_keys or self.referenced_by:
             return "it has foreign keys"
         if self.generated:
@@ -90,7 +90,7 @@ class TableInfo:
         return None
 
     def target(self) -> Target:
-        """What a flush needs to know of the table."""
+        """The facts that a flush needs of the table."""
         return Target(
             self.qualified,
             self.schema,

@@ -1,8 +1,8 @@
-"""The time zone under which a database's views are computed, whatever a session has set.
+"""The view time zone: the zone in which views are computed, whatever a session has set.
 
-Law: a view's rows do not depend on who writes, reads or opens the database. The zone is recorded in
-the file when it becomes ours; new cursors begin in it, and a session that has set another one
-lends us its cursor under the recorded one.
+Invariant: a view's rows do not depend on the session that writes, reads or opens the database. The
+zone is recorded in the file when it is first opened; new cursors begin in it, and the cursor of a
+session that has set another one is switched to it while views are computed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ivm.storage.warehouse.duck import Cursor, rows, run
 
 
 class ViewTimeZone:
-    """The zone, and the sessions whose own zone is still to be given back.
+    """The zone, and the sessions whose own zone is still to be restored.
 
     Args:
         name: as in DuckDB's setting TimeZone.
@@ -29,7 +29,7 @@ class ViewTimeZone:
 
     @contextlib.contextmanager
     def on(self, cursor: Cursor) -> Iterator[None]:
-        """Let the cursor's statements run in the zone."""
+        """Lets the cursor's statements run in the zone."""
         own = zone_of(cursor)
         if own == self.name:
             yield
@@ -42,7 +42,7 @@ class ViewTimeZone:
             self.give_back(cursor)
 
     def give_back(self, cursor: Cursor) -> None:
-        """Set the session's own zone again; in an aborted transaction that waits for its end."""
+        """Sets the session's own zone again; in an aborted transaction that waits for its end."""
         mine = [(lender, zone) for lender, zone in self._owed if lender is cursor]
         with contextlib.suppress(duckdb.TransactionException):
             for _, zone in mine:

@@ -1,10 +1,10 @@
-"""DuckDB's write-ahead log as we left it, kept where no look into the file can take it away.
+"""DuckDB's write-ahead log as we left it, kept where no other program removes it.
 
-Law: the side folder holds a second name of that log (a hard link), and how much of it was written
-when our last transaction ended. Whoever opens the file with DuckDB after a crash moves the log into
-the file and removes it, but not our name of it: together with the older of the file's two headers
-it gives back the state of the crash (`crash_state`). And what DuckDB is about to say in a new log
-has a name that outlives a power failure before our own log lets go of it.
+Invariant: the side folder holds a second name of that log (a hard link), and its size when our last
+transaction ended. A program that opens the file with DuckDB after a crash moves the log into the
+file and removes it, but not our name of it: together with the older of the file's two headers it
+restores the state of the crash (`crash_state`). A new log of DuckDB's has a second name that
+survives a power failure before our own log drops the records that it holds.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _LEFT = struct.Struct("<QQQ")
 
 @dataclass(frozen=True)
 class WalState:
-    """How the write-ahead log was left.
+    """The state in which the write-ahead log was left.
 
     Attributes:
         size: bytes of it.
-        epoch: that the base tables had reached in it.
+        epoch: of the base tables in it.
         flushes: number of the last flush in it.
     """
 
@@ -37,7 +37,7 @@ class WalState:
 
 
 class WalWitness:
-    """Keeps the second name.
+    """The second name of the write-ahead log, kept current.
 
     Args:
         file: the database file; its side folder exists.
@@ -51,7 +51,7 @@ class WalWitness:
         self._fd = -1
 
     def saw(self, epoch: int, flushes: int) -> None:
-        """A transaction of ours has ended: it is in the log.
+        """Records the log's size after a transaction of ours has ended.
 
         Raises:
             OSError: the folder cannot be synced.
@@ -66,9 +66,9 @@ class WalWitness:
             os.pwrite(self._fd, _LEFT.pack(found.st_size, epoch, flushes), 0)
 
     def _rename(self, inode: int) -> None:
-        """DuckDB has begun a new log."""
+        """Links the second name to the log that DuckDB has begun."""
         sync_folder(self._wal.parent)
-        with contextlib.suppress(OSError):  # a disk without hard links: then looks lose the proof
+        with contextlib.suppress(OSError):  # a disk without hard links has no witness
             self._link.unlink(missing_ok=True)
             os.link(self._wal, self._link)
             if self._fd < 0:
@@ -76,7 +76,7 @@ class WalWitness:
         self._inode = inode
 
     def close(self, *, forget: bool) -> None:
-        """Let go, and remove what is of no use once the log is in the file."""
+        """Releases the second name, and removes it once the log is in the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -92,12 +92,12 @@ def wal_of(file: Path) -> Path:
 
 
 def kept_log(folder: Path) -> Path:
-    """Our name of the write-ahead log."""
+    """The path of our name of the write-ahead log."""
     return folder / "wal"
 
 
 def left(folder: Path) -> WalState | None:
-    """How we left the log, if that was written down."""
+    """The state in which we left the log, if it was recorded."""
     try:
         return WalState(*_LEFT.unpack(_size_of(folder).read_bytes()))
     except (OSError, struct.error):

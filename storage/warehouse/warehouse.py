@@ -1,9 +1,11 @@
-"""The warehouse: the user's DuckDB file, where tables and views rest, and the log beside it.
+"""The warehouse: the user's DuckDB file with its tables and views, and the log beside it.
 
-Laws. One DuckDB write transaction at a time (`write_lock`). A flush is one transaction that also
-records the epochs reached, and the log is synced up to that epoch before it. The base tables
-share one epoch; a view's epoch is never below it. Whether a transaction stands whose COMMIT raised
-is read in the file. Nothing is changed by an opening that fails.
+Invariant: there is one DuckDB write transaction at a time (`write_lock`). The base tables share one
+epoch; a view's epoch is never below it.
+
+Contract: a flush is one transaction that also records the epochs reached, and the log is synced up
+to that epoch before it. Where a COMMIT has raised, the file is read to decide whether its
+transaction is committed. An opening that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ class Warehouse:
         foreign_write: another program wrote to the file since we closed it; views must be
             refreshed.
         zone: the time zone of its views.
-        write_lock: held by whoever runs a write transaction in DuckDB (reentrant).
-        flushes: number of the last flush that stands.
-        troubles: what has failed in background threads.
+        write_lock: held during each write transaction in DuckDB (reentrant).
+        flushes: number of the last committed flush.
+        troubles: the failures of background threads.
     """
 
     def __init__(self, file: DatabaseFile, opening: Opening) -> None:
@@ -83,14 +85,14 @@ class Warehouse:
         sync_interval: float | None = None,
         choice: Choice = "refuse",
     ) -> Warehouse:
-        """Open or create a database; an existing DuckDB file is adopted as it is.
+        """Opens or creates a database; an existing DuckDB file is adopted as it is.
 
         Args:
             path: of the DuckDB file, or ":memory:" (no log, nothing durable).
             memory_limit: bytes of DuckDB's buffers; default 1 GiB, at most half of the memory.
             threads: of DuckDB; default its own.
             sync_interval: seconds between the log's background syncs, or None to sync at commit.
-            choice: what to do where file and log do not fit each other.
+            choice: the way out where file and log do not fit each other.
 
         Raises:
             UnavailableError: locked by another process or connection, or not to be written.
@@ -108,11 +110,11 @@ class Warehouse:
             raise
 
     def take(self, tables: Mapping[str, Schema]) -> None:
-        """The log has been replayed: let commits come.
+        """Makes the file ready for commits, after the log has been replayed.
 
-        In this order: our records have our format; the log has a segment for them; the note says
-        where the file stands; the file itself, without its write-ahead log, says that commits may
-        be in the log alone.
+        In this order: our records get our format; the log gets a segment for them; the note gets
+        the state of the file; the file itself, without its write-ahead log, gets the mark that
+        commits may be in the log alone.
 
         Args:
             tables: all base tables by name.
@@ -142,8 +144,8 @@ class Warehouse:
         """All tables of the user's file by canonical name, those that hold views included.
 
         Args:
-            cursor: whose transaction's view of the catalog is meant; default a fresh one. The
-                answer is also what `flush` goes by from now on.
+            cursor: reads the catalog in its transaction; default a fresh one. `flush` uses the
+                answer from now on, too.
         """
         found = read_tables(cursor or self.cursor(), self.database)
         self._targets = {name: info.target() for name, info in found.items()}
@@ -173,15 +175,15 @@ class Warehouse:
         return max(self._epochs.get(name, 0), self.base_epoch)
 
     def record(self, cursor: Cursor, epochs: Mapping[str, int], offsets: Mapping[str, Any]) -> None:
-        """Write epochs (base tables under `BASE`) and offsets in a transaction of the caller's.
+        """Writes epochs (base tables under `BASE`) and offsets in a transaction of the caller's.
 
-        `recorded` must be told once that transaction has committed.
+        Call `recorded` once that transaction has committed.
         """
         system_tables.write_epochs(cursor, epochs)
         system_tables.write_offsets(cursor, offsets)
 
     def stands(self, relation: str, number: int) -> bool:
-        """Whether the file says that a relation has reached an epoch.
+        """Returns whether the file says that a relation has reached an epoch.
 
         Raises:
             duckdb.Error: it can no longer be read.
@@ -190,11 +192,11 @@ class Warehouse:
             return system_tables.load_epochs(cursor).get(relation, 0) >= number
 
     def recorded(self, epochs: Mapping[str, int]) -> None:
-        """The caller's transaction that recorded these epochs has committed."""
+        """Notes that the caller's transaction, which recorded these epochs, has committed."""
         self._epochs.update(epochs)
         if not self._ours:
             return
-        with contextlib.suppress(UnavailableError, OSError):  # a long log only takes room
+        with contextlib.suppress(UnavailableError, OSError):  # a long log only takes space
             self._saw_wal()
             if self.log is not None and BASE in epochs:
                 self.log.truncate(self.base_epoch)
@@ -205,14 +207,14 @@ class Warehouse:
             self._witness.saw(self.base_epoch, self.flushes)
 
     def refilled(self) -> None:
-        """Every view was filled from the base tables, in a transaction that has committed."""
+        """Notes that a committed transaction has filled every view from the base tables."""
         self._epochs = {BASE: self.base_epoch}
 
     def demand_stored(self, changes: Mapping[str, NetChange]) -> None:
-        """Every row that these changes of tables take out is there.
+        """Checks that every row that these changes of tables remove is stored.
 
         Raises:
-            CorruptionError: naming a table where one is not.
+            CorruptionError: naming a table that lacks one.
         """
         for name, change in changes.items():
             missing = lacking(self._flusher, self._targets[name], change)
@@ -231,10 +233,10 @@ class Warehouse:
         views: Mapping[str, NetChange],
         offsets: Mapping[str, Any] | None = None,
     ) -> None:
-        """Bring tables and views up to an epoch in one DuckDB transaction.
+        """Brings tables and views up to an epoch in one DuckDB transaction.
 
         Args:
-            epoch: everything given stands at it afterwards.
+            epoch: of everything given, afterwards.
             tables: the net changes of *all* base tables since `base_epoch` (those that are left
                 out have none), or None to leave the base tables where they are. If given, every
                 view with pending changes must be in `views`.
@@ -244,7 +246,7 @@ class Warehouse:
         Raises:
             RefusedError: a constraint forbids it, against all expectation.
             UnavailableError: the disk is full or the file is gone. After this or any other
-                exception, `flushes` tells whether the flush stands.
+                exception, `flushes` shows whether the flush is committed.
             UndecidedError: that cannot be read.
         """
         if self.log is not None:
@@ -282,7 +284,7 @@ class Warehouse:
         self.flushes = number
 
     def write_within(self, cursor: Cursor, changes: Mapping[str, NetChange]) -> None:
-        """Apply net changes in the cursor's transaction, which the caller commits and records."""
+        """Applies net changes in the cursor's transaction, which the caller commits and records."""
         apply_changes(cursor, self._targeted(changes), Appenders(cursor))
 
     def _targeted(self, changes: Mapping[str, NetChange]) -> list[Part]:
@@ -292,7 +294,7 @@ class Warehouse:
     def _demand_written(
         self, epochs: Mapping[str, int], error: BaseException, parts: Sequence[Part] = ()
     ) -> None:
-        """A flush of the parts has raised: know whether it stands, and return if it does."""
+        """Returns if a flush of the parts that has raised is committed; else raises its error."""
         number = self.flushes + 1
         try:
             roll_back(self._flusher)
@@ -314,13 +316,13 @@ class Warehouse:
         raise error
 
     def pin(self, cursor: Cursor, *, writing: bool = False) -> None:
-        """Begin a transaction whose snapshot is the file as it is now.
+        """Begins a transaction whose snapshot is the file as it is now.
 
         Hold `write_lock` around the flush and this call, so that no other flush comes between.
 
         Args:
             cursor: of the query.
-            writing: the query may count sequences on; else it is held to reading.
+            writing: the query may advance sequences; else the transaction is read only.
         """
         run(cursor, "BEGIN TRANSACTION" if writing else "BEGIN TRANSACTION READ ONLY")
         rows(cursor, "SELECT 1 FROM _ivm.meta LIMIT 0")
@@ -328,7 +330,7 @@ class Warehouse:
     # -- checkpoint and close --------------------------------------------------------------
 
     def checkpoint(self) -> bool:
-        """Write DuckDB's log into the file; False if open transactions prevent it now."""
+        """Writes DuckDB's log into the file; False if open transactions prevent it now."""
         return self._checkpointer.run()
 
     def checkpoint_attached(self, only: str) -> None:
@@ -336,9 +338,9 @@ class Warehouse:
         checkpoint_attached(self.cursor(), self.database, only)
 
     def close(self) -> None:
-        """Checkpoint and close (flush first); closing twice does nothing.
+        """Checkpoints and closes (flush first); closing twice does nothing.
 
-        What was not taken is left as it is: the next opening finds what this one found.
+        Before `take` it changes nothing: the next opening finds the same state as this one.
         """
         if self._closed:
             return
@@ -366,11 +368,11 @@ class Warehouse:
 
 
 class OutcomeUnknownError(UnavailableError):
-    """A transaction's fate cannot be read: DuckDB answers no more."""
+    """The outcome of a transaction cannot be read: DuckDB does not answer any more."""
 
 
 def roll_back(cursor: Cursor) -> None:
-    """End the cursor's transaction, if a failure has not ended it already."""
+    """Ends the cursor's transaction, if a failure has not ended it already."""
     with contextlib.suppress(duckdb.Error):
         cursor.abort()
         run(cursor, "ROLLBACK")
