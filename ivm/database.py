@@ -272,7 +272,7 @@ class Database:
         """Bring the DuckDB file up to the log now (reads do it by themselves)."""
         self._lifetime.demand_open()
         with Deferral(), Translating():
-            self._engine.flush()
+            self._engine.tables.flush()
 
     # -- closing --------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class BackgroundFlush:
     def _flush(self) -> None:
         engine = self._engine
         try:
-            engine.flush()
+            engine.tables.flush()
             engine.warehouse.troubles.over(_WORK)
         except Exception as error:
             if not engine.log.parted:  # that is told whoever calls

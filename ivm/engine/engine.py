@@ -14,7 +14,7 @@ warehouse's `write_lock` (one flush at a time; readers pin their snapshot under 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import duckdb
 
@@ -26,26 +26,20 @@ from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.pending import PendingDeltas
 from ivm.engine.recomputed_views import RecomputedViews
+from ivm.engine.table_reader import TableReader
 from ivm.engine.view_tables import ViewTables
 from ivm.engine.writer_lock import WriterLock
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.fast_path_rules import fast_path_of
 from ivm.ingest.rows import RowReader
-from ivm.ingest.snapshot import Snapshot
 from ivm.sql.parse.function_list import own_names
-from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Shelter, check
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.duck import Cursor, chunks, run
-from ivm.storage.warehouse.flush import NetChange, apply_change
-from ivm.storage.warehouse.net_changes import PendingTable, PendingView
-from ivm.storage.warehouse.refused import RefusedError
+from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.flush import NetChange
 from ivm.storage.warehouse.system_tables import BASE
-from ivm.storage.warehouse.warehouse import OutcomeUnknownError, Warehouse, roll_back
-
-MOST_PENDING = 4_000_000
-"""Rows beyond which writers wait for a flush, before they do anything."""
+from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 
 
 class Engine:
@@ -64,12 +58,11 @@ class Engine:
         self.turns = WriterLock()
         self.epoch = warehouse.base_epoch
         self.pending = PendingDeltas(catalog)
-        self.maintenance = Maintenance(warehouse, catalog, self.flush)
+        self.tables = TableReader(warehouse, catalog, self.log, self.pending)
+        self.maintenance = Maintenance(warehouse, catalog, self.tables)
         self.feeds = ChangeFeeds()
         self.on_pending: Callable[[int], None] = lambda rows: None
-        self.indexes = KeyIndexes(
-            catalog, self.maintenance.columns_read, self.flush, self.scan, self.snapshot
-        )
+        self.indexes = KeyIndexes(catalog, self.tables, self.maintenance.columns_read)
         self._fast_paths: dict[str, FastPath | None] = {}
         self._macros: frozenset[str] | None = None
         self._readers: dict[str, RowReader] = {}
@@ -158,7 +151,7 @@ class Engine:
     def _write_views(self, cursor: Cursor, views: Mapping[str, NetChange]) -> dict[str, int]:
         """Bring the views up to the transaction's end, and note the epochs reached."""
         for name, net in views.items():
-            self.write(cursor, name, net)
+            self.tables.write(cursor, name, net)
         epochs = self._next(views)
         self.warehouse.record(cursor, epochs, {})
         return epochs
@@ -189,11 +182,6 @@ class Engine:
             return self._next(views)
         self._step_back(logged=logged)
         raise error
-
-    def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
-        """Apply a net change to a relation's table inside the cursor's transaction."""
-        schema = self.catalog.relation_schema(name)
-        apply_change(cursor, self.catalog.qualified[name], schema, net)
 
     def _step(
         self,
@@ -270,7 +258,7 @@ class Engine:
             try:
                 self.recomputed.refresh_all()
             finally:
-                self.flush()
+                self.tables.flush()
 
     # -- ways into tables -----------------------------------------------------------------------
 
@@ -295,25 +283,6 @@ class Engine:
             reader = self._readers[table] = RowReader(table, self.catalog.tables[table].schema)
         return reader
 
-    def scan(
-        self, name: str, columns: Sequence[int], cursor: Cursor | None = None
-    ) -> Iterator[ZSet]:
-        """Columns of a table or view as they are in DuckDB (as the cursor sees it), in chunks."""
-        schema = self.catalog.relation_schema(name)
-        chosen = tuple(schema[i] for i in columns)
-        names = ", ".join(quote(column) for column, _ in chosen)
-        sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
-        return chunks(cursor or self.warehouse.cursor(), sql, chosen)
-
-    def snapshot(self, table: str) -> Snapshot:
-        """A base table as of the last commit."""
-        cursors = self.warehouse.cursor(), self.warehouse.cursor()
-        with self.warehouse.write_lock:
-            self.flush()
-            for cursor in cursors:
-                self.warehouse.pin(cursor)
-        return Snapshot(self.catalog.tables[table], cursors)
-
     def reload_tables(self, cursor: Cursor) -> None:
         """The catalog has changed, as the cursor sees it."""
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
@@ -335,78 +304,6 @@ class Engine:
         """Databases were attached or detached, as the cursor sees it."""
         self.catalog.load_databases(self.warehouse.databases(cursor))
 
-    # -- flushing -------------------------------------------------------------------------------
-
-    def flush(self, only: Iterable[str] | None = None) -> None:
-        """Bring DuckDB up to the log.
-
-        Args:
-            only: relations that are to be read; if all of them are views, only those are flushed,
-                and with them views that are likely to be read next.
-
-        Raises:
-            UnavailableError: the log or DuckDB cannot be written; nothing is lost, and the flush
-                is tried again at the next read.
-        """
-        only = None if only is None else frozenset(only)
-        if only is not None:
-            self.pending.read(only)
-        self.log.demand_whole()
-        if self.pending.rows:
-            with self.warehouse.write_lock:
-                self._flush(only)
-
-    def _flush(self, only: Iterable[str] | None) -> None:
-        number = self.warehouse.flushes
-        try:
-            tables, views, epoch = self.pending.take(only)
-            if tables or views:
-                self.warehouse.flush(
-                    epoch,
-                    {name: part.net() for name, part in tables.items()} if tables else None,
-                    {name: part.net() for name, part in views.items()},
-                )
-        except OutcomeUnknownError as error:
-            raise self.log.broken("a flush failed", error) from error
-        except BaseException:
-            if self.warehouse.flushes > number:
-                self.pending.settle()
-            else:
-                self.pending.put_back()
-            raise
-        self.pending.settle()
-
-    def flush_within(self, cursor: Cursor) -> None:
-        """Write what is pending in the cursor's transaction, behind what this has done so far.
-
-        For a statement that takes away what refuses the pending rows: those of a relation that it
-        has dropped are given up. Hold `write_lock` until the transaction has ended, and tell
-        `pending` how.
-
-        Raises:
-            RefusedError: a relation with pending rows has other columns now.
-            duckdb.Error: the rows are still refused.
-        """
-        before = {name: self.catalog.relation_schema(name) for name in self.catalog.qualified}
-        standing = self.warehouse.tables(cursor)
-        tables, views, _ = self.pending.take(None)
-        pending: dict[str, PendingTable | PendingView] = {**tables, **views}
-        parts = {name: part for name, part in pending.items() if name in standing}
-        for name in parts:
-            if name in before and standing[name].schema != before[name]:
-                raise RefusedError(
-                    f"{name!r} has rows that are not written yet: its columns can be changed when "
-                    "what refuses these rows is gone",
-                    name,
-                )
-        self.warehouse.write_within(cursor, {name: part.net() for name, part in parts.items()})
-
-    def show_pending(self, cursor: Cursor, relations: Collection[str]) -> None:
-        """Begin a transaction that sees some relations with what is pending; roll it back."""
-        with self.warehouse.write_lock:
-            run(cursor, "BEGIN TRANSACTION")
-            self.warehouse.write_within(cursor, self.pending.net(relations))
-
     def ready(
         self,
         relations: Collection[str],
@@ -424,14 +321,9 @@ class Engine:
             writing: the query may count sequences on.
         """
         with self.warehouse.write_lock if cursor is not None else contextlib.nullcontext():
-            self.flush(relations)
+            self.tables.flush(relations)
             if generation != self.relations.generation or self.recomputed.is_outdated(relations):
                 return False
             if cursor is not None:
                 self.warehouse.pin(cursor, writing=writing)
             return True
-
-    def relieve(self) -> None:
-        """Flush if very much is pending, for whoever is about to add to it."""
-        if self.pending.rows > MOST_PENDING:
-            self.flush()

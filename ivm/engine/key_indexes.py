@@ -7,13 +7,12 @@ That of a large table answers at once and reads the table in a thread (`LateInde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ivm.catalog.catalog import Catalog
+from ivm.engine.table_reader import TableReader
 from ivm.ingest.key_index import KeyIndex, LateIndex
-from ivm.ingest.snapshot import Snapshot
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
 
 _PATIENCE = 8  # DuckDB changes one row in milliseconds; reading a large table takes seconds
@@ -21,34 +20,25 @@ _PATIENCE = 8  # DuckDB changes one row in milliseconds; reading a large table t
 LARGE = 200_000
 """Rows from which a table is read in a thread (about 0.2 s)."""
 
-Scan = Callable[[str, Sequence[int], Cursor | None], Iterator[ZSet]]
-"""(table, positions of columns, the cursor that sees them) → their rows in chunks."""
-
 
 class KeyIndexes:
     """At most one index a table.
 
     Args:
         catalog: the tables.
+        reader: the tables in DuckDB.
         columns_read: positions of the columns of a table that views need.
-        flush: brings DuckDB's tables up to the log.
-        scan: reads columns of a table from DuckDB.
-        snapshot: of a table as it was last committed.
     """
 
     def __init__(
         self,
         catalog: Catalog,
+        reader: TableReader,
         columns_read: Callable[[str], frozenset[int]],
-        flush: Callable[[], None],
-        scan: Scan,
-        snapshot: Callable[[str], Snapshot],
     ) -> None:
         self._catalog = catalog
         self._columns_read = columns_read
-        self._flush = flush
-        self._scan = scan
-        self._snapshot = snapshot
+        self._reader = reader
         self._known: dict[str, KeyIndex] = {}
         self._provisional: set[str] = set()
         self._missed: dict[str, int] = {}
@@ -108,7 +98,7 @@ class KeyIndexes:
         return index
 
     def _late(self, table: str, columns: Sequence[int]) -> KeyIndex | None:
-        snapshot = self._snapshot(table)
+        snapshot = self._reader.snapshot(table)
         if snapshot.rows() >= LARGE:
             return LateIndex(snapshot, columns)
         snapshot.release()
@@ -116,10 +106,10 @@ class KeyIndexes:
 
     def _full(self, table: str, columns: Sequence[int], cursor: Cursor | None) -> KeyIndex:
         if cursor is None:
-            self._flush()
+            self._reader.flush()
         info = self._catalog.tables[table]
         key = info.primary_key or columns
-        rows = self._scan(table, columns, cursor)
+        rows = self._reader.scan(table, columns, cursor)
         return KeyIndex(info.schema, key, columns, rows, unique=bool(info.primary_key))
 
     def record(self, change: TableChange) -> None:

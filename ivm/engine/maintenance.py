@@ -11,7 +11,7 @@ with the differences (`Transaction.commit`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter_ns
 
 import duckdb
@@ -22,6 +22,7 @@ from ivm.delta_ops.aggregates.group_recompute import GroupRecompute
 from ivm.delta_ops.circuit import Circuit, Work
 from ivm.delta_ops.ordered.window import Window
 from ivm.engine.difference import difference
+from ivm.engine.table_reader import TableReader
 from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
@@ -52,13 +53,13 @@ class Maintenance:
     Args:
         warehouse: for hydration and recomputation.
         catalog: the views.
-        flush: brings DuckDB's tables up to the log.
+        tables: the tables in DuckDB.
     """
 
-    def __init__(self, warehouse: Warehouse, catalog: Catalog, flush: Callable[[], None]) -> None:
+    def __init__(self, warehouse: Warehouse, catalog: Catalog, tables: TableReader) -> None:
         self._warehouse = warehouse
         self._catalog = catalog
-        self._flush = flush
+        self._tables = tables
         self.names = BindingCatalog(catalog)
         self.circuit = Circuit()
         self.compiler = CircuitCompiler(self.circuit, warehouse.cursor)
@@ -240,7 +241,7 @@ class Maintenance:
         Raises:
             EvaluationError: an expression fails on their rows; some state is still missing.
         """
-        self._flush()
+        self._tables.flush()
         try:
             with dispensable(_UNBUILT) if early else contextlib.nullcontext():
                 self.circuit.hydrate(self.compiler.fetch)

@@ -80,7 +80,7 @@ class RebuiltViews:
         """Keep the rows that listeners know; the transaction is about to commit."""
         stay = self._filled.keys() - self._dropped - self._created
         listened = [name for name in self._engine.feeds.views if name in stay]
-        self._known = {name: self._tables.content(name) for name in listened}
+        self._known = {name: self._engine.tables.content(name) for name in listened}
 
     def adopt(self) -> None:
         """The transaction has committed."""

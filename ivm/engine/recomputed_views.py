@@ -71,7 +71,7 @@ class RecomputedViews:
 
     def _refresh(self, views: list[View]) -> None:
         with self._engine.warehouse.write_lock:
-            self._engine.flush()
+            self._engine.tables.flush()
             cursor = self._engine.warehouse.cursor()
             found = {view.name: self._maintenance.recompute(view, cursor) for view in views}
             changed = {name: delta for name, delta in found.items() if len(delta)}
@@ -85,7 +85,7 @@ class RecomputedViews:
             except BaseException as error:
                 why = f"views were refreshed ({', '.join(found)}), but the memory could not follow"
                 raise self._engine.log.broken(why, error) from error
-            self._engine.flush(found)
+            self._engine.tables.flush(found)
 
     def outdated(self, changes: Sequence[TableChange], names: Iterable[str]) -> list[list[View]]:
         """Recomputed views at or below the given relations that lack something, in layers.
@@ -120,7 +120,7 @@ class RecomputedViews:
             return
         part = PendingView(view.schema)
         part.add(delta)
-        self._engine.write(cursor, view.name, part.net())
+        self._engine.tables.write(cursor, view.name, part.net())
         if view.name in recomputed:
             part.add(recomputed[view.name])
         net = part.net()

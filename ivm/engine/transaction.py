@@ -171,7 +171,7 @@ class Transaction:
 
     def _flush(self) -> None:
         try:
-            self._engine.flush()
+            self._engine.tables.flush()
         except RefusedError:
             if not self._heals:
                 raise
@@ -192,13 +192,13 @@ class Transaction:
         if alone:
             run(self._cursor, "COMMIT")
             self._engine.warehouse.tables()
-            self._engine.flush()
+            self._engine.tables.flush()
             run(self._cursor, "BEGIN TRANSACTION")
         else:
             self._engine.warehouse.write_lock.acquire()
             self._written_late = True
             self.change_tables()  # DuckDB's commit decides of it, as of the statement
-            self._engine.flush_within(self._cursor)
+            self._engine.tables.flush_within(self._cursor)
 
     def _write(self, changes: Iterable[TableChange]) -> None:
         parts: dict[str, PendingTable] = {}
@@ -208,7 +208,7 @@ class Transaction:
                 part = parts[change.table] = self._engine.pending.new_table(change.table)
             part.add(change.removed, change.removed_columns, change.added)
         for name, part in parts.items():
-            self._engine.write(self._cursor, name, part.net())
+            self._engine.tables.write(self._cursor, name, part.net())
 
     def show(self, relations: Iterable[str]) -> None:
         """Go native, with the views a statement reads up to the transaction's own writes."""
@@ -243,7 +243,7 @@ class Transaction:
             if name in self._shown:
                 part.add(self._shown.pop(name).negate())
             if part.rows:
-                self._engine.write(self._cursor, name, part.net())
+                self._engine.tables.write(self._cursor, name, part.net())
         self._shown |= deltas
 
     def _fill(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ivm.catalog.catalog import View
 from ivm.storage.errors import EvaluationError, UnsupportedError
 from ivm.storage.values.consolidate import consolidate
-from ivm.storage.values.zset import ZSet, add, empty
+from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.carried import unfit_type, why_unfit
 from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.net_changes import PendingView
@@ -51,8 +51,8 @@ class ViewTables:
                 part = PendingView(view.schema) if (chunk.weights > 0).all() else held
                 part.add(chunk)
                 if part is not held:
-                    self._engine.write(cursor, view.name, part.net())
-            self._engine.write(cursor, view.name, held.net())
+                    self._engine.tables.write(cursor, view.name, part.net())
+            self._engine.tables.write(cursor, view.name, held.net())
             save_view(cursor, self.stored(view, exact=True))
             run(cursor, "COMMIT")
 
@@ -97,12 +97,9 @@ class ViewTables:
 
     def _since(self, name: str, before: ZSet) -> ZSet:
         schema = self._engine.catalog.relation_schema(name)
-        return consolidate(add([self.content(name), before.negate()]), [t for _, t in schema])
-
-    def content(self, name: str) -> ZSet:
-        """All rows of a table or view as DuckDB has them."""
-        schema = self._engine.catalog.relation_schema(name)
-        return add([empty([t for _, t in schema]), *self._engine.scan(name, range(len(schema)))])
+        return consolidate(
+            add([self._engine.tables.content(name), before.negate()]), [t for _, t in schema]
+        )
 
     def refill(self, cursor: Cursor, view: View) -> None:
         """Replace a view's rows by its query's answer, as the cursor's transaction sees it."""

@@ -41,7 +41,7 @@ def other(session: Session, statement: st.Other, params: Params) -> Result:
 
     A checkpoint is ours, so that the file is known to have been written by us.
     """
-    session.engine.flush()
+    session.engine.tables.flush()
     if statement.kind in ("checkpoint", "force") and _is_own(session, statement.text):
         session.engine.warehouse.checkpoint()
         return Result("done")

@@ -47,7 +47,7 @@ def _beside(
         or engine.recomputed.is_outdated(relations)
     ):
         raise refused
-    engine.show_pending(session.cursor, relations)
+    engine.tables.show_pending(session.cursor, relations)
     session.cursor.execute(statement.text, params)
     return session.stream(pinned=True, kept=False)
 

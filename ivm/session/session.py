@@ -134,7 +134,7 @@ class Session:
             self.release()
         if self.transaction is not None:
             return self.transaction
-        self.engine.relieve()
+        self.engine.tables.relieve()
         return _OwnTransaction(Transaction(self.engine, self.cursor, self.refuse_temporary))
 
     def begin(self, *, read_only: bool = False) -> None:
@@ -149,7 +149,7 @@ class Session:
         if self.transaction is not None and self.transaction.over is None:
             raise InputError("a transaction is open already: COMMIT or ROLLBACK it first")
         self.release()
-        self.engine.relieve()
+        self.engine.tables.relieve()
         self.transaction = Transaction(
             self.engine, self.cursor, self.refuse_temporary, begun=True, read_only=read_only
         )

@@ -12,7 +12,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.engine import engine
+from ivm.engine import table_reader
 from ivm.engine.changefeed import ChangeFeeds, Subscription
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.values.zset import empty
@@ -49,8 +49,8 @@ def test_a_failed_background_flush_is_told_once_and_tried_again(
     with created() as db:
         db.insert("t", {"a": [1]})
         flusher, done = db._lifetime._flusher, threading.Event()
-        failing = failing_once(db._engine.flush, done)
-        monkeypatch.setattr(db._engine, "flush", failing)
+        failing = failing_once(db._engine.tables.flush, done)
+        monkeypatch.setattr(db._engine.tables, "flush", failing)
         monkeypatch.setattr("ivm.engine.background_flush.AGAIN", 2 * WAIT)  # not before it was told
         flusher._flush()
         with pytest.raises(errors.UnavailableError, match=r"background.*foreseen.*repeat"):
@@ -65,7 +65,7 @@ def test_a_failed_background_flush_is_told_once_and_tried_again(
 def test_a_background_failure_that_is_over_is_told_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     with created() as db:
         flusher, done = db._lifetime._flusher, threading.Event()
-        monkeypatch.setattr(db._engine, "flush", failing_once(db._engine.flush, done))
+        monkeypatch.setattr(db._engine.tables, "flush", failing_once(db._engine.tables.flush, done))
         flusher._flush()
         flusher._flush()
         db.insert("t", {"a": [1]})
@@ -125,7 +125,7 @@ def test_writers_who_must_wait_for_a_flush_that_fails_have_done_nothing(
         raise errors.UnavailableError("the disk is full")
 
     with created() as db:
-        monkeypatch.setattr(engine, "MOST_PENDING", 0)
+        monkeypatch.setattr(table_reader, "MOST_PENDING", 0)
         db.insert("t", {"a": [1]})  # stands, whatever is pending behind it
         with monkeypatch.context() as patch:
             patch.setattr(db._engine.warehouse, "flush", full)

@@ -1,0 +1,152 @@
+"""What DuckDB shows of tables and views, and bringing it up to the log before anybody looks.
+
+Law: after `flush` DuckDB has every commit made before the call, of the relations meant; a snapshot
+taken under `write_lock` together with its flush shows one epoch. A flush that fails loses nothing:
+what it took is pending still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from ivm.catalog.catalog import Catalog
+from ivm.engine.log_writer import LogWriter
+from ivm.engine.pending import PendingDeltas
+from ivm.ingest.snapshot import Snapshot
+from ivm.storage.identifiers import quote
+from ivm.storage.values.zset import ZSet, add, empty
+from ivm.storage.warehouse.duck import Cursor, chunks, run
+from ivm.storage.warehouse.flush import NetChange, apply_change
+from ivm.storage.warehouse.net_changes import PendingTable, PendingView
+from ivm.storage.warehouse.refused import RefusedError
+from ivm.storage.warehouse.warehouse import OutcomeUnknownError, Warehouse
+
+MOST_PENDING = 4_000_000
+"""Rows beyond which writers wait for a flush, before they do anything."""
+
+
+class TableReader:
+    """The tables in DuckDB, as of the log.
+
+    Args:
+        warehouse: holds them.
+        catalog: names and schemas.
+        log: tells whether what is pending may be used.
+        pending: what they lack.
+    """
+
+    def __init__(
+        self, warehouse: Warehouse, catalog: Catalog, log: LogWriter, pending: PendingDeltas
+    ) -> None:
+        self._warehouse = warehouse
+        self._catalog = catalog
+        self._log = log
+        self._pending = pending
+
+    # -- flushing -------------------------------------------------------------------------------
+
+    def flush(self, only: Iterable[str] | None = None) -> None:
+        """Bring DuckDB up to the log.
+
+        Args:
+            only: relations that are to be read; if all of them are views, only those are flushed,
+                and with them views that are likely to be read next.
+
+        Raises:
+            UnavailableError: the log or DuckDB cannot be written; nothing is lost, and the flush
+                is tried again at the next read.
+        """
+        only = None if only is None else frozenset(only)
+        if only is not None:
+            self._pending.read(only)
+        self._log.demand_whole()
+        if self._pending.rows:
+            with self._warehouse.write_lock:
+                self._flush(only)
+
+    def _flush(self, only: Iterable[str] | None) -> None:
+        number = self._warehouse.flushes
+        try:
+            tables, views, epoch = self._pending.take(only)
+            if tables or views:
+                self._warehouse.flush(
+                    epoch,
+                    {name: part.net() for name, part in tables.items()} if tables else None,
+                    {name: part.net() for name, part in views.items()},
+                )
+        except OutcomeUnknownError as error:
+            raise self._log.broken("a flush failed", error) from error
+        except BaseException:
+            if self._warehouse.flushes > number:
+                self._pending.settle()
+            else:
+                self._pending.put_back()
+            raise
+        self._pending.settle()
+
+    def relieve(self) -> None:
+        """Flush if very much is pending, for whoever is about to add to it."""
+        if self._pending.rows > MOST_PENDING:
+            self.flush()
+
+    def flush_within(self, cursor: Cursor) -> None:
+        """Write what is pending in the cursor's transaction, behind what this has done so far.
+
+        For a statement that takes away what refuses the pending rows: those of a relation that it
+        has dropped are given up. Hold `write_lock` until the transaction has ended, and tell
+        `pending` how.
+
+        Raises:
+            RefusedError: a relation with pending rows has other columns now.
+            duckdb.Error: the rows are still refused.
+        """
+        before = {name: self._catalog.relation_schema(name) for name in self._catalog.qualified}
+        standing = self._warehouse.tables(cursor)
+        tables, views, _ = self._pending.take(None)
+        pending: dict[str, PendingTable | PendingView] = {**tables, **views}
+        parts = {name: part for name, part in pending.items() if name in standing}
+        for name in parts:
+            if name in before and standing[name].schema != before[name]:
+                raise RefusedError(
+                    f"{name!r} has rows that are not written yet: its columns can be changed when "
+                    "what refuses these rows is gone",
+                    name,
+                )
+        self._warehouse.write_within(cursor, {name: part.net() for name, part in parts.items()})
+
+    def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
+        """Apply a net change to a relation's table inside the cursor's transaction."""
+        schema = self._catalog.relation_schema(name)
+        apply_change(cursor, self._catalog.qualified[name], schema, net)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def scan(
+        self, name: str, columns: Sequence[int], cursor: Cursor | None = None
+    ) -> Iterator[ZSet]:
+        """Columns of a table or view as they are in DuckDB (as the cursor sees it), in chunks."""
+        schema = self._catalog.relation_schema(name)
+        chosen = tuple(schema[i] for i in columns)
+        names = ", ".join(quote(column) for column, _ in chosen)
+        sql = f"SELECT {names} FROM {self._catalog.qualified[name]}"
+        return chunks(cursor or self._warehouse.cursor(), sql, chosen)
+
+    def content(self, name: str) -> ZSet:
+        """All rows of a table or view as DuckDB has them."""
+        schema = self._catalog.relation_schema(name)
+        return add([empty([t for _, t in schema]), *self.scan(name, range(len(schema)))])
+
+    def snapshot(self, table: str) -> Snapshot:
+        """A base table as of the last commit."""
+        cursors = self._warehouse.cursor(), self._warehouse.cursor()
+        with self._warehouse.write_lock:
+            self.flush()
+            for cursor in cursors:
+                self._warehouse.pin(cursor)
+        return Snapshot(self._catalog.tables[table], cursors)
+
+    def show_pending(self, cursor: Cursor, relations: Collection[str]) -> None:
+        """Begin a transaction that sees some relations with what is pending; roll it back."""
+        with self._warehouse.write_lock:
+            run(cursor, "BEGIN TRANSACTION")
+            self._warehouse.write_within(cursor, self._pending.net(relations))
