@@ -21,10 +21,10 @@ from sqlglot import exp
 
 from ivm.sql.bind.aggregate_calls import BoundAggregate, read_call
 from ivm.sql.plan.built_in import call_name, duck_text
+from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import Expressions, cast, column, remap, structure, text, used
 from ivm.sql.plan.nodes import (
     Aggregate,
-    AggregateCall,
     GroupRecompute,
     NotIncremental,
     Plan,

@@ -17,12 +17,12 @@ from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.bind.unnest import element_types
 from ivm.sql.parse.methods import with_parameters
 from ivm.sql.plan.built_in import call_name, duck_text, qualified
+from ivm.sql.plan.calls import RowCall
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import (
     Filter,
     NotIncremental,
     Plan,
-    RowCall,
     TableFunction,
     Unnest,
     Values,

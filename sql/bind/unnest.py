@@ -17,16 +17,12 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import PLACE, call
+from ivm.sql.plan.columns import expressions
 from ivm.sql.plan.expressions import cast, column, structure, text
 from ivm.sql.plan.nodes import (
-    Filter,
-    GroupRecompute,
-    Join,
     NotIncremental,
     Plan,
-    Project,
     Unnest,
-    Window,
     inputs,
     types,
     width,
@@ -222,20 +218,6 @@ def refuse_stray(plan: Plan) -> None:
         if id(node) not in seen:
             seen.add(id(node))
             waiting += inputs(node)
-            for expr in _expressions(node):
+            for expr in expressions(node):
                 if has_unnest(expr):
                     raise NotIncremental(f"UNNEST in {text(expr)}")
-
-
-def _expressions(plan: Plan) -> Iterator[exp.Expression]:
-    match plan:
-        case Project() | GroupRecompute():
-            yield from plan.exprs
-        case Window():
-            for call in plan.calls:
-                yield from call.expressions()
-        case Filter():
-            yield plan.predicate
-        case Join():
-            if plan.residual is not None:
-                yield plan.residual

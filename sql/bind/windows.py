@@ -14,8 +14,9 @@ from sqlglot import exp
 from ivm.sql.bind.distinct_windows import Marked, marked
 from ivm.sql.parse.query import verbatim
 from ivm.sql.plan.built_in import PEERS_ALIKE, call_name, chief_name
+from ivm.sql.plan.calls import Ties, WindowCall
 from ivm.sql.plan.expressions import cast, column, position, structure, used
-from ivm.sql.plan.nodes import NotIncremental, Plan, Ties, Window, WindowCall, types, width
+from ivm.sql.plan.nodes import NotIncremental, Plan, Window, types, width
 from ivm.sql.plan.render_split import splittable
 from ivm.sql.plan.render_window import window_texts, with_order
 from ivm.sql.plan.unique_key import unique_keys

@@ -33,10 +33,10 @@ from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, StepCircuit
 from ivm.sql.compile.lift_recursion import LAST_ROWS, input_position
 from ivm.sql.compile.window_operators import window_operator
 from ivm.sql.plan.built_in import duck_text
+from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import column, position
 from ivm.sql.plan.nodes import (
     Aggregate,
-    AggregateCall,
     Distinct,
     DynamicLimit,
     Filter,

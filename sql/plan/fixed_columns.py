@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from ivm.sql.plan.calls import AggregateCall, WindowCall
+from ivm.sql.plan.columns import reads
 from ivm.sql.plan.expressions import position, used
 from ivm.sql.plan.nodes import (
     Aggregate,
-    AggregateCall,
     Distinct,
     DynamicLimit,
     Expr,
@@ -36,7 +37,6 @@ from ivm.sql.plan.nodes import (
     Values,
     ViewScan,
     Window,
-    WindowCall,
     inputs,
     width,
 )
@@ -133,15 +133,13 @@ def _projected(part: FixedPart, exprs: Sequence[Expr]) -> FixedPart:
 
 def _joined(plan: Join) -> Parts:
     split = width(plan.left)
-    read = {*plan.left_keys, *(split + i for i in plan.right_keys)}
-    if plan.residual is not None:
-        read |= used(plan.residual)
+    left, right = reads(plan)
     pairs = [
         FixedPart(a.exact | _moved(b.exact, split), a.shuffled | _moved(b.shuffled, split))
         for a in fixed_parts(plan.left)
         for b in fixed_parts(plan.right)
     ]
-    found = _selected(tuple(pairs), read)
+    found = _selected(tuple(pairs), left | _moved(right, split))
     if plan.kind in ("semi", "anti"):
         found = tuple(_below_split(p, split) for p in found)
     return _distinct(found)
@@ -240,18 +238,14 @@ def _of_window(plan: Window) -> Iterator[FixedPart]:
         if plan.most is None or exact:
             yield FixedPart(part.exact.union(exact), part.shuffled)
         if known and plan.most is None:  # the rows in order look all alike, as far as `told` goes
-            alike = [i for i, c in calls if _reads(c) <= told and not c.function.find(exp.Distinct)]
+            alike = [i for i, c in calls if c.reads() <= told and not c.function.find(exp.Distinct)]
             yield FixedPart(frozenset(told).union(alike))  # distinct values come in no order at all
 
 
 def _is_fixed_call(call: WindowCall, part: FixedPart, told: set[int], unique: bool) -> bool:
-    peers_alike = call.ties == "none" or (call.ties == "argument" and _reads(call) <= told)
-    fixed = (unique or peers_alike) and part.exact.issuperset(_reads(call))
+    peers_alike = call.ties == "none" or (call.ties == "argument" and call.reads() <= told)
+    fixed = (unique or peers_alike) and part.exact.issuperset(call.reads())
     return fixed and call.function.find(exp.Order) is None
-
-
-def _reads(call: WindowCall) -> set[int]:
-    return set[int]().union(*[used(e) for e in call.expressions()])
 
 
 def _unnested(plan: Unnest) -> Iterator[FixedPart]:

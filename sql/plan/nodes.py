@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
+from ivm.sql.plan.calls import AggregateCall, RowCall, WindowCall
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, Schema
 
@@ -115,32 +116,6 @@ class Join:
         if self.kind in ("semi", "anti"):
             return self.left.schema
         return self.left.schema + self.right.schema
-
-
-@dataclass(frozen=True)
-class AggregateCall:
-    """One aggregate over input columns.
-
-    Attributes:
-        function: DuckDB's name in lower case; ``count_star`` for COUNT(*).
-        arguments: input columns.
-        filter: the BOOLEAN input column of its FILTER clause, or None.
-        type: the result's type.
-        order: its ORDER BY, complete where the result depends on an order; () elsewhere.
-        parameters: constants after the arguments, as SQL.
-        fields: names under which the first arguments are packed into one struct, if any.
-        given: how many keys of the order the user wrote; they come first.
-    """
-
-    function: str
-    arguments: tuple[int, ...]
-    distinct: bool
-    filter: int | None
-    type: ColumnType
-    order: tuple[OrderKey, ...] = ()
-    parameters: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
-    given: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,18 +219,6 @@ class DynamicLimit:
         return self.input.schema
 
 
-@dataclass(frozen=True)
-class RowCall:
-    """A table function whose rows for one row's values depend on these alone.
-
-    Attributes:
-        columns: names of those of its columns that are read.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Unnest:
     """Each row once for every place in its lists, which run side by side, padded with NULL.
@@ -311,38 +274,6 @@ class RecursiveScan:
 
     depth: int
     schema: Schema
-
-
-Ties: TypeAlias = Literal["none", "window", "argument", "split"]
-
-
-@dataclass(frozen=True)
-class WindowCall:
-    """One function over a window.
-
-    Attributes:
-        function: the call with its FILTER, names as they are; arguments are columns or constants.
-        frame: the frame clause, or None.
-        ignore_nulls: NULL arguments are passed over.
-        ties: how rows that the window's order leaves open are told apart: not at all (``none``), by
-            all columns in the window's own order (``window``) or, where that would change the
-            frames, in an order of the arguments (``argument``); by all columns though the frame
-            excludes peers in the window's order (``split``, see `render_split`).
-    """
-
-    function: Expr
-    frame: Expr | None
-    ignore_nulls: bool
-    ties: Ties
-
-    def mapped(self, image: Callable[[Expr], Expr]) -> WindowCall:
-        """The call with the image of each of its expressions."""
-        frame = None if self.frame is None else image(self.frame)
-        return replace(self, function=image(self.function), frame=frame)
-
-    def expressions(self) -> tuple[Expr, ...]:
-        """The call and its frame."""
-        return (self.function,) if self.frame is None else (self.function, self.frame)
 
 
 @dataclass(frozen=True, eq=False)

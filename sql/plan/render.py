@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import duck_text, qualified, without_places
+from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import cast, column, index_of, replace, text
 from ivm.sql.plan.nodes import (
     Aggregate,
-    AggregateCall,
     Distinct,
     DynamicLimit,
     Filter,

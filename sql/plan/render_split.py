@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import PLACE, duck_text
+from ivm.sql.plan.calls import WindowCall
 from ivm.sql.plan.expressions import position, used
 from ivm.sql.plan.frame_edges import rows_edge
-from ivm.sql.plan.nodes import WindowCall
 from ivm.storage.values.types import ColumnType
 
 _PLACE, _LOW, _HIGH = "place__", "low__", "high__"

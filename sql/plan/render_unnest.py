@@ -8,7 +8,8 @@ columns stands beside them in FROM.
 from __future__ import annotations
 
 from ivm.sql.plan.built_in import PLACE, duck_text, qualified
-from ivm.sql.plan.nodes import RowCall, TableFunction, Unnest
+from ivm.sql.plan.calls import RowCall
+from ivm.sql.plan.nodes import TableFunction, Unnest
 from ivm.storage.identifiers import quote
 
 

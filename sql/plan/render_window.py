@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import duck_text
+from ivm.sql.plan.calls import WindowCall
 from ivm.sql.plan.expressions import column
-from ivm.sql.plan.nodes import Window, WindowCall, width
+from ivm.sql.plan.nodes import Window, width
 from ivm.sql.plan.render_split import placed, split_text
 from ivm.storage.values.order import OrderKey
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ivm.sql.plan.expressions import position
+from ivm.sql.plan.columns import origins
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
@@ -42,9 +42,7 @@ def unique_keys(plan: Plan) -> list[Key]:
             return [tuple(range(len(plan.groups)))]
         case Distinct() | Recursive(distinct=True) | SetOp(all=False):
             return [tuple(range(width(plan)))]
-        case Filter() | ViewScan() | TopK() | Window():
-            return unique_keys(plan.input)
-        case Project():
+        case Filter() | Project() | ViewScan() | TopK() | Window():
             return _passed_on(plan, unique_keys(plan.input))
         case Join():
             return _of_join(plan)
@@ -52,10 +50,11 @@ def unique_keys(plan: Plan) -> list[Key]:
             return []
 
 
-def _passed_on(plan: Project, keys: Sequence[Key]) -> list[Key]:
-    """The keys whose columns the projection passes on."""
-    places = [position(expr) for expr in plan.exprs]
-    return [tuple(places.index(i) for i in key) for key in keys if set(key) <= set(places)]
+def _passed_on(plan: Plan, keys: Sequence[Key]) -> list[Key]:
+    """The keys whose columns the node passes on."""
+    (own,) = origins(plan)
+    places = {place: i for i, place in sorted(own.items(), reverse=True)}
+    return [tuple(places[i] for i in key) for key in keys if places.keys() >= set(key)]
 
 
 def _of_join(plan: Join) -> list[Key]:

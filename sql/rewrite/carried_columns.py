@@ -7,7 +7,9 @@ among the base's rows instead.
 
 from __future__ import annotations
 
-from ivm.sql.plan.expressions import position
+from collections.abc import Mapping
+
+from ivm.sql.plan.columns import origins
 from ivm.sql.plan.nodes import (
     Distinct,
     Filter,
@@ -17,6 +19,7 @@ from ivm.sql.plan.nodes import (
     Recursive,
     RecursiveScan,
     Union,
+    inputs,
     open_scans,
     width,
 )
@@ -24,36 +27,33 @@ from ivm.sql.plan.nodes import (
 
 def carried_columns(plan: Recursive) -> frozenset[int]:
     """Columns that the step takes from the last rows as they are; none if it mixes these rows."""
-    origins = _origins(plan.step)
-    return frozenset(i for i, origin in enumerate(origins) if origin == i)
+    return frozenset(i for i, place in _carried(plan.step).items() if i == place)
 
 
-def _origins(plan: Plan) -> list[int | None]:
-    """Per column of a plan over the last rows: which column of the one row below it is.
+def _carried(plan: Plan) -> Mapping[int, int]:
+    """Which columns of a plan over the last rows are which of theirs.
 
-    A plan whose rows do not come from one last row each has no origins.
+    None are where its rows do not come from one last row each.
     """
-    unknown: list[int | None] = [None] * width(plan)
     match plan:
         case RecursiveScan():
-            return list(range(width(plan)))
-        case Filter() | Distinct():
-            return _origins(plan.input)
-        case Project():
-            below = _origins(plan.input)
-            places = [position(e) for e in plan.exprs]
-            return [None if p is None else below[p] for p in places]
-        case Union() if not plan.negated:
-            parts = zip(*[_origins(part) for part in plan.inputs], strict=True)
-            return [part[0] if len(set(part)) == 1 else None for part in parts]
-        case Join(kind="inner") if not (open_scans(plan.left) and open_scans(plan.right)):
-            return _side(plan.left) + _side(plan.right)
-        case Join(kind="left") if not open_scans(plan.right):
-            return _side(plan.left) + _side(plan.right)
-        case Join(kind="semi" | "anti") if not open_scans(plan.right):
-            return _side(plan.left)
-    return unknown
+            return {i: i for i in range(width(plan))}
+        case Union(negated=()):
+            parts = [_carried(part).items() for part in plan.inputs]
+            return dict(set(parts[0]).intersection(*parts[1:]))
+        case Join() if _mixes(plan):
+            return {}
+        case Filter() | Distinct() | Project() | Join():
+            found = {}
+            for part, own in zip(inputs(plan), origins(plan), strict=True):
+                below = _carried(part)
+                found.update({i: below[place] for i, place in own.items() if place in below})
+            return found
+    return {}
 
 
-def _side(plan: Plan) -> list[int | None]:
-    return _origins(plan) if open_scans(plan) else [None] * width(plan)
+def _mixes(plan: Join) -> bool:
+    """Whether a row may come from several last rows, or from none."""
+    if plan.kind == "inner":
+        return bool(open_scans(plan.left) and open_scans(plan.right))
+    return plan.kind in ("right", "full") or bool(open_scans(plan.right))

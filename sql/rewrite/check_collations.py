@@ -6,31 +6,10 @@ through a plan, but no operator and no expression may look at it. A view's own c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from ivm.sql.plan.expressions import position, used
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    DynamicLimit,
-    Filter,
-    Join,
-    NotIncremental,
-    Plan,
-    Project,
-    Scan,
-    TopK,
-    Union,
-    Unnest,
-    ViewScan,
-    Window,
-    inputs,
-    width,
-)
+from ivm.sql.plan.columns import origins, reads
+from ivm.sql.plan.nodes import NotIncremental, Plan, Scan, ViewScan, inputs
 from ivm.sql.statements.tokens import depths, tokens, unquoted
 from ivm.storage.identifiers import fold
-
-Places = frozenset[int]
-_NONE: Places = frozenset()
 
 
 def refuse_collations(plan: Plan) -> Plan:
@@ -59,72 +38,15 @@ def collated_names(table: str) -> set[str]:
     return {fold(unquoted(entry[0])) for entry in named}
 
 
-def _collated(plan: Plan) -> Places:
+def _collated(plan: Plan) -> frozenset[int]:
     """The output columns that have a collation."""
-    match plan:
-        case Scan():
-            return frozenset(plan.collated)
-        case ViewScan():
-            return _NONE
-        case Project():
-            return _projected(plan)
-        case Join():
-            return _joined(plan)
-        case Union() if not plan.negated:
-            return _NONE.union(*[_collated(part) for part in plan.inputs])
-        case Filter():
-            return _beside(_collated(plan.input), used(plan.predicate))
-        case TopK():
-            return _beside(_collated(plan.input), [*plan.partition, *_keys(plan)])
-        case DynamicLimit():
-            _collated(plan.places)
-            return _beside(_collated(plan.input), _keys(plan))
-        case Window():
-            reads = {i for call in plan.calls for e in call.expressions() for i in used(e)}
-            return _beside(_collated(plan.input), [*reads, *plan.partition, *_keys(plan)])
-        case Unnest():
-            given = _beside(_collated(plan.input), plan.lists)
-            return frozenset(i for i, place in enumerate(plan.kept) if place in given)
-        case Aggregate():
-            _beside(_collated(plan.input), _read(plan))
-            return _NONE
-        case _:
-            for part in inputs(plan):
-                _beside(_collated(part), range(width(part)))
-            return _NONE
-
-
-def _beside(given: Places, reads: Iterable[int]) -> Places:
-    """The columns with a collation, none of which is read."""
-    if not given.isdisjoint(reads):
-        raise NotIncremental("what is done with a column that has a collation")
-    return given
-
-
-def _projected(plan: Project) -> Places:
-    given = _collated(plan.input)
-    for expr in plan.exprs:
-        if position(expr) is None:
-            _beside(given, used(expr))
-    return frozenset(i for i, expr in enumerate(plan.exprs) if position(expr) in given)
-
-
-def _joined(plan: Join) -> Places:
-    split = width(plan.left)
-    left = _beside(_collated(plan.left), plan.left_keys)
-    right = _beside(_collated(plan.right), plan.right_keys)
-    both = left | {split + i for i in right}
-    _beside(both, [] if plan.residual is None else used(plan.residual))
-    return left if plan.kind in ("semi", "anti") else both
-
-
-def _keys(plan: TopK | DynamicLimit | Window) -> list[int]:
-    return [key.column for key in plan.order]
-
-
-def _read(plan: Aggregate) -> set[int]:
-    reads = set(plan.groups)
-    for call in plan.aggregates:
-        reads |= {*call.arguments, *[key.column for key in call.order]}
-        reads |= set() if call.filter is None else {call.filter}
-    return reads
+    if isinstance(plan, Scan):
+        return frozenset(plan.collated)
+    found: set[int] = set()
+    if not isinstance(plan, ViewScan):
+        for part, read, own in zip(inputs(plan), reads(plan), origins(plan), strict=True):
+            given = _collated(part)
+            if not given.isdisjoint(read):
+                raise NotIncremental("what is done with a column that has a collation")
+            found.update(i for i, place in own.items() if place in given)
+    return frozenset(found)

@@ -14,19 +14,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjuncts, remap, used
-from ivm.sql.plan.nodes import (
-    Aggregate,
-    AggregateCall,
-    Distinct,
-    Expr,
-    Filter,
-    Join,
-    Plan,
-    Project,
-    Union,
-    width,
-)
+from ivm.sql.plan.nodes import Aggregate, Distinct, Expr, Filter, Join, Plan, Project, Union, width
 from ivm.sql.rewrite.split_keys import JoinSide
 from ivm.sql.rewrite.split_ranges import OPERATORS, comparison
 from ivm.storage.values.types import Schema

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import (
     column,
     compared,
@@ -29,7 +30,6 @@ from ivm.sql.plan.expressions import (
 )
 from ivm.sql.plan.nodes import (
     Aggregate,
-    AggregateCall,
     Expr,
     Filter,
     Join,
@@ -175,9 +175,7 @@ def _partners(block: _Block, item: int, plan: Aggregate) -> list[int] | None:
 def _looks_up(block: _Block, own: range, plan: Aggregate) -> bool:
     """Whether columns of the item are groups, and nothing else; no row makes the others fail."""
     lost = {i for i, e in enumerate(block.exprs) if position(e) in own}
-    read = {i for call in plan.aggregates for i in call.arguments}
-    read |= {call.filter for call in plan.aggregates if call.filter is not None}
-    read |= {key.column for call in plan.aggregates for key in call.order}
+    read = set[int]().union(*[call.reads() for call in plan.aggregates])
     others = [e for i, e in enumerate(block.exprs) if i not in lost]
     given = [t for item in block.items for t in types(item)]
     safe = all(used(e).isdisjoint(own) and cannot_fail(e, given) for e in others)

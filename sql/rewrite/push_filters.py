@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from ivm.sql.plan.columns import origins
 from ivm.sql.plan.expressions import cast, column, conjunction, index_of, position, remap, used
 from ivm.sql.plan.expressions import replace as substitute
 from ivm.sql.plan.nodes import (
@@ -44,6 +45,7 @@ from ivm.sql.rewrite.transfer_conditions import is_table, transferred
 from ivm.storage.values.types import ColumnType
 
 Terms = list[exp.Expression]
+_Grouping = Distinct | Aggregate | GroupRecompute | TopK | Window | Unnest
 
 
 def push_filters(plan: Plan) -> Plan:
@@ -73,10 +75,8 @@ def _push(plan: Plan, terms: Terms) -> Plan:
             return filtered(replace(plan, input=below, places=places), terms)
         case Recursive():
             return _push_recursive(plan, terms)
-        case Distinct() | Aggregate() | GroupRecompute() | TopK() | Window():
+        case Distinct() | Aggregate() | GroupRecompute() | TopK() | Window() | Unnest():
             return _push_grouped(plan, terms)
-        case Unnest():
-            return _push_unnest(plan, terms)
         case _:
             return filtered(plan, terms)
 
@@ -138,13 +138,6 @@ def _take(terms: Terms, start: int, stop: int) -> tuple[Terms, Terms]:
     return taken, [t for t in terms if t not in taken]
 
 
-def _push_unnest(plan: Unnest, terms: Terms) -> Plan:
-    """Terms over the columns that are passed on choose whole input rows."""
-    below, above = _take(terms, 0, len(plan.kept))
-    moved = [remap(term, plan.kept.__getitem__) for term in below]
-    return filtered(replace(plan, input=_push(plan.input, moved)), above)
-
-
 def _mirrored(plan: Join) -> Plan:
     """A right join as the left join of the sides exchanged."""
     left, right = width(plan.left), width(plan.right)
@@ -157,55 +150,45 @@ def _mirrored(plan: Join) -> Plan:
     return Project(joined, tuple(column(moved(i)) for i in range(left + right)), plan.schema)
 
 
-def _push_grouped(
-    plan: Distinct | Aggregate | GroupRecompute | TopK | Window, terms: Terms
-) -> Plan:
+def _push_grouped(plan: _Grouping, terms: Terms) -> Plan:
     if isinstance(plan, Window):
         plan, terms = bound_window(plan, terms)
     if isinstance(plan, TopK):
         plan, terms = bound_ranks(plan, terms)
-    columns = _group_columns(plan)
-    given = types(plan.input)
-    below: Terms = []
-    above: Terms = []
-    for term in terms:
-        places = used(term)
-        passes = places and all(i in columns and _exact(given[columns[i]]) for i in places)
-        (below if passes else above).append(term)
-    moved = [remap(term, columns.__getitem__) for term in below]
-    return filtered(replace(plan, input=_push(plan.input, moved)), above)
+    below, above = _passing(terms, _group_columns(plan))
+    return filtered(replace(plan, input=_push(plan.input, below)), above)
 
 
 def _push_recursive(plan: Recursive, terms: Terms) -> Plan:
-    columns, given = carried_columns(plan), types(plan)
-    below: Terms = []
-    above: Terms = []
-    for term in terms:
-        places = used(term)
-        passes = places and all(i in columns and _exact(given[i]) for i in places)
-        (below if passes else above).append(term)
+    below, above = _passing(terms, _exact({i: i for i in carried_columns(plan)}, plan))
     whole = replace(plan, base=_push(plan.base, below), step=_push(plan.step, []))
     return filtered(whole, above)
 
 
-def _group_columns(plan: Plan) -> Mapping[int, int]:
-    """Output columns that are functions of the group: output position → input position."""
-    match plan:
-        case Distinct():
-            return {i: i for i in range(width(plan))}
-        case Aggregate():
-            return dict(enumerate(plan.groups))
-        case TopK() | Window():
-            return {i: i for i in plan.partition}
-        case GroupRecompute():
-            places = [position(e) for e in plan.exprs]
-            return {i: p for i, p in enumerate(places) if p is not None and p in plan.partition}
-        case _:
-            return {}
+def _passing(terms: Terms, columns: Mapping[int, int]) -> tuple[Terms, Terms]:
+    """The terms over columns that are some below, moved there, and the others."""
+    passing = [t for t in terms if (read := used(t)) and read <= columns.keys()]
+    moved = [remap(term, columns.__getitem__) for term in passing]
+    return moved, [t for t in terms if t not in passing]
 
 
-def _exact(type: ColumnType) -> bool:
-    """Whether equal values of the type are the same value."""
+def _group_columns(plan: _Grouping) -> Mapping[int, int]:
+    """Columns that choose whole groups (of an unnest, rows): output position → input position."""
+    (own,) = origins(plan)
+    if isinstance(plan, Unnest):
+        return own
+    if not isinstance(plan, Distinct | Aggregate):
+        own = {i: place for i, place in own.items() if place in plan.partition}
+    return _exact(own, plan.input)
+
+
+def _exact(columns: Mapping[int, int], below: Plan) -> Mapping[int, int]:
+    """Those of the columns whose equal values are the same value."""
+    given = types(below)
+    return {i: place for i, place in columns.items() if _is_exact(given[place])}
+
+
+def _is_exact(type: ColumnType) -> bool:
     return not (type.is_float or type.sql == "INTERVAL" or _is_nested(type))
 
 

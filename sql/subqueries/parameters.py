@@ -8,14 +8,14 @@ expressions its operands and parameters stand for.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from ivm.sql.plan.columns import expressions
 from ivm.sql.plan.expressions import cast, closed
-from ivm.sql.plan.nodes import Expr, NotIncremental, Plan, WindowCall, inputs
+from ivm.sql.plan.nodes import Expr, NotIncremental, Plan, inputs
 from ivm.storage.values.types import ColumnType
 
 _PARAMETER = "_ivm parameter"
@@ -107,22 +107,6 @@ def substituted(expr: Expr, query: int, images: Mapping[int, Expr]) -> Expr:
         return node if index is None else closed(images[index])
 
     return expr.copy().transform(swap, copy=False)
-
-
-def expressions(plan: Plan) -> Iterator[Expr]:
-    """The expressions of a node itself, whatever kind of node it is."""
-    for field in dataclasses.fields(plan):
-        yield from _expressions(getattr(plan, field.name))
-
-
-def _expressions(value: object) -> Iterator[Expr]:
-    if isinstance(value, exp.Expression):
-        yield value
-    elif isinstance(value, WindowCall):
-        yield from value.expressions()
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _expressions(part)
 
 
 def is_free(plan: Plan, query: int) -> bool:

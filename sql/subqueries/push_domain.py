@@ -42,7 +42,7 @@ from ivm.sql.plan.nodes import (
     types,
     width,
 )
-from ivm.sql.subqueries.empty_groups import empty_values, filled
+from ivm.sql.subqueries.empty_groups import empty_values, filled, without_groups
 from ivm.sql.subqueries.lift_conditions import partitioned
 from ivm.sql.subqueries.parameters import is_free, substituted
 from ivm.storage.values.types import Schema
@@ -290,10 +290,8 @@ def driven(plan: Plan, depth: int) -> bool:
             return plan.depth == depth
         case Filter() | Project() | Distinct() | TopK() | Unnest() | Window():
             return driven(plan.input, depth)
-        case Aggregate():
-            return bool(plan.groups) and driven(plan.input, depth)
-        case GroupRecompute():
-            return bool(plan.partition or not plan.grouped) and driven(plan.input, depth)
+        case Aggregate() | GroupRecompute():
+            return not without_groups(plan) and driven(plan.input, depth)
         case Union():
             return all(
                 driven(part, depth) for i, part in enumerate(plan.inputs) if i not in plan.negated

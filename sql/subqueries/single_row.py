@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import (
     Aggregate,
-    AggregateCall,
     Distinct,
     Expr,
     Filter,

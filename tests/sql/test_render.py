@@ -9,8 +9,9 @@ import pytest
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import without_places
+from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import column
-from ivm.sql.plan.nodes import AggregateCall, Filter, Join, Plan, Project, Scan, TopK, Union, Values
+from ivm.sql.plan.nodes import Filter, Join, Plan, Project, Scan, TopK, Union, Values
 from ivm.sql.plan.render import call_text, render
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import type_of

@@ -1,0 +1,188 @@
+"""What plan nodes do with the columns of their inputs: read them, pass them on, move with them.
+
+Law: which rows a node has depends on the columns that it `reads` and, where it `breaks_ties`, on
+all. Each column of a node is one of an input, as `origins` says, or a function of those it reads.
+So a node may stand over inputs without the columns that it neither reads nor passes on (`moved`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ivm.sql.plan.calls import moved_order
+from ivm.sql.plan.expressions import position, remap, used
+from ivm.sql.plan.nodes import (
+    Aggregate,
+    Distinct,
+    DynamicLimit,
+    Expr,
+    Filter,
+    GroupRecompute,
+    Join,
+    Plan,
+    Project,
+    TableFunction,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+    ViewScan,
+    Window,
+    inputs,
+    width,
+    with_inputs,
+)
+
+
+def expressions(plan: Plan) -> tuple[Expr, ...]:
+    """The node's own expressions."""
+    match plan:
+        case Filter():
+            return (plan.predicate,)
+        case Join():
+            return () if plan.residual is None else (plan.residual,)
+        case Project() | GroupRecompute():
+            return plan.exprs
+        case Window():
+            return tuple(expr for call in plan.calls for expr in call.expressions())
+        case Values():
+            return tuple(expr for row in plan.rows for expr in row)
+        case TableFunction():
+            return (plan.call,)
+        case _:
+            return ()
+
+
+def reads(plan: Plan) -> tuple[frozenset[int], ...]:
+    """For each input, the columns whose values the node looks at."""
+    match plan:
+        case ViewScan() | Union(negated=()):
+            return (frozenset(),) * len(inputs(plan))
+        case Filter():
+            return (_used([plan.predicate]),)
+        case Project():
+            return (_used(e for e in plan.exprs if position(e) is None),)
+        case Join():
+            return _join_reads(plan)
+        case Aggregate():
+            return (frozenset(plan.groups).union(*[call.reads() for call in plan.aggregates]),)
+        case GroupRecompute():
+            return (_used(plan.exprs).union(plan.partition),)
+        case TopK():
+            return (_ordered(plan).union(plan.partition),)
+        case Window():
+            return (_ordered(plan).union(plan.partition, *[call.reads() for call in plan.calls]),)
+        case DynamicLimit():
+            return (_ordered(plan), _every(plan.places))
+        case Unnest():
+            return (frozenset(plan.lists),)
+        case _:  # whole rows are told apart
+            return tuple(_every(part) for part in inputs(plan))
+
+
+def breaks_ties(plan: Plan) -> bool:
+    """Whether rows that the node's order leaves open are told apart by all columns."""
+    if isinstance(plan, Window):
+        return any(call.ties != "none" for call in plan.calls)
+    return isinstance(plan, TopK | DynamicLimit)
+
+
+def origins(plan: Plan) -> tuple[Mapping[int, int], ...]:
+    """For each input, which of the node's columns are which of its own (NULL beside outer rows)."""
+    match plan:
+        case Union():
+            return (_same(width(plan)),) * len(plan.inputs)
+        case Join():
+            left = width(plan.left)
+            return _same(left), {i: i - left for i in range(left, width(plan))}
+        case Project() | GroupRecompute():
+            places = enumerate(map(position, plan.exprs))
+            return ({i: place for i, place in places if place is not None},)
+        case Aggregate():
+            return (dict(enumerate(plan.groups)),)
+        case Unnest():
+            return (dict(enumerate(plan.kept)),)
+        case Filter() | Distinct() | ViewScan() | TopK() | Window():
+            return (_same(width(plan.input)),)
+        case DynamicLimit():
+            return _same(width(plan)), {}
+        case _:
+            return ({},) * len(inputs(plan))
+
+
+def moved(plan: Plan, below: Sequence[Plan], places: Sequence[Mapping[int, int]]) -> Plan:
+    """The node over other inputs, in which the columns stand elsewhere.
+
+    Args:
+        below: the inputs; where the node breaks ties or tells whole rows apart, as wide as before.
+        places: for each input, where the columns stand now that the node reads or passes on.
+    """
+    if not below:
+        return plan
+    waiting = iter(below)
+    made = with_inputs(plan, lambda _: next(waiting))
+    if isinstance(plan, Join) and isinstance(made, Join):
+        return _moved_join(plan, made, places)
+    at = places[0].__getitem__
+    match made:
+        case Filter():
+            return replace(made, predicate=remap(made.predicate, at))
+        case Project():
+            return replace(made, exprs=tuple(remap(e, at) for e in made.exprs))
+        case GroupRecompute():
+            exprs = tuple(remap(e, at) for e in made.exprs)
+            return replace(made, partition=tuple(map(at, made.partition)), exprs=exprs)
+        case Aggregate():
+            calls = tuple(call.moved(at) for call in made.aggregates)
+            return replace(made, groups=tuple(map(at, made.groups)), aggregates=calls)
+        case Unnest():
+            return replace(made, kept=tuple(map(at, made.kept)), lists=tuple(map(at, made.lists)))
+        case Window():
+            return replace(
+                made,
+                partition=tuple(map(at, made.partition)),
+                order=moved_order(made.order, at),
+                calls=tuple(call.mapped(lambda e: remap(e, at)) for call in made.calls),
+                schema=made.input.schema + made.schema[-len(made.calls) :],
+            )
+        case _:
+            return made
+
+
+def _moved_join(plan: Join, made: Join, places: Sequence[Mapping[int, int]]) -> Join:
+    split, by = width(plan.left), width(made.left)
+    left, right = places
+
+    def at(i: int) -> int:
+        return left[i] if i < split else by + right[i - split]
+
+    return replace(
+        made,
+        left_keys=tuple(left[i] for i in plan.left_keys),
+        right_keys=tuple(right[i] for i in plan.right_keys),
+        residual=None if plan.residual is None else remap(plan.residual, at),
+    )
+
+
+def _join_reads(plan: Join) -> tuple[frozenset[int], frozenset[int]]:
+    split, inside = width(plan.left), _used(expressions(plan))
+    left = {i for i in inside if i < split}
+    right = {i - split for i in inside if i >= split}
+    return frozenset(left.union(plan.left_keys)), frozenset(right.union(plan.right_keys))
+
+
+def _used(exprs: Iterable[Expr]) -> frozenset[int]:
+    return frozenset[int]().union(*map(used, exprs))
+
+
+def _ordered(plan: TopK | Window | DynamicLimit) -> frozenset[int]:
+    return frozenset(key.column for key in plan.order)
+
+
+def _every(plan: Plan) -> frozenset[int]:
+    return frozenset(range(width(plan)))
+
+
+def _same(count: int) -> Mapping[int, int]:
+    return {i: i for i in range(count)}
