@@ -75,20 +75,27 @@ def recover(
         if choice is None or (found.trouble is None and not found.commits):
             return found
         before = set(_set_aside(file))
-        engine = open_engine(
-            file,
-            sync_at_commit=True,
-            memory_limit=None,
-            threads=None,
-            functions=functions,
-            choice=choice,
-        )
-        try:
-            engine.close()
-        finally:
-            engine.warehouse.close()
+        _open_once(file, choice, functions)
     aside = next(iter(set(_set_aside(file)) - before), None)
     return Recovery(file, found.commits, set_aside=aside, done=True)
+
+
+def _open_once(
+    file: Path, choice: Literal["replay", "give up"], functions: Iterable[Function]
+) -> None:
+    """Open the database by the choice, and close it: its file and log then fit each other."""
+    engine = open_engine(
+        file,
+        sync_at_commit=True,
+        memory_limit=None,
+        threads=None,
+        functions=functions,
+        choice=choice,
+    )
+    try:
+        engine.close()
+    finally:
+        engine.warehouse.close()
 
 
 def _look(path: Path) -> Recovery:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ivm.storage.ordered import blocks as block
 from ivm.storage.values.column import Column, Indexes, concat, concat_ranges
 from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.sort_keys import cells, narrowed, ordered, words_of
@@ -155,17 +154,14 @@ def edited(
         kept.append((len(result), done, first))
         result += blocks[done:first]
         shifted = at[begin:stop] - starts[first]
-        columns, size = _rewritten(
-            blocks[first : last + 1], rows, shifted, weights[begin:stop], begin
-        )
+        some = blocks[first : last + 1]
+        columns, size = _rewritten(some, rows, shifted, weights[begin:stop], begin)
         # A small rest joins the block before it, so that blocks do not shrink one by one.
-        joins = 0 < size < block.LEAST and bool(result)
-        if joins and size + result[-1].size <= block.MOST:
+        if 0 < size < LEAST and result and size + result[-1].size <= MOST:
             pairs = zip(result[-1].columns, columns, strict=True)
             columns = tuple([concat(pair) for pair in pairs])
             size += result.pop().size
-        whole = 0 < size <= block.MOST
-        new = [Block(columns, size)] if whole else cut(columns, size)
+        new = [Block(columns, size)] if 0 < size <= MOST else cut(columns, size)
         fresh += range(len(result), len(result) + len(new))
         result += new
         done = last + 1

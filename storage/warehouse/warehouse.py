@@ -247,7 +247,7 @@ class Warehouse:
             RefusedError: a constraint forbids it, against all expectation.
             UnavailableError: the disk is full or the file is gone. After this or any other
                 exception, `flushes` shows whether the flush is committed.
-            UndecidedError: that cannot be read.
+            OutcomeUnknownError: that cannot be read.
         """
         if self.log is not None:
             self.log.sync(epoch)
@@ -257,17 +257,25 @@ class Warehouse:
         if not epochs:
             return
         with self.write_lock:
-            try:
-                self._write({**(tables or {}), **views}, epochs, offsets or {})
-            except duckdb.ConstraintException as error:
-                parts = self._targeted({**(tables or {}), **views})
-                self._demand_written(epochs, error, parts)
-            except duckdb.Error as error:
-                self._demand_written(epochs, error)
-            except BaseException as error:
-                self._demand_written(epochs, error)
-                raise
+            self._write_or_demand({**(tables or {}), **views}, epochs, offsets or {})
             self.recorded(epochs)
+
+    def _write_or_demand(
+        self,
+        changes: Mapping[str, NetChange],
+        epochs: Mapping[str, int],
+        offsets: Mapping[str, Any],
+    ) -> None:
+        """Write; after an error of DuckDB's the flush stands, or what it says is raised."""
+        try:
+            self._write(changes, epochs, offsets)
+        except duckdb.ConstraintException as error:
+            self._demand_written(epochs, error, self._targeted(changes))
+        except duckdb.Error as error:
+            self._demand_written(epochs, error)
+        except BaseException as error:
+            self._demand_written(epochs, error)
+            raise
 
     def _write(
         self,
