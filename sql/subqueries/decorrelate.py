@@ -16,10 +16,8 @@ from sqlglot import exp
 from ivm.sql.plan.expressions import cast, column, conjunction, index_of, remap, used
 from ivm.sql.plan.expressions import replace as substitute
 from ivm.sql.plan.nodes import (
-    Aggregate,
     Distinct,
     Expr,
-    GroupRecompute,
     Join,
     Plan,
     Project,
@@ -28,9 +26,10 @@ from ivm.sql.plan.nodes import (
     width,
 )
 from ivm.sql.resolve.context import Context
-from ivm.sql.subqueries.empty_groups import empty_values, filled, refuse_lost_rows, without_groups
+from ivm.sql.rewrite.carry_columns import without_groups
+from ivm.sql.subqueries.empty_groups import empty_values, filled, refuse_lost_rows
 from ivm.sql.subqueries.lift_conditions import ConditionLift, LiftedConditions
-from ivm.sql.subqueries.parameters import is_free, parameter, parameters, substituted
+from ivm.sql.subqueries.parameters import is_free, parameter, substituted
 from ivm.sql.subqueries.push_domain import DomainPush
 
 
@@ -93,7 +92,7 @@ def _related(left: Plan, right: Dependent, context: Context, existence: bool) ->
 def _over_domain(left: Plan, right: Dependent, context: Context) -> LiftedConditions:
     base = _narrowest(left, right.arguments, context)
     domain = Distinct(context.project(base, list(right.arguments)))
-    plan = DomainPush(right.query, domain, context.cursor).pushed(right.plan)
+    plan = DomainPush(right.query, domain, context.cursor).over(right.plan)
     start = width(right.plan)
     images = _parameters(right, domain)
     terms: list[Expr] = [
@@ -177,31 +176,17 @@ def _groups(right: Dependent, context: Context) -> tuple[LiftedConditions, list[
     plan, shown = right.plan, None
     if isinstance(plan, Distinct) and isinstance(plan.input, Project):
         shown, plan = plan.input, plan.input.input
-    if not without_groups(plan) or not isinstance(plan, (Aggregate, GroupRecompute)):
+    if not without_groups(plan):
         return None
-    keyed = ConditionLift(right.query, context).keyed(plan.input)
-    own = [] if isinstance(plan, Aggregate) else list(plan.exprs)
-    if keyed is None or any(parameters(e, right.query) for e in own):
+    lift = ConditionLift(right.query, context)
+    found = lift.grouped(plan)
+    if found is None:
         return None
-    made, empty = (
-        _keyed_groups(plan, keyed.plan, keyed.keys, context),
-        empty_values(plan, context.cursor),
-    )
-    if shown is not None:
-        keys = [column(len(empty) + i) for i in range(len(keyed.keys))]
-        made = Distinct(context.project(made, [*shown.exprs, *keys]))
-        empty = [substitute(e, lambda node: empty[index_of(node)]) for e in shown.exprs]
-    return keyed.lifted(made, len(empty)), empty
-
-
-def _keyed_groups(
-    plan: Aggregate | GroupRecompute, below: Plan, keys: list[int], context: Context
-) -> Plan:
-    """The aggregates by the keys, then the keys."""
-    types_of_keys = tuple(below.schema[i] for i in keys)
-    if isinstance(plan, GroupRecompute):
-        exprs = (*plan.exprs, *[column(i) for i in keys])
-        return GroupRecompute(below, tuple(keys), exprs, True, plan.schema + types_of_keys)
-    made = Aggregate(below, tuple(keys), plan.aggregates, types_of_keys + plan.schema)
-    count = len(keys)
-    return context.narrow(made, [*range(count, width(made)), *range(count)])
+    empty = empty_values(plan, context.cursor)
+    if shown is None:
+        return found, empty
+    found = lift.carried(shown, found)
+    if found is None:
+        return None
+    values = [substitute(e, lambda node: empty[index_of(node)]) for e in shown.exprs]
+    return replace(found, plan=Distinct(found.plan)), values

@@ -26,16 +26,10 @@ from ivm.sql.plan.nodes import (
 )
 from ivm.sql.plan.render import call_text
 from ivm.sql.resolve.duckdb_types import typed_nulls
+from ivm.sql.rewrite.carry_columns import without_groups
 from ivm.sql.subqueries.parameters import is_free
 from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.duck import Cursor, rows
-
-
-def without_groups(plan: object) -> bool:
-    """Whether the node is an aggregate that has its one row also over no rows."""
-    if isinstance(plan, Aggregate):
-        return not plan.groups
-    return isinstance(plan, GroupRecompute) and plan.grouped and not plan.partition
 
 
 def empty_values(plan: Aggregate | GroupRecompute, cursor: Cursor) -> list[Expr]:

@@ -9,10 +9,11 @@ query around needs no domain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlglot import exp
 
+from ivm.sql.plan.columns import expressions
 from ivm.sql.plan.expressions import (
     cast,
     column,
@@ -37,11 +38,13 @@ from ivm.sql.plan.nodes import (
     Union,
     Unnest,
     Window,
+    inputs,
     types,
     width,
 )
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import comparison_type
+from ivm.sql.rewrite.carry_columns import Single, carried, columns, united, without_groups
 from ivm.sql.rewrite.split_keys import equality_sides
 from ivm.sql.subqueries.parameters import is_free, parameter_of, parameters
 
@@ -57,22 +60,6 @@ class LiftedConditions:
 
     plan: Plan
     terms: list[Expr]
-
-
-@dataclass(frozen=True)
-class _Keyed:
-    """A query whose terms are all equalities: with `expr` on its side and `value` on the other."""
-
-    plan: Plan
-    keys: list[int]
-    terms: list[tuple[Expr, type[exp.Binary]]]
-
-    def lifted(self, plan: Plan, start: int) -> LiftedConditions:
-        """The terms over the keys that begin at column `start` of the plan."""
-        made = [
-            compared(kind, column(start + i), value) for i, (value, kind) in enumerate(self.terms)
-        ]
-        return LiftedConditions(plan, made)
 
 
 class ConditionLift:
@@ -95,41 +82,47 @@ class ConditionLift:
         match plan:
             case Filter():
                 return self._filter(plan)
-            case Project():
-                return self._project(plan)
             case Join():
                 return self._join(plan)
-            case Aggregate() if plan.groups:
-                return self._aggregate(plan)
-            case GroupRecompute() if plan.partition or not plan.grouped:
-                return self._group_recompute(plan)
-            case Distinct():
-                return self._distinct(plan)
-            case TopK():
-                return self._top_k(plan)
-            case Window():
-                return self._window(plan)
-            case Unnest():
-                return self._unnest(plan)
+            case Project() | Unnest():
+                return self.carried(plan, self.lifted(plan.input))
+            case Distinct() if self._existence:
+                return self.lifted(plan.input)
+            case Aggregate() | GroupRecompute() if without_groups(plan):
+                return None
+            case Aggregate() | GroupRecompute() | Distinct() | TopK() | Window():
+                return self.grouped(plan)
             case Union() | SetOp():
                 return self._sides(plan)
             case _:
                 return None
 
-    def keyed(self, plan: Plan) -> _Keyed | None:
-        """The query's columns, then one key for each term; None if not all are equalities."""
-        below = ConditionLift(self._query, self._context).lifted(plan)
-        keys = None if below is None else [self._key(t, below.plan) for t in below.terms]
-        if below is None or keys is None:
+    def grouped(self, plan: Single) -> LiftedConditions | None:
+        """A node that groups rows, ranks them or tells them apart, by the keys of its input."""
+        return self.carried(plan, self._keyed(plan.input))
+
+    def carried(self, plan: Single, below: LiftedConditions | None) -> LiftedConditions | None:
+        """The node over an input with terms, and the columns that these read behind its own."""
+        if below is None or any(self._names(e) for e in expressions(plan)):
             return None
-        found = [key for key in keys if key is not None]
-        if len(found) < len(keys):
+        read = sorted(_read(below.terms))
+        places = {old: width(plan) + new for new, old in enumerate(read)}
+        made = carried(plan, below.plan, read).behind()
+        return LiftedConditions(made, [remap(t, places.__getitem__) for t in below.terms])
+
+    def _keyed(self, plan: Plan) -> LiftedConditions | None:
+        """The query's columns, then a key for each term, which says what it equals; None if some
+        term says otherwise."""
+        below = ConditionLift(self._query, self._context).lifted(plan)
+        if below is None:
+            return None
+        found = [key for t in below.terms if (key := self._key(t, below.plan)) is not None]
+        if len(found) < len(below.terms):
             return None
         start = width(plan)
-        exprs = [*[column(i) for i in range(start)], *[expr for expr, _, _ in found]]
-        whole = self._context.project(below.plan, exprs)
-        terms = [(value, kind) for _, value, kind in found]
-        return _Keyed(whole, list(range(start, start + len(found))), terms)
+        exprs = [*columns(range(start)), *[own for own, _, _ in found]]
+        terms = [compared(k, column(i), v) for i, (_, v, k) in enumerate(found, start)]
+        return LiftedConditions(self._context.project(below.plan, exprs), terms)
 
     def fixed(self, lifted: LiftedConditions) -> set[int]:
         """The columns that have one value where all terms hold."""
@@ -163,8 +156,6 @@ class ConditionLift:
         safe = isinstance(term.unnest(), exp.NullSafeEQ)
         return own, value, exp.NullSafeEQ if safe else exp.EQ
 
-    # Nodes that keep rows apart as they are
-
     def _filter(self, plan: Filter) -> LiftedConditions | None:
         below = self.lifted(plan.input)
         if below is None:
@@ -174,21 +165,6 @@ class ConditionLift:
         rest = conjunction([t for t in terms if not self._names(t)])
         kept = below.plan if rest is None else Filter(below.plan, rest)
         return LiftedConditions(kept, below.terms + mine)
-
-    def _project(self, plan: Project) -> LiftedConditions | None:
-        if any(self._names(e) for e in plan.exprs):
-            return None
-        below = self.lifted(plan.input)
-        if below is None:
-            return None
-        exprs = list(plan.exprs)
-        places: dict[int, int] = {}
-        for i in sorted({i for term in below.terms for i in used(term)}):
-            places[i] = len(exprs)
-            exprs.append(column(i))
-        extra = tuple(below.plan.schema[i] for i in places)
-        made = Project(below.plan, tuple(exprs), plan.schema + extra)
-        return LiftedConditions(made, [remap(t, places.__getitem__) for t in below.terms])
 
     def _join(self, plan: Join) -> LiftedConditions | None:
         depends = self._free(plan.right) or (
@@ -203,124 +179,31 @@ class ConditionLift:
         if left is None or right is None:
             return None
         split, by = width(plan.left), width(left.plan)
-
-        def moved(i: int) -> int:
-            return i if i < split else i - split + by
-
-        terms = [remap(t, moved) for t in conjuncts(plan.residual)]
+        own = [*range(split), *range(by, by + width(plan.right))]
+        terms = [remap(t, own.__getitem__) for t in conjuncts(plan.residual)]
+        mine = [*left.terms, *[remap(t, lambda i: i + by) for t in right.terms]]
+        mine += [t for t in terms if self._names(t)]
         rest = conjunction([t for t in terms if not self._names(t)])
         joined = Join(left.plan, right.plan, kind, residual=rest)
-        right_terms = [remap(t, lambda i: i + by) for t in right.terms]
-        mine = [*left.terms, *right_terms, *[t for t in terms if self._names(t)]]
         if kind in ("semi", "anti"):
             return LiftedConditions(joined, mine)
-        return self._fronted(LiftedConditions(joined, mine), [moved(i) for i in range(width(plan))])
-
-    def _fronted(self, lifted: LiftedConditions, front: list[int]) -> LiftedConditions:
-        """The given columns first, then those that the terms read."""
-        order = [*front, *sorted({i for t in lifted.terms for i in used(t)} - set(front))]
-        places = {old: new for new, old in enumerate(order)}
-        plan = self._context.narrow(lifted.plan, order)
-        return LiftedConditions(plan, [remap(t, places.__getitem__) for t in lifted.terms])
-
-    def _unnest(self, plan: Unnest) -> LiftedConditions | None:
-        below = self.lifted(plan.input)
-        if below is None:
-            return None
-        extra = sorted({i for term in below.terms for i in used(term)})
-        count = len(plan.kept)
-        added = tuple(below.plan.schema[i] for i in extra)
-        schema = (*plan.schema[:count], *added, *plan.schema[count:])
-        made = replace(plan, input=below.plan, kept=(*plan.kept, *extra), schema=schema)
-        places = {old: count + i for i, old in enumerate(extra)}
-        terms = [remap(term, places.__getitem__) for term in below.terms]
-        after = range(count + len(extra), len(schema))
-        return self._fronted(LiftedConditions(made, terms), [*range(count), *after])
-
-    # Nodes that group rows, rank them, or tell them apart
-
-    def _aggregate(self, plan: Aggregate) -> LiftedConditions | None:
-        below = self.keyed(plan.input)
-        if below is None:
-            return None
-        count = len(plan.groups)
-        keys = tuple(below.plan.schema[i] for i in below.keys)
-        schema = (*plan.schema[:count], *keys, *plan.schema[count:])
-        made = Aggregate(below.plan, (*plan.groups, *below.keys), plan.aggregates, schema)
-        moved = [*range(count), *range(count + len(keys), len(schema))]
-        order = [*moved, *range(count, count + len(keys))]
-        return below.lifted(self._context.narrow(made, order), width(plan))
-
-    def _group_recompute(self, plan: GroupRecompute) -> LiftedConditions | None:
-        if any(self._names(e) for e in plan.exprs):
-            return None
-        below = self.keyed(plan.input)
-        if below is None:
-            return None
-        keys = [column(i) for i in below.keys]
-        exprs = list(plan.exprs)
-        if not plan.grouped:
-            exprs = [partitioned(e, below.keys) for e in exprs]
-        schema = plan.schema + tuple(below.plan.schema[i] for i in below.keys)
-        partition = (*plan.partition, *below.keys)
-        made = GroupRecompute(below.plan, partition, (*exprs, *keys), plan.grouped, schema)
-        return below.lifted(made, width(plan))
-
-    def _distinct(self, plan: Distinct) -> LiftedConditions | None:
-        if self._existence:
-            return self.lifted(plan.input)
-        below = self.keyed(plan.input)
-        return None if below is None else below.lifted(Distinct(below.plan), width(plan))
-
-    def _top_k(self, plan: TopK) -> LiftedConditions | None:
-        below = self.keyed(plan.input)
-        if below is None:
-            return None
-        start, count = width(plan.input), len(below.keys)
-        schema = below.plan.schema + plan.schema[start:]
-        partition = (*plan.partition, *below.keys)
-        made: Plan = replace(plan, input=below.plan, partition=partition, schema=schema)
-        if plan.rank:
-            order = [*range(start), start + count, *range(start, start + count)]
-            made = self._context.narrow(made, order)
-        return below.lifted(made, width(plan))
-
-    def _window(self, plan: Window) -> LiftedConditions | None:
-        below = self.keyed(plan.input)
-        if below is None or any(self._names(e) for c in plan.calls for e in c.expressions()):
-            return None
-        start, count = width(plan.input), len(below.keys)
-        schema = below.plan.schema + plan.schema[start:]
-        partition = (*plan.partition, *below.keys)
-        made = replace(plan, input=below.plan, partition=partition, schema=schema)
-        order = [*range(start), *range(start + count, len(schema)), *range(start, start + count)]
-        return below.lifted(self._context.narrow(made, order), width(plan))
+        places = {old: new for new, old in enumerate([*own, *sorted(_read(mine) - set(own))])}
+        narrow = self._context.narrow(joined, list(places))
+        return LiftedConditions(narrow, [remap(t, places.__getitem__) for t in mine])
 
     def _sides(self, plan: Union | SetOp) -> LiftedConditions | None:
         """Every input must have the same terms over keys of the same types."""
-        parts = plan.inputs if isinstance(plan, Union) else (plan.left, plan.right)
-        found = [self.keyed(part) for part in parts]
+        found = [self._keyed(part) for part in inputs(plan)]
         sides = [side for side in found if side is not None]
-        if len(sides) < len(found) or len({_signature(side) for side in sides}) > 1:
+        if len(sides) < len(found) or len({_signature(s, width(plan)) for s in sides}) > 1:
             return None
-        plans = [side.plan for side in sides]
-        schema = plan.schema + plans[0].schema[width(plan) :]
-        if isinstance(plan, Union):
-            return sides[0].lifted(replace(plan, inputs=tuple(plans), schema=schema), width(plan))
-        made = replace(plan, left=plans[0], right=plans[1], schema=schema)
-        return sides[0].lifted(made, width(plan))
+        return LiftedConditions(united(plan, [side.plan for side in sides]), sides[0].terms)
 
 
-def _signature(side: _Keyed) -> tuple[object, ...]:
-    """Equal for inputs whose keys mean the same."""
-    terms = [(value.sql("duckdb"), kind) for value, kind in side.terms]
-    return (types(side.plan)[side.keys[0] :] if side.keys else (), *terms)
+def _read(terms: Sequence[Expr]) -> set[int]:
+    return {i for term in terms for i in used(term)}
 
 
-def partitioned(expr: Expr, columns: Sequence[int]) -> Expr:
-    """The expression with every window in it divided by further columns."""
-    whole = expr.copy()
-    for window in whole.find_all(exp.Window):
-        parts = list(window.args.get("partition_by") or [])
-        window.set("partition_by", [*parts, *[column(i) for i in columns]])
-    return whole
+def _signature(side: LiftedConditions, start: int) -> tuple[object, ...]:
+    """Equal for inputs whose keys, which begin at a column, mean the same."""
+    return (types(side.plan)[start:], *[term.sql("duckdb") for term in side.terms])

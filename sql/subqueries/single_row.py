@@ -30,7 +30,7 @@ from ivm.sql.plan.render import call_text
 from ivm.sql.plan.unique_key import unique_keys
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import types_of
-from ivm.sql.subqueries.empty_groups import without_groups
+from ivm.sql.rewrite.carry_columns import without_groups
 from ivm.sql.subqueries.lift_conditions import ConditionLift
 from ivm.storage.values.types import type_of
 

@@ -107,6 +107,8 @@ QUERIES: dict[str, list[str]] = {
         R + "SELECT n.k FROM n ANTI JOIN r ON n.k = r.k WHERE n.k < 3) FROM r",
         R + "SELECT n.k FROM n SEMI JOIN r ON n.k = r.k + 1) FROM r",
         R + "SELECT n.k FROM n SEMI JOIN r ON n.k = r.k + 1 AND n.cost > r.k) FROM r",
+        R + "FROM ((SELECT b FROM e SEMI JOIN r ON a = k) "
+        "UNION ALL (SELECT n.k FROM n SEMI JOIN r ON n.k = r.k + 1))) FROM r",
         R + "SELECT b FROM (FROM e SEMI JOIN s ON e.w = s.k) AS e JOIN r ON a = k) FROM r",
         R + "SELECT b FROM r JOIN e ON a = k ANTI JOIN n ON n.k = b) FROM r",
         R + "SELECT coalesce(p.k, q.k + 1) FROM r p FULL JOIN (SELECT k + 1 AS k FROM r "
