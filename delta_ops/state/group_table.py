@@ -26,7 +26,7 @@ _ZERO = np.zeros(1, np.int64)
 
 
 class GroupTable:
-    """Group keys of `types`, and `width` lanes for each.
+    """The group keys of `types`, and `width` lanes for each.
 
     Args:
         types: of the key columns; none means one group, slot 0.
@@ -94,7 +94,7 @@ class GroupTable:
     def _locate_few(
         self, columns: Sequence[Column], rows: list[tuple[Hashable, ...]]
     ) -> tuple[Indexes, Indexes]:
-        """By a memo of keys seen lately."""
+        """Locates few keys by a memo of recent ones."""
         shape = tuple([isinstance(c, FixedColumn) and c.valid is not None for c in columns])
         memo = self._memo.get(shape, {})
         slots = [memo.get(row, -1) for row in rows]
@@ -108,7 +108,7 @@ class GroupTable:
         return self.distinct(np.array(slots, np.int64))
 
     def _one(self, columns: Sequence[Column]) -> int:
-        """`_find_or_make` for a single row."""
+        """The slot of a single row, made if it is new."""
         if not self._exact_rows:
             codes = self._codes(columns)
             slot = -1 if self._verifies else self._index.find_one(codes.item())
@@ -167,7 +167,7 @@ class GroupTable:
         return np.concatenate([taken, np.arange(start, self._used)])
 
     def _make_room(self, count: int) -> bool:
-        """Make room for new groups; true if dead slots were taken out of the index for it."""
+        """Makes room for new groups; True if dead slots were removed from the index for it."""
         if self._used + count - len(self._free) <= self.capacity:
             return False
         live = self.live()
@@ -222,14 +222,14 @@ class GroupTable:
         return self._lanes[slots]
 
     def accumulate(self, lanes: int | Indexes, slots: Indexes, values: Indexes) -> None:
-        """Add values[i] to a lane (or lanes[i]) of slots[i] at once, past staging (hydration)."""
+        """Adds values[i] to a lane (or lanes[i]) of slots[i] at once, past staging (hydration)."""
         if isinstance(lanes, int):
             np.add.at(self._lanes[:, lanes], slots, values)
         else:
             np.add.at(self._lanes.reshape(-1), slots * self.width + lanes, values)
 
     def stage(self, slots: Indexes, lanes: Indexes) -> None:
-        """Let `commit` write these lanes (distinct slots)."""
+        """Stages these lanes (of distinct slots) for `commit`."""
         self._staged = (slots, lanes)
 
     def commit(self) -> None:

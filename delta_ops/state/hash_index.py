@@ -70,7 +70,7 @@ class HashIndex:
         return slots
 
     def find_one(self, code: int) -> int:
-        """`find` of one code that is the key."""
+        """Finds the slot of one code that is the key."""
         place = scatter_one(code, 64 - self._bits)
         table, known = self._table, self._codes
         slot = table.item(place)
@@ -99,7 +99,7 @@ class HashIndex:
         return among[~same(among, slots[among])] if len(among) else among
 
     def insert(self, codes: Indexes, slots: Indexes) -> None:
-        """Add entries that `find` did not find, all of distinct keys and slots."""
+        """Adds entries that `find` did not find, all of distinct keys and slots."""
         self._reserve(self._count + len(codes), int(slots.max()) + 1)
         self._codes[slots] = codes
         self._count += len(codes)
@@ -125,13 +125,13 @@ class HashIndex:
             self._place(self._codes[live], live)
 
     def keep(self, slots: Indexes) -> None:
-        """Drop every entry but those of the given slots."""
+        """Drops every entry but those of the given slots."""
         self._count = len(slots)
         self._allocate(_bits_for(self._count))
         self._place(self._codes[slots], slots)
 
 
 def _bits_for(count: int) -> int:
-    """Log of the table's size: a load of 1/4 to 1/2, of 1/8 to 1/4 where that costs little."""
+    """The log of the table's size: a load of 1/4 to 1/2, of 1/8 to 1/4 where that costs little."""
     spare = 1 if count > _LARGE else 2
     return max(count.bit_length() + spare, _FIRST_BITS)

@@ -52,7 +52,7 @@ class FixedStore:
         return FixedColumn(self._values[slots], None if self._valid is None else self._valid[slots])
 
     def compact(self, live: Indexes) -> None:
-        """Nothing to drop: a slot's place is its own."""
+        """Drops nothing: a slot's position is its own."""
 
 
 class ArrowStore:
@@ -80,7 +80,7 @@ class ArrowStore:
         self._append(column)
 
     def _append(self, column: Column) -> None:
-        """Chunk sizes at least halve from one to the next, so few are looked through."""
+        """Appends a chunk; sizes at least halve from one to the next, so few are searched."""
         chunks = self._chunks
         chunks.append(column)
         while len(chunks) > 1 and len(chunks[-2]) < 2 * len(chunks[-1]):
@@ -110,7 +110,7 @@ class ArrowStore:
         return concat(parts).take(back)
 
     def compact(self, live: Indexes) -> None:
-        """Keep the values of the given slots only."""
+        """Keeps the values of the given slots only."""
         kept = self.take(live)
         self._places[live] = np.arange(len(live))
         self._chunks, self._starts = [kept], [0, len(live)]
@@ -129,7 +129,7 @@ class KeyStore:
         return sum(c.nbytes for c in self._columns)
 
     def put(self, slots: Indexes, columns: Sequence[Column], capacity: int) -> None:
-        """Store row i of `columns` at slots[i] (distinct, below `capacity`)."""
+        """Stores row i of `columns` at slots[i] (distinct, below `capacity`)."""
         for store, column in zip(self._columns, columns, strict=True):
             store.put(slots, column, capacity)
 
@@ -137,6 +137,6 @@ class KeyStore:
         return tuple([store.take(slots) for store in self._columns])
 
     def compact(self, live: Indexes) -> None:
-        """Forget the keys of all other slots."""
+        """Drops the keys of all other slots."""
         for store in self._columns:
             store.compact(live)

@@ -28,7 +28,7 @@ _NO_NUMBERS = ("FLOAT", "DOUBLE", "INTERVAL")
 
 
 def has_representatives(types: Sequence[ColumnType]) -> bool:
-    """Whether equal keys of these types can differ in representation."""
+    """Returns whether equal keys of these types can differ in representation."""
     return any(name in t.sql for t in types for name in _NO_NUMBERS)
 
 
@@ -65,7 +65,7 @@ class Representatives(Versions[Arrangement]):
     def step(
         self, columns: Sequence[Column], weights: Weights, touched: Indexes, groups: Indexes
     ) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-        """Stage rows of keys (`groups`: positions in the slots `touched`).
+        """Stages rows of keys (`groups`: positions in the slots `touched`).
 
         Returns:
             The key columns to show for each touched slot before and after; a dead group's is any.

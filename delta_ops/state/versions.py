@@ -12,7 +12,7 @@ from ivm.storage.values.zset import ZSet
 
 
 class State(Protocol):
-    """What is appended to by making a new version: an arrangement, a bag."""
+    """A state whose `append` makes a new version: an arrangement, an integral."""
 
     def append(self, delta: ZSet, /) -> Self: ...
 
@@ -48,17 +48,17 @@ class Versions(Generic[S]):
         return self.before.nbytes
 
     def append(self, delta: ZSet) -> None:
-        """Stage a delta."""
+        """Stages a delta."""
         self.after = self.after.append(delta)
 
     def reset(self, state: S) -> None:
-        """Start over, committed."""
+        """Replaces both versions: the state is committed."""
         self.before = self.after = state
 
     def commit(self) -> None:
-        """Adopt what was staged."""
+        """Adopts the staged version."""
         self.before = self.after
 
     def rollback(self) -> None:
-        """Forget what was staged."""
+        """Drops the staged version."""
         self.after = self.before
