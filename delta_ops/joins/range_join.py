@@ -72,5 +72,5 @@ class RangeJoin(Join):
 
 
 def range_order(comparisons: Sequence[Comparison]) -> tuple[OrderKey, ...]:
-    """How the side whose columns stand left in the comparisons is to be ordered."""
+    """The order of the side whose columns are left in the comparisons."""
     return (OrderKey(order_column(comparisons), descending=False, nulls_first=False),)

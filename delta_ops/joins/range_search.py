@@ -1,9 +1,10 @@
-"""The rows of an ordered arrangement that comparisons let meet the rows of a delta.
+"""The rows of an ordered arrangement that meet the rows of a delta by comparisons.
 
-Law: rows stand under their key in the order of one column. Comparisons of that column bound a range
-of places, found by binary search; one more comparison, of another column, is searched for among
-them by a tree of that column's greatest (or least) values; any others, or all if there is no order,
-are tested on what is found. A row meets none where something compared is NULL.
+Law: the rows under a key are in the order of one column. Comparisons of that column bound a range
+of rows, found by binary search; one more comparison, of another column, is searched in the range by
+a max tree of that column's greatest (or least) values; any others, or all if there is no order, are
+tested on the rows found. A row with a NULL among its compared values meets none, unless that side
+is open.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Comparison(NamedTuple):
 
     Attributes:
         open: the side (``left``, ``right``) whose NULL is no bound, so that it meets everything
-            (what it is compared with stands in a comparison that is not open too); empty where
-            NULL meets nothing.
+            (the other column is also in a comparison that is not open); empty where NULL meets
+            nothing.
     """
 
     left: int
@@ -50,7 +51,7 @@ class Comparison(NamedTuple):
 
     @property
     def is_lower(self) -> bool:
-        """It bounds the left column from below."""
+        """Returns whether the left column is bounded from below."""
         return self.operator[0] == ">"
 
     @property
@@ -61,7 +62,8 @@ class Comparison(NamedTuple):
 def order_column(comparisons: Sequence[Comparison]) -> int:
     """The left column that is bounded from both sides; the first one if there is none.
 
-    One whose NULL is no bound does not do: in an order it stands at the end. There is another.
+    A column whose NULL is no bound is left out, because an order has NULL at its end; there is
+    always another one.
     """
     closed = [c for c in comparisons if c.open != "left"]
     lower = {c.left for c in closed if c.is_lower}
@@ -75,9 +77,9 @@ class RangeSearch:
     Args:
         types: of the rows searched.
         comparisons: their columns (left) with columns of the probing rows (right).
-        needed: columns by which probing rows differ for whoever reads the result; None for all.
-            Probing rows that agree in them may be found for one another, with weights that add
-            up to the same.
+        needed: columns of the probing rows that the result's reader distinguishes; None for all.
+            Matches of probing rows that agree in them may be exchanged, with weights that add up
+            to the same.
         ordered: the rows stand in the order of the comparisons' `order_column`.
     """
 
@@ -146,9 +148,10 @@ class RangeSearch:
         return probe if keep is None or keep.all() else probe.filter(keep)
 
     def _groups(self, probe: ZSet, types: Sequence[ColumnType]) -> Indexes | None:
-        """For each probing row the first that agrees in all that is needed; None to ask for each.
+        """The first probing row that agrees with each in all needed columns; None: each is its own.
 
-        They are brought together where rows come and go, for that is where ranges may cancel.
+        An update removes and adds rows that agree in the needed columns; their ranges of matches
+        overlap, and cancel but for the difference.
         """
         if self._needed is None or len(probe) < 2:
             return None
@@ -168,14 +171,14 @@ class RangeSearch:
         found: list[Indexes],
         pieces: list[ZSet],
     ) -> None:
-        """Add what one run holds."""
+        """Adds the matches of one run."""
         hits, starts, stops = self._places(run, codes, keyed, probe)
         weights = probe.weights[hits]
-        if group is not None:
+        if group is not None:  # ranges of −old and +new rows cancel but where they differ
             hits, starts, stops, weights = net_ranges(group[hits], starts, stops, weights)
         if len(hits) == 0:
             return
-        if self._by_tree is None and len(hits) == 1:
+        if self._by_tree is None and len(hits) == 1:  # one range is a slice, without a gather
             rows = run.slice(int(starts[0]), int(stops[0]))
             found.append(hits.repeat(len(rows)))
             pieces.append(ZSet(rows.columns, rows.weights * weights[0]))
@@ -198,6 +201,7 @@ class RangeSearch:
             stops = starts + len(run)
         if len(hits) == 0:
             return hits, starts, stops
+        # Narrow the key's ranges: to the rows without NULL, then by the lower and upper bound.
         column, type = run.columns[self._order], self._types[self._order]
         stops = present(column, type, starts, stops)
         if self._lower is not None:
@@ -233,6 +237,7 @@ class RangeSearch:
         for check in self._checks:
             column, term = matches.rows.columns[check.left], [OrderTerm(0, self._types[check.left])]
             other = probe.columns[check.right]
+            # The sign of row against probing row decides; NULL meets only where its side is open.
             signs = compare_rows([column], every, [other], matches.probe, term)
             met = signs > 0 if check.is_lower else signs < 0
             met = met if check.is_strict else met | (signs == 0)
@@ -245,7 +250,7 @@ class RangeSearch:
 
 
 def _where_valid(wanted: Column, found: Indexes, otherwise: Indexes) -> Indexes:
-    """What was found for a bound; NULL, which is none, leaves what there was."""
+    """The position found for a bound; a NULL, which bounds nothing, keeps the other one."""
     return found if wanted.valid is None else np.where(wanted.valid, found, otherwise)
 
 

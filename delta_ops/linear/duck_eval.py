@@ -46,7 +46,7 @@ def run_sql(
     inputs: Mapping[str, tuple[ZSet, Schema]],
     output: Schema,
 ) -> ZSet:
-    """`duck.evaluate` on a fresh cursor, with DuckDB's errors as `EvaluationError`."""
+    """Runs `duck.evaluate` on a fresh cursor, with DuckDB's errors as `EvaluationError`."""
     with contextlib.closing(cursor_factory()) as cursor:
         try:
             return duck.evaluate(cursor, sql, inputs, output)

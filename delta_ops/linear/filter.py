@@ -1,6 +1,6 @@
-"""Filter: the rows a predicate holds for; linear.
+"""Filter: the rows for which a predicate holds, evaluated by a kernel or by DuckDB; linear.
 
-DuckFilter: a selection whose predicate DuckDB evaluates over the delta; linear.
+Law: σ(a + b) = σ(a) + σ(b), so the filtered delta is the output's delta.
 """
 
 from __future__ import annotations

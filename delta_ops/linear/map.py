@@ -1,6 +1,6 @@
-"""Map: each row through kernels; linear, so a delta's output is the output's delta.
+"""Map: each row through expressions, by kernels or (unnest() included) by DuckDB; linear.
 
-DuckMap: a projection evaluated by DuckDB over the delta, unnest() included; linear.
+Law: π(a + b) = π(a) + π(b), so a delta's output is the output's delta.
 """
 
 from __future__ import annotations

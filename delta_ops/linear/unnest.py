@@ -1,12 +1,9 @@
-"""Unnest: each row once for every place in its lists; linear.
+"""Unnest: each row once for every element of its lists, or every row of a table function; linear.
 
 Law: the rows of an input row are a function of it alone, so its weight is theirs. Lists run side by
-side: row i of a row's output holds element i of each list, NULL where a list has ended.
-
-DuckUnnest: each row once for every row that a table function of DuckDB gives for it; linear.
-
-Law: the rows of an input row are a function of it alone, so its weight is theirs. DuckDB sees the
-arguments and a row number; the columns that are passed on stay here, bit by bit.
+side: row i of a row's output holds element i of each list, NULL where a list has ended. For a table
+function DuckDB gets the arguments and a row number; the columns that are passed on stay here, bit
+by bit.
 """
 
 from __future__ import annotations
