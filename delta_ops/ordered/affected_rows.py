@@ -1,8 +1,8 @@
-"""Which rows a change concerns: those whose frames meet it.
+"""Affected rows: the rows whose frames meet a change.
 
-Law: let x be a changed row. A row r has x in its frame only if x stands between r's start and end,
-that is, if r stands between x − end and x − start; where several rows change, a row whose frame
-changed is found from the changed row nearest to it.
+Law: let x be a changed row. A row r has x in its frame only if x is between r's start and end, that
+is, if r is between x − end and x − start; where several rows change, a row whose frame changed is
+found from the changed row nearest to it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class ChangedRows(NamedTuple):
 
     Attributes:
         rows: the delta's distinct rows.
-        at: where each is inserted, or the first place it is removed from.
-        end: the place past those it is removed from.
-        come: how many places it is inserted in.
-        first: the first place of its partition.
-        last: the place past its partition.
+        at: the rank at which each is inserted, or the first rank that is removed.
+        end: the rank after the last one that is removed.
+        come: the number of times that it is inserted.
+        first: the first rank of its partition.
+        last: the rank after its partition.
         part: the number of its partition.
-        moved: how far it moves, with those before it, what stands behind; 0 before the first.
-        reaches: what is known of `reached`.
+        moved: the shift of later rows by it and those before it; 0 before the first.
+        reaches: results of `reached`, by frame.
     """
 
     rows: Sequence[Column]
@@ -51,7 +51,7 @@ class ChangedRows(NamedTuple):
 def reached(
     frame: Frame, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
 ) -> Pair:
-    """For each changed row the places before the change that hold all rows it concerns."""
+    """The range of ranks, before the change, of the rows that each changed row affects."""
     known = changed.reaches.get(frame)
     if known is None:
         known = changed.reaches[frame] = _reached(frame, changed, before, order, key)
@@ -83,7 +83,7 @@ class _Finder:
         self._changed, self._before, self._order, self._key = changed, before, order, key
 
     def near(self, frame: Frame) -> Pair | None:
-        """The places of a RANGE frame's `edge`s, if they are among the rows around."""
+        """The ranks of a RANGE frame's `edge`s, if they are near the changed rows."""
         changed, key = self._changed, self._key
         keys = None if key is None else changed.rows[key.column]
         if key is None or keys is None or keys.valid is not None:
@@ -106,7 +106,7 @@ class _Finder:
         return np.minimum(edges[0], at), np.maximum(edges[1], end)
 
     def edge(self, kind: str, distance: int | float, stop: bool) -> Indexes:
-        """The places of rows that stand `distance` before the changed rows: first, or past them."""
+        """The ranks of the rows `distance` before the changed rows: the first, or past the last."""
         if kind == "groups":
             return self._groups_away(int(distance), stop)
         if distance == 0:
@@ -124,7 +124,7 @@ class _Finder:
         return self._before.find_all(changed.rows, len(changed.at), stop, self._order.peers)
 
     def _groups_away(self, distance: int, stop: bool) -> Indexes:
-        """As many groups away, the changed row's own group (there or not) counted as one."""
+        """The ranks so many groups away, the changed row's own group (there or not) being one."""
         edge = self._peers(stop)
         steps = -distance if stop else distance
         if steps <= 0 or not len(self._before):

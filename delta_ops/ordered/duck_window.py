@@ -1,7 +1,7 @@
 """Window functions without a kernel: DuckDB's own over the rows that the frames need.
 
 Law: the answer for a row depends on the rows of its frame and on their order alone, so the rows of
-a stretch and of its frames, lent as a partition of their own, give the answer of the whole.
+a segment and of its frames, given to DuckDB as a partition of their own, have the same answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DuckWindow(WindowFunction):
 
     Args:
         sql: the call over columns c0, c1, … with PARTITION BY part__.
-        source: what it is evaluated over, made of the relation `DELTA`.
+        source: the SQL of its FROM clause, over the relation `DELTA`.
         columns: the input positions it reads.
         type: of the result.
         frame: the rows it depends on, None for the whole partition.
@@ -69,7 +69,7 @@ class DuckWindow(WindowFunction):
         return found.columns[1].take(place[wanted])
 
     def _needed(self, frame_rows: FrameRows) -> Pair:
-        """Per segment, the range of places to lend."""
+        """The range of ranks of each segment whose rows DuckDB needs."""
         first, last, start, stop = frame_rows.segments
         if self.reach.whole:
             return first, last

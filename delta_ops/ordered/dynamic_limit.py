@@ -1,8 +1,8 @@
-"""LIMIT and OFFSET whose numbers change with the data: the rows between two places of an order.
+"""Dynamic limits: LIMIT and OFFSET whose numbers change with the data.
 
-Law: the second input has one row, (first, last); the output is the rows at the places first + 1 …
-last (duplicates counted) in the order of the ORDER BY, then of all columns. A step compares them
-before and after, so it costs the rows up to the last place.
+Law: the second input has one row, (first, last); the output is the rows of ranks first … last − 1
+(duplicates counted) in the order of the ORDER BY, then of all columns. A step compares them before
+and after, so it costs the rows up to the last rank.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ALL = (FixedColumn(np.zeros(1, np.bool_)),)  # the key of the one partition
 
 
 class DynamicLimit(Operator):
-    """The rows between two places.
+    """The rows between two ranks.
 
     Args:
         inputs: the types of the first input.
@@ -88,7 +88,7 @@ class DynamicLimit(Operator):
 
 
 def _moved(places: tuple[int, int], delta: ZSet) -> tuple[int, int]:
-    """The places after a change of their one row."""
+    """The ranks after a change of their one row."""
     rows = consolidate(delta, _PLACES)
     for i in (rows.weights > 0).nonzero()[0].tolist():
         first, last = [int(column.cell(i)) for column in rows.columns]

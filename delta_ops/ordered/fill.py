@@ -1,10 +1,10 @@
 """fill(): NULLs interpolated between the values around them, in a total order.
 
 Law: a NULL depends on the nearest value on either side or, where a side has none, on the two
-nearest of the other one. So a value concerns rows up to the second value from it, a NULL none but
-itself, and DuckDB's own over the rows up to there is its answer over the whole partition. Infinite
-values and NaN count as NULLs; rows whose keys are such stand at the ends of the order and are
-passed over.
+nearest of the other one. So a value affects rows up to the second value from it, a NULL only
+itself, and DuckDB's answer over the rows up to there is its answer over the whole partition.
+Infinite values and NaN count as NULLs; rows with such keys are at the ends of the order and are
+skipped.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Fill(DuckWindow):
     def _around(
         self, rows: SortedRows, start: Indexes, stop: Indexes, first: Indexes, last: Indexes
     ) -> Pair:
-        """Ranges of places, widened up to the second value on either side."""
+        """Ranges of ranks, widened up to the second value on either side."""
         values = RankSelect(rows, Finite(self._argument, self.type))
         number = values.rank(start) - 2
         low = np.maximum(values.select(np.maximum(number, 0)), first)

@@ -1,6 +1,6 @@
 """Frames of window functions, as distances from the current row in the order of the window.
 
-Law: a frame is the rows from `start` to `end`, less what EXCLUDE names. A distance is signed in the
+Law: a frame is the rows from `start` to `end`, less those of EXCLUDE. A distance is signed in the
 direction of the order (negative: preceding); None is unbounded; 0 is the current row in ROWS and
 its peers in RANGE and GROUPS. A distance in time is one number of microseconds with months far
 above them (`span`), so that all distances are compared, negated and kept alike.
@@ -38,7 +38,7 @@ class Frame:
     """One frame.
 
     Attributes:
-        kind: what the distances count.
+        kind: the unit of the distances.
         start: distance to the first row.
         end: distance to the last row.
         exclude: "" for nothing, the current "row", its "group", or its "ties".
@@ -51,7 +51,7 @@ class Frame:
 
     @property
     def whole(self) -> bool:
-        """The same rows for every row of a partition."""
+        """Returns whether the frame has the same rows for every row of a partition."""
         return self.start is None and self.end is None and not self.exclude
 
 
@@ -74,7 +74,7 @@ def _months_and_micros(distance: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class RangeKey:
-    """The one order key that distances of RANGE frames are added to.
+    """The one order key to which distances of RANGE frames are added.
 
     Attributes:
         column: its position.
@@ -87,9 +87,9 @@ class RangeKey:
     descending: bool
 
     def keeps_order(self, distance: int | float | None) -> bool:
-        """Whether of two keys the lesser is the lesser also at a distance, or they meet there.
+        """Returns whether adding the distance keeps the order of any two keys, or makes them equal.
 
-        Months later, times of the 30th and the 31st may stand the other way round.
+        Months later, times of the 30th and the 31st may have the opposite order.
         """
         if not self.type.is_date_or_timestamp or self.type.sql == "DATE" or distance is None:
             return True
@@ -99,7 +99,7 @@ class RangeKey:
         """Codes of the values at a distance from the keys (none of them NULL).
 
         Args:
-            right: the place wanted is behind the last such value, else before the first.
+            right: the rank after the last such value is wanted, else that of the first.
 
         Raises:
             EvaluationError: a value is beyond the type, as DuckDB has it.
@@ -118,7 +118,7 @@ class RangeKey:
         return values + int(shift)
 
     def concerned(self, keys: FixedColumn, distance: int | float, right: bool) -> Codes:
-        """As `targets`, or further away; values beyond 64 bits are the last ones there."""
+        """The values of `targets`, or further away; beyond 64 bits the last ones there."""
         if self.type.is_float:
             return self._doubles_away(keys.values, float(distance), right)
         values = word_codes(keys.values, self.type)
@@ -134,7 +134,7 @@ class RangeKey:
         return np.where(self._finite(values), moved, values)
 
     def _doubles_away(self, values: npt.NDArray[Any], distance: float, right: bool) -> Codes:
-        """Past all keys whose sums with the distance may be rounded to the values."""
+        """Values past all keys whose sums with the distance may be rounded to the given ones."""
         if distance == 0:
             return word_codes(values, self.type)
         # Sums beyond the greatest number are infinite.
@@ -155,7 +155,7 @@ class RangeKey:
         return finite
 
     def _shifted(self, values: Codes, shift: int, right: bool) -> Codes:
-        """Days or microseconds, months first; infinite ones stay where they are."""
+        """Values shifted by a distance, months first; infinite ones are not shifted."""
         months, micros = _months_and_micros(shift)
         whole = self._whole(micros, right)
         moved = values + whole
@@ -173,7 +173,7 @@ class RangeKey:
         return np.where(finite, moved, values)
 
     def _is_near(self, values: Codes, whole: int) -> bool:
-        """Whether nothing is infinite, nor can be, a distance away."""
+        """Returns whether no value is infinite, nor becomes so a distance away."""
         return int(np.abs(values).max()) + abs(whole) < _LAST[self.type.dtype]
 
     def _months_away(self, values: Codes, months: int) -> tuple[Codes, Codes]:
@@ -184,18 +184,18 @@ class RangeKey:
     def places(
         self, rows: SortedRows, around: Columns, codes: Codes, partition: int, right: bool | Mask
     ) -> Indexes:
-        """Where values stand in their partitions: before the first not less, or past the last.
+        """The ranks of values in their partitions: before the first not less, or past the last.
 
         Args:
             around: rows (as many as codes) of the partitions.
             codes: of the values, which may be beyond the type.
-            partition: how many terms are the partition's.
+            partition: the number of the partition's terms.
             right: one for all, or one a value.
         """
         values, inside = self._values(codes)
         columns = _Replaced(around, self.column, FixedColumn(values))
         sides = right
-        if inside is not codes:  # behind the greatest value of the type, or before the least
+        if inside is not codes:  # after the greatest value of the type, or before the least
             past, short = codes > inside, codes < inside
             past, short = (short, past) if self.descending else (past, short)
             sides = (past | right) & ~short
@@ -246,7 +246,7 @@ def _added(values: Codes, shift: int) -> Codes:
 
 
 class _Replaced:
-    """Columns, one of them by another."""
+    """Columns with one of them replaced."""
 
     def __init__(self, columns: Columns, place: int, column: FixedColumn) -> None:
         self._columns, self._place, self._column = columns, place, column

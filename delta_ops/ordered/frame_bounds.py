@@ -1,7 +1,7 @@
-"""Stretches of partitions in order, and where the frames of their rows begin and end.
+"""Segments of partitions in order, and the ranks at which the frames of their rows begin and end.
 
-Law: every place is one of the whole sequence of rows, so the frames of a few rows are found without
-looking at the others: ROWS by counting, RANGE and GROUPS by binary search.
+Law: ranks are those of the whole sequence of rows, so the frames of a few rows are found without
+reading the others: ROWS by counting, RANGE and GROUPS by binary search.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _NONE = np.iinfo(np.int64).max
 
 
 class WindowOrder:
-    """Partition and order of a window over rows of given types.
+    """The partition and order of a window over rows of given types.
 
     Attributes:
         types: of the rows.
         terms: partition, order, then all other columns, then bits.
-        partition: how many terms are the partition's.
-        peers: how many terms rows agree on that are peers.
+        partition: the number of the partition's terms.
+        peers: the number of first terms in which peers agree.
         keys: the order's own columns.
     """
 
@@ -54,7 +54,7 @@ class WindowOrder:
 
 
 class Segments(NamedTuple):
-    """Stretches: each partition's first place and the one past its end, and the stretch's own."""
+    """Segments of partitions: the ranks of each partition's begin and end, and of the segment's."""
 
     first: Indexes
     last: Indexes
@@ -63,10 +63,10 @@ class Segments(NamedTuple):
 
 
 class FrameExtent(NamedTuple):
-    """Per segment, the range of places between which the bounded ends of all frames lie.
+    """The range of ranks, per segment, in which the bounded ends of all frames lie.
 
     Attributes:
-        rows: there.
+        rows: of these ranges.
     """
 
     starts: Indexes
@@ -75,7 +75,7 @@ class FrameExtent(NamedTuple):
 
 
 class _Taken:
-    """Some rows of columns."""
+    """Columns of which some rows are taken."""
 
     def __init__(self, columns: Columns, rows: Indexes) -> None:
         self._columns, self._rows = columns, rows
@@ -85,13 +85,13 @@ class _Taken:
 
 
 class FrameRows:
-    """Rows of some partitions whose window functions are wanted.
+    """The rows of some segments, and the frames of these rows.
 
     Args:
         rows: all rows.
         order: the window's.
         segments: disjoint, in order; of one partition there may be several.
-        range_key: what RANGE distances are added to.
+        range_key: the key to which RANGE distances are added.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class FrameRows:
 
     @property
     def own(self) -> RowSlice:
-        """The columns of the stretch's rows."""
+        """The columns of the segments' rows."""
         if self._own is None:
             self._own = RowSlice(self.rows, self.places)
         return self._own
@@ -143,7 +143,7 @@ class FrameRows:
         return self._group
 
     def peers(self) -> Pair:
-        """Each row's first peer and the place past its last one."""
+        """The rank of each row's first peer, and the one past its last."""
         if self._peers is None:
             self._peers = self._found_peers()
         return self._peers
@@ -153,7 +153,7 @@ class FrameRows:
         columns = [term.column for term in order.terms[order.partition : order.peers]]
         if not columns:
             return self.first, self.last
-        low, high = np.maximum(start - 1, first), np.minimum(stop + 1, last)  # with the rows beside
+        low, high = np.maximum(start - 1, first), np.minimum(stop + 1, last)  # and their neighbours
         part, places = expand(low, high)
         around = RowSlice.ranges(self.rows, low, high)
         keys, every = [around[i] for i in columns], np.arange(len(places) - 1)
@@ -178,14 +178,14 @@ class FrameRows:
     # Frames
 
     def pieces(self, frame: Frame) -> list[Pair]:
-        """The rows of each frame as ranges of places, in order and apart from each other."""
+        """The rows of each frame as ranges of ranks, in order and apart from each other."""
         known = self._pieces.get(frame)
         if known is None:
             known = self._pieces[frame] = self._cut_out(frame)
         return known
 
     def around(self, frame: Frame) -> FrameExtent:
-        """Where the frames' rows are, less what an unbounded end has before or behind that."""
+        """The ranks of the frames' rows, without those that only an unbounded end adds."""
         known = self._around.get(frame)
         if known is None:
             starts, stops = self._halo(frame, self.pieces(frame))
@@ -214,7 +214,7 @@ class FrameRows:
         return np.where(none, first, low), np.where(none, first, high)
 
     def bounds(self, frame: Frame) -> Pair:
-        """The first and past-the-last place of each frame, before anything is excluded."""
+        """The first and past-the-last rank of each frame, before EXCLUDE."""
         if frame.kind == "range" and (frame.start or frame.end):
             start, stop = self._range_edges(frame)
         else:
@@ -260,10 +260,10 @@ class FrameRows:
         return start, stop
 
     def _searched(self, keys: FixedColumn, rows: Indexes, frame: Frame) -> Pair:
-        """The frames of the given rows of the stretch, whose keys are not NULL.
+        """The frames of the given rows of the segments, whose keys are not NULL.
 
         The outermost edges in a segment are found among all rows, the others between them. (Months
-        later, times of the 30th and the 31st may stand the other way round.)
+        later, times of the 30th and the 31st may have the opposite order.)
         """
         key, ranges, begins = self._range_key, self.segments, np.zeros(1, np.int64)
         assert key is not None
@@ -303,5 +303,5 @@ class FrameRows:
         codes = ~codes if key.descending else codes
         places = key.places(self.rows, beside, codes, self.order.partition, right)
         found = keys_of(self.rows, key, places[:count], places[count:])
-        assert found is not None  # those between two keys are none of them NULL
+        assert found is not None  # rows between two keys have no NULL keys
         return found

@@ -2,8 +2,9 @@
 
 Law: of each pair of neighbours among the equal values in order, a frame that holds both counts the
 later one once too often. Frames begin and end in the order of their rows, so those that hold a pair
-are a range of rows: those that end behind the later value, up to the last that begins before or at
-the earlier one. What is taken from a range of rows is a difference at its two ends, summed up.
+belong to a range of rows: from the first that ends after the later value to the last that begins
+before or at the earlier one. Subtracting from a range of rows is a difference at its two ends,
+summed up.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class DistinctFrameSum(FrameSum):
     """A linear aggregate of the distinct values of its frame.
 
     Args:
-        call: `is_linear`, of one column of an orderable type; its DISTINCT is taken for granted.
+        call: `is_linear`, of one column of an orderable type, with DISTINCT.
         frame: bounded on both sides, its bounds in the order of the rows (see `in_order`), and
             nothing or the current row excluded.
     """
@@ -56,10 +57,10 @@ class DistinctFrameSum(FrameSum):
         return self._finish(self._widened(total))
 
     def _neighbours(self, rows: RowSlice, begins: Indexes) -> _Neighbours:
-        """Which rows have the same value within their segment, each with the next one.
+        """The pairs of neighbouring rows that have the same value within their segment.
 
         Args:
-            begins: where the segments' rows begin; the rows of an empty one count as the next's.
+            begins: the segments' first rows; an empty segment begins where the next one does.
         """
         count = len(rows)
         given = self._counted.rows(batch_of(rows, count), np.arange(count))
@@ -78,7 +79,7 @@ class _Neighbours(NamedTuple):
     """Pairs of rows with the same value and none of it between them.
 
     Attributes:
-        rows: how many there are.
+        rows: their number.
     """
 
     earlier: Indexes
@@ -86,14 +87,14 @@ class _Neighbours(NamedTuple):
     rows: int
 
     def alone(self, chosen: Indexes, begin: Indexes, end: Indexes) -> Indexes:
-        """Which chosen rows' values are nowhere else in the range of each."""
+        """The positions of the chosen rows whose value is nowhere else in the row's range."""
         before, behind = np.full(self.rows, -1), np.full(self.rows, _NONE)
         before[self.later], behind[self.earlier] = self.earlier, self.later
         return ((before[chosen] < begin) & (behind[chosen] >= end)).nonzero()[0]
 
 
 def _twice(pairs: _Neighbours, sums: Indexes, begin: Indexes, end: Indexes) -> Indexes:
-    """What each frame has too much: the later rows of the pairs that it holds.
+    """The repeated values of each frame: the later rows of the pairs that it holds.
 
     Args:
         sums: running sums over all rows.
@@ -110,7 +111,7 @@ def _twice(pairs: _Neighbours, sums: Indexes, begin: Indexes, end: Indexes) -> I
 
 
 def in_order(frame: Frame, key: RangeKey | None) -> bool:
-    """Whether a later row's frame begins and ends nowhere before an earlier row's."""
+    """Returns whether frames begin and end in the order of their rows."""
     if frame.kind != "range" or key is None:
         return True
     return key.keeps_order(frame.start) and key.keeps_order(frame.end)

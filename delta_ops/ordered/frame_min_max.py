@@ -1,8 +1,9 @@
 """MIN and MAX over frames.
 
-Law: give the values of a stretch their ranks in order; the extreme of a frame is the least rank of
-two overlapping powers of two of its rows. What an unbounded frame has outside of the stretch enters
-as one value per segment, found block by block; blocks keep theirs.
+Law: let each value of a segment have its number in the order of values. The extreme of a frame is
+the least number in two overlapping ranges of its rows, whose lengths are a power of two. The rows
+that an unbounded frame has outside of the segment count as one value per segment, found block by
+block; blocks keep their extremes.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class FrameMinMax(WindowFunction):
         return mask if self._filter is None else mask & _true(rows[self._filter])
 
     def _ranked(self, values: Column, counted: Mask) -> tuple[Indexes, Column]:
-        """Ranks (what does not count has none), and the column of values by rank, then NULL."""
+        """The values' numbers in order (uncounted ones have none); the values by number, NULL last."""
         rows = np.flatnonzero(counted)
         kept = values.take(rows)
         order, _ = sort_rows(np.zeros(len(rows), np.int64), [kept], self._terms)
@@ -92,7 +93,7 @@ class FrameMinMax(WindowFunction):
         return ranks, concat([kept.take(order), null_column(self.type, 1)])
 
     def _outside(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Column:
-        """The extreme of each range of places, NULL if there is none: of whole blocks, and ends."""
+        """The extreme of each range of ranks, NULL if it is empty: of whole blocks and both ends."""
         some = np.flatnonzero(starts < stops)
         if not len(some):
             return null_column(self.type, len(starts))
@@ -114,7 +115,7 @@ class FrameMinMax(WindowFunction):
         best[some] = np.minimum(of_blocks, least(ranks, until - counts, until))
         return column.take(np.minimum(best, len(column) - 1))
 
-    # What is known of blocks: their extremes
+    # Summaries of blocks: their extremes
 
     def of(self, before: Block | None, block: Block) -> Column:
         """See `Summary`."""

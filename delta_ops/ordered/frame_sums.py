@@ -1,9 +1,9 @@
-"""Aggregates over frames that are sums of what their rows contribute: COUNT, SUM, AVG, VAR, …
+"""Aggregates over frames that are sums of their rows' contributions: COUNT, SUM, AVG, VAR, …
 
-Law: with G(p) the contributions of a partition's rows before place p, a frame from a to b has
-G(b) − G(a), exactly, since lanes are integers (floating point too: see `float_sum`). Of G only
-differences are needed, so it starts at the first place that a bounded frame asks for; what an
-unbounded one has before that is summed up block by block, and blocks keep their sums.
+Law: let G(p) be the sum of the contributions of a partition's rows before rank p. A frame from a to
+b has G(b) − G(a), exactly, because lanes are integers (floating point too: see `float_sum`). Only
+differences of G are needed, so it starts at the first rank of a bounded frame; the rows that an
+unbounded frame has before that are summed up block by block, and blocks keep their sums.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FrameSum(WindowFunction):
         before, after = [None if part is None else self._widened(part) for part in outside]
         sums = self._widened(sums)
         shift = (offsets(stops - starts) - starts)[frame_rows.segment]
-        if before is None and after is None:  # the pieces lie in what was gathered
+        if before is None and after is None:  # the pieces are among the gathered rows
             parts = [sums[stop + shift] - sums[start + shift] for start, stop in pieces]
             return self._finish(functools.reduce(np.add, parts))
         total = np.zeros((len(frame_rows), self._width), np.int64)
@@ -85,7 +85,7 @@ class FrameSum(WindowFunction):
     def _outside(
         self, frame_rows: FrameRows, starts: Indexes, stops: Indexes
     ) -> tuple[Indexes | None, Indexes | None]:
-        """Sums of each segment's partition before and after what was gathered."""
+        """Sums of each segment's partition before and after the gathered rows."""
         before = after = None
         first, last, _, _ = frame_rows.segments
         if self._frame.start is None and (first < starts).any():
@@ -95,7 +95,7 @@ class FrameSum(WindowFunction):
         return before, after
 
     def _totals(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Indexes:
-        """The lanes' sums over ranges of places: of whole blocks, and of rows at both ends."""
+        """The lanes' sums over ranges of ranks: of whole blocks, and of rows at both ends."""
         edges = np.concatenate([starts, stops])
         owners = clipped(rows.starts.searchsorted(edges, "right") - 1, 0, len(rows.blocks) - 1)
         begins = rows.starts[owners]
@@ -116,7 +116,7 @@ class FrameSum(WindowFunction):
         lanes.cumsum(axis=0, out=sums[1:])
         return sums
 
-    # What is known of blocks: the sums of their lanes
+    # Summaries of blocks: the sums of their lanes
 
     def of(self, before: Block | None, block: Block) -> Indexes:
         """See `Summary`."""
@@ -134,7 +134,7 @@ class FrameSum(WindowFunction):
         return known[numbers]
 
     def _widened(self, lanes: Indexes) -> Indexes:
-        """The lanes with those that were made since, all zero."""
+        """The lanes, with zeros for those made since."""
         missing = self._width - lanes.shape[-1]
         if missing == 0:
             return lanes

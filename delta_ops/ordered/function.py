@@ -1,9 +1,9 @@
-"""The interface of window functions, and those that look at places alone.
+"""The interface of window functions, and the functions of ranks alone.
 
-Law: a function's value for a row depends on the rows of the row's frame (`reach`) and on where the
-row stands among them; so a change concerns only rows whose frame meets it. A function that
-`is_partition_constant` has one value for a whole partition, and a change that leaves this value as
-it is concerns no row.
+Law: a function's value for a row depends on the rows of the row's frame (`reach`) and on its rank
+among them, so a change affects only rows whose frame meets it. A function that
+`is_partition_constant` has one value for a whole partition, and a change that keeps this value
+affects no row.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class WindowFunction:
 
     Attributes:
         type: of the result.
-        reach: the rows its value may depend on.
-        settled: it has one value per partition.
+        reach: the rows on which its value may depend.
+        is_partition_constant: it has one value per partition.
     """
 
     is_partition_constant: bool = False
@@ -38,7 +38,7 @@ class WindowFunction:
         self.reach = reach
 
     def evaluate(self, frame_rows: FrameRows) -> Column:
-        """The values for the rows of a stretch.
+        """The values for the rows of some segments.
 
         Raises:
             EvaluationError: as DuckDB would.
@@ -47,13 +47,13 @@ class WindowFunction:
 
     @property
     def edge(self) -> Literal["", "first", "last"]:
-        """Whether it looks at the first or the last row of the partition only."""
+        """The edge, if the function reads only the first or the last row of the partition."""
         return ""
 
     def reached(
         self, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
     ) -> Pair:
-        """For each changed row the places before the change that hold all rows it concerns."""
+        """The range of ranks, before the change, of the rows that each changed row affects."""
         return reached(self.reach, changed, before, order, key)
 
 
@@ -61,7 +61,7 @@ class Rank(WindowFunction):
     """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE.
 
     Attributes:
-        function: which.
+        function: the name in lower case.
 
     Args:
         function: the name in lower case.
@@ -131,7 +131,7 @@ class Neighbour(WindowFunction):
         return placed(found, inside, self._defaults(frame_rows, ~inside))
 
     def wanted(self, frame_rows: FrameRows) -> Pair:
-        """The place each row looks at, and the one past its partition."""
+        """The rank that each row reads, and the one past its partition."""
         return frame_rows.places + self._distance, frame_rows.last
 
     def _defaults(self, frame_rows: FrameRows, outside: Mask) -> Column:
@@ -154,12 +154,12 @@ def placed(found: Column, inside: Mask, others: Column) -> Column:
 
 
 class Nth(WindowFunction):
-    """FIRST_VALUE, LAST_VALUE and NTH_VALUE: the value at one place of the frame.
+    """FIRST_VALUE, LAST_VALUE and NTH_VALUE: the value of one row of the frame.
 
     Args:
         argument: input position of the value.
         type: of the value.
-        frame: where it is looked for.
+        frame: its rows.
         number: from the front if positive (1 is the first), −1 is the last.
     """
 
@@ -188,7 +188,7 @@ class Nth(WindowFunction):
 
 
 def nth_place(pieces: list[Pair], number: int) -> tuple[Indexes, Mask]:
-    """The place of the n-th row of each frame, and whether there is one."""
+    """The rank of the n-th row of each frame, and whether there is one."""
     counts = [stop - start for start, stop in pieces]
     total = np.sum(counts, axis=0)
     left = total - 1 if number < 0 else np.full(len(total), number - 1)

@@ -1,8 +1,8 @@
-"""Functions that pass over NULLs: LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE IGNORE NULLS.
+"""Functions that skip NULLs: LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE IGNORE NULLS.
 
-Law: rows with a value are numbered through all rows in order, so the one that is some values away
-is found by its number. A change concerns rows up to as many values away from it, and a row without
-a value concerns only itself where frames do not count rows.
+Law: rows with a value are numbered in the order of all rows, so the row some values away is found
+by its number. A change affects rows up to as many values away from it, and a row without a value
+affects only itself where frames do not count rows.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class PresentNeighbour(Neighbour):
 
 
 def back(present: RankSelect, changed: ChangedRows, count: int) -> Indexes:
-    """The place of the value some values before each changed row."""
+    """The rank of the value some values before each changed row."""
     number = present.rank(changed.at) - count
     places = np.maximum(present.select(np.maximum(number, 0)), changed.first)
     return np.where(number < 0, changed.first, places)
 
 
 def ahead(present: RankSelect, changed: ChangedRows, count: int) -> Indexes:
-    """The place past the value some values after each changed row."""
+    """The rank past the value some values after each changed row."""
     number = present.rank(changed.end) + count - 1
     return np.minimum(present.select(number) + 1, changed.last)
 
@@ -74,7 +74,7 @@ class PresentNth(Nth):
 
     @property
     def edge(self) -> Literal["", "first", "last"]:
-        """None: rows without a value may stand there."""
+        """None, because rows without a value may stand there."""
         return ""
 
     def evaluate(self, frame_rows: FrameRows) -> Column:
@@ -100,7 +100,7 @@ class PresentNth(Nth):
         return _if_present(self._argument, changed, self._narrowed(present, changed, reach))
 
     def _narrowed(self, present: RankSelect, changed: ChangedRows, reach: Pair) -> Pair:
-        """Less the rows that see other values first."""
+        """The ranges without the rows that meet other values first."""
         low, high = reach
         frame, number = self._frame, self._number
         at, end = changed.at, changed.end

@@ -1,8 +1,8 @@
-"""The keys of a window's order around some places, where most frames end.
+"""The keys of a window's order near some ranks, where most frames end.
 
-Law: within a partition keys ascend (descending ones are turned round), so what stands between two
-of them is found among the keys gathered, as soon as those hold a smaller and a greater one or reach
-the partition's ends.
+Law: within a partition keys ascend (descending ones are negated), so all keys between two values
+are among the gathered ones, if these hold a smaller and a greater key or reach the partition's
+ends.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ivm.storage.values.compare_rows import bounded_search
 from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.ranges import offsets
 
-_FEW = 16  # ranges up to which it pays to look around
+_FEW = 16  # ranges up to which reading the keys near them pays
 
 Ranges = tuple[Indexes, Indexes, Indexes, Indexes]
-"""The first place and the one past the end of a partition, and of some rows there."""
+"""The first rank and the one past the end of a partition, and of some rows in it."""
 
 
 class RangeKeys(NamedTuple):
-    """Keys of ranges of places, one range after the other.
+    """The keys of ranges of ranks, one range after the other.
 
     Attributes:
         codes: ascending in each range.
-        starts: the first place of each range.
-        stops: the place past each.
+        starts: the first rank of each range.
+        stops: the rank past each.
     """
 
     codes: Indexes
@@ -40,7 +40,7 @@ class RangeKeys(NamedTuple):
     stops: Indexes
 
     def find(self, wanted: Indexes, begins: Indexes, right: bool) -> Indexes:
-        """The places of codes, in their ranges, before the first not less (`right`: greater).
+        """The ranks of codes in their ranges: of the first not less (`right`: the first greater).
 
         Args:
             begins: the number of the first code wanted in each range.
@@ -55,7 +55,7 @@ class RangeKeys(NamedTuple):
         return places
 
     def hold(self, least: Indexes, most: Indexes, first: Indexes, last: Indexes) -> bool:
-        """Whether all of the partitions' keys from `least` to `most` are among them."""
+        """Returns whether all of the partitions' keys from `least` to `most` are among them."""
         begin = 0
         lists = [a.tolist() for a in (self.starts, self.stops, least, most, first, last)]
         for start, stop, low, high, head, end in zip(*lists, strict=True):
@@ -69,7 +69,7 @@ class RangeKeys(NamedTuple):
 
 
 def keys_of(rows: SortedRows, key: RangeKey, starts: Indexes, stops: Indexes) -> RangeKeys | None:
-    """The keys in ranges of places of one partition each; None if one is NULL."""
+    """The keys in ranges of ranks of one partition each; None if one is NULL."""
     column = RowSlice.ranges(rows, starts, stops)[key.column]
     assert isinstance(column, FixedColumn)
     if column.valid is not None and not column.valid.all():
@@ -81,7 +81,7 @@ def keys_of(rows: SortedRows, key: RangeKey, starts: Indexes, stops: Indexes) ->
 def keys_near(
     rows: SortedRows, key: RangeKey, ranges: Ranges, least: Indexes, most: Indexes
 ) -> RangeKeys | None:
-    """The keys around some places; None if they may not be all from `least` to `most`."""
+    """The keys near some ranks; None if some from `least` to `most` may be missing."""
     first, last, start, stop = ranges
     if len(first) > _FEW:
         return None

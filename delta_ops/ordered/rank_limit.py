@@ -1,8 +1,8 @@
 """RANK ≤ k and DENSE_RANK ≤ k: the first rows of each partition, with all that tie.
 
-Law: neither rank falls along the order, so the rows wanted stand before one place of the partition:
-the end of the peers of its k-th row (RANK), or of its k-th group of peers (DENSE_RANK). Of the
-stretches that a change concerns, what stands behind that place is never looked at.
+Law: neither RANK nor DENSE_RANK falls along the order, so the rows wanted come before one position
+of the partition: the end of the peers of its k-th row (RANK), or of its k-th group of peers
+(DENSE_RANK). Affected rows after that position are never read.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class RankLimit(Window):
         return Segments(first, last, np.minimum(start, end), np.minimum(stop, end))
 
     def _in_pairs(self, old: Segments, was: Indexes, new: Segments, now: Indexes) -> Pair:
-        """A stretch begins with the same rows before and after, but may end sooner in one."""
+        """The pairs of a segment, which begins with the same rows before and after.
+
+        It may end sooner in one of the two.
+        """
         a, b = old.start.searchsorted(was, "right"), new.start.searchsorted(now, "right")
         count = len(old.start) + 1
         common = np.minimum(np.bincount(a, minlength=count), np.bincount(b, minlength=count))
@@ -62,7 +65,7 @@ class RankLimit(Window):
         return left.nonzero()[0], right.nonzero()[0]
 
     def _end(self, rows: SortedRows, first: Indexes, last: Indexes) -> Indexes:
-        """The place past the rows wanted of each partition."""
+        """The position past the rows wanted of each partition."""
         if self._most < 1:
             return first
         groups = PeerGroups(rows, self._order.peers)

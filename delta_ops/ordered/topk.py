@@ -4,10 +4,8 @@ Law: the output is a function of the first offset + limit rows of a partition (d
 in the order of the ORDER BY, then of all columns; a step compares them before and after for the
 partitions touched. So ties are broken the same way after any history.
 
-The first rows of the one partition of an ORDER BY … LIMIT, as the last step left them.
-
-Law: while the head is full, a change all of whose rows come behind the head's last row by the first
-order key alone leaves the head as it is.
+Law of the cached top-k (of the one partition of an ORDER BY … LIMIT): while it is full, a change
+all of whose rows come after its last row by the first order key alone leaves it as it is.
 """
 
 from __future__ import annotations
@@ -31,12 +29,12 @@ from ivm.storage.values.zset import ZSet, add, empty
 
 
 class CachedTopK:
-    """The first rows.
+    """The first rows of the one partition, as the last step left them.
 
     Args:
-        layout: of the arrangement they were found in.
+        layout: of their arrangement.
         found: at most `size` live rows, in order.
-        size: of a full head.
+        size: the number of rows when it is full.
     """
 
     def __init__(self, layout: Layout, found: Matches, size: int) -> None:
@@ -47,7 +45,7 @@ class CachedTopK:
         self._last = rows.columns[self._term.column].slice(max(len(rows) - 1, 0), len(rows))
 
     def stands(self, delta: ZSet) -> bool:
-        """Whether the delta's rows surely come behind."""
+        """Returns whether the delta's rows certainly come after the last cached one."""
         if not self._full:
             return False
         codes = term_codes(concat([self._last, delta.columns[self._term.column]]), self._term)
@@ -55,7 +53,7 @@ class CachedTopK:
 
 
 _NO_LIMIT = 1 << 60
-_FEW = 4  # partitions up to which two looks at the state are the fastest
+_FEW = 4  # partitions up to which reading the state twice is the fastest
 
 
 class TopK(Operator):
@@ -67,8 +65,7 @@ class TopK(Operator):
         order: the ORDER BY.
         limit: rows to keep after the offset; None for all.
         offset: rows to pass over.
-        rank_column: put ROW_NUMBER() (BIGINT, counted from 1 before the offset) out as the last
-            column.
+        rank_column: the last output column is ROW_NUMBER() (BIGINT, from 1, before the offset).
     """
 
     strategy: ClassVar[Strategy] = "indexed"
@@ -120,7 +117,7 @@ class TopK(Operator):
     def _from_heads(
         self, before: Matches, delta: ZSet, keys: Sequence[Column], partition: Indexes
     ) -> ZSet:
-        """The difference, worked out without another look at the state where that can be."""
+        """The output delta, computed without reading the state again where that is possible."""
         state, count = self._state, len(keys[0])
         keyed = state.keyed(delta)
         merged = merge_heads(state.layout, before, keyed, partition, count, self._end)
@@ -137,7 +134,7 @@ class TopK(Operator):
         return add([change, self._difference(gone, stretched(after))])
 
     def _moved(self, merged: TopKMerge) -> Mask:
-        """Rows that may be shown differently."""
+        """A mask of the rows whose output may change."""
         moved: Mask = merged.old.weights != merged.new.weights
         if self._rank_column or self._offset:
             moved |= merged.old.start != merged.new.start
@@ -148,7 +145,7 @@ class TopK(Operator):
         return consolidate(add(parts), self.types)
 
     def _difference_of_places(self, rows: ZSet, old: RankRange, new: RankRange) -> ZSet:
-        """What the same, distinct rows change by when they move from old to new places."""
+        """The output delta of distinct rows that move from old to new ranks."""
         if self._rank_column:
             return self._difference((rows, old), (rows, new))
         was, now = self._window(old), self._window(new)
@@ -157,12 +154,12 @@ class TopK(Operator):
         return ZSet(self._state.plain(rows.take(kept)).columns, change[kept])
 
     def _window(self, frame_rows: RankRange) -> tuple[Indexes, Indexes]:
-        """Which of the places are shown: from, and up to."""
+        """The ranks within the limit: from, and up to."""
         low = np.maximum(frame_rows.start, self._offset)
         return low, np.minimum(frame_rows.start + frame_rows.weights, self._end)
 
     def _shown(self, rows: ZSet, frame_rows: RankRange) -> ZSet:
-        """The output's rows for rows that take the given places in their partitions."""
+        """The output's rows for rows of the given ranks in their partitions."""
         low, high = self._window(frame_rows)
         kept = (high > low).nonzero()[0]
         found = self._state.plain(rows.take(kept))
@@ -196,15 +193,16 @@ class TopK(Operator):
 
 
 def stretched(matches: Matches) -> tuple[ZSet, RankRange]:
-    """The rows, and the places (by weight) that each takes in its partition."""
+    """The rows, and the ranks (as many as its weight) of each in its partition."""
     weights, probe = matches.rows.weights, matches.probe
+    # The weight before a row, less that before the first row of its probe (probes ascend).
     before = np.cumsum(weights) - weights
     start = before - before[np.searchsorted(probe, probe)]
     return matches.rows, RankRange(start, weights)
 
 
 def _ranked(rows: ZSet, low: Indexes, high: Indexes) -> ZSet:
-    """Each row once per place it takes, with the place (from 1) as the last column."""
+    """The rows, once per rank, with the ROW_NUMBER (from 1) as the last column."""
     counts = high - low
     which = np.repeat(np.arange(len(rows)), counts)
     nth = np.arange(len(which)) - (np.cumsum(counts) - counts)[which]

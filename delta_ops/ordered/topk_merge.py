@@ -2,7 +2,7 @@
 
 Law: let b be the last of a partition's first k rows. All rows up to b are known, so after the delta
 they are known too; if at least k of them remain, the first k are among them. If fewer than k rows
-existed, all are known. Only where a retraction leaves fewer must the state be looked at.
+existed, all are known. Only where a retraction leaves fewer must the state be read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ivm.storage.values.zset import Weights, ZSet, add
 
 
 class RankRange(NamedTuple):
-    """The places rows take in their partition: from `start`, `weights` of them (0: none)."""
+    """The ranks of rows in their partition: from `start`, `weights` of them (0: none)."""
 
     start: Indexes
     weights: Weights
@@ -31,9 +31,9 @@ class TopKMerge(NamedTuple):
     Attributes:
         rows: their columns (the weights mean nothing).
         partition: int64[m], ascending.
-        old: where they stood among the first k.
-        new: where they stand now; void for partitions that are unsure.
-        unsure: bool[p], partitions whose state must be asked.
+        old: their ranks among the first k before.
+        new: their ranks now; void for partitions that are unsure.
+        unsure: bool[p], partitions whose state must be read.
     """
 
     rows: ZSet
@@ -46,16 +46,17 @@ class TopKMerge(NamedTuple):
 def merge_heads(
     layout: Layout, before: Matches, delta: ZSet, partition: Indexes, partitions: int, k: int
 ) -> TopKMerge:
-    """Work out the first k rows after a delta.
+    """Computes the first k rows after a delta.
 
     Args:
         layout: of the arrangement, ordered.
         before: the first k rows of every touched partition, numbered by `probe`.
         delta: rows of the layout.
         partition: the number of each delta row's partition.
-        partitions: how many there are.
+        partitions: their number.
         k: rows wanted.
     """
+    # Sorting the known rows and the delta's together numbers the distinct rows of each partition.
     rows = add([before.rows, delta])
     places = np.concatenate([before.probe, partition])
     order, begins = sort_rows(places, rows.columns, layout.terms)
@@ -70,6 +71,7 @@ def merge_heads(
     full = _sums(old, owner, partitions) >= k
     last = np.zeros(partitions, np.int64)
     last[before.probe] = number[:count]  # ascending within a partition: the last one stays
+    # Past the last known row of a full partition the state may hold rows that are not here.
     known = ~full[owner] | (np.arange(len(new)) <= last[owner])
     new = np.where(known & (new > 0), new, 0)
     unsure = full & (_sums(new, owner, partitions) < k)

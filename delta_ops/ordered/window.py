@@ -1,9 +1,9 @@
 """Window functions: every input row with the values of some functions over one window.
 
-Law: the rows are held in the order of the window, so a row's value is worked out from its place
-and from the rows of its frame. A step finds the places of the changed rows by binary search, takes
-the stretches of rows whose frames meet a change (`affected_rows`), works the functions out over
-them before and after, and puts out the rows whose values differ, besides the changed rows.
+Law: the rows are held in the order of the window, so a row's value is a function of its rank and of
+the rows of its frame. A step finds the ranks of the changed rows by binary search, takes the
+segments of rows whose frames meet a change (`affected_rows`), evaluates the functions over them
+before and after, and emits the rows whose values differ, besides the changed rows.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Window(Operator):
     Args:
         inputs: the input's types, all orderable.
         partition: positions of the PARTITION BY columns; none for one partition of all rows.
-        order: the ORDER BY; where the functions look at places, ties are broken by all columns.
+        order: the ORDER BY; where the functions depend on ranks, ties are broken by all columns.
         functions: see `WindowFunction`.
-        range_key: what distances of RANGE frames are added to, if there are any.
+        range_key: the key to which distances of RANGE frames are added, if there are any.
         reproducible: DuckDB's answer has the same bits.
     """
 
@@ -69,7 +69,7 @@ class Window(Operator):
 
     @property
     def whole(self) -> bool:
-        """DuckDB works all rows out again at every change."""
+        """Returns whether DuckDB computes all rows again at every change."""
         alone = not self._order.partition
         return alone and any(isinstance(f, DuckWindow) and f.reach.whole for f in self._functions)
 
@@ -89,24 +89,26 @@ class Window(Operator):
         return self._difference(changed, *self._segments(changed))
 
     def _shown(self, rows: SortedRows, segments: Segments) -> Segments:
-        """The part of each stretch that is put out, from its beginning."""
+        """The part of each segment that is emitted, from its beginning."""
         return segments
 
     def _changed(self, rows: Sequence[Column], weights: Indexes) -> ChangedRows:
-        """Equal rows come behind those that are there, and go from their end."""
+        """The ranks of the delta's rows: rows are added and removed at the end of equal ones."""
         end = self._before.find_all(rows, len(weights), True)
         come = np.maximum(weights, 0)
         gone = (weights < 0).nonzero()[0]
         if len(gone):
             taken = [c.take(gone) for c in rows]
             demand_present(self._before, taken, end[gone], weights[gone])
+        # A removal begins |weight| ranks before the end; an addition is inserted at the end.
         at = end + (weights - come)
+        # moved[i] is the shift of later rows by the delta's first i rows.
         moved = np.zeros(len(at) + 1, np.int64)
         weights.cumsum(out=moved[1:])
         return ChangedRows(rows, at, end, come, *self._partitions(rows, len(at)), moved, {})
 
     def _partitions(self, rows: Sequence[Column], count: int) -> tuple[Indexes, Indexes, Indexes]:
-        """The range of places of each row's partition, and its number."""
+        """The range of ranks of each row's partition, and the partition's number."""
         own, before = self._order.partition_columns, self._before
         part = np.zeros(count, np.int64)
         if not own:
@@ -114,6 +116,8 @@ class Window(Operator):
         ones = {i: rows[i] for i in own}
         if count == 1:
             return *before.find_ranges(ones, 1, self._order.partition), part
+        # The rows are sorted, so a partition begins where a row differs from the one before it;
+        # only the first row of each is searched.
         columns, every = [rows[i] for i in own], np.arange(count - 1)
         types = [self._inputs[i] for i in own]
         (~same_key(columns, every, columns, every + 1, types)).cumsum(out=part[1:])
@@ -122,10 +126,10 @@ class Window(Operator):
         first, last = before.find_ranges(ones, len(chosen), self._order.partition)
         return first[part], last[part], part
 
-    # What a change concerns
+    # Affected rows
 
     def _segments(self, changed: ChangedRows) -> tuple[Segments, Segments]:
-        """The stretches concerned, in places before and after the change."""
+        """The affected segments, in ranks before and after the change."""
         low, high, part = changed.at, changed.end, changed.part
         for function in self._functions:
             reach = self._reach(function, changed)
@@ -134,12 +138,14 @@ class Window(Operator):
         if len(part) == 1:
             by = moved[1:]
             return Segments(first, last, low, high), Segments(first, last + by, low, high + by)
+        # Changed rows whose ranges overlap share a segment, from the lowest to the highest rank.
         begins = _apart(low, high, part)
         ends = np.empty_like(begins)
         ends[:-1], ends[-1] = begins[1:], len(low)
         start = np.minimum.reduceat(low, begins)
         stop = np.maximum.reduceat(high, begins)
         first, last = first[begins], last[begins]
+        # A partition shifts by the delta's rows before it, and ends after those in it.
         outer = part.searchsorted(part[begins]), part.searchsorted(part[begins], "right")
         old = Segments(first, last, start, stop)
         new = Segments(
@@ -164,12 +170,13 @@ class Window(Operator):
         return reach
 
     def _unsettled(self, function: WindowFunction, changed: ChangedRows) -> Mask:
-        """Rows of the delta whose partition's one value changes."""
+        """A mask of the delta's rows whose partition's one value changes."""
         part, moved = changed.part, changed.moved
         begins = begins_of(part)
         ends = np.append(begins[1:], len(part))
         first, last = changed.first[begins], changed.last[begins]
         now_first, now_last = first + moved[begins], last + moved[ends]
+        # Only a partition with rows before and after has a value to compare, that of its first row.
         both = ((first < last) & (now_first < now_last)).nonzero()[0]
         result = np.zeros(len(begins), np.bool_)
         if len(both):
@@ -190,6 +197,7 @@ class Window(Operator):
     def _difference(self, changed: ChangedRows, old: Segments, new: Segments) -> ZSet:
         at, end, come = changed.at, changed.end, changed.come
         taken, given = total(end - at), total(come)
+        # If the segments hold nothing but the changed rows, no other row needs comparing.
         alone = taken == total(old.stop - old.start) and given == total(new.stop - new.start)
         old, new = self._shown(self._before, old), self._shown(self._after, new)
         was, now = self._frame_rows(self._before, old), self._frame_rows(self._after, new)
@@ -203,6 +211,7 @@ class Window(Operator):
         both = self._in_pairs(old, was.places[stayed], new, now.places[still])
         if both is not None:
             stayed, still = stayed[both[0]], still[both[1]]
+        # Rows that stayed pair up in order; removed and added ones are emitted in any case.
         gone[:] = fresh[:] = True
         if len(stayed):
             types = [f.type for f in self._functions]
@@ -211,16 +220,13 @@ class Window(Operator):
         return self._emitted(was, before, changes[0], now, after, changes[1])
 
     def _in_pairs(self, old: Segments, was: Indexes, new: Segments, now: Indexes) -> Pair | None:
-        """Which of the rows that stay, given by their places, are put out before and after.
-
-        None for all.
-        """
+        """The rows that stay, given by rank, to compare in pairs before and after; None for all."""
         return None
 
     def _emitted_alone(
         self, changed: ChangedRows, before: list[Column], after: list[Column]
     ) -> ZSet:
-        """All changed rows: their change concerns no other."""
+        """The output delta of changed rows that affect no others."""
         rows = np.arange(len(changed.at))
         gone = rows.repeat(changed.end - changed.at)
         order = np.concatenate([gone, rows.repeat(changed.come)])
@@ -282,7 +288,7 @@ class Window(Operator):
             begin = end
 
     def _first_places(self, rows: SortedRows) -> Indexes:
-        """The first place of every partition."""
+        """The first rank of every partition."""
         groups = PeerGroups(rows, self._order.partition)
         return groups.starts(np.arange(len(groups)))
 
@@ -304,7 +310,8 @@ class RecomputedWindow(Window):
 
 
 def _apart(low: Indexes, high: Indexes, part: Indexes) -> Indexes:
-    """Of changed rows in order, those whose reach does not meet that of any before them."""
+    """The changed rows, in order, whose affected range meets none of an earlier row."""
+    # A row begins a segment if no range from it on begins before all earlier ranges have ended.
     reach_high = np.maximum.accumulate(high)
     reach_low = np.minimum.accumulate(low[::-1])[::-1]  # a later row may reach back over many
     apart = np.ones(len(part), np.bool_)
@@ -318,7 +325,8 @@ def _chosen(mask: Mask, pair: Pair, other: Pair) -> Pair:
 
 
 def _held(places: Indexes, starts: Indexes, stops: Indexes) -> Mask:
-    """Which places lie in one of the ranges (ascending, apart; some may be empty)."""
+    """A mask of the ranks in one of the ranges (ascending, apart; some may be empty)."""
+    # The ranges before a rank are the first `number` ones; it is held if the latest end is past it.
     number = starts.searchsorted(places, "right")
     ends = np.zeros(len(stops) + 1, np.int64)
     np.maximum.accumulate(stops, out=ends[1:])
