@@ -1,9 +1,9 @@
-"""Terms: the int64 lanes of a group that add up over its rows.
+"""Accumulators: the int64 lanes of a group that add up over its rows.
 
 Law: a row's contribution is its value (or its limbs) times its weight, so lanes are linear: they do
-not depend on the order of changes and a retraction takes back exactly what was added. Which lanes
-a term has is fixed, except for floating point, where a lane is made when the first value
-of its exponent comes.
+not depend on the order of changes, and a retraction subtracts exactly the sum that was added. The
+lanes of an accumulator are fixed, except for floating point, where a lane is made when the first
+value of its exponent comes.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class FloatAccumulator(Accumulator):
         return out
 
     def special(self, lanes: Indexes) -> Floats | None:
-        """Per group 0, NaN, ∞ or −∞: what its values that are not finite add up to; None: 0."""
+        """The sum of each group's values that are not finite: 0, NaN, ∞ or −∞; None: all 0."""
         if not self._special:
             return None
         counts = {k: lanes[:, lane] > 0 for k, lane in self._special.items()}
@@ -254,7 +254,7 @@ def added(old: Indexes, contributions: list[Contribution]) -> Indexes:
 
 
 def _added_to_one(old: Indexes, contributions: list[Contribution]) -> Indexes:
-    """`added` for one group and, as a rule, few rows."""
+    """Adds contributions as `added` does, to one group and, as a rule, few rows."""
     lanes: list[int] = old[0].tolist()
     for places, _, values in contributions:
         if isinstance(places, int):

@@ -1,8 +1,8 @@
 """GROUP BY with aggregate functions.
 
 Law: a group's output row is a function of its lanes (sums over its rows), of the set of its
-distinct values and of its first values in order, all of which take a delta without looking at other
-rows. A step puts out −old row and +new row of the groups whose row changed, and nothing of the
+distinct values and of its first values in order, all of which take a delta without reading other
+rows. A step emits −old row and +new row of the groups whose row changed, and nothing of the
 others; a group without rows has no output row, except the one group of a scalar aggregate.
 """
 
@@ -38,7 +38,7 @@ _MINUS_PLUS = np.array([-1, 1])
 
 
 def supported(call: AggregateSpec) -> bool:
-    """Whether `Aggregate` can maintain this call; what it cannot goes to `GroupRecompute`."""
+    """Returns whether `Aggregate` can maintain this call; others go to `GroupRecompute`."""
     if call.function in ("min", "max") and not call.parameters:
         return call.argument_type is not None and has_extremes(call.argument_type)
     return is_linear(call) or plan_rows(call) is not None
@@ -76,7 +76,7 @@ class Aggregate(Operator):
         self._build()
 
     def _build(self) -> None:
-        """Start from no rows."""
+        """Starts from no rows."""
         key_types = self.types[: len(self._keys)]
         self._table = GroupTable(key_types, width=0)
         self._representatives = (
@@ -102,7 +102,7 @@ class Aggregate(Operator):
     def _prepare(
         self, call: AggregateSpec, terms: AccumulatorTable
     ) -> Finish | _OfExtremes | _OfRows:
-        """How to compute the call's output."""
+        """The function or state that computes the call's output."""
         found = None if is_linear(call) else plan_rows(call)
         if found is not None:
             spec, finish = found
@@ -150,7 +150,7 @@ class Aggregate(Operator):
         return found
 
     def _contributions(self, rows: list[ArgumentRows]) -> list[Contribution]:
-        """What every term adds (new lanes are made on the way)."""
+        """The contributions to every accumulator (new lanes are made on the way)."""
         out: list[Contribution] = []
         for kept, of_argument in zip(self._arguments, rows, strict=True):
             for term in kept.terms:
@@ -192,7 +192,7 @@ class Aggregate(Operator):
     def _difference(
         self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
     ) -> ZSet:
-        """−old and +new rows of the groups whose row changed."""
+        """The rows −old and +new of the groups whose row changed."""
         was, now = self._present(old), self._present(new)
         picked, weights = changes(was, now, outputs, self._call_types)
         if not len(picked):
@@ -203,7 +203,7 @@ class Aggregate(Operator):
     def _difference_of_representatives(
         self, old: Indexes, new: Indexes, columns: tuple[Column, ...]
     ) -> ZSet:
-        """`_difference` where the keys' forms are part of what may change."""
+        """The difference where the keys' representatives may change too."""
         was, now = self._present(old), self._present(new)
         picked, weights = changes(was, now, columns, self.types)
         return ZSet(tuple([c.take(picked) for c in columns]), weights)
@@ -211,7 +211,7 @@ class Aggregate(Operator):
     def _difference_of_one(
         self, touched: Indexes, old: Indexes, new: Indexes, outputs: tuple[Column, ...]
     ) -> ZSet:
-        """`_difference` without its masks: most steps touch one group."""
+        """The difference of one group, without masks: most steps touch one."""
         was, now = (not self._keys or old[0, 0] > 0), (not self._keys or new[0, 0] > 0)
         if was and now:
             if not differs(outputs, self._call_types):
@@ -242,7 +242,7 @@ class Aggregate(Operator):
             state.hydrate(found)
 
     def _accumulate(self, chunk: ZSet, entries: list[list[ZSet]]) -> list[ArgumentRows]:
-        """Add a chunk to the lanes and sets at once."""
+        """Adds a chunk to the lanes and sets at once."""
         columns = [chunk.columns[i] for i in self._keys]
         touched, groups = self._table.locate(columns, len(chunk.weights))
         rows = self._contributing(chunk, np.arange(self._table.capacity), touched[groups])
@@ -325,7 +325,7 @@ class _KeptArgument(NamedTuple):
 
 
 class _OfRows(NamedTuple):
-    """What is made of the rows of a group."""
+    """A call's result from the rows of a group."""
 
     rows: GroupRows
     finish: RowsFinish

@@ -1,4 +1,4 @@
-"""What an aggregate function is called with, and the rows its argument contributes.
+"""Aggregate calls: function, argument and FILTER, and the rows that an argument contributes.
 
 Law: an argument's weight is the row's weight where the argument is not NULL and the FILTER holds,
 else 0; an aggregate is a function of these weighted values alone. DISTINCT replaces the weights by

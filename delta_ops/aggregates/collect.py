@@ -1,11 +1,7 @@
-"""Results that are made of a group's rows as they stand: the first value, lists, joined strings.
+"""Results that collect a group's rows: the first value, lists, joined strings, and structs of rows.
 
-Law: a group without rows gives NULL.
-
-Structs packed of the columns of a group's rows: the first one, or a list of them.
-
-Law: a struct made of columns is never NULL itself, and its columns determine it, so rows that agree
-in them are the same.
+Law: a group without rows gives NULL. A struct made of columns is never NULL itself, and its columns
+determine it, so rows that agree in them are the same.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ def first_value(type: ColumnType) -> Callable[[Grouped], Column]:
 
 
 def offsets(counts: Indexes) -> pa.Array:
-    """Where each list begins, and the end of the last."""
+    """The offsets at which the lists begin, and the end of the last."""
     ends = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=ends[1:])
     return pa.array(ends)

@@ -30,7 +30,7 @@ class DistinctValues:
         return self._values.nbytes + self._pairs.nbytes
 
     def step(self, column: Column, slots: Indexes, weights: Weights) -> tuple[Indexes, Weights]:
-        """Stage a change.
+        """Stages a change.
 
         Args:
             column: the values, no NULL.
@@ -48,7 +48,7 @@ class DistinctValues:
     def count(
         self, column: Column, slots: Indexes, weights: Weights
     ) -> tuple[Indexes, Weights, Weights]:
-        """Stage a change.
+        """Stages a change.
 
         Returns:
             A row of each (group, value) touched, and how often it was there and is there now.
@@ -64,7 +64,7 @@ class DistinctValues:
         return rows, old, new
 
     def contents(self) -> tuple[Indexes, Column, Weights]:
-        """Group, value and count of every pair, as committed."""
+        """The group, value and count of every pair, as committed."""
         live = self._pairs.live()
         (pairs,) = self._pairs.keys(live)
         assert isinstance(pairs, FixedColumn)
@@ -83,7 +83,7 @@ class DistinctValues:
 def _stage_sum(
     table: GroupTable, touched: Indexes, groups: Indexes, weights: Weights
 ) -> tuple[Indexes, Indexes]:
-    """Stage the touched slots' net weights; those before and after."""
+    """Stages the touched slots' net weights; returns those before and after."""
     lanes = table.read(touched)
     old = lanes[:, 0].copy()
     if len(weights) == 1:
@@ -95,7 +95,7 @@ def _stage_sum(
 
 
 def changes_of_set(values: DistinctValues, rows: ArgumentRows, slots: Indexes) -> ArgumentRows:
-    """Stage the rows (their groups are positions in `slots`); the sets' changes as ±1 rows."""
+    """Stages rows (their groups are positions in `slots`); returns the sets' changes as ±1 rows."""
     column, weights, groups = rows.values, rows.weights, rows.groups
     assert column is not None
     if np.count_nonzero(weights) < len(weights):

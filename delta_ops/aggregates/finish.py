@@ -1,6 +1,6 @@
 """From lanes to results: each linear aggregate's output column, in DuckDB's type and rounding.
 
-Law: a result is a function of the group's lanes alone, so the row a group had can be computed again
+Law: a result is a function of the group's lanes alone, so a group's old row can be computed again
 when it is retracted. Sums are rounded once; AVG divides as DuckDB does; variances are exact ratios
 of integers, rounded once.
 """
@@ -52,7 +52,7 @@ _EXACT = frozenset(
 
 
 class AccumulatorTable:
-    """The terms that a list of calls needs, equal ones once."""
+    """The accumulators that a list of calls needs, equal ones once."""
 
     def __init__(self, add_lane: AddLane) -> None:
         self._add_lane = add_lane
@@ -65,7 +65,7 @@ class AccumulatorTable:
         self._bits: dict[Argument, BitsAccumulator] = {}
 
     def items(self) -> list[tuple[Argument, list[Accumulator]]]:
-        """The terms of each argument."""
+        """The accumulators of each argument."""
         found: dict[Argument, list[Accumulator]] = {}
         kinds = (self._counts, self._trues, self._integers, self._floats, self._squares)
         for kind in (*kinds, self._products, self._bits):
@@ -104,7 +104,7 @@ class AccumulatorTable:
         return self._squares[argument]
 
     def pair(self, call: AggregateSpec) -> PairSums:
-        """The terms of a function of two arguments."""
+        """The accumulators of a function of two arguments."""
         x, y = pair_arguments(call)
         if x not in self._products:
             self._products[x] = ProductAccumulator(self._add_lane, squares=True)
@@ -113,7 +113,7 @@ class AccumulatorTable:
 
 
 def is_linear(call: AggregateSpec) -> bool:
-    """Whether the call is a function of lanes that add up over the rows."""
+    """Returns whether the call is a function of lanes that add up over the rows."""
     function, type = call.function, call.argument_type
     if function in ("count_star", "count"):
         return True
@@ -139,7 +139,7 @@ def _summable(type: ColumnType) -> bool:
 
 
 def finisher(call: AggregateSpec, terms: AccumulatorTable) -> Finish:
-    """How to compute a linear call's output; its terms are entered in `terms`."""
+    """The function from lanes to a linear call's output; enters its accumulators in `terms`."""
     function, argument = call.function, Argument.of(call)
     if function in ("count_star", "count"):
         return _count(call.output, terms.count(argument).lane)
@@ -174,7 +174,7 @@ def _nullable(values: Floats | Indexes | Mask, valid: Mask) -> FixedColumn:
 
 
 def _true_sum(count: int, true: int) -> Finish:
-    """How often the argument is true; NULL if it never had a value."""
+    """The number of true arguments; NULL if there is no value."""
     return lambda lanes: _nullable(int128.from_int64(lanes[:, true]), lanes[:, count] > 0)
 
 
@@ -188,7 +188,7 @@ def _boolean(function: str, count: int, true: int) -> Finish:
 
 
 def _bits(function: str, argument: Argument, type: ColumnType, terms: AccumulatorTable) -> Finish:
-    """Bit by bit: whether all values have it, any, or an odd number of them."""
+    """The bits that all values have, any, or an odd number of them."""
     count, term = terms.count(argument).lane, terms.bits(argument, type)
 
     def finish(lanes: Indexes) -> Column:
@@ -275,7 +275,7 @@ def _variance(function: str, argument: Argument, terms: AccumulatorTable) -> Fin
 def _spread(
     counts: Indexes, sums: FloatAccumulator, squares: FloatAccumulator, lanes: Indexes, sample: bool
 ) -> Floats:
-    """(n Σx² − (Σx)²) / (n (n − 1)) or / n², one rounding; 0 for a single value."""
+    """The variance (n Σx² − (Σx)²) / (n (n − 1)) or / n², rounded once; 0 for a single value."""
     n = counts.astype(object)
     numerators = n * squares.exact(lanes) - sums.exact(lanes) ** 2
     denominators = (n * (n - sample)) << 2148
@@ -284,7 +284,7 @@ def _spread(
 
 
 def rounds(call: AggregateSpec) -> bool:
-    """Whether DuckDB may answer with other bits: it rounds on the way, or any form of a minimum."""
+    """Returns whether DuckDB may answer with other bits, rounded or of another equal value."""
     type = call.argument_type
     if type is None or call.function in ("count", "count_if", "bool_and", "bool_or"):
         return False

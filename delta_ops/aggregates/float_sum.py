@@ -4,7 +4,9 @@ Law: a finite double is m · 2^(e − 1074) with an integer m and e ≥ 0; m · 
 limbs of 32 bits, and limb j is added to lane e ÷ 32 + j. A lane is a plain integer sum, so the
 state is linear in the rows: any order of additions and retractions ends in the same lanes, and
 rounding them once gives the double nearest to the exact sum (ties to even). Squares are m² with
-exponent 2e − 1074 · 2, in lanes of their own. Limit: 2³¹ rows of one exponent in one group.
+exponent 2e − 1074 · 2, in lanes of their own.
+
+Contract: at most 2³¹ rows of one exponent in one group.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _FEW = 8
 
 
 class Limbs:
-    """Signed limbs: values[j][i] belongs to lane lanes[i] + j."""
+    """The signed limbs of some numbers: values[j][i] belongs to lane lanes[i] + j."""
 
     __slots__ = ("lanes", "values")
 
@@ -39,6 +41,7 @@ class Limbs:
 
 def _decode(values: Floats) -> tuple[Indexes, Indexes, Indexes]:
     """Magnitude (53 bits), exponent ≥ 0 and sign (0 or −1) of finite doubles."""
+    # A normal number has a hidden leading 1 and exponent field e + 1; a subnormal one has neither.
     bits = values.view(np.int64)
     exponent = (bits >> 52) & 0x7FF
     normal = exponent > 0
@@ -67,10 +70,10 @@ def limbs_of(value: float) -> tuple[int, tuple[int, int, int]]:
 def _cut(magnitude: Indexes, exponent: Indexes, sign: Indexes) -> Limbs:
     """Limbs of magnitude · 2^exponent (magnitude < 2^63)."""
     shift = exponent & 31
-    low = (magnitude << shift) & _LOW  # what is shifted out above bit 63 is not looked at
+    low = (magnitude << shift) & _LOW  # bits shifted out above bit 63 are in `rest`
     rest = magnitude >> (_LIMB - shift)
     parts = (low, rest & _LOW, rest >> _LIMB)
-    if sign.any():
+    if sign.any():  # (x ^ −1) − (−1) = −x, and (x ^ 0) − 0 = x
         parts = ((low ^ sign) - sign, (parts[1] ^ sign) - sign, (parts[2] ^ sign) - sign)
     return Limbs(exponent >> 5, parts)
 
@@ -78,6 +81,7 @@ def _cut(magnitude: Indexes, exponent: Indexes, sign: Indexes) -> Limbs:
 def split_squares(values: Floats) -> list[Limbs]:
     """Limbs of the squares of finite doubles, in units of 2^−2148."""
     magnitude, exponent, _ = _decode(values)
+    # (h · 2^27 + l)² = l² + 2hl · 2^27 + h² · 2^54: halves of 27 bits keep each product below 2^63.
     high, low = magnitude >> 27, magnitude & ((1 << 27) - 1)
     none = np.zeros_like(magnitude)
     double = 2 * exponent
@@ -131,6 +135,7 @@ def round_lanes(lanes: Indexes, numbers: list[int]) -> Floats:
     """
     if len(lanes) > _FEW:
         return _round_many(lanes, numbers)
+    # Few sums are added up as Python integers, shifted so that the lowest lane's unit is whole.
     base = numbers[0] * _LIMB
     up, unit = max(base - _UNIT, 0), 1 << max(_UNIT - base, 0)
     shifts = [n * _LIMB - base + up for n in numbers]
@@ -141,6 +146,7 @@ def round_lanes(lanes: Indexes, numbers: list[int]) -> Floats:
 
 
 def _round_many(lanes: Indexes, numbers: list[int]) -> Floats:
+    # Rounding works on magnitudes: sums that come out negative are normalised again, negated.
     limbs, negative = _normalise(lanes, numbers)
     if negative.any():
         signs = np.where(negative, -1, 1)
@@ -150,11 +156,12 @@ def _round_many(lanes: Indexes, numbers: list[int]) -> Floats:
 
 
 def _normalise(lanes: Indexes, numbers: list[int]) -> tuple[Indexes, Mask]:
-    """Carry upwards: limbs of 32 bits, lowest first, two spare ones, and whether the sum is < 0."""
+    """Carries upwards: limbs of 32 bits, lowest first, two spare ones; a mask of the sums < 0."""
     columns = dict(zip(numbers, lanes.T, strict=True))
     carry = np.zeros(len(lanes), np.int64)
     limbs = []
     for number in range(numbers[0], numbers[-1] + 3):
+        # `& _LOW` and the arithmetic shift split a negative total too: total = limb + carry · 2^32.
         total = carry + columns[number] if number in columns else carry
         limbs.append(total & _LOW)
         carry = total >> _LIMB
@@ -176,6 +183,8 @@ def _round_limbs(limbs: Indexes, exponent: int) -> Floats:
         index = top - below
         return np.where(index >= 0, limbs[index, at], 0).astype(np.uint64)
 
+    # `head` are the top 64 bits: the two highest limbs, moved up by the highest one's spare bits,
+    # and filled from the third; `lost` says whether any lower bit is set.
     used = np.frexp(limbs[top, at].astype(np.float64))[1]
     spare = np.where(used > 0, _LIMB - used, 0).astype(np.uint64)
     third = limb(2)

@@ -1,8 +1,8 @@
 """Any function of a group: its own SQL over the touched groups, old and new.
 
 Law: the query is separable by the partition, Q(rows) = Σ Q(rows of one group), so its delta is
-Q(touched groups' rows after) − Q(their rows before). Rows are lent in the order of their hashes:
-the same multiset gives the same answer whatever its history, also where DuckDB rounds on the way.
+Q(touched groups' rows after) − Q(their rows before). DuckDB gets the rows in the order of their
+hashes: the same multiset gives the same answer whatever its history, also where DuckDB rounds.
 """
 
 from __future__ import annotations

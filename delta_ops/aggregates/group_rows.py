@@ -1,6 +1,6 @@
-"""The rows of every group in order, for aggregates that look at more than sums.
+"""The rows of every group in order, for aggregates that need more than sums.
 
-Law: rows are arranged by (group slot, order), the order being total, so what is read depends on the
+Law: rows are arranged by (group slot, order), the order being total, so the rows read depend on the
 group's live rows alone. A step reads the touched groups before and after the change; where only
 their first rows matter, no others are read.
 """
@@ -34,7 +34,7 @@ _MANY = 2000  # rows of a group from which on its quantiles are found without re
 
 @dataclass(frozen=True)
 class RowsSpec:
-    """Which rows are kept of a group, and how many of them are read.
+    """A choice of the rows that are kept of a group, and of those that are read.
 
     Attributes:
         columns: input positions of the columns kept.
@@ -71,7 +71,7 @@ class Grouped(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """Distinct rows of some groups, in order, and how often each is there; as in `Grouped`."""
+    """Distinct rows of some groups, in order, with their counts; as in `Grouped`."""
 
     columns: tuple[Column, ...]
     starts: Indexes
@@ -85,14 +85,14 @@ class Weighed(NamedTuple):
 
     @property
     def totals(self) -> Indexes:
-        """How many rows each group has."""
+        """The number of rows of each group."""
         ends = _running(self.weights)
         totals: Indexes = ends[self.starts + self.counts] - ends[self.starts]
         return totals
 
     @property
     def every(self) -> Grouped:
-        """Each row as often as it is there."""
+        """The rows, each as often as its count."""
         if not len(self.weights) or (self.weights == 1).all():
             return Grouped(self.columns, self.starts, self.counts)
         again = np.repeat(np.arange(len(self.weights)), self.weights)
@@ -102,7 +102,7 @@ class Weighed(NamedTuple):
 
 
 class Reading:
-    """What one look at some groups may ask for; nothing is read before it is asked for.
+    """A lazy reading of some groups' rows.
 
     Args:
         parts: states, and the slots of the groups read from each, in order.
@@ -170,7 +170,7 @@ class Reading:
 
 
 class GroupRows(Versions[Arrangement]):
-    """State: the rows of all groups that one or more calls look at."""
+    """The state of one or more calls: the rows of all groups."""
 
     def __init__(self, spec: RowsSpec) -> None:
         self.spec = spec
@@ -195,11 +195,11 @@ class GroupRows(Versions[Arrangement]):
         return rows if weights.all() else rows.filter(weights != 0)
 
     def stage(self, delta: ZSet, slots: Indexes) -> None:
-        """Take in a delta's rows, which belong to the groups in these slots."""
+        """Stages a delta's rows, which belong to the groups in these slots."""
         self.stage_entries(self.entries(delta, slots))
 
     def stage_entries(self, entries: ZSet) -> None:
-        """Take in rows of the state."""
+        """Stages rows of the state."""
         self.append(entries)
         self._read = None
 
@@ -214,7 +214,7 @@ class GroupRows(Versions[Arrangement]):
         return Reading(self.spec, [(self.before, slots)])
 
     def hydrate(self, batches: Iterable[ZSet]) -> None:
-        """Build the state of entries."""
+        """Builds the state from entries."""
         self.reset(Arrangement.build(self.layout, batches))
 
     def commit(self) -> None:
@@ -234,7 +234,7 @@ def _running(weights: Indexes) -> Indexes:
 
 
 def selects(spec: RowsSpec) -> bool:
-    """Whether the n-th row can be found by its first column alone."""
+    """Returns whether the n-th row can be found by its first column alone."""
     ascends = spec.order[:1] == (OrderKey(0, False, False),)
     return ascends and spec.types[0].is_ordered_word and not spec.distinct
 

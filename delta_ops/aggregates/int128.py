@@ -1,7 +1,7 @@
 """128-bit results from int64 lanes: HUGEINT and DECIMAL(38) sums, and their doubles.
 
-Law: the lanes stand for Σ lane[j] · 2^(32 j); a result out of its type's range is an error in
-DuckDB's words, never a wrapped number.
+Law: the lanes mean Σ lane[j] · 2^(32 j). A result out of its type's range is an error in DuckDB's
+words, never a wrapped number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _joined(low: Indexes, high: Indexes) -> Wide:
 
 
 def from_int64(values: Indexes) -> Wide:
-    """Sign-extended."""
+    """The values with their signs extended."""
     return _joined(values, values >> 63)
 
 
@@ -70,7 +70,7 @@ def means(lanes: Indexes, counts: Indexes) -> Indexes:
 
 
 def check_decimal(values: Wide) -> None:
-    """Refuse what has more than 38 digits.
+    """Raises an error for a value of more than 38 digits.
 
     Raises:
         EvaluationError: in the words of DuckDB's SUM.

@@ -2,8 +2,8 @@
 
 Law: the values of a group are arranged by (group slot, value), once for both ends, so the extreme
 after a retraction is the first or last live entry. Values of at most 64 bits are arranged by their
-ranks, and each group's extremes are kept at hand: an insertion needs no look at the others, a
-retraction only if it may have been the extreme.
+ranks, and each group's extremes are cached: an insertion reads no other values, a retraction only
+if it may have removed the extreme.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BIGINT = type_of("BIGINT")
 
 
 def has_extremes(type: ColumnType) -> bool:
-    """Whether MIN and MAX of the type can be kept in order here."""
+    """Returns whether MIN and MAX of the type can be kept in order here."""
     return orderable(type)
 
 
@@ -49,13 +49,13 @@ class MinMax(Versions[Arrangement]):
         return self._type
 
     def want(self, greatest: bool) -> None:
-        """Keep the MAX or the MIN too; before there are rows."""
+        """Keeps the MAX or the MIN too; called before there are rows."""
         self._wanted.add(greatest)
 
     def step(
         self, rows: ArgumentRows, slots: Indexes, old: Indexes, new: Indexes
     ) -> dict[bool, Column]:
-        """Stage a change.
+        """Stages a change.
 
         Args:
             rows: the argument's rows; their groups are positions in `slots`.
@@ -83,7 +83,7 @@ class MinMax(Versions[Arrangement]):
         return {g: self._shown(self.before, slots, g) for g in self._wanted}
 
     def hydrate(self, batches: Iterable[ArgumentRows]) -> None:
-        """Build the state of rows whose groups are slots."""
+        """Builds the state from rows whose groups are slots."""
         self.reset(Arrangement.build(self._layout, self._hydrated(batches)))
 
     def _hydrated(self, batches: Iterable[ArgumentRows]) -> Iterator[ZSet]:

@@ -1,13 +1,11 @@
-"""Each group's MIN or MAX at hand, as a rank.
+"""Each group's MIN or MAX in an array, as a 64-bit integer (here: rank) that sorts as the value.
 
-Law: an added value is the new extreme if it is better; a retracted one leaves the extreme as it is
-if it is worse, else the arrangement of all values tells. Inside, the best is the least: ranks of a
-MAX are kept turned over.
+Law: an added value is the new extreme if it is better; a retracted one that is worse changes
+nothing, and after any other the arrangement of all values is searched. Inside, the best is the
+least: ranks of a MAX are kept inverted.
 
-Values of at most 64 bits as integers that sort as they do, and back.
-
-Law: from_ranks(to_ranks(v)) = v, bit for bit except that all NaNs are one; ranks ascend as DuckDB
-sorts the values, NaN last, and −0.0 before 0.0, so that what is shown is free of the history.
+Law of ranks: from_ranks(to_ranks(v)) = v, bit for bit except that all NaNs are one; ranks ascend as
+DuckDB sorts the values, NaN last, and −0.0 before 0.0, so results do not depend on the history.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ def from_ranks(ranks: Indexes, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def _flipped(bits: Indexes) -> Indexes:
-    """A negative number's bits without its sign turned over; its own inverse."""
+    """The bits with those below the sign inverted if it is negative; its own inverse."""
     return bits ^ ((bits >> 63) & _MASK)
 
 
@@ -98,7 +96,7 @@ class MinMaxCache:
         state: Arrangement,
         counts: Indexes,
     ) -> Indexes:
-        """Stage a change that `state` has in it; `counts` is how many values the groups have now.
+        """Stages a change that `state` includes; `counts` are the groups' numbers of values now.
 
         Returns:
             The ranks of the groups' extremes before, then after.
@@ -113,7 +111,7 @@ class MinMaxCache:
 
     @staticmethod
     def _compare(rows: ArgumentRows, ranks: Indexes, best: Indexes) -> Indexes:
-        """Bring the groups' best up to the added values; groups that may have lost theirs."""
+        """Updates extremes by added values; returns the groups that may have lost theirs."""
         weights, groups = rows.weights, rows.groups
         if len(weights) == 1:
             weight, rank = weights.item(), ranks.item()
@@ -127,7 +125,7 @@ class MinMaxCache:
     def _look_up(
         self, slots: Indexes, lost: Indexes, after: Indexes, state: Arrangement, counts: Indexes
     ) -> None:
-        """Write the extremes of groups that may have lost theirs."""
+        """Writes the extremes of groups that may have lost theirs."""
         mask = np.zeros(len(slots), np.bool_)
         mask[lost] = True
         after[mask] = _LAST
@@ -140,7 +138,7 @@ class MinMaxCache:
         after[groups[probe]] = ranks
 
     def _found(self, state: Arrangement, slots: Indexes) -> tuple[Indexes, Indexes]:
-        """Which of the groups have values, and the best of each."""
+        """The groups that have values, and the extreme of each."""
         matches = ends(state, slots, self._greatest)
         found = matches.rows.columns[1]
         assert isinstance(found, FixedColumn)
@@ -151,7 +149,7 @@ class MinMaxCache:
         return self._turned(self._of(slots))
 
     def improve(self, entries: ZSet) -> None:
-        """Take in rows (group slot, rank) at once."""
+        """Adds rows (group slot, rank) at once."""
         slots, ranks = entries.columns
         assert isinstance(slots, FixedColumn)
         assert isinstance(ranks, FixedColumn)
@@ -159,7 +157,7 @@ class MinMaxCache:
         np.minimum.at(self._best, slots.values, self._turned(ranks.values))
 
     def read(self, state: Arrangement) -> None:
-        """Take over what the state holds."""
+        """Reads the extremes from the state."""
         slots, ranks = self._found(state, np.arange(len(self._best)))
         self._best.fill(_LAST)
         self._best[slots] = ranks

@@ -1,7 +1,7 @@
 """Results that reduce a group's values: mode, histogram, entropy, product.
 
-Law: values are told apart by SQL's grouping equality; a tie for the mode goes to the value that
-stands first in the group's order.
+Law: values are distinguished by SQL's grouping equality; a tie for the mode goes to the value that
+comes first in the group's order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ivm.storage.values.types import ColumnType
 
 
 class _Values(NamedTuple):
-    """The distinct values of all groups: their groups, first rows, and how often each occurs."""
+    """The distinct values of all groups: their groups, first rows, and counts."""
 
     owners: Indexes
     first: Indexes
@@ -31,7 +31,7 @@ class _Values(NamedTuple):
 
 @dataclass(frozen=True)
 class FromValueCounts:
-    """A result that is made of a group's distinct rows and how often each is there."""
+    """A result computed from a group's distinct rows and their counts."""
 
     finish: Callable[[Weighed], Column]
 
@@ -40,7 +40,7 @@ class FromValueCounts:
 
 
 def _distinct(rows: Weighed, type: ColumnType) -> _Values:
-    """By group, and in it ascending."""
+    """The distinct values by group, ascending in each."""
     column = rows.columns[0]
     owners = rows.owners
     if not len(owners):

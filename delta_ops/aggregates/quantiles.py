@@ -1,8 +1,8 @@
 """Quantiles of a group's values in ascending order, with DuckDB's arithmetic.
 
-Law: of n values the discrete q-quantile is the one at max(1, n − ⌊n − q·n⌋), counted from 1; the
+Law: of n values the discrete q-quantile is number max(1, n − ⌊n − q·n⌋), counted from 1; the
 continuous one lies at (n − 1)·q between its two neighbours, computed in the result's type. So one
-or two values of a group are looked at, whatever its size.
+or two values of a group are read, whatever its size.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Fractions = float | list[float]
 
 @dataclass(frozen=True)
 class FromRanks:
-    """A result that is made of the values at some places of a group.
+    """A result computed from the values of some ranks in a group.
 
     Attributes:
-        places: row counts → the places.
+        places: row counts → the ranks.
         finish: (values at these places, row counts) → the column.
     """
 

@@ -2,7 +2,7 @@
 
 Law: all of them are functions of n, Σx, Σy, Σx², Σy² and Σxy over the rows where both arguments are
 not NULL; these are linear and exact, and every result is a ratio of integers rounded once (or a few
-operations on such ratios). One NaN or infinity makes what it enters NaN, as it does in DuckDB.
+operations on such ratios). One NaN or infinity makes the sums that it enters NaN, as in DuckDB.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SQUARE_UNIT = 2148
 
 
 class ProductAccumulator(FloatAccumulator):
-    """Σ weight · value · partner of finite doubles, exact; of the others their own sums tell."""
+    """Σ weight · value · partner of finite doubles, exact; others are counted in their own sums."""
 
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         assert isinstance(rows.values, FixedColumn)
@@ -47,7 +47,7 @@ class ProductAccumulator(FloatAccumulator):
 
 
 def is_pair(call: AggregateSpec) -> bool:
-    """Whether the call is one of these over numbers of at most 64 bits."""
+    """Returns whether the call is one of these over numbers of at most 64 bits."""
     types = [call.argument_type, *call.further_types]
     return call.function in PAIRS and len(types) == 2 and all(_is_double(t) for t in types)
 
@@ -57,7 +57,7 @@ def _is_double(type: ColumnType | None) -> bool:
 
 
 class PairSums(NamedTuple):
-    """The terms of a pair (x, y), by what they add up."""
+    """The accumulators of a pair (x, y), by the quantity that they add up."""
 
     rows: int
     x: FloatAccumulator
@@ -68,7 +68,7 @@ class PairSums(NamedTuple):
 
 
 def pair_arguments(call: AggregateSpec) -> tuple[Argument, Argument]:
-    """Both arguments, each with the other as its partner."""
+    """The two arguments, each with the other as its partner."""
     (other,), (type,) = call.further, call.further_types
     assert isinstance(call.argument, int)
     first = replace(Argument.of(call), partner=other)
@@ -76,7 +76,7 @@ def pair_arguments(call: AggregateSpec) -> tuple[Argument, Argument]:
 
 
 class _Moments:
-    """What the lanes of some groups say: n, n²·variances and n²·covariance, exact."""
+    """The exact moments of some groups: n, n²·variances and n²·covariance."""
 
     def __init__(self, sums: PairSums, lanes: Indexes) -> None:
         self.n = lanes[:, sums.rows]
@@ -121,7 +121,7 @@ def _ratios(above: Any, below: Any) -> Floats:
 
 
 def pair_finish(call: AggregateSpec, sums: PairSums) -> Callable[[Indexes], Column]:
-    """From lanes to the call's column. Of the regressions y is the first argument, x the second."""
+    """The function from lanes to the call's column. A regression's first argument is y, then x."""
     compute = _FUNCTIONS[call.function]
 
     def finish(lanes: Indexes) -> Column:

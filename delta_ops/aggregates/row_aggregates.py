@@ -1,4 +1,4 @@
-"""Aggregates computed of a group's rows in order: which rows they need, and what they make of them.
+"""Aggregates computed from a group's rows in order: the rows that each needs, and its function.
 
 Law: every function here is a function of the group's rows in the call's complete order, so its
 result depends on the live rows alone. FIRST, ARG_MIN, MODE and their like read the first rows only;
@@ -43,7 +43,7 @@ _ARGS = [
 
 
 def reads_every_row(call: AggregateSpec) -> bool:
-    """Whether the call is one of those here that look at each row of a touched group."""
+    """Returns whether the call reads each row of a touched group."""
     found = plan_rows(call)
     return (
         found is not None
@@ -53,7 +53,7 @@ def reads_every_row(call: AggregateSpec) -> bool:
 
 
 def reads_whole_groups(call: AggregateSpec) -> bool:
-    """Whether the call looks at each distinct value, at least, of a touched group."""
+    """Returns whether the call reads each distinct value, at least, of a touched group."""
     found = plan_rows(call)
     if found is None:
         return False
@@ -62,7 +62,7 @@ def reads_whole_groups(call: AggregateSpec) -> bool:
 
 
 def plan_rows(call: AggregateSpec) -> Plan | None:
-    """How to compute a call of its group's rows; None if that is not known here."""
+    """The rows that a call reads and their function; None if the call is not known here."""
     if not isinstance(call.argument, int) or call.argument_type is None:
         return None
     types = [call.argument_type, *call.further_types, *call.order_types]
@@ -75,7 +75,7 @@ def plan_rows(call: AggregateSpec) -> Plan | None:
 
 
 class _Columns:
-    """The columns kept for a call: its arguments, then what else its order looks at."""
+    """The columns kept for a call: its arguments, then the others of its order."""
 
     def __init__(self, call: AggregateSpec) -> None:
         assert isinstance(call.argument, int)

@@ -1,7 +1,7 @@
-"""Which of some rows before and after a step are put out.
+"""The rows of an output delta, chosen from the rows before and after a step.
 
-Law: −old and +new of every place where the row came, went or is not exactly the same; nothing of
-the others. The rows before stand first, those after stand in the same order behind them.
+Law: the delta is −old and +new of every group whose row was added, removed or has other bits, and
+nothing of the others. The n rows before come first, then the n rows after in the same order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ivm.storage.values.zset import Weights
 def changes(
     was: Mask, now: Mask, columns: tuple[Column, ...], types: Types
 ) -> tuple[Indexes, Weights]:
-    """Which of the 2n rows to put out, and their weights.
+    """The positions among 2n rows of those in the output delta, and their weights.
 
     Args:
         was: bool[n], where there was a row.
@@ -35,13 +35,13 @@ def changes(
 
 
 def differs(columns: tuple[Column, ...], types: Types) -> bool:
-    """Whether the one row before and the one after are not exactly the same."""
+    """Returns whether the one row before and the one after have different bits."""
     rows = small_rows(columns, types, False) if columns else [(), ()]
     return rows[0] != rows[1] if rows is not None else bool(_differ(1, columns, types)[0])
 
 
 def _differ(count: int, columns: tuple[Column, ...], types: Types) -> Mask:
-    """Whether row i and row count + i are not exactly the same."""
+    """Returns whether row i and row count + i have different bits, for every i."""
     if not columns:
         return np.zeros(count, np.bool_)
     rows = small_rows(columns, types, False)

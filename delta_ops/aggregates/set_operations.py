@@ -1,8 +1,8 @@
 """DISTINCT, UNION, INTERSECT and EXCEPT: a function of a row's weights on the sides.
 
 Law: with l and r the net weights of a row left and right, the output weight is [l > 0], [l + r >
-0], [l > 0 and r > 0], min(l, r), [l > 0 and r = 0] or max(l − r, 0); a step puts out its change for
-the rows touched. Rows are told apart by grouping equality (NULL = NULL).
+0], [l > 0 and r > 0], min(l, r), [l > 0 and r = 0] or max(l − r, 0); a step emits its change for
+the rows touched. Rows are distinguished by grouping equality (NULL = NULL).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SetOp(Operator):
         self._build()
 
     def _build(self) -> None:
-        """Start from no rows."""
+        """Starts from no rows."""
         self._table = GroupTable(self.types, width=3)  # both sides, left, right
         self._representatives = (
             Representatives(self.types, self._table) if has_representatives(self.types) else None

@@ -1,7 +1,7 @@
-"""The distinct values of every group by how often each occurs, the most frequent first.
+"""The distinct values of every group by their counts, the most frequent first.
 
 Law: the entries of a group are (value, n), one for each value that occurs n > 0 times; a row that
-comes or goes replaces the one entry of its value. So the mode of a group is its first entry,
+is added or removed replaces the one entry of its value. So the mode of a group is its first entry,
 whatever the group's size.
 """
 
@@ -19,7 +19,7 @@ from ivm.storage.values.zset import ZSet, add
 
 
 class ValueCounts(GroupRows):
-    """`GroupRows` of one column, with the count of each value behind it."""
+    """`GroupRows` of one column, followed by the count of each value."""
 
     def __init__(self, spec: RowsSpec) -> None:
         super().__init__(spec)
@@ -67,5 +67,5 @@ def _weighed(slots: Column, column: Column, counts: Indexes, kept: np.ndarray) -
 
 
 def make_rows(spec: RowsSpec) -> GroupRows:
-    """The state that a spec asks for."""
+    """The state of a spec."""
     return (ValueCounts if spec.counted else GroupRows)(spec)
