@@ -1,9 +1,10 @@
 """The circuit: all views' operators as one graph, stepped once per epoch.
 
-Law: nodes are numbered so that inputs come first, hence one pass in numeric order is a step. Equal
-operators over equal inputs are one node (hash-consing by the compiler's structural keys). A step is
-staged everywhere until `commit`; if an operator raises, everything it and the others staged is
-forgotten and the circuit stands as before.
+Invariant: nodes are numbered so that inputs come first, so one pass in numeric order is a step.
+Equal operators over equal inputs are one node (hash-consing by the compiler's structural keys).
+
+Contract: a step is staged everywhere until `commit`; if an operator raises, all staged state is
+dropped and the circuit is as before.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Factory: TypeAlias = Callable[[tuple[Operator, ...]], Operator]
 
 @dataclass(slots=True)
 class Work:
-    """What a node has done since it was made, failed and rolled back steps included.
+    """The work of a node since it was made, failed and rolled back steps included.
 
     Attributes:
         steps: how often it was stepped.
@@ -42,7 +43,7 @@ class Work:
     nanoseconds: int = 0
 
     def add(self, started: int, rows_in: int, rows_out: int) -> None:
-        """One more step, begun at that reading of the clock."""
+        """Counts one more step, begun at that reading of the clock."""
         self.nanoseconds += perf_counter_ns() - started
         self.steps += 1
         self.rows_in += rows_in
@@ -72,7 +73,7 @@ class Node:
 
 @dataclass
 class _Schedule:
-    """What a change of one set of sources may reach, in order."""
+    """The nodes and views that a change of one set of sources can reach, in order."""
 
     nodes: list[tuple[int, Node, tuple[int, ...]]] = field(default_factory=list)
     outputs: list[tuple[str, int]] = field(default_factory=list)
@@ -126,12 +127,12 @@ class Circuit:
         return number
 
     def output(self, view: str, node: int) -> None:
-        """Let `step` report the node's delta under the view's name."""
+        """Makes `step` report the node's delta under the view's name."""
         self._views[view] = node
         self._schedules.clear()
 
     def take(self, view: str, other: Circuit) -> dict[int, int]:
-        """Take over a view of another circuit that has no state yet, and is of no use afterwards.
+        """Moves a view here from another circuit without state, which is of no use afterwards.
 
         Returns:
             The number here of each of its nodes there; one that was here already is shared.
@@ -148,7 +149,7 @@ class Circuit:
         return numbers
 
     def remove(self, view: str) -> None:
-        """Forget a view and every node that no other view needs."""
+        """Removes a view and every node that no other view needs."""
         del self._views[view]
         needed = self._above_or_below(self._views.values(), lambda n: self._nodes[n].inputs)
         for number in [n for n in self._nodes if n not in needed]:
@@ -214,7 +215,7 @@ class Circuit:
     def step(
         self, changes: Mapping[str, ZSet], only: Collection[str] | None = None
     ) -> dict[str, ZSet]:
-        """Feed the sources' deltas through; the new state is staged.
+        """Steps all nodes that the sources' deltas reach; the new state is staged.
 
         Args:
             changes: a delta per relation, columns as given to `source`; relations that no view
@@ -263,7 +264,7 @@ class Circuit:
                 deltas[number] = out
 
     def _step_again(self, number: int, given: tuple[ZSet, ...], error: EvaluationError) -> ZSet:
-        """Step without rows that cancel each other: they are not there, so they may not fail."""
+        """Steps without rows that cancel each other: they are not there, so they may not fail."""
         node = self._nodes[number]
         pairs = zip(given, node.inputs, strict=True)
         net = tuple([consolidate(d, self._nodes[i].operator.types) for d, i in pairs])
@@ -321,13 +322,13 @@ class Circuit:
         )
 
     def commit(self) -> None:
-        """Adopt what the last step staged."""
+        """Adopts the state that the last step staged."""
         for operator in self._staged:
             operator.commit()
         self._staged.clear()
 
     def rollback(self) -> None:
-        """Forget what the last step staged (nothing, if it raised)."""
+        """Drops the state that the last step staged (none, if it raised)."""
         for operator in self._staged:
             operator.rollback()
         self._staged.clear()
@@ -346,7 +347,7 @@ class Circuit:
         return [n for n in waiting if n in reached]
 
     def hydrate(self, fetch: Fetch, nodes: Iterable[int] | None = None) -> None:
-        """Build the state of the given nodes (default: all that wait for it).
+        """Builds the state of the given nodes (default: all that lack it).
 
         Args:
             fetch: a node's whole content in chunks, from SQL over the base tables; asked only for

@@ -1,8 +1,10 @@
 """The interface of all operators: a delta in, a delta out, new state staged until the commit.
 
 Law: if the inputs' integrals before a step are I and the step's deltas are d, the output is
-Q(I + d) − Q(I), where Q is the operator's query. A step only stages: `commit` adopts the new state,
-`rollback` forgets it, and between steps exactly one of them is called.
+Q(I + d) − Q(I), where Q is the operator's query.
+
+Contract: a step only stages: `commit` adopts the new state, `rollback` drops it, and between steps
+exactly one of them is called.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ Strategy: TypeAlias = Literal["linear", "indexed", "group recompute", "whole rec
 
 
 class Staged(Protocol):
-    """A part of an operator's state, staged as the operator is."""
+    """A part of an operator's state, staged with the operator."""
 
     def commit(self) -> None: ...
 
@@ -71,7 +73,7 @@ class Operator:
         self.types: Types = tuple(types)
 
     def over(self, inputs: tuple[Operator, ...]) -> Operator:
-        """Itself, before it has any state, reading the state of these operators as its inputs."""
+        """Returns itself, still without state, with these operators as the inputs it reads."""
         return self
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
@@ -83,17 +85,17 @@ class Operator:
         raise NotImplementedError
 
     def commit(self) -> None:
-        """Adopt the state staged by the last step."""
+        """Adopts the state staged by the last step."""
         for part in self.parts:
             part.commit()
 
     def rollback(self) -> None:
-        """Forget the state staged by the last step."""
+        """Drops the state staged by the last step."""
         for part in self.parts:
             part.rollback()
 
     def hydrate(self, inputs: Fetch) -> None:
-        """Build the state from the inputs' whole contents; what was there before is dropped."""
+        """Builds the state from the inputs' whole contents, in place of any earlier state."""
 
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         """The output's whole content in chunks, from state where there is one."""
@@ -114,7 +116,7 @@ class Operator:
 
 
 class Source(Operator):
-    """Where a relation's delta enters the circuit."""
+    """The node where a relation's delta enters the circuit."""
 
     why = "where the table's changes enter"
 

@@ -1,11 +1,11 @@
-"""Recursive queries: the fixed point of a step, kept under inserts and deletes.
+"""Recursive queries: the fixed point of a step, maintained under inserts and deletes.
 
 Law: with W₀ = base and Wᵢ₊₁ = step(Wᵢ), up to the first empty one after W₀, the output is ΣWᵢ;
 under UNION, Wᵢ lacks what an earlier W has. The iteration i is a column of the step's rows, and the
 step is a circuit of its own (the term) that keeps iterations apart, so one delta of a table gives
-the step's delta at all of them. That delta belongs to W one iteration later; what changes there is
-fed to the term again, the least pending iteration first: W is final up to it, hence exact, also
-where rows derive each other.
+the step's delta at all of them. That delta belongs to W one iteration later; the changes of W there
+are fed to the term again, the least pending iteration first: W is final up to it, so it is exact,
+also where rows derive each other.
 
 A step takes as many steps of the term as iterations change. They are undone by their negations,
 the last one first, since the state of a circuit depends on the sum of its inputs alone.
@@ -39,8 +39,8 @@ from ivm.storage.values.zset import ZSet, add, empty
 
 MOST_ITERATIONS = 100_000
 MOST_ROWS = 10_000_000
-"""How deep a change may lead a recursive query, or twice as deep as it is, if that is more; and how
-many rows it may change, or four times as many as there are. Beyond, the recursion has no end."""
+"""The depth to which a change may lead a recursive query (or twice its depth, if that is more), and
+the rows that it may change (or four times those there are). Beyond, the recursion has no end."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class StepCircuit:
 
     @property
     def nodes(self) -> list[Node]:
-        """What the step is computed by."""
+        """The nodes that compute the step."""
         return [self.circuit.node(n) for n in self.circuit.nodes_of("step")]
 
     def feed(self, changes: Mapping[str, ZSet]) -> ZSet | None:
@@ -69,7 +69,7 @@ class StepCircuit:
         return out
 
     def hydrate(self, inputs: Fetch) -> Iterator[ZSet]:
-        """Build the state for an empty W; gives the step's rows then."""
+        """Builds the state for an empty W; returns the step's rows for it."""
         sources = {node: name for name, node in self.circuit.sources.items()}
 
         def fetch(node: int) -> Iterator[ZSet]:
@@ -110,7 +110,7 @@ class Recursion(Operator):
         self._build()
 
     def _build(self) -> None:
-        """Start from no rows."""
+        """Starts from no rows."""
         kind = FirstIterations if self._distinct else AllIterations
         self._held: IteratedRows = kind(self.types)
         self._depth = self._depth_after = 0
@@ -139,7 +139,7 @@ class Recursion(Operator):
         return consolidate(add(parts), self.types)
 
     def _take_out(self) -> ZSet:
-        """Take all of W out of the term, and what the step made of it; gives W's negation."""
+        """Removes all of W from the step, with the rows made from it; returns W's negation."""
         gone = self._held.contents().negate()
         self._feed({n: gone.project(columns) for n, columns in self.term.rows.items()})
         return self._bare(gone)

@@ -1,13 +1,11 @@
-"""Which rows a recursive query has at which iteration.
+"""The rows of a recursive query by iteration: its derivations, and those pending in a step.
 
 Law: D holds (row, iteration) with the number of ways the row is derived there. Under UNION ALL that
 is W itself; under UNION a row is in W at the least iteration with a positive number, once, and
-nowhere else. Of forms that are equal but not the same (0.0 and −0.0) the one whose exact hash is
-least is shown.
+nowhere else. Of equal rows of different representation (0.0 and −0.0) the one with the least exact
+hash is shown.
 
-Rows that wait for their iteration of a recursive query, the least iteration first.
-
-The last column of every row is its iteration (BIGINT, never NULL).
+Invariant: the last column of every row is its iteration (BIGINT, never NULL).
 """
 
 from __future__ import annotations
@@ -34,13 +32,13 @@ _BIGINT = type_of("BIGINT")
 
 
 class IteratedRows(Staged, Protocol):
-    """D before and after the step under way."""
+    """The derivations D before and after the step under way."""
 
     def append(self, rows: ZSet) -> None:
         """Derivations that come or go, at any iterations."""
 
     def change(self, iteration: int, rows: ZSet, pending: PendingIterations) -> ZSet:
-        """How W changes at an iteration, when D is final up to it.
+        """The change of W at an iteration, when D is final up to it.
 
         Args:
             rows: all that may have come or gone there.
@@ -48,7 +46,7 @@ class IteratedRows(Staged, Protocol):
         """
 
     def restart(self) -> PendingIterations:
-        """Let changes be those from an empty W; gives all rows of D, to be looked at anew."""
+        """Makes changes count from an empty W; returns all rows of D, to be looked at anew."""
 
     def contents(self) -> ZSet:
         """All of W before the step, with iterations."""
@@ -59,7 +57,7 @@ class IteratedRows(Staged, Protocol):
 
 
 class AllIterations(Versions[Integral]):
-    """D of a UNION ALL.
+    """The derivations D of a UNION ALL.
 
     Args:
         types: the rows' types, without the iteration.
@@ -80,7 +78,7 @@ class AllIterations(Versions[Integral]):
 
 
 class FirstIterations(Versions[Arrangement]):
-    """D of a UNION.
+    """The derivations D of a UNION.
 
     Args:
         types: the rows' types, without the iteration.
@@ -169,7 +167,7 @@ class PendingIterations:
         return bool(self._order)
 
     def add(self, rows: ZSet) -> None:
-        """Let rows of any iterations wait."""
+        """Adds rows of any iterations."""
         for iteration, part in _split(rows):
             if iteration not in self._rows:
                 self._rows[iteration] = []

@@ -84,7 +84,7 @@ class FrameMinMax(WindowFunction):
         return mask if self._filter is None else mask & _true(rows[self._filter])
 
     def _ranked(self, values: Column, counted: Mask) -> tuple[Indexes, Column]:
-        """The values' numbers in order (uncounted ones have none); the values by number, NULL last."""
+        """The values' numbers in order, none if not counted; the values by number, NULL last."""
         rows = np.flatnonzero(counted)
         kept = values.take(rows)
         order, _ = sort_rows(np.zeros(len(rows), np.int64), [kept], self._terms)
@@ -93,7 +93,7 @@ class FrameMinMax(WindowFunction):
         return ranks, concat([kept.take(order), null_column(self.type, 1)])
 
     def _outside(self, rows: SortedRows, starts: Indexes, stops: Indexes) -> Column:
-        """The extreme of each range of ranks, NULL if it is empty: of whole blocks and both ends."""
+        """The extreme of each range of ranks, NULL if empty: of whole blocks and both ends."""
         some = np.flatnonzero(starts < stops)
         if not len(some):
             return null_column(self.type, len(starts))

@@ -1,1 +1,1 @@
-"""What operators keep between steps: integrals, group tables, hash indexes and their versions."""
+"""The state of operators between steps: integrals, group tables, hash indexes and versions."""

@@ -2,8 +2,8 @@
 
 Law: a slot is found if and only if it was inserted with that code and `same` confirms the key, so
 codes may collide. Linear probing, load ≤ 1/2; an entry costs 8 bytes and 8–32 more for the table.
-All work is done for whole batches, round by round: a round settles every probe that finds its slot
-or an empty place, the rest move one place on.
+All work is done for whole batches, round by round: a round ends every probe that finds its slot or
+an empty entry, and the rest move one entry on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A bag: an immutable sum of Z-sets to be read as a whole, without an index.
+"""An integral: an immutable sum of Z-sets to be read as a whole, without an index.
 
-Law: the batches add up to what was appended; each is at least twice as long as all newer ones, so
-there are few of them, and rows that cancel vanish when batches meet.
+Law: the batches add up to the sum of the deltas appended; each is at least twice as long as all
+newer ones, so there are few of them, and rows that cancel vanish when batches are merged.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Integral:
 
     @staticmethod
     def build(types: Sequence[ColumnType], chunks: Iterable[ZSet]) -> Integral:
-        """The bag of the chunks' sum."""
+        """The integral of the chunks' sum."""
         kept = [c for c in chunks if len(c)]
         return Integral(types, (consolidate(add(kept), types),) if kept else ())
 
     def append(self, delta: ZSet) -> Integral:
-        """The bag with a delta added; this one stays as it is."""
+        """The integral with a delta added; this one stays as it is."""
         if not len(delta):
             return self
         batches = [*self.batches, delta]

@@ -1,8 +1,8 @@
 """Growable columns addressed by slot: the keys of a group table.
 
-Law: `take(slots)` gives back what `put` stored for each slot last. Fixed-width columns are arrays
-indexed by slot. Arrow columns cannot be written in place: their values stand in chunks of doubling
-size, and `_places` says where a slot's value is; `compact` drops the values no slot needs.
+Law: `take(slots)` returns the values that `put` stored last for the slots. Fixed-width columns are
+arrays indexed by slot. Arrow columns cannot be written in place: their values are in chunks of
+doubling size, and `_places` has the position of a slot's value; `compact` drops unused values.
 """
 
 from __future__ import annotations

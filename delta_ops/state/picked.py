@@ -9,7 +9,7 @@ from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Indexes,
 
 
 def picked(column: Column, rows: Indexes, there: Mask) -> Column:
-    """The values at `rows`; NULL where not `there` (the row is not looked at)."""
+    """The values at `rows`; NULL where not `there` (the row is not read)."""
     if isinstance(column, FixedColumn):
         return _picked_fixed(column, rows, there)
     return ArrowColumn(column.array.take(pa.array(rows, mask=~there)))

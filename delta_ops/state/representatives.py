@@ -1,9 +1,9 @@
-"""Which form of a group's key is shown, where equal keys can have several.
+"""Representatives: the key shown for a group whose equal keys differ in representation.
 
-Law: 0.0 = −0.0, all NaNs are equal, and so are '1 month' and '30 days'; the form shown is that of
-the live rows whose exact hash is least. So it is always one that a live row has, and depends on the
-live rows alone. Keys with a single form (all but zeros, NaNs, intervals and what contains them) are
-not looked at.
+Law: 0.0 = −0.0, all NaNs are equal, and so are '1 month' and '30 days'; the representative is the
+key of the live rows whose exact hash is least. So a live row has it, and it depends on the live
+rows alone. Keys of a single form (all but zeros, NaNs, intervals and values that contain them) are
+not tracked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def has_representatives(types: Sequence[ColumnType]) -> bool:
 
 
 def _in_doubt(columns: Sequence[Column], types: Sequence[ColumnType]) -> Mask:
-    """Rows whose key may have another form."""
+    """A mask of the rows whose key may have another representation."""
     doubt = np.zeros(len(columns[0]), np.bool_)
     for column, type in zip(columns, types, strict=True):
         if type.is_float:
@@ -45,7 +45,7 @@ def _in_doubt(columns: Sequence[Column], types: Sequence[ColumnType]) -> Mask:
 
 
 class Representatives(Versions[Arrangement]):
-    """Live forms per group slot; staged.
+    """The live keys per group slot, by representation; staged.
 
     Args:
         types: of the key columns; `has_representatives`.

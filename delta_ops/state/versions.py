@@ -1,7 +1,7 @@
 """A state before and after the step under way.
 
-Law: a state is immutable, so both versions stand side by side: `commit` lets go of the old one,
-`rollback` of the new one. Between steps they are the same.
+Invariant: a state is immutable, so both versions stand side by side: `commit` drops the old one,
+`rollback` the new one. Between steps they are the same.
 """
 
 from __future__ import annotations
