@@ -80,7 +80,8 @@ def _merge(merge: _Merge, source: str) -> str:
 
 def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
     """The pieces, or None for what this module does not take apart."""
-    if info.position("rowid") is not None or statement.table is None:
+    hidden = info.position("rowid") is not None  # DuckDB's fault `hidden_row_ids`
+    if hidden or statement.table is None:
         return None
     verb, end = clauses.verb("MERGE"), len(clauses.tokens)
     if "SOURCE" in [t.word for t in clauses.tokens]:  # WHEN NOT MATCHED BY SOURCE

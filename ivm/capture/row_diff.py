@@ -61,7 +61,7 @@ def watching(
     cursor: Cursor, info: TableInfo, condition: str = "true", params: Any = None
 ) -> Iterator[Watch]:
     """Watch the rows of a table that meet a condition over `t`, and all rows that will be new."""
-    if info.position("rowid") is not None:  # a column of that name hides DuckDB's own
+    if info.position("rowid") is not None:  # DuckDB's fault `hidden_row_ids`
         yield _WholeWatch(cursor, info)
         return
     source = f"SELECT rowid AS {ROW_ID}, * FROM {info.qualified} t WHERE {condition}"

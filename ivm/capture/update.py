@@ -5,9 +5,9 @@ old row and new values; a second UPDATE writes these values. An UPDATE of one ta
 that means the same twice runs as it stands. A row that FROM matches twice gets one of its new
 values, as in DuckDB, which does not say which.
 
-RETURNING does not tell the new rows: DuckDB 2.0 does not write a value that equals the old one
-(-0.0 over 0.0, 30 days over 1 month), but returns it; and where RETURNING is asked for it deletes
-and inserts rows, which a foreign key may forbid.
+RETURNING does not tell the new rows: it returns (DuckDB's fault `returned_values`) what was not
+written (DuckDB's fault `unwritten_values`), and a foreign key may forbid it
+(DuckDB's fault `returning_of_referenced_rows`).
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def _once(cursor: Cursor, new: str) -> tuple[str, int]:
 
 def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Update | None:
     """The clauses, or None for what this module does not take apart."""
-    if info.position("rowid") is not None or statement.table is None:
+    hidden = info.position("rowid") is not None  # DuckDB's fault `hidden_row_ids`
+    if hidden or statement.table is None:
         return None
     verb = clauses.verb("UPDATE")
     end = len(clauses.tokens)

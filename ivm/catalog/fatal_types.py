@@ -1,4 +1,4 @@
-"""Types on which DuckDB 2.0 fails.
+"""Types on which DuckDB ends the process: DuckDB's fault `arrays_in_tuples`.
 
 Law: a TUPLE (`ROW(…)` without names) that holds an ARRAY of fixed length, at any depth, can be
 stored and shown, but DuckDB ends the process, or refuses all further work, where such values are

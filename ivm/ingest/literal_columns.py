@@ -227,7 +227,7 @@ def _by_duckdb(
         for i, one in given.items():
             if i not in literal:
                 columns |= _cast_parameters(i, one, types[i], cursor) or {}
-    except (duckdb.Error, UnicodeDecodeError):  # the second: a message that quotes binary data
+    except (duckdb.Error, UnicodeDecodeError):  # DuckDB's fault `undecodable_messages`
         return None
     return columns if columns.keys() >= given.keys() else None
 

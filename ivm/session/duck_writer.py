@@ -63,7 +63,7 @@ class DuckWriter:
         if not wanted <= set(given) or (info.primary_key and len(given) > len(wanted)):
             listed = ", ".join(info.schema[i][0] for i in sorted(wanted))
             raise InputError(f"delete from {info.name!r} takes exactly the columns {listed}")
-        if info.position("rowid") is not None:
+        if info.position("rowid") is not None:  # DuckDB's fault `hidden_row_ids`
             raise InputError(
                 f"delete from {info.name!r} cannot tell its rows apart, since its column rowid "
                 "hides DuckDB's own; write a DELETE in SQL"
@@ -115,5 +115,5 @@ def _deleting(info: TableInfo, given: Iterable[int]) -> str:
         f" FROM {info.qualified} AS t JOIN ({counted}) AS g ON {same}"
     )
     chosen = f"SELECT row AS __ivm_row FROM ({found}) WHERE i <= n"
-    this = "t.rowid IS NOT DISTINCT FROM d.__ivm_row"  # not `=`: see ivm.storage.warehouse.row_ids
+    this = "t.rowid IS NOT DISTINCT FROM d.__ivm_row"  # DuckDB's fault `row_ids_by_equality`
     return f"DELETE FROM {info.qualified} AS t USING ({chosen}) AS d WHERE {this}"

@@ -100,7 +100,7 @@ def _filtered(
     """An expression over one aggregate, that of the rows which meet all terms.
 
     Raises:
-        NotIncremental: there is not one, or it has a FILTER, which DuckDB drops in a short PIVOT.
+        NotIncremental: there is not one, or it has a FILTER: DuckDB's fault `pivot_filters`.
     """
     whole = call.copy()
     found = list(context.functions.aggregates(whole))

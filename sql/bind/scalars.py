@@ -127,7 +127,7 @@ class _Binder:
 
     def _check_lambda(self, node: exp.Lambda) -> None:
         """Refuse a parameter that looks like a position, which would capture columns, and a field
-        of one that may be a column: which it is differs from clause to clause."""
+        of one that may be a column: DuckDB's fault `fields_of_parameters`."""
         names = {fold(parameter.name) for parameter in node.expressions}
         for name in names:
             if name[:1] == "c" and name[1:].isdigit():

@@ -130,7 +130,7 @@ def _substituted(
         if isinstance(node, exp.Column) and not node.table and not is_marked(node):
             argument = given.get(fold(node.name))
             if argument is not None and is_caught(argument, node):
-                # DuckDB takes the column in some clauses, and the parameter in others.
+                # DuckDB's fault `fields_of_parameters`
                 raise NotIncremental(f"the macro {name}(), in a lambda with an argument's name")
             return node if argument is None else closed(argument)
         return node

@@ -48,9 +48,10 @@ def empty_values(plan: Aggregate | GroupRecompute, cursor: Cursor) -> list[Expr]
 def refuse_lost_rows(plan: Plan, query: int, cursor: Cursor, *, kept: bool) -> None:
     """Refuse a nested query of which DuckDB loses rows, so that the view gives what DuckDB does.
 
-    A correlated aggregate without groups that is NULL over no rows has a row there, as SQL wants
-    it, only where that is asked for (DuckDB 2.0): not below a DISTINCT or a set operation, and else
-    if the rows are counted or `kept`. That is no matter to what sees no NULLs, directly above it.
+    DuckDB's fault `lost_empty_groups`: a correlated aggregate without groups that is NULL over no
+    rows has a row there, as SQL wants it, only where that is asked for: not below a DISTINCT or a
+    set operation, and else if the rows are counted or `kept`. That is no matter to what sees no
+    NULLs, directly above it.
 
     Args:
         query: its number.

@@ -103,7 +103,7 @@ class ArrowColumn:
     def to_arrow(self, type: ColumnType) -> pa.Array:
         """The array; BIT and BIGNUM under the extension type by which DuckDB knows them."""
         if self.array.offset and pa.types.is_nested(self.array.type):
-            # DuckDB refuses structs and unions inside of others where these are a slice.
+            # DuckDB's fault `slices_from_arrow`
             return self.array.take(pa.array(np.arange(len(self))))
         if not isinstance(type.arrow, pa.BaseExtensionType):
             return self.array

@@ -51,7 +51,7 @@ INTEGER_NAMES = frozenset(_INTEGERS) | frozenset("U" + name for name in _INTEGER
 
 
 def _without_dictionaries(type: pa.DataType) -> pa.DataType:
-    """The type with ENUMs inside it as strings: DuckDB cannot read a list of none of them."""
+    """The type with ENUMs inside it as strings: DuckDB's fault `empty_enum_lists`."""
     if pa.types.is_dictionary(type):
         return type.value_type
     if pa.types.is_map(type):
@@ -198,7 +198,7 @@ def type_of(sql: str) -> ColumnType:
         The type, cached by name.
 
     Raises:
-        duckdb.NotImplementedException: DuckDB gives the name, but does not read it.
+        duckdb.NotImplementedException: DuckDB's fault `unread_type_names`.
     """
     if sql in ('"NULL"', "NULL"):  # of a bare NULL, which becomes any other type that it meets
         return ColumnType('"NULL"', pa.int32(), np.dtype("i4"))

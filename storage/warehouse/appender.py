@@ -31,7 +31,7 @@ _FEW, _TIMES = 32, 4
 changes nothing: it hashes the smaller side of the join, and where this is not the table it may make
 a filter of the range of the keys for the table's scan. To fill that took 7 to 15 million
 instructions, the whole statement without it 2 to 3 (views of 5 to 80 rows). Deletions are given
-once: DuckDB fails where a row of the running transaction is deleted from an index twice."""
+once: DuckDB's fault `rows_deleted_twice`."""
 
 # Python's datetime ends with the year 9999, and DuckDB's infinities lie beyond.
 _FIRST_DAY, _LAST_DAY = -719162, 2932896

@@ -2,7 +2,8 @@
 
 Contract: the file of an attached database holds all its commits after DETACH and at the end. DuckDB
 checkpoints there by itself unless automatic checkpoints are off, as they are here for our own file,
-which holds for all databases; one without a write-ahead log would lose its rows.
+which holds for all databases; one without a write-ahead log would lose its rows:
+DuckDB's fault `attached_without_log`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Values that Arrow does not carry exactly: DuckDB's answer fails where it holds one.
 
 DuckDB exports intervals to Arrow with nanoseconds in 64 bits, and larger ones wrap round; a UNION
-whose member is NULL arrives as a NULL of the whole UNION. DuckDB notices neither.
+whose member is NULL arrives as a NULL of the whole UNION. DuckDB notices neither: they are
+DuckDB's fault `intervals_to_arrow` and DuckDB's fault `members_to_arrow`.
 
 Contract: a query whose answer holds such a value fails while it is read, and a change that makes
 one is refused. An answer without these types is passed on unchanged.

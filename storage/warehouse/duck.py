@@ -89,7 +89,8 @@ _CAST_BACK = ("ENUM(", "JSON", "TUPLE(", '"NULL"')
 def _loses_type(schema: Schema) -> bool:
     """Returns whether some type is lost on export, so that its values must be cast back.
 
-    ENUMs and nested JSON leave as VARCHAR, tuples as structs, a bare NULL as INTEGER.
+    ENUMs and nested JSON leave as VARCHAR, tuples as structs, a bare NULL as INTEGER. It is mostly
+    DuckDB's fault `types_through_arrow`.
     """
     return any(name in t.sql for _, t in schema for name in _CAST_BACK)
 

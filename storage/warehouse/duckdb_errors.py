@@ -36,12 +36,14 @@ _CLASSES: tuple[tuple[type[Exception], type[IvmError]], ...] = (
     (duckdb.TransactionException, UnavailableError),
     (duckdb.InterruptException, UnavailableError),
 )
+# As after DuckDB's fault `asof_of_intervals`.
 _GIVEN_UP = (
     "DuckDB has given the database up after this fault of its own. Close it and open it again: "
     "of a file's commits none is lost"
 )
 _INTERRUPTED = "Query interrupted"  # DuckDB's words for a KeyboardInterrupt
 # An exception of Python code that DuckDB calls comes back as an error of DuckDB's.
+# It is DuckDB's fault `signals_in_functions`.
 _CALLED = re.compile(
     r"Invalid Input Error: (?:[a-z ]+ the object registered as '[^']*' failed|Python exception "
     r"occurred while executing the UDF): (KeyboardInterrupt|MemoryError)(?::|$)"

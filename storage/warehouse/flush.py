@@ -160,8 +160,9 @@ def _part(batch: ZSet, mask: Mask) -> tuple[ZSet, ZSet]:
 def _in_place(target: Target, change: NetChange) -> Mask:
     """A mask of the replaced rows that are updated in place.
 
-    DuckDB leaves a value as it is when the new one is equal in SQL, so 0.0 would not become -0.0
-    nor '1 month' '30 days'. A referenced row cannot be deleted, and keeps its equal value.
+    DuckDB's fault `unwritten_values`: it leaves a value as it is when the new one is equal in SQL,
+    so 0.0 would not become -0.0 nor '1 month' '30 days'. A referenced row cannot be deleted, and
+    keeps its equal value.
     """
     count = change.replaced
     if target.referenced:
@@ -300,7 +301,7 @@ def _delete_identical(cursor: Cursor, table: str, columns: Schema, batch: ZSet) 
 def _delete_and_restore(
     cursor: Cursor, target: Target, columns: Schema, batch: ZSet, appenders: Appenders
 ) -> None:
-    """Deletes as `_delete_identical` does, where a column hides DuckDB's rowid."""
+    """Deletes as `_delete_identical` does, for DuckDB's fault `hidden_row_ids`."""
     given = {_DELTA: _counted(columns, batch)}
     listed = ", ".join([f"t.{quote(name)}" for name, _ in target.schema])
     more = f"SELECT {listed} {_met(target.table, columns, batch)} QUALIFY {_NUMBER} > d.{_COUNT}"

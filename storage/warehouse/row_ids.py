@@ -4,6 +4,7 @@ Contract: every row that still has one of the ids is found. DuckDB 2.0 passes th
 join down to the scan as a filter, and where an open transaction has appended rows to the table and
 deleted some of these, the scan then skips others, or reads beyond its buffers. It makes no such
 filter of IS NOT DISTINCT FROM, which costs a scan of all row ids and is used for those tables only.
+It is DuckDB's fault `row_ids_by_equality`.
 """
 
 from __future__ import annotations

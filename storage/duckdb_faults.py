@@ -1,0 +1,272 @@
+"""What DuckDB does wrong, and which modules are as they are only because of it.
+
+Law: each fault has a reproduction on plain DuckDB, and a test that fails as soon as its outcome is
+another one (tests/storage/test_duckdb_faults.py): then DuckDB is mended, and what the modules do
+about it can be deleted. A module that works around a fault says so where it does, by the name here.
+
+What DuckDB means otherwise than others do is no fault, and does not stand here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Way: TypeAlias = Literal["rows", "to Arrow", "through Arrow", "sliced"]
+"""How the last statement of a reproduction is answered: as rows of Python values; as an Arrow table
+of these; by a query over the Arrow table `lent`, which the statement before it gives; by the same,
+with the first row of that table cut off."""
+Outcome: TypeAlias = "list[tuple[object, ...]] | str"
+"""The rows; or how an error begins, its class before it; or "the process ends"."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault of DuckDB's.
+
+    Attributes:
+        name: by which the modules refer to it.
+        does: what DuckDB does.
+        right: what it should do.
+        script: statements for a connection of one's own, split by semicolons; `{folder}` stands for
+            an empty folder, and `interrupted()` is a Python function that raises KeyboardInterrupt.
+        outcome: the wrong one.
+        modules: those that work around it.
+        seen: versions in which the reproduction has that outcome, the oldest and the newest one.
+        issues: of duckdb/duckdb, about it or its cause; none is known of the others.
+        way: how the last statement is answered.
+        apart: the reproduction may end the process, or not show the fault at each run.
+    """
+
+    name: str
+    does: str
+    right: str
+    script: str
+    outcome: Outcome
+    modules: tuple[str, ...]
+    seen: tuple[str, str] = ("1.5.6", "2.0.0")
+    issues: tuple[int, ...] = ()
+    way: Way = "rows"
+    apart: bool = False
+
+
+ENDS = "the process ends"
+
+FAULTS = (
+    Fault(
+        "lost_empty_groups",
+        does="a correlated aggregate without groups that is NULL over no rows has no row below a"
+        " DISTINCT or a set operation, nor where a scalar subquery or a LEFT JOIN LATERAL joins,"
+        " lists or numbers it",
+        right="an aggregate without groups has one row, (2, NULL) here, whatever stands above it",
+        script="""SELECT k, m FROM (VALUES (1), (2)) AS t(k), LATERAL (SELECT DISTINCT max(v) AS m
+            FROM (VALUES (1, 3)) AS u(k, v) WHERE u.k = t.k)""",
+        outcome=[(1, 3)],
+        modules=("ivm.sql.subqueries.empty_groups",),
+        issues=(24049, 24563),
+    ),
+    Fault(
+        "pivot_filters",
+        does="the FILTER of an aggregate in a PIVOT is dropped",
+        right="the sum of the rows that meet it, 2 here",
+        script="PIVOT (VALUES (1, 1), (1, 2)) AS t(k, v) ON k IN (1) USING sum(v) FILTER (v > 1)",
+        outcome=[(3,)],
+        modules=("ivm.sql.bind.pivot",),
+        issues=(11802,),
+    ),
+    Fault(
+        "fields_of_parameters",
+        does="beside a column x, x.a in a lambda with the parameter x is a field of the column in"
+        " the select list, and of the parameter in WHERE",
+        right="one of them, and the parameter, which is nearer",
+        script="""CREATE TABLE t AS SELECT {'a': 'column'} AS x;
+            SELECT list_transform([{'a': 'own'}], lambda x: x.a)[1] FROM t
+            WHERE list_transform([{'a': 'own'}], lambda x: x.a) = ['own']""",
+        outcome=[("column",)],
+        modules=("ivm.sql.bind.scalars", "ivm.sql.resolve.macros"),
+        issues=(18315,),
+    ),
+    Fault(
+        "row_ids_by_equality",
+        does="a filter of row ids that an equality join hands to the scan passes over rows, or"
+        " reads beyond its buffers, where an open transaction has appended rows and deleted others",
+        right="342, as IS NOT DISTINCT FROM gives, of which no such filter is made",
+        script="""CREATE TABLE t AS SELECT i::INTEGER AS i FROM range(3) AS r(i);
+            BEGIN; INSERT INTO t SELECT i FROM range(3, 2051) AS r(i);
+            CREATE TEMP TABLE ids AS SELECT rowid AS id FROM t WHERE i % 6 = 1;
+            DELETE FROM t WHERE i % 2 = 0;
+            SELECT count(*) FROM t JOIN ids ON t.rowid = ids.id""",
+        outcome=[(341,)],
+        modules=("ivm.storage.warehouse.row_ids", "ivm.session.duck_writer"),
+        seen=("2.0.0", "2.0.0"),
+        apart=True,
+    ),
+    Fault(
+        "hidden_row_ids",
+        does="a column named rowid hides the row ids, and these have no other name",
+        right="another name, as SQLite has _rowid_ and oid",
+        script="""CREATE TABLE t (rowid INTEGER); INSERT INTO t VALUES (7);
+            SELECT rowid FROM t""",
+        outcome=[(7,)],
+        modules=(
+            *("ivm.storage.warehouse.flush", "ivm.session.duck_writer", "ivm.capture.row_diff"),
+            *("ivm.capture.update", "ivm.capture.merge"),
+        ),
+    ),
+    Fault(
+        "unwritten_values",
+        does="UPDATE does not write a value that equals the old one and is another: -0.0 over 0.0,"
+        " 30 days over 1 month",
+        right="the value of the UPDATE",
+        script="""CREATE TABLE t AS SELECT INTERVAL 1 MONTH AS x; UPDATE t SET x = INTERVAL 30 DAY;
+            SELECT x::VARCHAR FROM t""",
+        outcome=[("1 month",)],
+        modules=("ivm.capture.update", "ivm.storage.warehouse.flush"),
+    ),
+    Fault(
+        "returned_values",
+        does="the RETURNING of an UPDATE shows a value that was not written",
+        right="what the table holds",
+        script="""CREATE TABLE t AS SELECT INTERVAL 1 MONTH AS x;
+            UPDATE t SET x = INTERVAL 30 DAY RETURNING x::VARCHAR""",
+        outcome=[("30 days",)],
+        modules=("ivm.capture.update",),
+    ),
+    Fault(
+        "returning_of_referenced_rows",
+        does="an UPDATE with RETURNING deletes and inserts its rows, which a foreign key forbids"
+        " though no key changes",
+        right="the row, as the UPDATE without RETURNING changes it",
+        script="""CREATE TABLE p (i INTEGER PRIMARY KEY, x INTEGER);
+            CREATE TABLE c (p INTEGER REFERENCES p(i));
+            INSERT INTO p VALUES (1, 2); INSERT INTO c VALUES (1);
+            UPDATE p SET x = 3 RETURNING x""",
+        outcome="ConstraintException: Constraint Error: Violates foreign key constraint",
+        modules=("ivm.capture.update",),
+        issues=(25654, 16409, 20246),
+    ),
+    Fault(
+        "rows_deleted_twice",
+        does="a DELETE fails that meets a row of the running transaction twice, if it is in an"
+        " index",
+        right="the row goes once, as one of another transaction does",
+        script="""CREATE TABLE t (i INTEGER PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1);
+            DELETE FROM t USING (VALUES (1), (1)) AS d(i) WHERE t.i = d.i""",
+        outcome="InvalidInputException: Invalid Input Error: Failed to delete all rows from index",
+        modules=("ivm.storage.warehouse.appender",),
+    ),
+    Fault(
+        "attached_without_log",
+        does="disable_checkpoint_on_shutdown, which is about our own file, holds for attached ones"
+        " too: one that is attached without a write-ahead log loses all at DETACH",
+        right="one table, as without that setting",
+        script="""PRAGMA disable_checkpoint_on_shutdown;
+            ATTACH '{folder}/a.duckdb' AS a (RECOVERY_MODE NO_WAL_WRITES);
+            CREATE TABLE a.t AS SELECT 1 AS i; DETACH a; ATTACH '{folder}/a.duckdb' AS b;
+            SELECT count(*) FROM duckdb_tables() WHERE database_name = 'b'""",
+        outcome=[(0,)],
+        modules=("ivm.storage.warehouse.attached",),
+    ),
+    Fault(
+        "arrays_in_tuples",
+        does="a TUPLE that holds an ARRAY of fixed length can be stored, but ends the process, or"
+        " all further work, where such values are joined or grouped",
+        right="9",
+        script="""CREATE TABLE t AS SELECT ROW([1, 2]::INTEGER[2]) AS r FROM range(3);
+            SELECT count(*) FROM t AS a JOIN t AS b ON a.r = b.r""",
+        outcome=ENDS,
+        modules=("ivm.catalog.fatal_types",),
+        seen=("2.0.0", "2.0.0"),  # 1.5 had no such columns
+        apart=True,
+    ),
+    Fault(
+        "asof_of_intervals",
+        does="an ASOF join of INTERVALs is an internal error, after which the database answers"
+        " nothing any more",
+        right="(1,)",
+        script="""CREATE TABLE t AS SELECT INTERVAL 1 DAY AS x, 1 AS n;
+            SELECT a.n FROM t AS a ASOF JOIN t AS b ON a.x >= b.x""",
+        outcome="InternalException: INTERNAL Error: Failed to cast expression to type",
+        modules=("ivm.storage.warehouse.duckdb_errors",),
+        seen=("2.0.0", "2.0.0"),
+    ),
+    Fault(
+        "unread_type_names",
+        does="the name that DESCRIBE gives a type is not read: that of an aggregate's state, and of"
+        " a geometry of an unknown coordinate system",
+        right="every type has a name by which it can be written",
+        script="""CREATE TABLE t AS SELECT sum(i) EXPORT_STATE AS s FROM range(3) AS r(i);
+            SELECT NULL::AGGREGATE_STATE""",
+        outcome="CatalogException: Catalog Error: Type with name AGGREGATE_STATE does not exist",
+        modules=("ivm.storage.values.types",),
+    ),
+    Fault(
+        "intervals_to_arrow",
+        does="an INTERVAL of more than 2^63 nanoseconds beside its months and days wraps round",
+        right="an error",
+        script="SELECT INTERVAL '3000000 hours' AS i",
+        outcome=[("MonthDayNano(months=0, days=0, nanoseconds=-7646744073709551616)",)],
+        modules=("ivm.storage.warehouse.carried",),
+        way="to Arrow",
+    ),
+    Fault(
+        "members_to_arrow",
+        does="a UNION whose member is NULL arrives as a NULL that is no UNION's",
+        right="(False, 'a')",
+        script="""SELECT union_value(a := NULL::INTEGER)::UNION(a INTEGER, b VARCHAR) AS u;
+            SELECT u IS NULL, union_tag(u) FROM lent""",
+        outcome=[(True, None)],
+        modules=("ivm.storage.warehouse.carried",),
+        way="through Arrow",
+    ),
+    Fault(
+        "types_through_arrow",
+        does="an ENUM comes back as VARCHAR and a TUPLE as a struct with names, in spite of"
+        " arrow_lossless_conversion",
+        right="the types that were given",
+        script="""SELECT 'a'::ENUM('a', 'b') AS e, ROW(1, 2) AS r;
+            SELECT typeof(e), typeof(r) FROM lent""",
+        outcome=[("VARCHAR", "STRUCT(element1 INTEGER, element2 INTEGER)")],
+        modules=("ivm.storage.warehouse.duck",),
+        seen=("2.0.0", "2.0.0"),  # 1.5 had no tuples with a type of their own
+        way="through Arrow",
+    ),
+    Fault(
+        "slices_from_arrow",
+        does="a struct or union inside of another one is refused where it is a slice of a longer"
+        " array (1.5 read the wrong rows)",
+        right="({'a': {'b': 1}},)",
+        script="SELECT {'a': {'b': i}} AS s FROM range(2) AS r(i); FROM lent",
+        outcome="InvalidInputException: Invalid Input Error: an Arrow batch carried column 0",
+        modules=("ivm.storage.values.column",),
+        seen=("2.0.0", "2.0.0"),
+        way="sliced",
+    ),
+    Fault(
+        "empty_enum_lists",
+        does="lists over a dictionary that are all empty are refused (1.5 ended the database)",
+        right="([],)",
+        script="SELECT []::ENUM('a')[] AS l; FROM lent",
+        outcome="InvalidInputException: Invalid Input Error: an Arrow batch carried column 0",
+        modules=("ivm.storage.values.types",),
+        seen=("2.0.0", "2.0.0"),
+        way="through Arrow",
+    ),
+    Fault(
+        "signals_in_functions",
+        does="KeyboardInterrupt or MemoryError in a Python function becomes an error of the"
+        " function's input",
+        right="the exception",
+        script="SELECT interrupted()",
+        outcome="InvalidInputException: Invalid Input Error: Python exception occurred while",
+        modules=("ivm.storage.warehouse.duckdb_errors",),
+    ),
+    Fault(
+        "undecodable_messages",
+        does="an error whose message quotes bytes that are no text becomes a UnicodeDecodeError",
+        right="ConversionException",
+        script=r"SELECT '\xFF'::BLOB::UUID",
+        outcome="UnicodeDecodeError",
+        modules=("ivm.ingest.literal_columns",),
+    ),
+)
