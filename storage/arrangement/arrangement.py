@@ -17,7 +17,7 @@ from ivm.storage.arrangement.build import build_large_run, build_run
 from ivm.storage.arrangement.first_rows import first_rows
 from ivm.storage.arrangement.latest import Pieces, latest_of_one, latest_rows
 from ivm.storage.arrangement.layout import Layout
-from ivm.storage.arrangement.nth_value import Places, select
+from ivm.storage.arrangement.nth_value import Ranks, select
 from ivm.storage.arrangement.run import Run
 from ivm.storage.arrangement.run_cursors import RunSource
 from ivm.storage.arrangement.spine import Spine, adopt, grow
@@ -221,9 +221,9 @@ class Arrangement:
         found = [run.find_ranges(probes) for run in self.runs]
         return sum(int((stops - starts).sum()) for _, starts, stops in found)
 
-    def select(self, code: Any, column: int, places: Places) -> tuple[list[Any], int]:
+    def select(self, code: Any, column: int, ranks: Ranks) -> tuple[list[Any], int]:
         """The column's values at some places under a key, and the rows there; see `select`."""
-        return select(self._source, code, column, places)
+        return select(self._source, code, column, ranks)
 
     @property
     def _source(self) -> RunSource:

@@ -46,14 +46,14 @@ class Bloom:
 
     def add(self, codes: Codes) -> None:
         """Adds codes."""
-        self._marks[self._places(codes)] = True
+        self._marks[self._buckets(codes)] = True
         self._room -= len(codes)
 
     def suspects(self, probes: Codes) -> Indexes:
         """The positions of the probes that may have been added, ascending."""
-        return self._marks[self._places(probes)].nonzero()[0]
+        return self._marks[self._buckets(probes)].nonzero()[0]
 
-    def _places(self, codes: Codes) -> Indexes:
+    def _buckets(self, codes: Codes) -> Indexes:
         return scatter(words(codes), self._shift)
 
 

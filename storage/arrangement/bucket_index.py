@@ -86,8 +86,8 @@ class BucketIndex:
     def _buckets(self, probes: Codes) -> tuple[Indexes, Indexes, Indexes]:
         """The positions of the probes whose bucket is not empty, and its bounds."""
         bucket = np.minimum((words(probes) - self._low) >> self._shift, self._last)
-        places = bucket.view(np.int64)
-        starts, stops = self._starts[places], self._starts[1:][places]
+        buckets = bucket.view(np.int64)
+        starts, stops = self._starts[buckets], self._starts[1:][buckets]
         hits = (starts != stops).nonzero()[0]
         return hits, starts[hits].astype(np.int64), stops[hits].astype(np.int64)
 

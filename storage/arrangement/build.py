@@ -108,16 +108,16 @@ def _cancelled(
     if weights is not None and order is not None:
         weights = weights[order]
     ordered = codes if order is None else codes[order]
-    places = _suspects(layout, ordered, weights)
-    if len(places):
+    positions = _suspects(layout, ordered, weights)
+    if len(positions):
         weights = np.ones(len(codes), np.int64) if weights is None else weights.copy()
-        rows = places if order is None else order[places]
+        rows = positions if order is None else order[positions]
         columns = [concat(pieces).take(rows) for pieces in parts]
         if not layout.key_is_row:
-            places, columns = _opposed(layout, ordered, weights, places, columns)
-        for start, stop in _segments(ordered[places]):
+            positions, columns = _opposed(layout, ordered, weights, positions, columns)
+        for start, stop in _segments(ordered[positions]):
             chunk = [column.slice(start, stop) for column in columns]
-            _sum_up(layout, chunk, weights, places[start:stop])
+            _sum_up(layout, chunk, weights, positions[start:stop])
     return pack_run(layout, codes, parts, order, weights)
 
 
@@ -137,12 +137,12 @@ def _suspects(layout: Layout, ordered: Codes, weights: Weights | None) -> Indexe
 
 
 def _opposed(
-    layout: Layout, ordered: Codes, weights: Weights, places: Indexes, columns: list[Column]
+    layout: Layout, ordered: Codes, weights: Weights, positions: Indexes, columns: list[Column]
 ) -> tuple[Indexes, list[Column]]:
     """The positions whose rows may be equal to one of the other sign, and their columns."""
-    codes = [] if layout.native else [FixedColumn(ordered[places])]
-    chosen = np.flatnonzero(opposed([*codes, *columns], weights[places] < 0))
-    return places[chosen], [column.take(chosen) for column in columns]
+    codes = [] if layout.native else [FixedColumn(ordered[positions])]
+    chosen = np.flatnonzero(opposed([*codes, *columns], weights[positions] < 0))
+    return positions[chosen], [column.take(chosen) for column in columns]
 
 
 def _segments(codes: Codes) -> Iterator[tuple[int, int]]:
@@ -154,15 +154,15 @@ def _segments(codes: Codes) -> Iterator[tuple[int, int]]:
     return itertools.pairwise([0, *inner, len(codes)])
 
 
-def _sum_up(layout: Layout, rows: Sequence[Column], weights: Weights, places: Indexes) -> None:
+def _sum_up(layout: Layout, rows: Sequence[Column], weights: Weights, positions: Indexes) -> None:
     """Gives one of several equal rows the weights of all; row i weighs weights[places[i]]."""
     first, inverse = distinct_rows(rows, layout.types)
-    if len(first) == len(places):
+    if len(first) == len(positions):
         return
     sums = np.zeros(len(first), np.int64)
-    np.add.at(sums, inverse, weights[places])
-    weights[places] = 0
-    weights[places[first]] = sums
+    np.add.at(sums, inverse, weights[positions])
+    weights[positions] = 0
+    weights[positions[first]] = sums
 
 
 def build_ordered(layout: Layout, codes: npt.NDArray[Any], batch: ZSet) -> Run:
@@ -186,18 +186,18 @@ def merge_ordered(layout: Layout, runs: Sequence[Run]) -> Run:
 
 
 def _merge_two(layout: Layout, long: Run, short: Run) -> Run:
-    places = _places(layout, long, short)
-    twins = _twins(layout, long, short, places)
+    positions = _positions(layout, long, short)
+    twins = _twins(layout, long, short, positions)
     weights = _written_out((long, short))
     # Of a row in both runs the long one's entry gets both weights; the short one's is left out.
-    weights[places[twins]] += weights[len(long) + np.flatnonzero(twins)]
+    weights[positions[twins]] += weights[len(long) + np.flatnonzero(twins)]
     new = np.flatnonzero(~twins)
-    order = _interleaved(len(long), places[new], new + len(long))
+    order = _interleaved(len(long), positions[new], new + len(long))
     codes = join_arrays((long.codes, short.codes))
     return pack_run(layout, codes, parts_of((long, short)), order, weights[order])
 
 
-def _places(layout: Layout, long: Run, short: Run) -> Indexes:
+def _positions(layout: Layout, long: Run, short: Run) -> Indexes:
     """The row of the long run before which each row of the short one belongs."""
     starts = long.codes.searchsorted(short.codes)
     stops = long.codes.searchsorted(short.codes, "right")
@@ -205,23 +205,23 @@ def _places(layout: Layout, long: Run, short: Run) -> Indexes:
     return lower_bounds(long.columns, starts, stops, short.columns, every, layout.terms)
 
 
-def _twins(layout: Layout, long: Run, short: Run, places: Indexes) -> npt.NDArray[np.bool_]:
+def _twins(layout: Layout, long: Run, short: Run, positions: Indexes) -> npt.NDArray[np.bool_]:
     """A mask of the rows of the short run that the long one has too, at their positions."""
-    twins = places < len(long)
+    twins = positions < len(long)
     rows = np.flatnonzero(twins)
-    rows = rows[long.codes[places[rows]] == short.codes[rows]]
-    same = compare_rows(long.columns, places[rows], short.columns, rows, layout.terms) == 0
+    rows = rows[long.codes[positions[rows]] == short.codes[rows]]
+    same = compare_rows(long.columns, positions[rows], short.columns, rows, layout.terms) == 0
     twins[:] = False
     twins[rows[same]] = True
     return twins
 
 
-def _interleaved(count: int, places: Indexes, rows: Indexes) -> Indexes:
+def _interleaved(count: int, positions: Indexes, rows: Indexes) -> Indexes:
     """The order 0 … count−1 with `rows` inserted before the given positions (ascending)."""
     # The i-th inserted row is preceded by i others, so it comes to stand at places[i] + i.
     order = np.empty(count + len(rows), np.int64)
     inserted = np.zeros(len(order), np.bool_)
-    inserted[places + np.arange(len(rows))] = True
+    inserted[positions + np.arange(len(rows))] = True
     order[inserted] = rows
     order[~inserted] = np.arange(count)
     return order

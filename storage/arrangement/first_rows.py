@@ -244,17 +244,17 @@ def _advance(cursors: list[_Cursor], best: list[int], term: OrderTerm, step: int
     return True
 
 
-def _gathered(picked: list[_Picked], place: int) -> Column:
+def _gathered(picked: list[_Picked], position: int) -> Column:
     """One column of the picked rows."""
-    fixed = [c for origin, _ in picked if isinstance(c := origin.columns[place], _FIXED)]
+    fixed = [c for origin, _ in picked if isinstance(c := origin.columns[position], _FIXED)]
     if len(fixed) == len(picked) and all(c.valid is None for c in fixed):
         values = [c.values[row] for c, (_, row) in zip(fixed, picked, strict=True)]
         return FixedColumn(np.array(values, fixed[0].values.dtype))
-    return concat([_one(origin, place, row) for origin, row in picked])
+    return concat([_one(origin, position, row) for origin, row in picked])
 
 
-def _one(origin: _Origin, place: int, row: int) -> Column:
+def _one(origin: _Origin, position: int, row: int) -> Column:
     """One value as a column."""
     if isinstance(origin, Run):
-        return origin.columns[place].slice(row, row + 1)
-    return origin.columns[place].take(np.array([row]))
+        return origin.columns[position].slice(row, row + 1)
+    return origin.columns[position].take(np.array([row]))

@@ -17,7 +17,7 @@ from ivm.storage.arrangement.run_cursors import RunSource
 from ivm.storage.values.column import FixedColumn, Indexes
 from ivm.storage.values.zset import Weights
 
-Places = Callable[[int], list[int]]
+Ranks = Callable[[int], list[int]]
 """Number of live rows → the ranks wanted, from 0."""
 
 
@@ -32,7 +32,7 @@ class _RunSlice(NamedTuple):
         return stop if self.sums is None else int(self.sums[stop] - self.sums[0])
 
 
-def select(source: RunSource, code: Any, column: int, places: Places) -> tuple[list[Any], int]:
+def select(source: RunSource, code: Any, column: int, ranks: Ranks) -> tuple[list[Any], int]:
     """Values of a column, which the layout sorts by ascending, of some ranks under a key.
 
     Args:
@@ -46,7 +46,7 @@ def select(source: RunSource, code: Any, column: int, places: Places) -> tuple[l
     total = sum(s.rows(len(s.values)) for s in slices)
     if total <= 0:
         return [], 0
-    return [_at(slices, place) for place in places(total)], total
+    return [_at(slices, rank) for rank in ranks(total)], total
 
 
 def _run_slices(source: RunSource, code: Any, column: int) -> list[_RunSlice]:
@@ -74,7 +74,7 @@ def _sorted(source: RunSource, rows: Indexes, column: int) -> _RunSlice:
     return _RunSlice(held.values[order], sums)
 
 
-def _at(slices: list[_RunSlice], place: int) -> Any:
+def _at(slices: list[_RunSlice], rank: int) -> Any:
     low = [0] * len(slices)
     high = [len(s.values) for s in slices]
     best: Any = None
@@ -85,7 +85,7 @@ def _at(slices: list[_RunSlice], place: int) -> Any:
             return best
         value = slices[widest].values[(low[widest] + high[widest]) // 2]
         ends = [int(s.values.searchsorted(value, "right")) for s in slices]
-        if sum(s.rows(end) for s, end in zip(slices, ends, strict=True)) > place:
+        if sum(s.rows(end) for s, end in zip(slices, ends, strict=True)) > rank:
             best = value
             begins = [int(s.values.searchsorted(value)) for s in slices]
             high = [min(pair) for pair in zip(high, begins, strict=True)]

@@ -198,10 +198,10 @@ def _rewritten(
 def _pieces(size: int, row: int, at: list[int], weights: list[int]) -> list[tuple[int, int, int]]:
     """Ranges of `size` rows (0) and of a delta's (1), from `row` on, that make up the new rows."""
     pieces, done = [], 0
-    for place, weight in zip(at, weights, strict=True):
-        if place > done:
-            pieces.append((0, done, place))
-        done = place - min(weight, 0)
+    for rank, weight in zip(at, weights, strict=True):
+        if rank > done:
+            pieces.append((0, done, rank))
+        done = rank - min(weight, 0)
         pieces += [(1, row, row + 1)] * weight
         row += 1
     if size > done or not pieces:
@@ -222,10 +222,10 @@ def _order(size: int, at: Indexes, weights: Indexes) -> Indexes:
     new = np.repeat(come, weights[come])
     # A new row comes after the kept rows before its position and after the new rows before it.
     before = np.concatenate([[0], np.cumsum(kept)])
-    places = before[at[new]] + np.arange(len(new))
+    ranks = before[at[new]] + np.arange(len(new))
     order = np.empty(int(before[-1]) + len(new), np.int64)
     fresh = np.zeros(len(order), np.bool_)
-    fresh[places] = True
+    fresh[ranks] = True
     order[fresh] = new + size
     order[~fresh] = np.flatnonzero(kept)
     return order

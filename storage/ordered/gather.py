@@ -37,27 +37,27 @@ class RowSlice:
 
     Args:
         rows: all rows.
-        places: the ranks, in any order, also several times.
+        ranks: the ranks, in any order, also several times.
     """
 
-    def __init__(self, rows: Rows, places: Indexes) -> None:
+    def __init__(self, rows: Rows, ranks: Indexes) -> None:
         self._types = rows.types
-        self._count = len(places)
+        self._count = len(ranks)
         self._back: Indexes | None = None
         self._columns: dict[int, Column] = {}
         if self._count < 2:
-            self._pieces = [piece for p in places.tolist() for piece in _range(rows, p, p + 1)]
+            self._pieces = [piece for p in ranks.tolist() for piece in _range(rows, p, p + 1)]
             return
-        least = int((places[1:] - places[:-1]).min())
+        least = int((ranks[1:] - ranks[:-1]).min())
         if least < 0:  # gathered in ascending order, and put back into the given one
-            order = np.argsort(places, kind="stable")
+            order = np.argsort(ranks, kind="stable")
             self._back = np.empty(len(order), np.int64)
             self._back[order] = np.arange(len(order))
-            places = places[order]
-        elif least == 1 and places[-1] - places[0] == self._count - 1:
-            self._pieces = _range(rows, int(places[0]), int(places[-1]) + 1)
+            ranks = ranks[order]
+        elif least == 1 and ranks[-1] - ranks[0] == self._count - 1:
+            self._pieces = _range(rows, int(ranks[0]), int(ranks[-1]) + 1)
             return
-        self._pieces = _pieces(rows, places)
+        self._pieces = _pieces(rows, ranks)
 
     @staticmethod
     def ranges(rows: Rows, starts: Indexes, stops: Indexes) -> RowSlice:
@@ -121,22 +121,22 @@ def _range(rows: Rows, start: int, stop: int) -> list[_Piece]:
     return pieces
 
 
-def _pieces(rows: Rows, places: Indexes) -> list[_Piece]:
+def _pieces(rows: Rows, ranks: Indexes) -> list[_Piece]:
     """The pieces of ascending ranks."""
-    if not len(places):
+    if not len(ranks):
         return []
     # The number of gaps before each rank: a block's ranks without a gap among them are a slice.
-    uneven = np.zeros(len(places), np.int64)
-    (places[1:] != places[:-1] + 1).cumsum(out=uneven[1:])
-    owners = rows.starts.searchsorted(places, "right") - 1
+    uneven = np.zeros(len(ranks), np.int64)
+    (ranks[1:] != ranks[:-1] + 1).cumsum(out=uneven[1:])
+    owners = rows.starts.searchsorted(ranks, "right") - 1
     first = begins_of(owners)
-    last = np.append(first[1:], len(places))
+    last = np.append(first[1:], len(ranks))
     whole = uneven[first] == uneven[last - 1]
     pieces: list[_Piece] = []
     given = zip(*[a.tolist() for a in (owners[first], first, last, whole)], strict=True)
     for number, a, b, even in given:
         start = int(rows.starts[number])
-        low = int(places[a]) - start
-        inside = None if even else places[a:b] - start
+        low = int(ranks[a]) - start
+        inside = None if even else ranks[a:b] - start
         pieces.append((rows.blocks[number], low, low + b - a, inside))
     return pieces

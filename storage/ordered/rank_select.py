@@ -48,24 +48,24 @@ class RankSelect:
     def __len__(self) -> int:
         return int(self._before[-1])
 
-    def rank(self, places: Indexes) -> Indexes:
+    def rank(self, at: Indexes) -> Indexes:
         """The number of marked rows before each rank."""
         starts = self._rows.starts
-        ranks = np.full(len(places), len(self))
-        owners = starts.searchsorted(places, "right") - 1
+        counts = np.full(len(at), len(self))
+        owners = starts.searchsorted(at, "right") - 1
         for block, a, b in self._block_ranges(owners):
-            inside = self._within(block).searchsorted(places[a:b] - starts[block])
-            ranks[a:b] = self._before[block] + inside
-        return ranks
+            inside = self._within(block).searchsorted(at[a:b] - starts[block])
+            counts[a:b] = self._before[block] + inside
+        return counts
 
     def select(self, numbers: Indexes) -> Indexes:
         """The ranks of the marked rows of some numbers (from 0); past the last one, the end."""
-        places = np.full(len(numbers), len(self._rows))
+        ranks = np.full(len(numbers), len(self._rows))
         owners = self._before[1:].searchsorted(numbers, "right")
         for block, a, b in self._block_ranges(owners):
             inside = self._within(block)[numbers[a:b] - self._before[block]]
-            places[a:b] = self._rows.starts[block] + inside
-        return places
+            ranks[a:b] = self._rows.starts[block] + inside
+        return ranks
 
     def _within(self, number: int) -> Indexes:
         found = self._found.get(number)
@@ -98,9 +98,9 @@ class PeerGroups:
     def __len__(self) -> int:
         return len(self._firsts)
 
-    def of(self, places: Indexes) -> Indexes:
+    def of(self, ranks: Indexes) -> Indexes:
         """The numbers of the groups at some ranks."""
-        return self._firsts.rank(places + 1) - 1
+        return self._firsts.rank(ranks + 1) - 1
 
     def starts(self, numbers: Indexes) -> Indexes:
         """The first rank of each group; of those past the last one, the end."""

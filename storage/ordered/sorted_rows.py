@@ -113,7 +113,7 @@ class SortedRows:
             return np.zeros(count, np.int64)
         if count <= _SOME:
             sides = [right] * count if isinstance(right, bool) else right.tolist()
-            return _Probe(columns, count, own).places(self, sides)
+            return _Probe(columns, count, own).ranks(self, sides)
         every, none = np.arange(count), np.zeros(count, np.int64)
         heads = self.summary(_Heads(self.types))
         number = np.full(count, len(self.blocks))
@@ -125,8 +125,8 @@ class SortedRows:
         rows = RowSlice.ranges(self, self.starts[touched], self.starts[touched + 1])
         low = begins[which]
         found = lower_bounds(rows, low, low + sizes[which], columns, every, own, right=right)
-        places: Indexes = found - low + self.starts[owners]
-        return places
+        ranks: Indexes = found - low + self.starts[owners]
+        return ranks
 
     def find_ranges(self, columns: Columns, count: int, terms: int) -> tuple[Indexes, Indexes]:
         """The range of ranks that agree with each of several rows in the first terms."""
@@ -134,7 +134,7 @@ class SortedRows:
             low, high = [self.find_all(columns, count, right, terms) for right in (False, True)]
             return low, high
         probe = _Probe(columns, count, self.terms[:terms])
-        return probe.places(self, [False] * count), probe.places(self, [True] * count)
+        return probe.ranks(self, [False] * count), probe.ranks(self, [True] * count)
 
     def owner(self, key: tuple[Any, ...]) -> int:
         """The last block that begins before a key (of `ordered` sort keys), −1 if none does."""
@@ -215,7 +215,7 @@ class _Probe:
         self._keys = list(zip(*values, strict=True)) or [()] * count
         self._heads = list(zip(*heads, strict=True)) or [()] * count
 
-    def places(self, rows: SortedRows, sides: list[bool]) -> Indexes:
+    def ranks(self, rows: SortedRows, sides: list[bool]) -> Indexes:
         """The ranks where the rows belong; a side says whether after all equal rows."""
         pairs = zip(self._heads, sides, strict=True)
         owners = [rows.owner((*head, LAST) if side else head) for head, side in pairs]
@@ -245,8 +245,8 @@ class _Probe:
         low, high = np.zeros(len(every), np.int64), np.full(len(every), block.size)
         given = block.columns, low, high, self._columns, every, self._terms
         inside = lower_bounds(*given, right=np.array(sides[which.start : which.stop]))
-        places: list[int] = (inside + rows.starts[number]).tolist()
-        return places
+        ranks: list[int] = (inside + rows.starts[number]).tolist()
+        return ranks
 
 
 class _Heads:
@@ -303,9 +303,9 @@ def demand_present(
     Raises:
         InternalError: it is not.
     """
-    places = stops + weights
-    missing = places < 0
-    held = RowSlice(rows, np.maximum(places, 0)) if len(rows) else columns
+    ranks = stops + weights
+    missing = ranks < 0
+    held = RowSlice(rows, np.maximum(ranks, 0)) if len(rows) else columns
     every = np.arange(len(stops))
     same = same_row([held[i] for i in range(len(columns))], every, columns, every, rows.types)
     missing |= ~same

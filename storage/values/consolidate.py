@@ -97,13 +97,13 @@ def _words(column: Column) -> list[npt.NDArray[Any]]:
     return [part.view(f"u{part.dtype.itemsize}") for part in parts]
 
 
-def _among(places: Indexes, rows: Indexes, others: Indexes, bits: int) -> Indexes:
+def _among(buckets: Indexes, rows: Indexes, others: Indexes, bits: int) -> Indexes:
     """The rows that share a slot with one of the others."""
     if not len(others):
         return others
     marks = np.zeros(1 << bits, np.bool_)
-    marks[places[others]] = True
-    return rows[marks[places[rows]]]
+    marks[buckets[others]] = True
+    return rows[marks[buckets[rows]]]
 
 
 def _cheap(columns: Sequence[Column], types: Sequence[ColumnType]) -> list[int]:

@@ -51,10 +51,10 @@ def has_repeats(codes: Codes) -> bool:
     """Returns whether a code occurs twice."""
     if bool((codes[1:] > codes[:-1]).all()):
         return False
-    place, numbers = _places(codes), np.arange(len(codes), dtype=np.int32)
+    bucket, numbers = _buckets(codes), np.arange(len(codes), dtype=np.int32)
     holders = np.empty(1 << _bits(len(codes)), np.int32)
-    holders[place] = numbers
-    holder = holders.take(place)
+    holders[bucket] = numbers
+    holder = holders.take(bucket)
     lost = (holder != numbers).nonzero()[0]
     losers = codes[lost]
     if bool((losers == codes[holder[lost]]).any()):
@@ -103,10 +103,10 @@ def _by_code(codes: Codes) -> Groups:
 
 def _by_scattering(codes: Codes) -> Groups:
     """Groups by the slot each code is hashed to; codes that lose their slot are sorted."""
-    place, numbers = _places(codes), np.arange(len(codes), dtype=np.int32)
+    bucket, numbers = _buckets(codes), np.arange(len(codes), dtype=np.int32)
     least = np.empty(1 << _bits(len(codes)), np.int32)
-    least[place[::-1]] = numbers[::-1]  # the last one written stays
-    leads = least.take(place)
+    least[bucket[::-1]] = numbers[::-1]  # the last one written stays
+    leads = least.take(bucket)
     leader = leads.astype(np.int64)
     lost = (codes.take(leader) != codes).nonzero()[0]
     leading = leads == numbers
@@ -123,7 +123,7 @@ def _bits(count: int) -> int:
     return count.bit_length() + 2
 
 
-def _places(codes: Codes) -> Indexes:
+def _buckets(codes: Codes) -> Indexes:
     return scatter(codes.view(np.uint64), np.uint64(64 - _bits(len(codes))))
 
 

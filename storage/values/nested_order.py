@@ -107,13 +107,13 @@ def _list_ranks(lengths: Codes, elements: Codes) -> Codes:
     """Ranks of lists, given as consecutive segments of their elements' ranks."""
     ranks = np.zeros(len(lengths), np.int64)
     starts = np.cumsum(lengths) - lengths
-    tied, place = np.arange(len(lengths)), 0
+    tied, position = np.arange(len(lengths)), 0
     while len(tied):
-        there = lengths[tied] > place
+        there = lengths[tied] > position
         keys = np.full(len(tied), -1, np.int64)
-        keys[there] = elements[starts[tied[there]] + place]
+        keys[there] = elements[starts[tied[there]] + position]
         alone = _refine(ranks, tied, keys)
-        tied, place = tied[there & ~alone], place + 1
+        tied, position = tied[there & ~alone], position + 1
     return ranks
 
 
@@ -128,9 +128,9 @@ def _refine(ranks: Codes, rows: Codes, keys: Codes) -> npt.NDArray[np.bool_]:
     groups[1:] = old[1:] != old[:-1]
     parts = groups.copy()
     parts[1:] |= sorted_keys[1:] != sorted_keys[:-1]
-    places = np.arange(len(rows))
-    begins = np.maximum.accumulate(np.where(parts, places, 0))
-    within = begins - np.maximum.accumulate(np.where(groups, places, 0))
+    positions = np.arange(len(rows))
+    begins = np.maximum.accumulate(np.where(parts, positions, 0))
+    within = begins - np.maximum.accumulate(np.where(groups, positions, 0))
     ranks[rows[order]] = old + within
     alone = np.empty(len(rows), np.bool_)
     ends = np.ones(len(rows), np.bool_)

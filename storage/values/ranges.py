@@ -161,9 +161,9 @@ def net_ranges(
     """
     # A sweep: a range adds its weight at its start and takes it back at its stop, so between two
     # neighbouring edges of a group the running sum is the net weight.
-    groups, places = np.concatenate((group, group)), np.concatenate((starts, stops))
-    order = np.lexsort((places, groups))
-    groups, places = groups[order], places[order]
+    groups, bounds = np.concatenate((group, group)), np.concatenate((starts, stops))
+    order = np.lexsort((bounds, groups))
+    groups, bounds = groups[order], bounds[order]
     total = np.concatenate((weights, -weights))[order].cumsum()[:-1]  # 0 where a group ends
-    kept = ((total != 0) & (places[1:] > places[:-1])).nonzero()[0]
-    return groups[kept], places[kept], places[kept + 1], total[kept]
+    kept = ((total != 0) & (bounds[1:] > bounds[:-1])).nonzero()[0]
+    return groups[kept], bounds[kept], bounds[kept + 1], total[kept]

@@ -42,15 +42,15 @@ def sort_rows(
     for term in terms:
         tied = ~begins
         tied[:-1] |= tied[1:]
-        places = tied.nonzero()[0]
-        if len(places) == 0:
+        positions = tied.nonzero()[0]
+        if len(positions) == 0:
             break
-        rows = order[places]
+        rows = order[positions]
         ranks = term_codes(columns[term.column].take(rows), term)
-        stretch = begins[places].cumsum()
-        again = order_of(stretch, ranks)
-        order[places] = rows[again]
-        begins[places] |= steps(ranks[again])
+        tie = begins[positions].cumsum()
+        again = order_of(tie, ranks)
+        order[positions] = rows[again]
+        begins[positions] |= steps(ranks[again])
     return order, begins.nonzero()[0]
 
 

@@ -57,8 +57,8 @@ def _text_cells(column: ArrowColumn, type: ColumnType) -> Cell:
         get = lambda row: array[row].as_py()  # noqa: E731
     if not type.is_enum:
         return get
-    places: dict[str | None, int | None] = {label: i for i, label in enumerate(type.labels)}
-    return lambda row: places.get(get(row))
+    positions: dict[str | None, int | None] = {label: i for i, label in enumerate(type.labels)}
+    return lambda row: positions.get(get(row))
 
 
 def _fixed_cells(column: FixedColumn, term: OrderTerm) -> Cell:

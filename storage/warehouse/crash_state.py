@@ -51,10 +51,10 @@ def _put_back(file: DatabaseFile, folder: FilePath, iteration: int) -> Iterator[
     was = left(folder)
     if was is None:
         raise LookupError("nobody wrote down how the write-ahead log was left")
-    place = folder / "crash"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir()
-    copy = place / "copy.duckdb"
+    scratch = folder / "crash"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    copy = scratch / "copy.duckdb"
     try:
         shutil.copyfile(file.file, copy)
         _set_header(copy, iteration)
@@ -62,14 +62,14 @@ def _put_back(file: DatabaseFile, folder: FilePath, iteration: int) -> Iterator[
             wal_of(copy).write_bytes(log.read(was.size))
         yield copy
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _set_header(copy: FilePath, iteration: int) -> None:
     """Makes both headers the one of that iteration; LookupError if neither is."""
     with open(copy, "r+b") as data:
-        place = HEADERS_AT[headers(data.fileno()).index(iteration)]
-        data.seek(place)
+        start = HEADERS_AT[headers(data.fileno()).index(iteration)]
+        data.seek(start)
         page = data.read(_PAGE)
         for at in HEADERS_AT:
             data.seek(at)

@@ -51,10 +51,10 @@ def set_aside(folder: Path) -> Path | None:
     if not folder.exists():
         return None
     names = (folder.with_name(f"{folder.name}.given-up-{n}") for n in itertools.count(1))
-    place = next(name for name in names if not name.exists())
-    folder.rename(place)
+    aside = next(name for name in names if not name.exists())
+    folder.rename(aside)
     sync_folder(folder.parent)
-    return place
+    return aside
 
 
 def read_iteration(fd: int) -> int:

@@ -147,8 +147,8 @@ def load_views(cursor: Cursor) -> list[StoredView]:
 def save_view(cursor: Cursor, view: StoredView) -> None:
     """Adds a view, or replaces the record of that name and keeps its place in the order."""
     values = [view.name, view.query, list(view.columns), view.state]
-    place = rows(cursor, "DELETE FROM _ivm.views WHERE name = $1 RETURNING number", [view.name])
-    number = place[0][0] if place else _last_number(cursor) + 1
+    kept = rows(cursor, "DELETE FROM _ivm.views WHERE name = $1 RETURNING number", [view.name])
+    number = kept[0][0] if kept else _last_number(cursor) + 1
     run(cursor, "INSERT INTO _ivm.views VALUES ($1, $2, $3, $4, $5)", [*values, number])
 
 
