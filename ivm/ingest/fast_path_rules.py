@@ -2,6 +2,9 @@
 
 Law: a table has a fast path only where each of its constraints can be enforced without DuckDB, and
 every default is a literal; any other table is changed by DuckDB itself and captured.
+
+So no list of volatile functions is needed here (`ivm.sql.resolve.determinism` has the only one):
+a default that calls anything is left to DuckDB, which evaluates it for each row.
 """
 
 from __future__ import annotations

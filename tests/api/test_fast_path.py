@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 import duckdb
 import pytest
 
@@ -123,19 +126,56 @@ def test_a_users_macro_in_an_update_by_key(temporary: str) -> None:
     assert ours.execute("FROM t").fetchall() == plain.execute("FROM t").fetchall()
 
 
-def test_defaults_are_evaluated_for_each_row() -> None:
-    db = ivm.connect()
-    db.execute("CREATE SEQUENCE s")
-    db.execute("CREATE MACRO m() AS nextval('s')")
-    db.execute(
-        "CREATE TABLE t (a INTEGER, ts TIMESTAMP DEFAULT (localtimestamp), i INTEGER DEFAULT (m()))"
-    )
-    for i in range(3):
-        db.execute("INSERT INTO t (a) VALUES (?)", [i])
-        db.insert("t", {"a": [i]})
-    rows = db.execute("SELECT ts, i FROM t").fetchall()
-    assert sorted(i for _, i in rows) == [1, 2, 3, 4, 5, 6]
-    assert len({ts for ts, _ in rows}) == 6
+def counted() -> Callable[[], int]:
+    """A function of the user's with a side effect."""
+    numbers = itertools.count()
+    return lambda: next(numbers)
+
+
+OF_EACH_ROW = {  # rows of one statement differ, too
+    "nextval('s')": "BIGINT",
+    "from_sequence()": "BIGINT",
+    "random()": "DOUBLE",
+    "uuid()": "UUID",
+    "counted()": "BIGINT",
+}
+OF_EACH_TRANSACTION = {
+    "localtimestamp": "TIMESTAMP",
+    "current_localtimestamp()": "TIMESTAMP",
+    "transaction_timestamp()": "TIMESTAMPTZ",
+    "now()": "TIMESTAMPTZ",
+    "get_current_timestamp()": "TIMESTAMPTZ",
+    "current_timestamp": "TIMESTAMPTZ",
+    "current_time": "TIMETZ",
+    "txid_current()": "BIGINT",
+    "getvariable('n')": "BIGINT",
+}
+OF_THE_DAY = {"current_date": "DATE", "today()": "DATE"}
+DEFAULTS = OF_EACH_ROW | OF_EACH_TRANSACTION | OF_THE_DAY
+
+
+@pytest.mark.parametrize("default", DEFAULTS)
+def test_a_default_is_evaluated_for_each_row(default: str) -> None:
+    """Bug: those of the clock and the transaction kept the first row's value."""
+    with ivm.connect() as db:
+        function = ivm.Function("counted", counted(), [], "BIGINT", side_effects=True)
+        db.create_function(function)
+        db.execute("CREATE SEQUENCE s; CREATE MACRO from_sequence() AS nextval('s')")
+        db.execute(
+            f"CREATE TABLE t (i INTEGER PRIMARY KEY, a {DEFAULTS[default]} DEFAULT ({default}))"
+        )
+        for i in range(0, 6, 3):
+            db.execute(f"SET VARIABLE n = {i}")
+            db.execute("INSERT INTO t (i) VALUES (?)", [i])
+            db.execute(f"SET VARIABLE n = {i + 1}")
+            db.insert("t", {"i": [i + 1, i + 2]})
+        values = [a for (a,) in db.execute("SELECT a FROM t").fetchall()]
+        assert len(values) == 6
+        assert None not in values
+        if default in OF_THE_DAY:
+            assert len(set(values)) <= 2  # midnight
+        else:
+            assert len(set(values)) == (6 if default in OF_EACH_ROW else 4)
 
 
 @pytest.mark.parametrize(
