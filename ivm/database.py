@@ -239,7 +239,7 @@ class Database:
 
     def views(self) -> list[ViewInfo]:
         """All materialized views, those below before those above."""
-        strategy = self._engine.maintenance.strategy
+        strategy = self._engine.views.strategy
         return [
             ViewInfo(
                 view.name,

@@ -82,13 +82,15 @@ class Catalog:
         views: materialized views by canonical name, in dependency order.
         qualified: SQL spelling of every table and view by canonical name.
         names: which relation a name means.
+        committed: the views before the open transaction changed the catalog; None if none does.
     """
 
     def __init__(self, database: str) -> None:
         self.tables: dict[str, TableInfo] = {}
         self.views: dict[str, View] = {}
+        self.committed: Mapping[str, View] | None = None
         self.qualified: dict[str, str] = {}
-        self._database = database
+        self.database = database
         self._databases: tuple[str, ...] = ()
         self._schemas: tuple[Path, ...] = ()
         self._expected: frozenset[str] = frozenset()
@@ -155,7 +157,7 @@ class Catalog:
 
     def _index(self) -> None:
         relations = (*self.tables, *self.views)
-        self.names = NameRules(self._database, self._databases, self._schemas, relations)
+        self.names = NameRules(self.database, self._databases, self._schemas, relations)
 
     def resolve(self, parts: Sequence[str], hidden: frozenset[str] = NOTHING) -> str | None:
         """The canonical name of a relation, or None if there is none; see `NameRules.resolve`."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import duckdb
 
-from ivm.catalog.catalog import Catalog, View
+from ivm.catalog.catalog import Catalog
 from ivm.catalog.relations_read import Relations
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.key_indexes import KeyIndexes
@@ -27,7 +27,7 @@ from ivm.engine.maintenance import Maintenance
 from ivm.engine.pending import PendingDeltas
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.table_reader import TableReader
-from ivm.engine.view_tables import ViewTables
+from ivm.engine.views import Views
 from ivm.engine.writer_lock import WriterLock
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.fast_path_rules import fast_path_of
@@ -56,8 +56,7 @@ class Engine:
         self.log = LogWriter(warehouse.log, sync_at_commit=sync_at_commit)
         self.catalog = catalog
         self.turns = WriterLock()
-        self.epoch = warehouse.base_epoch
-        self.pending = PendingDeltas(catalog)
+        self.pending = PendingDeltas(catalog, warehouse.base_epoch)
         self.tables = TableReader(warehouse, catalog, self.log, self.pending)
         self.maintenance = Maintenance(warehouse, catalog, self.tables)
         self.feeds = ChangeFeeds()
@@ -67,10 +66,13 @@ class Engine:
         self._macros: frozenset[str] | None = None
         self._readers: dict[str, RowReader] = {}
         self.relations = Relations(warehouse, catalog)
-        self.view_tables = ViewTables(self)
-        self.recomputed = RecomputedViews(self)
-        self.committed_views: Mapping[str, View] | None = None
-        """The views before the open transaction changed the catalog; None if none changes it."""
+        self.recomputed = RecomputedViews(self.maintenance, self.tables, self.feeds)
+        self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds)
+
+    @property
+    def epoch(self) -> int:
+        """Of the last commit."""
+        return self.pending.epoch
 
     # -- committing -----------------------------------------------------------------------------
 
@@ -86,7 +88,7 @@ class Engine:
         deltas = self._step(changes)
         try:
             check()
-            self.log.append(self.epoch + 1, changes)
+            self.log.append(self.pending.epoch + 1, changes)
         except BaseException:
             self._step_back(logged=True)
             raise
@@ -125,8 +127,8 @@ class Engine:
             try:
                 epochs = self._write_views(cursor, self._unshown(deltas, shown))
                 if logged:  # only now: DuckDB's transaction is known to be alive
-                    self.log.append(self.epoch + 1, changes)
-                    self.log.settle(self.epoch + 1)
+                    self.log.append(self.pending.epoch + 1, changes)
+                    self.log.settle(self.pending.epoch + 1)
                 self._finish(cursor)
             except BaseException as error:
                 epochs = self._demand_committed(cursor, (*deltas, *shown), error, logged)
@@ -161,7 +163,7 @@ class Engine:
         run(cursor, "COMMIT")
 
     def _next(self, views: Iterable[str]) -> dict[str, int]:
-        return dict.fromkeys((BASE, *views), self.epoch + 1)
+        return dict.fromkeys((BASE, *views), self.pending.epoch + 1)
 
     def _demand_committed(
         self, cursor: Cursor, views: Iterable[str], error: BaseException, logged: bool
@@ -172,11 +174,11 @@ class Engine:
         """
         try:
             roll_back(cursor)
-            stands = self.warehouse.stands(BASE, self.epoch + 1)
+            stands = self.warehouse.stands(BASE, self.pending.epoch + 1)
         except BaseException as unknown:
             self.maintenance.rollback()
             raise self.log.broken(
-                f"whether epoch {self.epoch + 1} is committed cannot be read", unknown
+                f"whether epoch {self.pending.epoch + 1} is committed cannot be read", unknown
             ) from error
         if stands:
             return self._next(views)
@@ -196,7 +198,7 @@ class Engine:
         """What could not be committed has not happened, whether or not it was logged here."""
         self.maintenance.rollback()
         if logged:
-            self.log.take_back(self.epoch + 1)
+            self.log.take_back(self.pending.epoch + 1)
 
     def preview(
         self,
@@ -223,7 +225,7 @@ class Engine:
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
     ) -> None:
         """The next epoch is committed: let the memory follow."""
-        committed = self.epoch + 1
+        committed = self.pending.epoch + 1
         try:
             self._follow(changes, deltas, natively=natively)
         except BaseException as error:
@@ -236,13 +238,13 @@ class Engine:
         tables = [change.table for change in changes]
         self.maintenance.commit()
         self.indexes.commit(tables)
-        self.maintenance.mark_stale(tables)
-        self.epoch += 1
+        self.recomputed.mark_stale(tables)
+        epoch = self.pending.epoch + 1
         if natively:  # DuckDB has it all
-            self.pending.add(self.epoch, (), {})
+            self.pending.add(epoch, (), {})
         else:
-            self.pending.add(self.epoch, changes, deltas)
-        self.feeds.tell(self.epoch, deltas)
+            self.pending.add(epoch, changes, deltas)
+        self.feeds.tell(epoch, deltas)
         self.on_pending(self.pending.rows)
 
     def close(self) -> None:

@@ -17,7 +17,6 @@ from ivm.catalog.catalog import Catalog, View
 from ivm.catalog.functions import Function
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
-from ivm.engine.views import define
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.storage.errors import (
     ConstraintError,
@@ -91,26 +90,25 @@ def _load(engine: Engine) -> bool:
     for each in stored:
         view = _define(engine, cursor, each, functions)
         engine.catalog.add_view(view)
-        engine.maintenance.attach(view)
+        engine.views.attach(view)
         if not view.incremental:
-            engine.maintenance.stale.add(view.name)
             given_up += [view] if each.state != "recomputed" else []
         elif each.state == "recomputed":
             taken_up = True
         elif each.state == "needs_rewrite":
             with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
-                engine.view_tables.settle(view)
+                engine.views.rewrite_rows(view)
     if given_up:
         run(cursor, "BEGIN TRANSACTION")
         for view in given_up:
-            save_view(cursor, engine.view_tables.stored(view, exact=True))
+            save_view(cursor, engine.views.stored(view, exact=True))
         run(cursor, "COMMIT")
     return taken_up
 
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
     try:
-        return define(engine, cursor, stored.name, stored.query, stored.columns, functions)
+        return engine.views.define(cursor, stored.name, stored.query, stored.columns, functions)
     except (duckdb.Error, IvmError) as error:
         missing = _MISSING.search(str(error))
         if missing is not None:
@@ -135,8 +133,8 @@ def _replay(engine: Engine) -> None:
             _replay_natively(engine, record, error.views)
             continue
         engine.maintenance.commit()
-        engine.maintenance.mark_stale([change.table for change in record.changes])
-        engine.epoch = record.epoch
+        engine.recomputed.mark_stale([change.table for change in record.changes])
+        engine.pending.epoch = record.epoch
         lacking = {n: d for n, d in deltas.items() if warehouse.view_epoch(n) < record.epoch}
         engine.pending.add(record.epoch, record.changes, lacking)
 
@@ -147,7 +145,7 @@ def _nothing_is_temporary(queries: Iterable[tuple[str, str]]) -> None:
 
 def _replay_natively(engine: Engine, record: Record, failing: Iterable[str]) -> None:
     """Replay a record that was committed together with what stale views below others lacked."""
-    engine.epoch = record.epoch - 1
+    engine.pending.epoch = record.epoch - 1
     transaction = Transaction(engine, engine.warehouse.cursor(), _nothing_is_temporary)
     for change in record.changes:
         transaction.add(change)
@@ -167,7 +165,7 @@ def _replay_tables(engine: Engine) -> None:
     check_tables(warehouse.log.folder, warehouse.base_epoch, engine.catalog.tables_by_schema)
     parts: dict[str, PendingTable] = {}
     for record in warehouse.log.replay(warehouse.base_epoch):
-        engine.epoch = record.epoch
+        engine.pending.epoch = record.epoch
         for change in record.changes:
             part = parts.setdefault(change.table, engine.pending.new_table(change.table))
             part.add(change.removed, change.removed_columns, change.added)
@@ -192,12 +190,11 @@ def _refresh_all(engine: Engine) -> None:
     with engine.warehouse.write_lock:
         run(cursor, "BEGIN TRANSACTION")
         for view in engine.catalog.views.values():
-            engine.view_tables.refill(cursor, view)
-            save_view(cursor, engine.view_tables.stored(view, exact=not view.rounds))
+            engine.views.refill(cursor, view)
         forget_view_epochs(cursor)
         run(cursor, "COMMIT")
         engine.warehouse.refilled()
     for view in engine.catalog.views.values():
         if view.rounds:
             with contextlib.suppress(EvaluationError):
-                engine.view_tables.settle(view)
+                engine.views.rewrite_rows(view)

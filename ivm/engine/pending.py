@@ -1,6 +1,6 @@
 """What the log has and DuckDB has not yet: deltas of tables and views, collected until a flush.
 
-Law: tables and views here stand at the engine's epoch, DuckDB's at an earlier one; `take` hands out
+Law: tables and views here stand at `epoch`, DuckDB's at an earlier one; `take` hands out
 either all of it (base tables flush together, with every view) or some views alone, which may run
 ahead of the tables but never behind. What no log record holds (the difference of a recomputed view
 and what follows from it) is handed out whole: a crash must not leave the one without the other.
@@ -37,9 +37,14 @@ class PendingDeltas:
 
     Args:
         catalog: for schemas and keys.
+        epoch: of the last commit.
+
+    Attributes:
+        epoch: of the last commit, pending or not.
+        rows: of all that is pending.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, epoch: int) -> None:
         self._catalog = catalog
         self._lock = threading.Lock()
         self._tables: Tables = {}
@@ -47,7 +52,7 @@ class PendingDeltas:
         self._out: tuple[Tables, Views] | None = None
         self._read: set[str] = set()
         self._whole = False
-        self._epoch = 0
+        self.epoch = epoch
         self.rows = 0
 
     def add(
@@ -60,7 +65,7 @@ class PendingDeltas:
     ) -> None:
         """Collect one epoch; whether a log record tells of its changes."""
         with self._lock:
-            self._epoch = epoch
+            self.epoch = epoch
             self._whole |= not logged
             for change in changes:
                 part = self._tables.get(change.table)
@@ -104,7 +109,7 @@ class PendingDeltas:
                 if views:
                     views |= {name: self._views.pop(name) for name in self._along()}
             self._out = tables, views
-            return tables, views, self._epoch
+            return tables, views, self.epoch
 
     def _along(self) -> list[str]:
         """Views to be taken along, those with the fewest rows first."""

@@ -7,57 +7,96 @@ first, those below before those above; its difference goes through the circuit l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from time import perf_counter_ns
+
+import duckdb
 
 from ivm.catalog.catalog import View
+from ivm.delta_ops.circuit import Work
+from ivm.engine.changefeed import ChangeFeeds
+from ivm.engine.difference import difference
+from ivm.engine.maintenance import Maintenance
+from ivm.engine.table_reader import TableReader
 from ivm.storage.errors import EvaluationError
-from ivm.storage.log.change import TableChange
-from ivm.storage.values.zset import ZSet, add
+from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import ours
-from ivm.storage.warehouse.flush import NetChange
-from ivm.storage.warehouse.net_changes import PendingView
-
-if TYPE_CHECKING:
-    from ivm.engine.engine import Engine
 
 
 class RecomputedViews:
     """Those of one database.
 
     Args:
-        engine: what flushes, and steps the circuit.
+        maintenance: the circuit above them.
+        tables: where they rest.
+        feeds: who listens to them.
+
+    Attributes:
+        stale: names of those whose tables are out of date.
+        work: what recomputing them has cost, by name.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._maintenance = engine.maintenance
+    def __init__(self, maintenance: Maintenance, tables: TableReader, feeds: ChangeFeeds) -> None:
+        self._maintenance = maintenance
+        self._tables = tables
+        self._catalog = tables.catalog
+        self._feeds = feeds
+        self.stale: set[str] = set()
+        self.work: dict[str, Work] = {}
 
-    def refresh_watched(self) -> None:
-        """Make the differences that subscribers of recomputed views wait for."""
-        if not self._maintenance.stale:
-            return
-        for name in self._engine.feeds.views:
-            try:
-                self.refresh([name])
-            except Exception as error:  # the commit stands; the subscribers are told
-                self._engine.feeds.fail(name, ours(error))
+    def mark_stale(self, changed: Iterable[str]) -> None:
+        """Base tables changed: recomputed views over them are stale."""
+        self.stale.update(view.name for view in self._catalog.recomputed(changed))
+
+    def forget(self, name: str) -> None:
+        """A view is no more, or another one."""
+        self.stale.discard(name)
+        self.work.pop(name, None)
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def concern(self, relations: Iterable[str]) -> bool:
+        """Whether one of the relations is a recomputed view, or reads one."""
+        views = [v for n in relations if (v := self._catalog.views.get(n)) is not None]
+        return any(not view.incremental or view.recomputed_below for view in views)
+
+    def needs_refresh(self, relations: Iterable[str]) -> list[View]:
+        """Stale recomputed views at or below the given relations, lowest first."""
+        if not self.stale:
+            return []
+        wanted: set[str] = set()
+        for name in relations:
+            view = self._catalog.views.get(name)
+            if view is not None:
+                wanted.update((name, *view.recomputed_below))
+        views = list(self._catalog.views.items())  # at once: who only reads has no turn
+        return [view for name, view in views if name in wanted and name in self.stale]
 
     def is_outdated(self, names: Iterable[str]) -> bool:
         """Whether something is stale at or below the given relations, as far as they are known.
 
         While a transaction changes the catalog, others cannot tell what they read by its names.
         """
-        stale = self._maintenance.stale
-        return bool(stale) and (
-            self._engine.committed_views is not None or bool(self._maintenance.needs_refresh(names))
+        return bool(self.stale) and (
+            self._catalog.committed is not None or bool(self.needs_refresh(names))
         )
+
+    # -- refreshing -----------------------------------------------------------------------------
+
+    def refresh_watched(self) -> None:
+        """Make the differences that subscribers of recomputed views wait for."""
+        if not self.stale:
+            return
+        for name in self._feeds.views:
+            try:
+                self.refresh([name])
+            except Exception as error:  # the commit stands; the subscribers are told
+                self._feeds.fail(name, ours(error))
 
     def refresh(self, names: Iterable[str]) -> None:
         """Recompute what is stale at or below the given relations (the caller holds the turn)."""
-        stale = self._maintenance.needs_refresh(names)
-        for layer in self._maintenance.layers(stale):
+        for layer in layers(self.needs_refresh(names)):
             self._refresh(layer)
 
     def refresh_all(self) -> None:
@@ -65,67 +104,59 @@ class RecomputedViews:
 
         A view that cannot be computed stays as it last was; reading it says why.
         """
-        for name in list(self._engine.catalog.views):
+        for name in list(self._catalog.views):
             with contextlib.suppress(EvaluationError):
                 self.refresh([name])
 
     def _refresh(self, views: list[View]) -> None:
-        with self._engine.warehouse.write_lock:
-            self._engine.tables.flush()
-            cursor = self._engine.warehouse.cursor()
-            found = {view.name: self._maintenance.recompute(view, cursor) for view in views}
+        warehouse, pending = self._tables.warehouse, self._tables.pending
+        with warehouse.write_lock:
+            self._tables.flush()
+            cursor = warehouse.cursor()
+            found = {view.name: self.recompute(view, cursor) for view in views}
             changed = {name: delta for name, delta in found.items() if len(delta)}
             deltas = self._maintenance.step((), changed) if changed else {}
             deltas |= changed
             try:
                 self._maintenance.commit()
-                self._engine.pending.add(self._engine.epoch, (), deltas, logged=False)
-                self._maintenance.stale.difference_update(found)
-                self._engine.feeds.tell(self._engine.epoch, deltas)
+                pending.add(pending.epoch, (), deltas, logged=False)
+                self.stale.difference_update(found)
+                self._feeds.tell(pending.epoch, deltas)
             except BaseException as error:
                 why = f"views were refreshed ({', '.join(found)}), but the memory could not follow"
-                raise self._engine.log.broken(why, error) from error
-            self._engine.tables.flush(found)
+                raise self._tables.log.broken(why, error) from error
+            self._tables.flush(found)
 
-    def outdated(self, changes: Sequence[TableChange], names: Iterable[str]) -> list[list[View]]:
-        """Recomputed views at or below the given relations that lack something, in layers.
+    def recompute(self, view: View, cursor: Cursor) -> ZSet:
+        """The difference between the view's query and its table, as the cursor sees both.
 
-        Args:
-            changes: what a transaction did so far.
-            names: the relations it is going to read.
+        Raises:
+            EvaluationError: the query fails on the tables as they are.
         """
-        below = {
-            n
-            for name in names
-            if name in self._engine.catalog.views
-            for n in self._recomputed(name)
-        }
-        touched = {change.table for change in changes}
-        lacking = [
-            view
-            for name, view in self._engine.catalog.views.items()
-            if name in below and (name in self._maintenance.stale or view.bases & touched)
-        ]
-        return list(self._maintenance.layers(lacking))
-
-    def _recomputed(self, name: str) -> tuple[str, ...]:
-        view = self._engine.catalog.views[name]
-        return view.recomputed_below if view.incremental else (*view.recomputed_below, name)
-
-    def recompute_inside(self, cursor: Cursor, view: View, recomputed: dict[str, ZSet]) -> None:
-        """Bring a recomputed view up to the cursor's transaction; adds to its difference so far."""
-        with self._engine.warehouse.zone.on(cursor):
-            delta = self._maintenance.recompute(view, cursor)
-        if not len(delta):
-            return
-        part = PendingView(view.schema)
-        part.add(delta)
-        self._engine.tables.write(cursor, view.name, part.net())
-        if view.name in recomputed:
-            part.add(recomputed[view.name])
-        net = part.net()
-        recomputed[view.name] = _delta_of(net)
+        started = perf_counter_ns()
+        try:
+            table = self._catalog.qualified[view.name]
+            delta = difference(cursor, f"FROM {table}", view.query, view.schema)
+        except duckdb.Error as error:
+            raise EvaluationError(
+                f"view {view.name!r} cannot be computed: {error}; mend the rows its query fails "
+                "on, or drop the view"
+            ) from error
+        self.work.setdefault(view.name, Work()).add(started, 0, len(delta))
+        return delta
 
 
-def _delta_of(net: NetChange) -> ZSet:
-    return add([net.delete.negate(), net.insert])
+def layers(views: Iterable[View]) -> Iterator[list[View]]:
+    """Recomputed views, lowest first, in parts none of which reads another view of its part.
+
+    What is above two of them may fail on a mixture of an old and a new one, so the differences of
+    a part are to be stepped together.
+    """
+    layer: list[View] = []
+    for view in views:
+        if any(lower.name in view.recomputed_below for lower in layer):
+            yield layer
+            layer = []
+        layer.append(view)
+    if layer:
+        yield layer

@@ -38,10 +38,10 @@ class TableReader:
     def __init__(
         self, warehouse: Warehouse, catalog: Catalog, log: LogWriter, pending: PendingDeltas
     ) -> None:
-        self._warehouse = warehouse
-        self._catalog = catalog
-        self._log = log
-        self._pending = pending
+        self.warehouse = warehouse
+        self.catalog = catalog
+        self.log = log
+        self.pending = pending
 
     # -- flushing -------------------------------------------------------------------------------
 
@@ -58,35 +58,35 @@ class TableReader:
         """
         only = None if only is None else frozenset(only)
         if only is not None:
-            self._pending.read(only)
-        self._log.demand_whole()
-        if self._pending.rows:
-            with self._warehouse.write_lock:
+            self.pending.read(only)
+        self.log.demand_whole()
+        if self.pending.rows:
+            with self.warehouse.write_lock:
                 self._flush(only)
 
     def _flush(self, only: Iterable[str] | None) -> None:
-        number = self._warehouse.flushes
+        number = self.warehouse.flushes
         try:
-            tables, views, epoch = self._pending.take(only)
+            tables, views, epoch = self.pending.take(only)
             if tables or views:
-                self._warehouse.flush(
+                self.warehouse.flush(
                     epoch,
                     {name: part.net() for name, part in tables.items()} if tables else None,
                     {name: part.net() for name, part in views.items()},
                 )
         except OutcomeUnknownError as error:
-            raise self._log.broken("a flush failed", error) from error
+            raise self.log.broken("a flush failed", error) from error
         except BaseException:
-            if self._warehouse.flushes > number:
-                self._pending.settle()
+            if self.warehouse.flushes > number:
+                self.pending.settle()
             else:
-                self._pending.put_back()
+                self.pending.put_back()
             raise
-        self._pending.settle()
+        self.pending.settle()
 
     def relieve(self) -> None:
         """Flush if very much is pending, for whoever is about to add to it."""
-        if self._pending.rows > MOST_PENDING:
+        if self.pending.rows > MOST_PENDING:
             self.flush()
 
     def flush_within(self, cursor: Cursor) -> None:
@@ -100,9 +100,9 @@ class TableReader:
             RefusedError: a relation with pending rows has other columns now.
             duckdb.Error: the rows are still refused.
         """
-        before = {name: self._catalog.relation_schema(name) for name in self._catalog.qualified}
-        standing = self._warehouse.tables(cursor)
-        tables, views, _ = self._pending.take(None)
+        before = {name: self.catalog.relation_schema(name) for name in self.catalog.qualified}
+        standing = self.warehouse.tables(cursor)
+        tables, views, _ = self.pending.take(None)
         pending: dict[str, PendingTable | PendingView] = {**tables, **views}
         parts = {name: part for name, part in pending.items() if name in standing}
         for name in parts:
@@ -112,12 +112,12 @@ class TableReader:
                     "what refuses these rows is gone",
                     name,
                 )
-        self._warehouse.write_within(cursor, {name: part.net() for name, part in parts.items()})
+        self.warehouse.write_within(cursor, {name: part.net() for name, part in parts.items()})
 
     def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
         """Apply a net change to a relation's table inside the cursor's transaction."""
-        schema = self._catalog.relation_schema(name)
-        apply_change(cursor, self._catalog.qualified[name], schema, net)
+        schema = self.catalog.relation_schema(name)
+        apply_change(cursor, self.catalog.qualified[name], schema, net)
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -125,28 +125,28 @@ class TableReader:
         self, name: str, columns: Sequence[int], cursor: Cursor | None = None
     ) -> Iterator[ZSet]:
         """Columns of a table or view as they are in DuckDB (as the cursor sees it), in chunks."""
-        schema = self._catalog.relation_schema(name)
+        schema = self.catalog.relation_schema(name)
         chosen = tuple(schema[i] for i in columns)
         names = ", ".join(quote(column) for column, _ in chosen)
-        sql = f"SELECT {names} FROM {self._catalog.qualified[name]}"
-        return chunks(cursor or self._warehouse.cursor(), sql, chosen)
+        sql = f"SELECT {names} FROM {self.catalog.qualified[name]}"
+        return chunks(cursor or self.warehouse.cursor(), sql, chosen)
 
     def content(self, name: str) -> ZSet:
         """All rows of a table or view as DuckDB has them."""
-        schema = self._catalog.relation_schema(name)
+        schema = self.catalog.relation_schema(name)
         return add([empty([t for _, t in schema]), *self.scan(name, range(len(schema)))])
 
     def snapshot(self, table: str) -> Snapshot:
         """A base table as of the last commit."""
-        cursors = self._warehouse.cursor(), self._warehouse.cursor()
-        with self._warehouse.write_lock:
+        cursors = self.warehouse.cursor(), self.warehouse.cursor()
+        with self.warehouse.write_lock:
             self.flush()
             for cursor in cursors:
-                self._warehouse.pin(cursor)
-        return Snapshot(self._catalog.tables[table], cursors)
+                self.warehouse.pin(cursor)
+        return Snapshot(self.catalog.tables[table], cursors)
 
     def show_pending(self, cursor: Cursor, relations: Collection[str]) -> None:
         """Begin a transaction that sees some relations with what is pending; roll it back."""
-        with self._warehouse.write_lock:
+        with self.warehouse.write_lock:
             run(cursor, "BEGIN TRANSACTION")
-            self._warehouse.write_within(cursor, self._pending.net(relations))
+            self.warehouse.write_within(cursor, self.pending.net(relations))

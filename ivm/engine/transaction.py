@@ -11,21 +11,20 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import duckdb
 
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
-from ivm.engine.rebuilt_views import RebuiltViews
+from ivm.engine.transaction_views import RefuseTemporary, TransactionViews
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import Shelter, tell
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, run
-from ivm.storage.warehouse.net_changes import PendingTable, PendingView
+from ivm.storage.warehouse.net_changes import PendingTable
 from ivm.storage.warehouse.refused import RefusedError
 
 COMMITTED = "The transaction is committed."
@@ -47,18 +46,15 @@ class Transaction:
         self,
         engine: Engine,
         cursor: Cursor,
-        refuse_temporary: Callable[[Iterable[tuple[str, str]]], None],
+        refuse_temporary: RefuseTemporary,
         *,
         begun: bool = False,
         read_only: bool = False,
     ) -> None:
         self._engine = engine
         self._cursor = cursor
-        self._refuse_temporary = refuse_temporary
         self.changes: list[TableChange] = []
-        self._recomputed: dict[str, ZSet] = {}
-        self._shown: dict[str, ZSet] = {}
-        self._views = RebuiltViews(engine, cursor)
+        self._views = TransactionViews(engine, cursor, self.changes, refuse_temporary)
         self._views_before: dict[str, View] | None = None
         self._tables_differ = False
         self._heals = self._late = self._written_late = False
@@ -216,42 +212,8 @@ class Transaction:
         if not self.native and not self.changes:  # a write of its own, none of this transaction
             self._engine.recomputed.refresh(relations)
         self.go_native()
-        self._fill()
-        self._show(relations)
-
-    def _show(self, relations: Iterable[str]) -> None:
-        catalog, rebuilt = self._engine.catalog, self._views
-        views = {name for name in relations if name in catalog.views and name not in rebuilt}
-        if not views or not (self.changes or self._engine.maintenance.needs_refresh(views)):
-            return
-        engine = self._engine
-        for layer in engine.recomputed.outdated(self.changes, views):
-            self._write_deltas({name for view in layer for name in view.reads})
-            self._refuse_temporary([(view.name, view.query) for view in layer])
-            for view in layer:
-                engine.recomputed.recompute_inside(self._cursor, view, self._recomputed)
-        self._write_deltas(views)
-
-    def _write_deltas(self, names: Iterable[str]) -> None:
-        """Write what the tables of views, and of those below them, lack of their whole deltas."""
-        views = self._engine.catalog.at_or_below(names)
-        deltas = self._engine.preview(self.changes, self._recomputed, views)
-        for name in views:
-            part = PendingView(self._engine.catalog.views[name].schema)
-            if name in deltas:
-                part.add(deltas[name])
-            if name in self._shown:
-                part.add(self._shown.pop(name).negate())
-            if part.rows:
-                self._engine.tables.write(self._cursor, name, part.net())
-        self._shown |= deltas
-
-    def _fill(self) -> None:
-        """Fill the rebuilt views that changes came after, from what they read."""
-        views = self._views.lacking(len(self.changes))
-        self._refuse_temporary([(view.name, view.query) for view in views])
-        self._show({name for view in views for name in view.reads})
-        self._views.fill(views, len(self.changes))
+        self._views.fill()
+        self._views.show(relations)
 
     @property
     def changes_catalog(self) -> bool:
@@ -262,36 +224,32 @@ class Transaction:
         """A statement is going to change the catalog: it is as now again if that is undone."""
         if self._views_before is None:
             self._views_before = self._engine.catalog.snapshot()
-            self._engine.committed_views = self._views_before
+            self._engine.catalog.committed = self._views_before
 
     def change_tables(self) -> None:
         """A statement has changed what tables there are, or how they look."""
         self._tables_differ = True
 
     def create_view(self, view: View) -> None:
-        """A view was created and filled."""
-        self._views.create(view.name, len(self.changes))
+        """Create a defined view, filled."""
+        self.change_catalog()
+        self._views.create(view)
+        self._engine.reload_tables(self._cursor)
+
+    def drop_view(self, view: View) -> None:
+        """Drop a view."""
+        self.change_catalog()
+        self._views.drop(view)
+        self._engine.reload_tables(self._cursor)
 
     def rebuild(self, views: Iterable[View]) -> None:
         """What these views and all above them read has changed by more than rows."""
-        for view in views:
-            self._views.refill(view.name)
-            self._forget(view.name)
-        self._fill()
-
-    def drop_view(self, name: str) -> None:
-        """A view is dropped in this transaction."""
-        self._views.drop(name)
-        self._forget(name)
-
-    def _forget(self, name: str) -> None:
-        self._shown.pop(name, None)
-        self._recomputed.pop(name, None)
+        self._views.rebuild(views)
 
     @property
     def _duckdb_decides(self) -> bool:
         """DuckDB's commit is the commit point: the log cannot hold a change of the catalog."""
-        concerned = self._tables_differ or self._views or self.changes or self._recomputed
+        concerned = self._tables_differ or self._views or self.changes or self._views.recomputed
         return self.changes_catalog and bool(concerned)
 
     # -- ending ---------------------------------------------------------------------------------
@@ -303,16 +261,16 @@ class Transaction:
 
     def _commit_and_follow(self) -> None:
         engine = self._engine
-        before, late = engine.epoch, None
+        before, late = engine.pending.epoch, None
         try:
             self._commit()
         except BaseException as error:
-            if engine.epoch == before or engine.log.parted:
+            if engine.pending.epoch == before or engine.log.parted:
                 self.rollback()
                 raise
             error.add_note(COMMITTED)
             late = error
-        epoch = engine.epoch
+        epoch = engine.pending.epoch
         if epoch != before or self.changes_catalog:
             tell(COMMITTED)
         with Shelter():
@@ -358,7 +316,7 @@ class Transaction:
             elif self.changes:
                 self._engine.commit(self.changes)
         except EvaluationError as error:
-            if not self._engine.maintenance.recomputes(error.views):
+            if not self._engine.recomputed.concern(error.views):
                 raise
             # It failed beside a stale view, perhaps for no other reason.
             self.go_native()
@@ -370,19 +328,19 @@ class Transaction:
         self.go_native()
         self.show(failing)
         self._engine.commit_native(
-            self._cursor, self.changes, self._recomputed, self._shown, logged=False
+            self._cursor, self.changes, self._views.recomputed, self._views.shown, logged=False
         )
         self._end("the transaction is already committed")
 
     def _commit_native(self) -> None:
-        self._fill()
+        self._views.fill()
         self._views.remember_rows()
         with self._publishing():
             self._engine.commit_native(
                 self._cursor,
                 self.changes,
-                self._recomputed,
-                self._shown,
+                self._views.recomputed,
+                self._views.shown,
                 logged=not self._duckdb_decides,
                 only=self._views.followed,
             )
@@ -449,5 +407,5 @@ class Transaction:
         if self._written_late:
             self._engine.pending.put_back()  # unless it is settled
             self._engine.warehouse.write_lock.release()
-        self._engine.committed_views = None
+        self._engine.catalog.committed = None
         self._engine.turns.give()

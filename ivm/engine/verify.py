@@ -58,7 +58,7 @@ def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
     with engine.warehouse.zone.on(cursor):
         missing, extra = compare(cursor, stored, view.query, view.schema, fixed)
         if fixed is not None and view.plan is not None and not missing and not extra:
-            ours = engine.maintenance.text(view)
+            ours = engine.views.text(view)
             missing, extra = compare(cursor, stored, ours, view.schema)
     return Verdict(count, missing, extra, left_open)
 

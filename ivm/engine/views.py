@@ -1,76 +1,297 @@
-"""Materialized views come, go, and are filled and checked anew.
+"""The life of a view: defined and compiled, created with its table, attached, filled anew, dropped.
 
 Law: a view's table is filled in the transaction that creates it, from the SQL whose answer it must
-equal from then on; its circuit state is built right after, at the same epoch.
+equal from then on; its circuit state is built right after, at the same epoch. Deltas take out
+exactly the rows they once put in, so where DuckDB rounds otherwise than the circuit, the rows are
+then the circuit's own. Who listens to a view that is filled anew is told the difference.
 """
 
 from __future__ import annotations
 
-import re
+import contextlib
+from collections.abc import Collection, Mapping
 
 import duckdb
 
-from ivm.catalog.catalog import View
+from ivm.catalog.catalog import BindingCatalog, View
 from ivm.catalog.fatal_types import refuse_fatal_types
-from ivm.engine.engine import Engine
-from ivm.engine.transaction import Transaction
-from ivm.sql.parse.function_list import REACHED, FunctionList
-from ivm.sql.resolve.bound_relations import bound_relations
+from ivm.delta_ops.aggregates.aggregate import CollectingAggregate
+from ivm.delta_ops.aggregates.group_recompute import GroupRecompute
+from ivm.delta_ops.circuit import Circuit
+from ivm.delta_ops.ordered.window import Window
+from ivm.engine.changefeed import ChangeFeeds
+from ivm.engine.maintenance import Maintenance
+from ivm.engine.recomputed_views import RecomputedViews
+from ivm.engine.table_reader import TableReader
+from ivm.engine.view_reads import relations_read
+from ivm.sql.bind.bind import bind
+from ivm.sql.compile.compile import CircuitCompiler
+from ivm.sql.compile.explain import explain
+from ivm.sql.parse.function_list import FunctionList
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.plan.render import render
+from ivm.sql.plan.unique_key import unique_key
 from ivm.sql.resolve.determinism import check_deterministic
-from ivm.storage.errors import SqlError, UnsupportedError
-from ivm.storage.identifiers import canonical_name, fold, path_of, quote
+from ivm.sql.rewrite.rewrite import rewrite
+from ivm.storage.errors import EvaluationError, SqlError, UnsupportedError
+from ivm.storage.identifiers import fold, path_of, quote
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, describe, rows, run
+from ivm.storage.values.zset import ZSet, add
+from ivm.storage.warehouse.carried import unfit_type, why_unfit
+from ivm.storage.warehouse.duck import Cursor, describe, run
 from ivm.storage.warehouse.duckdb_errors import translated
-from ivm.storage.warehouse.system_tables import delete_view, save_view
+from ivm.storage.warehouse.net_changes import PendingView
+from ivm.storage.warehouse.system_tables import State, StoredView, delete_view, save_view
 
-_STAND_INS = f"""
-SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal AND {REACHED} UNION ALL
-SELECT function_name, macro_definition FROM system.main.duckdb_functions()
-WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND {REACHED}
-"""
-StandIn = tuple[str, str]
-"""The name and the text of what stands for other relations."""
+_SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
 
-def define(
-    engine: Engine,
-    cursor: Cursor,
-    name: str,
-    query: str,
-    columns: tuple[str, ...],
-    functions: FunctionList,
-) -> View:
-    """A view that is not in the catalog yet, bound.
+class Views:
+    """Those of one database.
 
     Args:
-        cursor: in whose transaction the relations it reads exist.
-        name: canonical.
-        query: the SELECT, verbatim.
-        columns: names to give its first columns; the others keep the query's.
-        functions: those the cursor sees.
-
-    Raises:
-        SqlError: the query does not bind, or gives fewer columns than are named.
-        UnsupportedError: it has no meaning as a view.
+        maintenance: the circuit that follows them.
+        recomputed: those that no circuit follows.
+        tables: where they rest.
+        feeds: who listens to them.
     """
-    check_deterministic(query, cursor, functions)
-    described = _described(cursor, query)
-    if len(columns) > len(described):
-        raise SqlError(
-            f"view {name!r} names {len(columns)} columns ({', '.join(columns)}), but its query "
-            f"gives {len(described)}"
+
+    def __init__(
+        self,
+        maintenance: Maintenance,
+        recomputed: RecomputedViews,
+        tables: TableReader,
+        feeds: ChangeFeeds,
+    ) -> None:
+        self._maintenance = maintenance
+        self._recomputed = recomputed
+        self._tables = tables
+        self._warehouse, self._catalog = tables.warehouse, tables.catalog
+        self._names = BindingCatalog(tables.catalog)
+        self._feeds = feeds
+
+    # -- defining -------------------------------------------------------------------------------
+
+    def define(
+        self,
+        cursor: Cursor,
+        name: str,
+        query: str,
+        columns: tuple[str, ...],
+        functions: FunctionList,
+    ) -> View:
+        """A view that is not in the catalog yet, compiled.
+
+        Args:
+            cursor: in whose transaction the relations it reads exist.
+            name: canonical.
+            query: the SELECT, verbatim.
+            columns: names to give its first columns; the others keep the query's.
+            functions: those the cursor sees.
+
+        Raises:
+            SqlError: the query does not bind, or gives fewer columns than are named.
+            UnsupportedError: it has no meaning as a view.
+        """
+        check_deterministic(query, cursor, functions)
+        described = _described(cursor, query)
+        if len(columns) > len(described):
+            raise SqlError(
+                f"view {name!r} names {len(columns)} columns ({', '.join(columns)}), but its query "
+                f"gives {len(described)}"
+            )
+        reads = relations_read(self._catalog, cursor, query, name)
+        refuse_fatal_types(f"view {name!r}", described)
+        for relation in reads:
+            schema_read = self._catalog.relation_schema(relation)
+            refuse_fatal_types(f"view {name!r} over {relation!r}", schema_read)
+        renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
+        schema = renamed + described[len(columns) :]
+        view = View(name, query, _unique_names(schema), reads, described=described)
+        self.bind(view, cursor, functions)
+        return view
+
+    def bind(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> None:
+        """Compile the view, or find the reason why it is recomputed; see `ivm.sql.bind.bind`."""
+        try:
+            plan = rewrite(bind(view.query, self._names, cursor, functions))
+            compiled = CircuitCompiler(Circuit(), self._warehouse.cursor)
+            node = compiled.add_view(view.name, plan)
+            self._demand_read(compiled, view)
+            _refuse_whole_groups(compiled.circuit, view.name)
+            view.plan, view.reason, view.key = plan, None, unique_key(plan)
+            view.compiled, view.rounds = compiled, not compiled.circuit.node(node).reproducible
+        except (NotIncremental, RecursionError) as verdict:
+            deep = "an expression nested too deeply to be planned"
+            reason = verdict.reason if isinstance(verdict, NotIncremental) else deep
+            view.plan, view.reason, view.key = None, reason, None
+            view.compiled, view.rounds = None, False
+
+    def _demand_read(self, compiler: CircuitCompiler, view: View) -> None:
+        """The plan reads what DuckDB reads: no name was taken for another relation's."""
+        scanned = {self._names.canonical(scan.relation) for scan in compiler.sources().values()}
+        if not scanned <= self._catalog.with_sources(view.reads):
+            raise NotIncremental("a name that DuckDB takes for another relation")
+
+    # -- showing --------------------------------------------------------------------------------
+
+    def strategy(self, view: View) -> str:
+        """The word of the view's slowest operator."""
+        if view.plan is None:
+            return "linear" if view.constant else "whole recompute"
+        circuit = self._compiler(view).circuit
+        nodes = circuit.nodes_of(view.name)
+        return max((circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
+
+    def _compiler(self, view: View) -> CircuitCompiler:
+        """What holds the view: not yet the circuit, where an open transaction has created it."""
+        return view.compiled or self._maintenance.compiler
+
+    def explain(self, view: View, *, format: str = "text", analyze: bool = False) -> str:
+        """How the view is maintained, operator by operator; see `ivm.sql.compile.explain`."""
+        return explain(
+            view.name,
+            view.plan,
+            view.reason,
+            self._compiler(view),
+            format=format,
+            constant=view.constant,
+            recomputing=self._recomputed.work.get(view.name),
+            analyze=analyze,
         )
-    reads = relations_read(engine, cursor, query, name)
-    refuse_fatal_types(f"view {name!r}", described)
-    for relation in reads:
-        schema_read = engine.catalog.relation_schema(relation)
-        refuse_fatal_types(f"view {name!r} over {relation!r}", schema_read)
-    renamed = tuple((n, t) for n, (_, t) in zip(columns, described, strict=False))
-    schema = renamed + described[len(columns) :]
-    view = View(name, query, _unique_names(schema), reads, described=described)
-    engine.maintenance.bind(view, cursor, functions)
-    return view
+
+    # -- coming and going -----------------------------------------------------------------------
+
+    def create(self, cursor: Cursor, view: View) -> None:
+        """Create a defined view's table, filled, in the cursor's transaction; enter the view."""
+        columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in view.schema)
+        path = (self._warehouse.database, *path_of(view.name))
+        table = ".".join([quote(part) for part in path])
+        run(cursor, f"CREATE TABLE {table} ({columns})")
+        self._fill(cursor, view, table)
+        save_view(cursor, self.stored(view, exact=not view.rounds))
+        self._catalog.add_view(view)
+
+    def drop(self, cursor: Cursor, view: View) -> None:
+        """Drop a view's table in the cursor's transaction; the circuit follows it until then."""
+        run(cursor, f"DROP TABLE {self._catalog.qualified[view.name]}")
+        delete_view(cursor, view.name)
+        self._catalog.remove_view(view.name)
+
+    def attach(self, view: View) -> None:
+        """Let the circuit follow a view from here on, or know it as stale."""
+        if view.incremental:
+            self._maintenance.attach(view)
+        else:
+            self._recomputed.stale.add(view.name)
+
+    def _detach(self, name: str) -> None:
+        self._recomputed.forget(name)
+        self._maintenance.detach(name)
+
+    def rebuild(
+        self, dropped: Collection[str], filled: Collection[str], before: Mapping[str, ZSet]
+    ) -> None:
+        """Views were dropped, or bound and filled anew: let the circuit follow what they are now.
+
+        Args:
+            dropped: their names; some may have been created anew.
+            filled: their names.
+            before: the rows that the listeners of views that stay know of.
+        """
+        for name in {*dropped, *filled}:  # all of them before any is attached: they share nodes
+            self._detach(name)
+        for name in dropped:
+            self._feeds.close(name)
+        views = [view for name, view in self._catalog.views.items() if name in filled]
+        for view in views:
+            self._maintenance.attach(view)
+        with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
+            if rounding := [view for view in views if view.rounds]:
+                self._maintenance.hydrate()
+                for view in rounding:
+                    self.rewrite_rows(view)
+            else:
+                self._maintenance.hydrate(early=True)
+        deltas = {name: self._since(name, rows) for name, rows in before.items()}
+        told = {name: delta for name, delta in deltas.items() if len(delta)}
+        self._feeds.tell(self._tables.pending.epoch, told)
+
+    def _since(self, name: str, before: ZSet) -> ZSet:
+        schema = self._catalog.relation_schema(name)
+        now = self._tables.content(name)
+        return consolidate(add([now, before.negate()]), [t for _, t in schema])
+
+    def refuse_readers(self, names: list[str], what: str) -> None:
+        """Something other views read cannot go.
+
+        Raises:
+            UnsupportedError: naming them.
+        """
+        readers = [v.name for v in self._catalog.readers(names) if v.name not in names]
+        if readers:
+            raise UnsupportedError(
+                f"cannot {what}: {', '.join(readers)} read{'s' if len(readers) == 1 else ''} it; "
+                f"drop {'it' if len(readers) == 1 else 'them'} first, or add CASCADE to drop them "
+                "too"
+            )
+
+    # -- filling --------------------------------------------------------------------------------
+
+    def stored(self, view: View, *, exact: bool) -> StoredView:
+        """The view as the file records it.
+
+        One that needs its rows rewritten gets them at the next opening at the latest, one that was
+        recomputed is filled anew by the first opening that maintains it by deltas.
+        """
+        given = () if view.schema == view.described else tuple(n for n, _ in view.schema)
+        state: State = "exact" if exact else "needs_rewrite"
+        return StoredView(view.name, view.query, given, state if view.incremental else "recomputed")
+
+    def text(self, view: View) -> str:
+        """The SQL whose answer the view must equal: its plan's, where SQL leaves something open."""
+        return view.query if view.plan is None else render(view.plan)
+
+    def refill(self, cursor: Cursor, view: View) -> None:
+        """Replace a view's rows by its query's answer, as the cursor's transaction sees it."""
+        table = self._catalog.qualified[view.name]
+        run(cursor, f"DELETE FROM {table}")
+        self._fill(cursor, view, table)
+        save_view(cursor, self.stored(view, exact=not view.rounds))
+
+    def _fill(self, cursor: Cursor, view: View, table: str) -> None:
+        """Fill a view's empty table with its query's answer, as the cursor's transaction sees it.
+
+        Raises:
+            UnsupportedError: a value in it, or in what it reads, cannot be followed.
+        """
+        with self._warehouse.zone.on(cursor):
+            run(cursor, f"INSERT INTO {table} {self.text(view)}")
+        for relation in (*[self._catalog.qualified[name] for name in view.reads], table):
+            type = unfit_type(cursor.sql(f"FROM {relation}"))
+            if type is not None:
+                raise UnsupportedError(f"the view {view.name} over {relation}: {why_unfit(type)}")
+
+    def rewrite_rows(self, view: View) -> None:
+        """Put the circuit's own rows into the view's table, where DuckDB would round otherwise.
+
+        Raises:
+            EvaluationError: the circuit cannot be filled; no change can be followed either.
+        """
+        closing = contextlib.closing(self._warehouse.cursor())  # a failure undoes it
+        with self._warehouse.write_lock, closing as cursor:
+            run(cursor, "BEGIN TRANSACTION")
+            run(cursor, f"DELETE FROM {self._catalog.qualified[view.name]}")
+            held = PendingView(view.schema)  # takes rows out, maybe before they have been put in
+            for chunk in self._maintenance.contents(view):
+                part = PendingView(view.schema) if (chunk.weights > 0).all() else held
+                part.add(chunk)
+                if part is not held:
+                    self._tables.write(cursor, view.name, part.net())
+            self._tables.write(cursor, view.name, held.net())
+            save_view(cursor, self.stored(view, exact=True))
+            run(cursor, "COMMIT")
 
 
 def _described(cursor: Cursor, query: str) -> Schema:
@@ -93,104 +314,14 @@ def _unique_names(schema: Schema) -> Schema:
     return tuple(result)
 
 
-def relations_read(engine: Engine, cursor: Cursor, query: str, name: str) -> frozenset[str]:
-    """Canonical names of what a view's query reads, also through plain views and macros.
+def _refuse_whole_groups(circuit: Circuit, view: str) -> None:
+    """An operator that recomputes one group of all rows at every change is better deferred.
 
     Raises:
-        UnsupportedError: something whose changes cannot be followed.
-        SqlError: the view itself.
+        NotIncremental: there is one.
     """
-    found = bound_relations(cursor, query)
-    if found is None:  # a plan of thousands of levels
-        return _mentioned(engine, cursor, query) - {name}
-    reads = set()
-    for database, *path in found:
-        resolved = canonical_name(path)
-        if database != engine.warehouse.database or resolved not in engine.catalog.qualified:
-            raise UnsupportedError(
-                f"view {name!r} reads {'.'.join([database, *path])}, which is no table of this "
-                "database (a temporary table, a file, or a table of another database): its changes "
-                "cannot be followed; load it into a table first"
-            )
-        if resolved == name:
-            raise SqlError(f"view {name!r} cannot read itself; WITH RECURSIVE says recursion")
-        reads.add(resolved)
-    return frozenset(reads)
-
-
-def _mentioned(engine: Engine, cursor: Cursor, query: str) -> frozenset[str]:
-    """Relations named by a word of the query, or of the views and macros named in it."""
-    words = words_behind(query, stand_ins(cursor))
-    every = (*engine.catalog.tables, *engine.catalog.views)
-    return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))
-
-
-def stand_ins(cursor: Cursor) -> list[StandIn]:
-    """All plain views and macros that the cursor sees."""
-    return [(name, text) for name, text in rows(cursor, _STAND_INS)]
-
-
-def words_behind(query: str, waiting: list[StandIn]) -> set[str]:
-    """The words of a query, and of the views and macros named in it."""
-    words = words_of(query)
-    while found := [(name, text) for name, text in waiting if words.issuperset(words_of(name))]:
-        waiting = [stand_in for stand_in in waiting if stand_in not in found]
-        words.update(*(words_of(text) for _, text in found))
-    return words
-
-
-def words_of(text: str) -> set[str]:
-    """The words of a text, in lower case."""
-    return set(re.findall(r"\w+", text.lower()))
-
-
-def could_capture(engine: Engine, cursor: Cursor, name: str) -> list[View]:
-    """Views over plain views of a schema in which a new relation's name meant main's.
-
-    Args:
-        name: the canonical name of the relation.
-    """
-    *schemas, last = path_of(name)
-    views = list(engine.catalog.views.values()) if schemas[-1] != "main" else []
-    named, behind = words_of(f"{schemas[-1]} {last}"), stand_ins(cursor) if views else []
-    return [v for v in views if words_behind(v.query, behind) >= named and v.name != name]
-
-
-def create(engine: Engine, transaction: Transaction, cursor: Cursor, view: View) -> None:
-    """Create a defined view's table in the transaction, filled; enter it into the catalog."""
-    catalog = engine.catalog
-    transaction.change_catalog()
-    columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in view.schema)
-    path = (engine.warehouse.database, *path_of(view.name))
-    table = ".".join([quote(part) for part in path])
-    run(cursor, f"CREATE TABLE {table} ({columns})")
-    engine.view_tables.fill(cursor, view, table)
-    save_view(cursor, engine.view_tables.stored(view, exact=not view.rounds))
-    catalog.add_view(view)
-    transaction.create_view(view)
-    engine.reload_tables(cursor)
-
-
-def drop(engine: Engine, transaction: Transaction, cursor: Cursor, view: View) -> None:
-    """Drop a view's table in the transaction and forget the view when it commits."""
-    catalog = engine.catalog
-    transaction.change_catalog()
-    run(cursor, f"DROP TABLE {catalog.qualified[view.name]}")
-    delete_view(cursor, view.name)
-    catalog.remove_view(view.name)
-    transaction.drop_view(view.name)
-    engine.reload_tables(cursor)
-
-
-def refuse_readers(engine: Engine, names: list[str], what: str) -> None:
-    """Something other views read cannot go.
-
-    Raises:
-        UnsupportedError: naming them.
-    """
-    readers = [v.name for v in engine.catalog.readers(names) if v.name not in names]
-    if readers:
-        raise UnsupportedError(
-            f"cannot {what}: {', '.join(readers)} read{'s' if len(readers) == 1 else ''} it; "
-            f"drop {'it' if len(readers) == 1 else 'them'} first, or add CASCADE to drop them too"
-        )
+    for number in circuit.nodes_of(view):
+        operator = circuit.node(number).operator
+        recomputes = CollectingAggregate | GroupRecompute | Window
+        if isinstance(operator, recomputes) and operator.whole:
+            raise NotIncremental("an aggregate or window over all rows without a rule of its own")

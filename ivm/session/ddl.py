@@ -13,7 +13,7 @@ import duckdb
 
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
-from ivm.engine.views import could_capture, relations_read, stand_ins, words_behind, words_of
+from ivm.engine.view_reads import could_capture, relations_read, stand_ins, words_behind, words_of
 from ivm.session import view_statements
 from ivm.session.ddl_refusals import refuse_alias, refuse_in_place, refuse_types, refuse_unfit
 from ivm.session.dml import refuse_hidden
@@ -133,7 +133,7 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     for view in affected:
         _demand_standing(session, statement, view, functions)
         _learn_reads(session, view)
-        engine.maintenance.bind(view, session.cursor, functions)
+        engine.views.bind(view, session.cursor, functions)
         engine.catalog.add_view(view)
     transaction.rebuild(affected)
 
@@ -159,7 +159,9 @@ def _affected(
     changed.update(view.name for view in _using(session, statement))
     fresh = [name for name in catalog.tables if name not in before]
     changed.update(
-        view.name for name in fresh for view in could_capture(session.engine, session.cursor, name)
+        view.name
+        for name in fresh
+        for view in could_capture(session.engine.catalog, session.cursor, name)
     )
     return [v for v in catalog.views.values() if v.name in changed or v in catalog.readers(changed)]
 
@@ -232,7 +234,7 @@ def _folded(schema: Schema) -> Schema:
 def _learn_reads(session: Session, view: View) -> None:
     """A plain view or macro below may read other relations now."""
     catalog = session.engine.catalog
-    reads = relations_read(session.engine, session.cursor, view.query, view.name)
+    reads = relations_read(session.engine.catalog, session.cursor, view.query, view.name)
     order = list(catalog.views)
     later = [n for n in reads if n in order and order.index(n) > order.index(view.name)]
     if later:

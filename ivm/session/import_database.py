@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ivm.engine.views import words_of
+from ivm.engine.view_reads import words_of
 from ivm.session.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st

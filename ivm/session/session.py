@@ -76,7 +76,7 @@ class Session:
     def views(self) -> list[View]:
         """The views, as the last commit or the session's own open transaction left them."""
         engine, transaction = self.engine, self.transaction
-        committed = engine.committed_views
+        committed = engine.catalog.committed
         if committed is None or (transaction is not None and transaction.changes_catalog):
             committed = engine.catalog.views
         return list(committed.values())

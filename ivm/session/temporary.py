@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ivm.engine.views import stand_ins, words_behind, words_of
+from ivm.engine.view_reads import stand_ins, words_behind, words_of
 from ivm.session.names import Temporary
 from ivm.sql.resolve.bound_relations import bound_relations
 from ivm.storage.errors import UnsupportedError

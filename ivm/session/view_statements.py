@@ -10,9 +10,9 @@ import duckdb
 import pyarrow as pa
 
 from ivm.catalog.catalog import View
-from ivm.engine import views
 from ivm.engine.transaction import Transaction
 from ivm.engine.verify import verify_view
+from ivm.engine.view_reads import could_capture
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.parse.function_list import list_functions
@@ -50,12 +50,12 @@ def _create(
     place = statement.offset + statement.query_offset
     try:
         functions = list_functions(reader)
-        view = views.define(engine, reader, name, statement.query, statement.columns, functions)
+        view = engine.views.define(reader, name, statement.query, statement.columns, functions)
         if present is None:
             _refuse_captured(session, name, statement)
         else:
-            views.drop(engine, transaction, cursor, engine.catalog.views[present])
-        views.create(engine, transaction, cursor, view)
+            transaction.drop_view(engine.catalog.views[present])
+        transaction.create_view(view)
     except duckdb.Error as error:
         raise translated(error, place, statement.query) from error
     except (SqlError, UnsupportedError) as error:
@@ -67,7 +67,7 @@ def _create(
 def _refuse_captured(session: Session, name: str, statement: st.CreateView) -> None:
     """Refuse a view whose name plain views of its schema give to a relation of main."""
     engine, last = session.engine, path_of(name)[-1]
-    captured = views.could_capture(engine, session.cursor, name)
+    captured = could_capture(engine.catalog, session.cursor, name)
     plain = captured and PlainViews(session.cursor).find(("main", fold(last)))
     if captured and (plain or engine.catalog.resolve((last,))):
         raise UnsupportedError(
@@ -92,7 +92,7 @@ def _may_create(session: Session, statement: st.CreateView, present: str) -> boo
             "IF NOT EXISTS",
             statement.offset,
         )
-    views.refuse_readers(session.engine, [present], f"replace view {present!r}")
+    session.engine.views.refuse_readers([present], f"replace view {present!r}")
     return True
 
 
@@ -101,7 +101,7 @@ def drop(session: Session, statement: st.DropView, params: Params) -> Result:
     with session.writing() as transaction:
         wanted = _wanted(session, statement)
         if not statement.cascade:
-            views.refuse_readers(session.engine, wanted, f"drop view {', '.join(wanted)}")
+            session.engine.views.refuse_readers(wanted, f"drop view {', '.join(wanted)}")
         if session.transaction is None:
             transaction.may_heal()
         drop_views(session, transaction, wanted)
@@ -124,15 +124,13 @@ def drop_views(session: Session, transaction: Transaction, names: list[str]) -> 
     all_names = {*names, *[view.name for view in engine.catalog.readers(names)]}
     transaction.go_native()
     for name in [n for n in reversed(list(engine.catalog.views)) if n in all_names]:
-        views.drop(engine, transaction, session.cursor, engine.catalog.views[name])
+        transaction.drop_view(engine.catalog.views[name])
 
 
 def explain(session: Session, statement: st.ExplainView, params: Params) -> Result:
     """EXPLAIN [ANALYZE] MATERIALIZED VIEW: how it is maintained, operator by operator."""
     view = session.engine.catalog.view(statement.name)
-    text = session.engine.maintenance.explain(
-        view, format=statement.format, analyze=statement.analyze
-    )
+    text = session.engine.views.explain(view, format=statement.format, analyze=statement.analyze)
     return Result.of_table(
         pa.table({"explain_key": [view.name], "explain_value": [text]}), ["VARCHAR", "VARCHAR"]
     )
@@ -170,7 +168,7 @@ def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
     found = session.views
     columns = {
         "name": [view.name for view in found],
-        "strategy": [session.engine.maintenance.strategy(view) for view in found],
+        "strategy": [session.engine.views.strategy(view) for view in found],
         "reads": [", ".join(sorted(view.reads)) for view in found],
         "query": [view.query for view in found],
     }

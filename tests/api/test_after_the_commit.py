@@ -9,13 +9,13 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.engine.rebuilt_views import RebuiltViews
+from ivm.engine.transaction_views import TransactionViews
 from ivm.storage.log.change_log import ChangeLog
 from tests.torture.patient import crash
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(RebuiltViews, "adopt"), (ChangeLog, "rotate")], ids=["views", "log"]
+    ("owner", "name"), [(TransactionViews, "adopt"), (ChangeLog, "rotate")], ids=["views", "log"]
 )
 def test_later_rows_are_never_logged_under_the_columns_of_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, name: str

@@ -1,0 +1,87 @@
+"""What a view reads: by DuckDB's plan of its query, or by the words of the text and what they name.
+
+Law: the relations are those whose rows decide the answer, also behind plain views and macros; what
+is found by words may name too many, never too few.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ivm.catalog.catalog import Catalog, View
+from ivm.sql.parse.function_list import REACHED
+from ivm.sql.resolve.bound_relations import bound_relations
+from ivm.storage.errors import SqlError, UnsupportedError
+from ivm.storage.identifiers import canonical_name, path_of
+from ivm.storage.warehouse.duck import Cursor, rows
+
+_STAND_INS = f"""
+SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal AND {REACHED} UNION ALL
+SELECT function_name, macro_definition FROM system.main.duckdb_functions()
+WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND {REACHED}
+"""
+StandIn = tuple[str, str]
+"""The name and the text of what stands for other relations."""
+
+
+def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> frozenset[str]:
+    """Canonical names of what a view's query reads, also through plain views and macros.
+
+    Raises:
+        UnsupportedError: something whose changes cannot be followed.
+        SqlError: the view itself.
+    """
+    found = bound_relations(cursor, query)
+    if found is None:  # a plan of thousands of levels
+        return _mentioned(catalog, cursor, query) - {name}
+    reads = set()
+    for database, *path in found:
+        resolved = canonical_name(path)
+        if database != catalog.database or resolved not in catalog.qualified:
+            raise UnsupportedError(
+                f"view {name!r} reads {'.'.join([database, *path])}, which is no table of this "
+                "database (a temporary table, a file, or a table of another database): its changes "
+                "cannot be followed; load it into a table first"
+            )
+        if resolved == name:
+            raise SqlError(f"view {name!r} cannot read itself; WITH RECURSIVE says recursion")
+        reads.add(resolved)
+    return frozenset(reads)
+
+
+def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:
+    """Relations named by a word of the query, or of the views and macros named in it."""
+    words = words_behind(query, stand_ins(cursor))
+    every = (*catalog.tables, *catalog.views)
+    return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))
+
+
+def stand_ins(cursor: Cursor) -> list[StandIn]:
+    """All plain views and macros that the cursor sees."""
+    return [(name, text) for name, text in rows(cursor, _STAND_INS)]
+
+
+def words_behind(query: str, waiting: list[StandIn]) -> set[str]:
+    """The words of a query, and of the views and macros named in it."""
+    words = words_of(query)
+    while found := [(name, text) for name, text in waiting if words.issuperset(words_of(name))]:
+        waiting = [stand_in for stand_in in waiting if stand_in not in found]
+        words.update(*(words_of(text) for _, text in found))
+    return words
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text, in lower case."""
+    return set(re.findall(r"\w+", text.lower()))
+
+
+def could_capture(catalog: Catalog, cursor: Cursor, name: str) -> list[View]:
+    """Views over plain views of a schema in which a new relation's name meant main's.
+
+    Args:
+        name: the canonical name of the relation.
+    """
+    *schemas, last = path_of(name)
+    views = list(catalog.views.values()) if schemas[-1] != "main" else []
+    named, behind = words_of(f"{schemas[-1]} {last}"), stand_ins(cursor) if views else []
+    return [v for v in views if words_behind(v.query, behind) >= named and v.name != name]
