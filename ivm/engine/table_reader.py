@@ -14,6 +14,7 @@ from ivm.engine.log_writer import LogWriter
 from ivm.engine.pending import PendingDeltas
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.identifiers import quote
+from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet, add, empty
 from ivm.storage.warehouse.duck import Cursor, chunks, run
 from ivm.storage.warehouse.flush import NetChange, apply_change
@@ -118,6 +119,17 @@ class TableReader:
         """Apply a net change to a relation's table inside the cursor's transaction."""
         schema = self.catalog.relation_schema(name)
         apply_change(cursor, self.catalog.qualified[name], schema, net)
+
+    def write_changes(self, cursor: Cursor, changes: Iterable[TableChange]) -> None:
+        """Apply changes of base tables inside the cursor's transaction."""
+        parts: dict[str, PendingTable] = {}
+        for change in changes:
+            part = parts.get(change.table)
+            if part is None:
+                part = parts[change.table] = self.pending.new_table(change.table)
+            part.add(change.removed, change.removed_columns, change.added)
+        for name, part in parts.items():
+            self.write(cursor, name, part.net())
 
     # -- reading --------------------------------------------------------------------------------
 

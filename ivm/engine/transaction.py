@@ -24,7 +24,6 @@ from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import Shelter, tell
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duck import Cursor, run
-from ivm.storage.warehouse.net_changes import PendingTable
 from ivm.storage.warehouse.refused import RefusedError
 
 COMMITTED = "The transaction is committed."
@@ -137,7 +136,7 @@ class Transaction:
             )
         if len(change):
             if self.native:
-                self._write([change])
+                self._engine.tables.write_changes(self._cursor, [change])
             self.add_native(change)
 
     def add_native(self, change: TableChange) -> None:
@@ -159,7 +158,7 @@ class Transaction:
             self._flush()
             self.native = True  # before it is: an exception may come behind DuckDB's BEGIN
             run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
-            self._write(self.changes)
+            self._engine.tables.write_changes(self._cursor, self.changes)
 
     def _may_write_elsewhere(self) -> bool:
         """Whether another database may be changed in it: DuckDB lets it change one alone."""
@@ -195,16 +194,6 @@ class Transaction:
             self._written_late = True
             self.change_tables()  # DuckDB's commit decides of it, as of the statement
             self._engine.tables.flush_within(self._cursor)
-
-    def _write(self, changes: Iterable[TableChange]) -> None:
-        parts: dict[str, PendingTable] = {}
-        for change in changes:
-            part = parts.get(change.table)
-            if part is None:
-                part = parts[change.table] = self._engine.pending.new_table(change.table)
-            part.add(change.removed, change.removed_columns, change.added)
-        for name, part in parts.items():
-            self._engine.tables.write(self._cursor, name, part.net())
 
     def show(self, relations: Iterable[str]) -> None:
         """Go native, with the views a statement reads up to the transaction's own writes."""

@@ -158,11 +158,7 @@ def _affected(
     changed |= typed
     changed.update(view.name for view in _using(session, statement))
     fresh = [name for name in catalog.tables if name not in before]
-    changed.update(
-        view.name
-        for name in fresh
-        for view in could_capture(session.engine.catalog, session.cursor, name)
-    )
+    changed.update(v.name for name in fresh for v in could_capture(catalog, session.cursor, name))
     return [v for v in catalog.views.values() if v.name in changed or v in catalog.readers(changed)]
 
 
@@ -234,7 +230,7 @@ def _folded(schema: Schema) -> Schema:
 def _learn_reads(session: Session, view: View) -> None:
     """A plain view or macro below may read other relations now."""
     catalog = session.engine.catalog
-    reads = relations_read(session.engine.catalog, session.cursor, view.query, view.name)
+    reads = relations_read(catalog, session.cursor, view.query, view.name)
     order = list(catalog.views)
     later = [n for n in reads if n in order and order.index(n) > order.index(view.name)]
     if later:
