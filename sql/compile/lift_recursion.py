@@ -1,10 +1,9 @@
 """The step of a recursive query with the iteration as a column of its own.
 
 Law: lift(q) holds (row, i) exactly as often as q, over the last rows Wᵢ, holds the row, for every i
-at which the step is run: for i = 0, and wherever Wᵢ is not empty. So nodes that read W carry i;
-what meets must meet at one i; what groups, orders or tells rows apart does so within one i. What
-does not read W is an input, the same at every i: where a row of it counts by itself, it is
-multiplied with the iterations there are.
+at which the step is run: for i = 0, and wherever Wᵢ is not empty. What reads W carries i. What does
+not is an input, the same at every i: where a row of it counts by itself, it is multiplied with the
+iterations there are.
 """
 
 from __future__ import annotations

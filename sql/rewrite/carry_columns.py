@@ -139,7 +139,7 @@ def united(plan: Union | SetOp, parts: Sequence[Plan]) -> Plan:
     """The node over inputs that have further columns of the same types."""
     given = iter(parts)
     made = with_inputs(plan, lambda _: next(given))
-    assert isinstance(made, (Union, SetOp))
+    assert isinstance(made, Union | SetOp)
     return replace(made, schema=plan.schema + parts[0].schema[width(plan) :])
 
 
@@ -186,19 +186,13 @@ class Carry(ABC):
         """The plan's columns, then the carried ones."""
         if not self.depends(plan):
             return self.everywhere(plan)
-        match plan:
-            case Aggregate() | GroupRecompute() if without_groups(plan):
-                return self.each(plan)
-            case Filter() | Project() | Distinct() | TopK() | Window() | Unnest():
-                return self.node(plan).behind()
-            case Aggregate() | GroupRecompute():
-                return self.node(plan).behind()
-            case Union() | SetOp():
-                return united(plan, [self.over(part) for part in inputs(plan)])
-            case Join():
-                return self.join(plan)
-            case _:
-                return self.source(plan)
+        if without_groups(plan):
+            return self.each(plan)
+        if isinstance(plan, Single):
+            return self.node(plan).behind()
+        if isinstance(plan, Union | SetOp):
+            return united(plan, [self.over(part) for part in inputs(plan)])
+        return self.join(plan) if isinstance(plan, Join) else self.source(plan)
 
     def node(self, plan: Single) -> Carried:
         """The node over its input with the columns."""
@@ -225,8 +219,9 @@ class Carry(ABC):
             joined = self.met(joined, at_left, range(count, width(right)))
         if plan.kind == "full":
             return self._either(joined, own, at_left, at_right)
-        one_sided = plan.kind in ("semi", "anti")
-        return joined if one_sided else Carried(joined, own, at_left or at_right).behind()
+        if plan.kind in ("semi", "anti"):
+            return joined
+        return Carried(joined, own, at_left or at_right).behind()
 
     def _either(
         self, joined: Join, own: Sequence[int], left: Sequence[int], right: Sequence[int]

@@ -1,15 +1,11 @@
 """The dependent join of a domain with a nested query, pushed down until nothing depends.
 
-Law (Neumann & Kemper, BTW 2015): D is a set of parameter values. `pushed` gives, for each row of D,
-the rows of the query with that row for its parameters, and D's columns after the query's own. Below
-a node that groups, ranks or tells rows apart, D's columns join its keys; two inputs that both
-depend on D meet on it; an aggregate without groups has its row for every row of D.
+Law (Neumann & Kemper, BTW 2015): D is a set of parameter values. `over` gives, for each row of D,
+the rows of the query with that row for its parameters, and D's columns after the query's own.
 
-Which recursive queries can be run for all values of a domain at once.
-
-Law: run for each value by itself, the recursion stops for the value when its last rows are none.
-Run for all values together, it goes on while any value has rows; that is the same if every row of
-the step comes from a last row, hence from one of its own value.
+A recursive query may run for all rows of D at once. Run for one by itself, it stops when its last
+rows are none; run for all together, it goes on while any has rows. That is the same if every row of
+the step comes from a last row (`driven`), hence from one of its own row of D.
 """
 
 from __future__ import annotations
