@@ -119,7 +119,7 @@ class FloatAccumulator(Accumulator):
         if not len(values):
             return special
         parts = float_sum.split_squares(values) if self._squares else [float_sum.split(values)]
-        return special + [c for limbs in parts for c in self._place(limbs, weights, groups)]
+        return special + [c for limbs in parts for c in self._of_limbs(limbs, weights, groups)]
 
     def _few(
         self, values: list[float], weights: list[int], groups: list[int]
@@ -141,7 +141,7 @@ class FloatAccumulator(Accumulator):
             return []
         return [Contribution(np.array(lanes), np.array(owners), np.array(parts))]
 
-    def _place(self, limbs: Limbs, weights: Indexes, groups: Indexes) -> list[Contribution]:
+    def _of_limbs(self, limbs: Limbs, weights: Indexes, groups: Indexes) -> list[Contribution]:
         out = []
         first = int(limbs.lanes[0])
         together = bool((limbs.lanes == first).all())
@@ -195,17 +195,17 @@ class FloatAccumulator(Accumulator):
 
     def rounded(self, lanes: Indexes) -> Floats:
         """The doubles nearest to the sums."""
-        numbers, places = self._used
+        numbers, lane_numbers = self._used
         special = self.special(lanes)
         if not numbers:
             return np.zeros(len(lanes)) if special is None else special
-        sums = float_sum.round_lanes(lanes[:, places], numbers)
+        sums = float_sum.round_lanes(lanes[:, lane_numbers], numbers)
         return sums if special is None else np.where(special == 0, sums, special)
 
     def exact(self, lanes: Indexes) -> Objects:
         """The finite parts of the sums as Python integers."""
-        numbers, places = self._used
-        return float_sum.totals(lanes[:, places], numbers)
+        numbers, lane_numbers = self._used
+        return float_sum.totals(lanes[:, lane_numbers], numbers)
 
 
 class TrueAccumulator(Accumulator):
@@ -231,8 +231,8 @@ class BitsAccumulator(Accumulator):
         assert isinstance(rows.values, FixedColumn)
         values = np.ascontiguousarray(rows.values.values)
         octets = values.view(np.uint8).reshape(len(values), self._dtype.itemsize)
-        which, places = np.nonzero(np.unpackbits(octets, axis=1, bitorder="little"))
-        return [Contribution(self.lanes[places], rows.groups[which], rows.weights[which])]
+        which, lane_numbers = np.nonzero(np.unpackbits(octets, axis=1, bitorder="little"))
+        return [Contribution(self.lanes[lane_numbers], rows.groups[which], rows.weights[which])]
 
     def packed(self, bits: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
         """The integers that have these bits, bool[n, lanes]."""
@@ -256,10 +256,10 @@ def added(old: Indexes, contributions: list[Contribution]) -> Indexes:
 def _added_to_one(old: Indexes, contributions: list[Contribution]) -> Indexes:
     """Adds contributions as `added` does, to one group and, as a rule, few rows."""
     lanes: list[int] = old[0].tolist()
-    for places, _, values in contributions:
-        if isinstance(places, int):
-            lanes[places] += values.item() if len(values) == 1 else int(values.sum())
+    for lane_numbers, _, values in contributions:
+        if isinstance(lane_numbers, int):
+            lanes[lane_numbers] += values.item() if len(values) == 1 else int(values.sum())
         else:
-            for place, value in zip(places.tolist(), values.tolist(), strict=True):
-                lanes[place] += value
+            for lane, value in zip(lane_numbers.tolist(), values.tolist(), strict=True):
+                lanes[lane] += value
     return np.array([lanes])

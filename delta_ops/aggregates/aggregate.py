@@ -219,9 +219,9 @@ class Aggregate(Operator):
             return ZSet((*self._table.keys(touched.repeat(2)), *outputs), _MINUS_PLUS)
         if not (was or now):
             return self._none
-        place = 1 if now else 0
-        row = [c.slice(place, place + 1) for c in outputs]
-        return ZSet((*self._table.keys(touched), *row), _MINUS_PLUS[place : place + 1])
+        side = 1 if now else 0
+        row = [c.slice(side, side + 1) for c in outputs]
+        return ZSet((*self._table.keys(touched), *row), _MINUS_PLUS[side : side + 1])
 
     def _present(self, lanes: Indexes) -> Mask:
         return lanes[:, 0] > 0 if self._keys else np.ones(len(lanes), np.bool_)

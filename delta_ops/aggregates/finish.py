@@ -205,15 +205,15 @@ def _bits(function: str, argument: Argument, type: ColumnType, terms: Accumulato
 def _integer_sum(
     function: str, argument: Argument, type: ColumnType, terms: AccumulatorTable
 ) -> Finish:
-    count, places = terms.count(argument).lane, terms.integer(argument, type).lanes
-    span = slice(places[0], places[-1] + 1)
+    count, total_lanes = terms.count(argument).lane, terms.integer(argument, type).lanes
+    span = slice(total_lanes[0], total_lanes[-1] + 1)
     # DuckDB rewrites a plain avg to sum / count, with both as doubles; others divide in one go.
     at_once = argument.distinct or argument.filter is not None
 
     def finish(lanes: Indexes) -> Column:
         counts = lanes[:, count]
         total = int128.from_lanes(lanes[:, span])
-        if type.is_decimal and len(places) == 4:
+        if type.is_decimal and len(total_lanes) == 4:
             int128.check_decimal(total)
         if function != "avg":
             return _nullable(total, counts > 0)
@@ -230,8 +230,8 @@ def _integer_sum(
 
 
 def _mean_time(argument: Argument, type: ColumnType, terms: AccumulatorTable) -> Finish:
-    count, places = terms.count(argument).lane, terms.integer(argument, type).lanes
-    span = slice(places[0], places[-1] + 1)
+    count, total_lanes = terms.count(argument).lane, terms.integer(argument, type).lanes
+    span = slice(total_lanes[0], total_lanes[-1] + 1)
 
     def finish(lanes: Indexes) -> Column:
         counts = lanes[:, count]

@@ -58,13 +58,13 @@ def split(values: Floats) -> Limbs:
 def limbs_of(value: float) -> tuple[int, tuple[int, int, int]]:
     """The first lane and the limbs of one finite double: what `split` gives, without numpy."""
     fraction, exponent = math.frexp(value)
-    magnitude, place = int(fraction * (1 << 53)), exponent - 53 + _UNIT
-    if place < 0:  # subnormal: its last bits are zeros
-        magnitude, place = (abs(magnitude) >> -place) * (1 if magnitude > 0 else -1), 0
+    magnitude, shift = int(fraction * (1 << 53)), exponent - 53 + _UNIT
+    if shift < 0:  # subnormal: its last bits are zeros
+        magnitude, shift = (abs(magnitude) >> -shift) * (1 if magnitude > 0 else -1), 0
     sign = -1 if magnitude < 0 else 1
-    rest = abs(magnitude) << (place & 31)
+    rest = abs(magnitude) << (shift & 31)
     low, middle, high = rest & _LOW, (rest >> _LIMB) & _LOW, rest >> (2 * _LIMB)
-    return place >> 5, (sign * low, sign * middle, sign * high)
+    return shift >> 5, (sign * low, sign * middle, sign * high)
 
 
 def _cut(magnitude: Indexes, exponent: Indexes, sign: Indexes) -> Limbs:

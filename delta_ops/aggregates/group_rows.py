@@ -130,30 +130,30 @@ class Reading:
         ]
         return Weighed(columns, np.cumsum(counts) - counts, counts, weights)
 
-    def ranked(self, places: Callable[[Indexes], list[Indexes]]) -> tuple[list[Column], Indexes]:
+    def ranked(self, ranks: Callable[[Indexes], list[Indexes]]) -> tuple[list[Column], Indexes]:
         """The first column's values at some places of each group, and the groups' row counts.
 
         Args:
-            places: row counts (0 where there are none) → for each place wanted, where it is.
+            ranks: row counts (0 where there are none) → for each place wanted, where it is.
         """
         slots = sum(len(slots) for _, slots in self._parts)
         sizes = [state.size([FixedColumn(slots)]) for state, slots in self._parts]
         if not selects(self._spec) or sum(sizes) < _MANY * slots:
-            return self._counted_off(places)
-        return self._selected(places)
+            return self._counted_off(ranks)
+        return self._selected(ranks)
 
     def _counted_off(
-        self, places: Callable[[Indexes], list[Indexes]]
+        self, ranks: Callable[[Indexes], list[Indexes]]
     ) -> tuple[list[Column], Indexes]:
         rows = self.weighed
         ends, totals = _running(rows.weights), rows.totals
         before = ends[rows.starts]
-        wanted = [np.searchsorted(ends[1:], before + at, side="right") for at in places(totals)]
+        wanted = [np.searchsorted(ends[1:], before + at, side="right") for at in ranks(totals)]
         return [picked(rows.columns[0], at, totals > 0) for at in wanted], totals
 
-    def _selected(self, places: Callable[[Indexes], list[Indexes]]) -> tuple[list[Column], Indexes]:
+    def _selected(self, ranks: Callable[[Indexes], list[Indexes]]) -> tuple[list[Column], Indexes]:
         def few(count: int) -> list[int]:
-            return [int(place[0]) for place in places(np.array([count]))]
+            return [int(rank[0]) for rank in ranks(np.array([count]))]
 
         found = [
             state.select(slot, 1, few) for state, slots in self._parts for slot in slots.tolist()

@@ -50,9 +50,9 @@ def _distinct(rows: Weighed, type: ColumnType) -> _Values:
     codes, groups = codes[order], owners[order]
     begins = np.ones(len(order), np.bool_)
     begins[1:] = (codes[1:] != codes[:-1]) | (groups[1:] != groups[:-1])
-    places = np.flatnonzero(begins)
-    counts = np.add.reduceat(rows.weights[order], places)
-    return _Values(groups[places], order[places], counts)
+    starts = np.flatnonzero(begins)
+    counts = np.add.reduceat(rows.weights[order], starts)
+    return _Values(groups[starts], order[starts], counts)
 
 
 def mode(type: ColumnType) -> FromValueCounts:

@@ -29,27 +29,27 @@ class FromRanks:
     """A result computed from the values of some ranks in a group.
 
     Attributes:
-        places: row counts → the ranks.
+        ranks: row counts → the ranks.
         finish: (values at these places, row counts) → the column.
     """
 
-    places: Callable[[Indexes], list[Indexes]]
+    ranks: Callable[[Indexes], list[Indexes]]
     finish: Callable[[Sequence[Column], Indexes], Column]
 
     def column(self, reading: Reading) -> Column:
-        return self.finish(*reading.ranked(self.places))
+        return self.finish(*reading.ranked(self.ranks))
 
 
 def discrete(type: ColumnType, output: ColumnType, fractions: Fractions) -> FromRanks | None:
     """QUANTILE_DISC of the first column, ascending and without NULL."""
 
-    def places(q: float, n: Indexes) -> list[Indexes]:
+    def ranks(q: float, n: Indexes) -> list[Indexes]:
         return [np.maximum(1, n - np.floor(n - n * q).astype(np.int64)) - 1]
 
     def finish(q: float, values: Sequence[Column], n: Indexes) -> Column:
         return values[0]
 
-    return _every(places, finish, type, output, fractions)
+    return _every(ranks, finish, type, output, fractions)
 
 
 def continuous(type: ColumnType, output: ColumnType, fractions: Fractions) -> FromRanks | None:
@@ -63,11 +63,11 @@ def continuous(type: ColumnType, output: ColumnType, fractions: Fractions) -> Fr
     def at(q: float, n: Indexes) -> Any:
         return np.maximum(n - 1, 0) * q
 
-    def places(q: float, n: Indexes) -> list[Indexes]:
+    def ranks(q: float, n: Indexes) -> list[Indexes]:
         return [np.floor(at(q, n)).astype(np.int64), np.ceil(at(q, n)).astype(np.int64)]
 
     def finish(q: float, values: Sequence[Column], n: Indexes) -> Column:
-        low, high = places(q, n)
+        low, high = ranks(q, n)
         a, b = [_numbers(column, one) for column in values]
         found = np.where(low == high, a, _between(a, b, at(q, n) - low, one))
         there = n > 0
@@ -75,7 +75,7 @@ def continuous(type: ColumnType, output: ColumnType, fractions: Fractions) -> Fr
             return FixedColumn(found)
         return FixedColumn(np.where(there, found, np.zeros(1, found.dtype)), there)
 
-    return _every(places, finish, one, output, fractions)
+    return _every(ranks, finish, one, output, fractions)
 
 
 def _numbers(column: Column, type: ColumnType) -> Any:
@@ -100,7 +100,7 @@ def _between(low: Any, high: Any, share: Any, type: ColumnType) -> Any:
 
 
 def _every(
-    places: Callable[[float, Indexes], list[Indexes]],
+    ranks: Callable[[float, Indexes], list[Indexes]],
     finish: Callable[[float, Sequence[Column], Indexes], Column],
     element: ColumnType,
     output: ColumnType,
@@ -109,18 +109,18 @@ def _every(
     """One quantile, or a list of several."""
     if not isinstance(fractions, list):
         q = fractions
-        ranked = FromRanks(lambda n: places(q, n), lambda values, n: finish(q, values, n))
+        ranked = FromRanks(lambda n: ranks(q, n), lambda values, n: finish(q, values, n))
         return ranked if output == element else None
     if output.sql != f"{element.sql}[]" or not fractions:
         return None
-    each = len(places(fractions[0], np.ones(1, np.int64)))
+    each = len(ranks(fractions[0], np.ones(1, np.int64)))
 
     def together(values: Sequence[Column], n: Indexes) -> Column:
         parts = [values[i : i + each] for i in range(0, len(values), each)]
         found = [finish(q, part, n) for q, part in zip(fractions, parts, strict=True)]
         return _lists(found, n, element, output)
 
-    return FromRanks(lambda n: [p for q in fractions for p in places(q, n)], together)
+    return FromRanks(lambda n: [p for q in fractions for p in ranks(q, n)], together)
 
 
 def _lists(found: Sequence[Column], n: Indexes, element: ColumnType, output: ColumnType) -> Column:

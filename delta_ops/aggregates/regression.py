@@ -43,7 +43,7 @@ class ProductAccumulator(FloatAccumulator):
             return []
         parts = float_sum.split_products(left[kept], right[kept])
         weights, groups = rows.weights[kept], rows.groups[kept]
-        return [c for limbs in parts for c in self._place(limbs, weights, groups)]
+        return [c for limbs in parts for c in self._of_limbs(limbs, weights, groups)]
 
 
 def is_pair(call: AggregateSpec) -> bool:

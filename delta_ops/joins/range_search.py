@@ -141,8 +141,8 @@ class RangeSearch:
     def present(self, probe: ZSet) -> ZSet:
         """The probing rows without NULL in what is compared."""
         keep: Mask | None = None
-        for place in self._probed:
-            valid = probe.columns[place].valid
+        for position in self._probed:
+            valid = probe.columns[position].valid
             if valid is not None:
                 keep = valid if keep is None else keep & valid
         return probe if keep is None or keep.all() else probe.filter(keep)
@@ -172,7 +172,7 @@ class RangeSearch:
         pieces: list[ZSet],
     ) -> None:
         """Adds the matches of one run."""
-        hits, starts, stops = self._places(run, codes, keyed, probe)
+        hits, starts, stops = self._ranges_of(run, codes, keyed, probe)
         weights = probe.weights[hits]
         if group is not None:  # ranges of −old and +new rows cancel but where they differ
             hits, starts, stops, weights = net_ranges(group[hits], starts, stops, weights)
@@ -183,13 +183,13 @@ class RangeSearch:
             found.append(hits.repeat(len(rows)))
             pieces.append(ZSet(rows.columns, rows.weights * weights[0]))
             return
-        which, places = self._members(run, starts, stops, probe, hits)
-        if len(places):
-            rows = run.take(places)
+        which, members = self._members(run, starts, stops, probe, hits)
+        if len(members):
+            rows = run.take(members)
             found.append(hits[which])
             pieces.append(ZSet(rows.columns, rows.weights * weights[which]))
 
-    def _places(
+    def _ranges_of(
         self, run: Run, codes: Codes, keyed: bool, probe: ZSet
     ) -> tuple[Indexes, Indexes, Indexes]:
         """The probing rows for which the run has a range, and the ranges."""
@@ -254,6 +254,6 @@ def _where_valid(wanted: Column, found: Indexes, otherwise: Indexes) -> Indexes:
     return found if wanted.valid is None else np.where(wanted.valid, found, otherwise)
 
 
-def _at(rows: ZSet, column: int, places: Indexes) -> Column:
+def _at(rows: ZSet, column: int, members: Indexes) -> Column:
     found = rows.columns[column]
-    return found if len(places) == len(found) else found.take(places)
+    return found if len(members) == len(found) else found.take(members)

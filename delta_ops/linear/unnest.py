@@ -41,8 +41,8 @@ class Unnest(Operator):
         outer: bool = False,
         ordinality: bool = False,
     ) -> None:
-        places = [type_of("BIGINT")] if ordinality else []
-        super().__init__([*[t for t, _ in kept], *elements, *places])
+        ordinals = [type_of("BIGINT")] if ordinality else []
+        super().__init__([*[t for t, _ in kept], *elements, *ordinals])
         self._kept = tuple(i for _, i in kept)
         self._lists = tuple(lists)
         self._elements = tuple(elements)
@@ -56,14 +56,14 @@ class Unnest(Operator):
         longest = np.max([lengths for _, _, lengths in taken], axis=0)
         counts = np.maximum(longest, 1) if self._outer else longest
         rows = np.repeat(np.arange(len(delta)), counts)
-        places = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
+        ordinals = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
         columns: list[Column] = [delta.columns[i].take(rows) for i in self._kept]
         for (values, starts, lengths), type in zip(taken, self._elements, strict=True):
-            inside = places < lengths[rows]
-            columns.append(_elements(values, starts[rows] + places, inside, type))
+            inside = ordinals < lengths[rows]
+            columns.append(_elements(values, starts[rows] + ordinals, inside, type))
         if self._ordinality:
-            inside = places < longest[rows]
-            columns.append(FixedColumn(np.where(inside, places + 1, 0), _mask(inside)))
+            inside = ordinals < longest[rows]
+            columns.append(FixedColumn(np.where(inside, ordinals + 1, 0), _mask(inside)))
         return ZSet(tuple(columns), delta.weights[rows])
 
     def describe(self) -> str:
@@ -80,8 +80,8 @@ def _elements(
 ) -> Column:
     """The elements at `indexes`, NULL where a list has ended."""
     missing = _mask(inside)
-    places = pa.array(indexes) if missing is None else pa.array(indexes, mask=~inside)
-    return column_from_arrow(values.take(places), type)
+    ordinals = pa.array(indexes) if missing is None else pa.array(indexes, mask=~inside)
+    return column_from_arrow(values.take(ordinals), type)
 
 
 def _mask(inside: np.typing.NDArray[np.bool_]) -> np.typing.NDArray[np.bool_] | None:

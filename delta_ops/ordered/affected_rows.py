@@ -116,7 +116,7 @@ class _Finder:
         assert isinstance(keys, FixedColumn)
         codes = self._key.concerned(FixedColumn(keys.values), -distance, stop)
         around = self._changed.rows
-        found = self._key.places(self._before, around, codes, self._order.partition, stop)
+        found = self._key.ranks(self._before, around, codes, self._order.partition, stop)
         return found if keys.valid is None else np.where(keys.valid, found, self._peers(stop))
 
     def _peers(self, stop: bool) -> Indexes:
@@ -136,5 +136,5 @@ class _Finder:
         return clipped(found, self._changed.first, self._changed.last)
 
 
-def _same(places: Indexes, others: Indexes) -> bool:
-    return bool(places.tolist() == others.tolist())
+def _same(ranks: Indexes, others: Indexes) -> bool:
+    return bool(ranks.tolist() == others.tolist())

@@ -63,10 +63,10 @@ class DuckWindow(WindowFunction):
         rows = ZSet((*columns, *extra), np.ones(len(part), np.int64))
         output = ((ROW, BIGINT), ("answer__", self.type))
         found = run_sql(self._cursor_factory, self._sql, {DELTA: (rows, schema)}, output)
-        place = np.empty(len(part), np.int64)
-        place[row_numbers(found.columns[0])] = np.arange(len(part))
-        wanted = frame_rows.places + (offsets(stops - starts) - starts)[frame_rows.segment]
-        return found.columns[1].take(place[wanted])
+        order = np.empty(len(part), np.int64)
+        order[row_numbers(found.columns[0])] = np.arange(len(part))
+        wanted = frame_rows.ranks + (offsets(stops - starts) - starts)[frame_rows.segment]
+        return found.columns[1].take(order[wanted])
 
     def _needed(self, frame_rows: FrameRows) -> Pair:
         """The range of ranks of each segment whose rows DuckDB needs."""

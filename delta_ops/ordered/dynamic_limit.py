@@ -48,15 +48,15 @@ class DynamicLimit(Operator):
         self.reproducible = not has_representatives(inputs)
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:
-        rows, places = inputs
+        rows, ranks = inputs
         self._state.stage(rows)
-        self._after = _moved(self._before, places)
+        self._after = _moved(self._before, ranks)
         old = self._shown(self._state.before, self._before)
         new = self._shown(self._state.after, self._after)
         return consolidate(add([old.negate(), new]), self.types)
 
-    def _shown(self, rows: Arrangement, places: tuple[int, int]) -> ZSet:
-        first, last = places
+    def _shown(self, rows: Arrangement, ranks: tuple[int, int]) -> ZSet:
+        first, last = ranks
         if last <= first:
             return empty(self.types)
         found, frame_rows = stretched(rows.first(_ALL, last))
@@ -87,10 +87,10 @@ class DynamicLimit(Operator):
         return self._state.row_count
 
 
-def _moved(places: tuple[int, int], delta: ZSet) -> tuple[int, int]:
+def _moved(ranks: tuple[int, int], delta: ZSet) -> tuple[int, int]:
     """The ranks after a change of their one row."""
     rows = consolidate(delta, _PLACES)
     for i in (rows.weights > 0).nonzero()[0].tolist():
         first, last = [int(column.cell(i)) for column in rows.columns]
-        places = (first, last)
-    return places
+        ranks = (first, last)
+    return ranks

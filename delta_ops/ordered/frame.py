@@ -181,7 +181,7 @@ class RangeKey:
         days, time = np.divmod(values, self._day)
         return shift_months(days, months), time
 
-    def places(
+    def ranks(
         self, rows: SortedRows, around: Columns, codes: Codes, partition: int, right: bool | Mask
     ) -> Indexes:
         """The ranks of values in their partitions: before the first not less, or past the last.
@@ -248,8 +248,8 @@ def _added(values: Codes, shift: int) -> Codes:
 class _Replaced:
     """Columns with one of them replaced."""
 
-    def __init__(self, columns: Columns, place: int, column: FixedColumn) -> None:
-        self._columns, self._place, self._column = columns, place, column
+    def __init__(self, columns: Columns, position: int, column: FixedColumn) -> None:
+        self._columns, self._position, self._column = columns, position, column
 
     def __getitem__(self, number: int) -> Column:
-        return self._column if number == self._place else self._columns[number]
+        return self._column if number == self._position else self._columns[number]

@@ -108,7 +108,7 @@ class FrameRows:
         self.order = order
         self.segments = segments
         self._range_key = range_key
-        self.segment, self.places = expand(segments.start, segments.stop)
+        self.segment, self.ranks = expand(segments.start, segments.stop)
         self.first, self.last = segments.first[self.segment], segments.last[self.segment]
         self._own: RowSlice | None = None
         self._groups: PeerGroups | None = None
@@ -118,13 +118,13 @@ class FrameRows:
         self._around: dict[Frame, FrameExtent] = {}
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.ranks)
 
     @property
     def own(self) -> RowSlice:
         """The columns of the segments' rows."""
         if self._own is None:
-            self._own = RowSlice(self.rows, self.places)
+            self._own = RowSlice(self.rows, self.ranks)
         return self._own
 
     # Peers and groups
@@ -139,7 +139,7 @@ class FrameRows:
     def group(self) -> Indexes:
         """The number of each row's group."""
         if self._group is None:
-            self._group = self.groups.of(self.places)
+            self._group = self.groups.of(self.ranks)
         return self._group
 
     def peers(self) -> Pair:
@@ -154,14 +154,14 @@ class FrameRows:
         if not columns:
             return self.first, self.last
         low, high = np.maximum(start - 1, first), np.minimum(stop + 1, last)  # and their neighbours
-        part, places = expand(low, high)
+        part, ranks = expand(low, high)
         around = RowSlice.ranges(self.rows, low, high)
-        keys, every = [around[i] for i in columns], np.arange(len(places) - 1)
-        begins = np.ones(len(places), np.bool_)
+        keys, every = [around[i] for i in columns], np.arange(len(ranks) - 1)
+        begins = np.ones(len(ranks), np.bool_)
         begins[1:] = ~same_key(keys, every, keys, every + 1, [order.types[i] for i in columns])
         begins[1:] |= part[1:] != part[:-1]
         group, heads = begins.cumsum() - 1, begins.nonzero()[0]
-        firsts, lasts = places[heads], np.append(places[heads[1:] - 1], high[-1] - 1)
+        firsts, lasts = ranks[heads], np.append(ranks[heads[1:] - 1], high[-1] - 1)
         shift = offsets(high - low) - low
         head, tail = group[start + shift], group[stop - 1 + shift]
         some = ((low < start) & (head == group[low + shift])).nonzero()[0]
@@ -172,7 +172,7 @@ class FrameRows:
         if len(some):
             outer = RowSlice(self.rows, stop[some] - 1)
             lasts[tail[some]] = self.rows.find_all(outer, len(some), True, order.peers) - 1
-        number = group[self.places + shift[self.segment]]
+        number = group[self.ranks + shift[self.segment]]
         return firsts[number], lasts[number] + 1
 
     # Frames
@@ -227,7 +227,7 @@ class FrameRows:
         start, stop = self.bounds(frame)
         if not frame.exclude:
             return [(start, stop)]
-        here = self.places
+        here = self.ranks
         low, high = (here, here + 1) if frame.exclude == "row" else self.peers()
         low, high = clipped(low, start, stop), clipped(high, start, stop)
         if frame.exclude != "ties":
@@ -236,7 +236,7 @@ class FrameRows:
         return [(start, low), own, (high, stop)]
 
     def _rows_edge(self, distance: int, stop: bool) -> Indexes:
-        return clipped(self.places + (distance + stop), self.first, self.last)
+        return clipped(self.ranks + (distance + stop), self.first, self.last)
 
     def _groups_edge(self, distance: int, stop: bool) -> Indexes:
         if distance == 0:
@@ -301,7 +301,7 @@ class FrameRows:
         beside = _Taken(self.own, np.concatenate([around, around]))
         right = np.arange(2 * count) >= count
         codes = ~codes if key.descending else codes
-        places = key.places(self.rows, beside, codes, self.order.partition, right)
-        found = keys_of(self.rows, key, places[:count], places[count:])
+        ranks = key.ranks(self.rows, beside, codes, self.order.partition, right)
+        found = keys_of(self.rows, key, ranks[:count], ranks[count:])
         assert found is not None  # rows between two keys have no NULL keys
         return found

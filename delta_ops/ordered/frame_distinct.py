@@ -50,7 +50,7 @@ class DistinctFrameSum(FrameSum):
         pairs = self._neighbours(rows, offsets(stops - starts))
         total = sums[end] - sums[begin] - _twice(pairs, sums, begin, end)
         if self.reach.exclude:
-            here = frame_rows.places + shift
+            here = frame_rows.ranks + shift
             alone = ((begin <= here) & (here < end)).nonzero()[0]
             alone = alone[pairs.alone(here[alone], begin[alone], end[alone])]
             total[alone] -= sums[here[alone] + 1] - sums[here[alone]]

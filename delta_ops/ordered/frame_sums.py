@@ -149,11 +149,11 @@ class FrameSum(WindowFunction):
             rows = argument.rows(batch, every)
             found += [part for term in terms for part in term.contributions(rows)]
         lanes = np.zeros((count, self._width), np.int64)
-        for places, groups, values in found:
-            if groups is every and isinstance(places, int):
-                lanes[:, places] += values
+        for ranks, groups, values in found:
+            if groups is every and isinstance(ranks, int):
+                lanes[:, ranks] += values
             else:
-                lanes[groups, places] += values
+                lanes[groups, ranks] += values
         return lanes
 
 

@@ -78,7 +78,7 @@ class Rank(WindowFunction):
         return FixedColumn(getattr(self, f"_{self.function}")(frame_rows))
 
     def _row_number(self, frame_rows: FrameRows) -> Indexes:
-        return frame_rows.places - frame_rows.first + 1
+        return frame_rows.ranks - frame_rows.first + 1
 
     def _rank(self, frame_rows: FrameRows) -> Indexes:
         return frame_rows.peers()[0] - frame_rows.first + 1
@@ -98,11 +98,11 @@ class Rank(WindowFunction):
         return share
 
     def _ntile(self, frame_rows: FrameRows) -> Indexes:
-        count, place = frame_rows.last - frame_rows.first, frame_rows.places - frame_rows.first
+        count, rank = frame_rows.last - frame_rows.first, frame_rows.ranks - frame_rows.first
         size, larger = count // self._buckets, count % self._buckets
         turn = larger * (size + 1)
-        late = larger + (place - turn) // np.maximum(size, 1)
-        number: Indexes = np.where(place < turn, place // (size + 1), late) + 1
+        late = larger + (rank - turn) // np.maximum(size, 1)
+        number: Indexes = np.where(rank < turn, rank // (size + 1), late) + 1
         return number
 
 
@@ -128,22 +128,22 @@ class Neighbour(WindowFunction):
         wanted, last = self.wanted(frame_rows)
         inside = (wanted >= frame_rows.first) & (wanted < last)
         found = RowSlice(frame_rows.rows, wanted[inside])[self._argument]
-        return placed(found, inside, self._defaults(frame_rows, ~inside))
+        return value_at_rank(found, inside, self._defaults(frame_rows, ~inside))
 
     def wanted(self, frame_rows: FrameRows) -> Pair:
         """The rank that each row reads, and the one past its partition."""
-        return frame_rows.places + self._distance, frame_rows.last
+        return frame_rows.ranks + self._distance, frame_rows.last
 
     def _defaults(self, frame_rows: FrameRows, outside: Mask) -> Column:
         count = int(outside.sum())
         if self._default is None:
             return null_column(self.type, count)
         if isinstance(self._default, int):
-            return RowSlice(frame_rows.rows, frame_rows.places[outside])[self._default]
+            return RowSlice(frame_rows.rows, frame_rows.ranks[outside])[self._default]
         return self._default.take(np.zeros(count, np.int64))
 
 
-def placed(found: Column, inside: Mask, others: Column) -> Column:
+def value_at_rank(found: Column, inside: Mask, others: Column) -> Column:
     """The found values where `inside`, the others elsewhere, both in order."""
     if len(others) == 0:
         return found
@@ -182,20 +182,20 @@ class Nth(WindowFunction):
         return ""
 
     def evaluate(self, frame_rows: FrameRows) -> Column:
-        places, inside = nth_place(frame_rows.pieces(self._frame), self._number)
-        found = RowSlice(frame_rows.rows, places[inside])[self._argument]
-        return placed(found, inside, null_column(self.type, int((~inside).sum())))
+        ranks, inside = nth_rank(frame_rows.pieces(self._frame), self._number)
+        found = RowSlice(frame_rows.rows, ranks[inside])[self._argument]
+        return value_at_rank(found, inside, null_column(self.type, int((~inside).sum())))
 
 
-def nth_place(pieces: list[Pair], number: int) -> tuple[Indexes, Mask]:
+def nth_rank(pieces: list[Pair], number: int) -> tuple[Indexes, Mask]:
     """The rank of the n-th row of each frame, and whether there is one."""
     counts = [stop - start for start, stop in pieces]
     total = np.sum(counts, axis=0)
     left = total - 1 if number < 0 else np.full(len(total), number - 1)
     inside = (left >= 0) & (left < total)
-    places = np.zeros(len(total), np.int64)
+    ranks = np.zeros(len(total), np.int64)
     for (start, _), count in zip(pieces, counts, strict=True):
         here = (left >= 0) & (left < count)
-        places = np.where(here, start + left, places)
+        ranks = np.where(here, start + left, ranks)
         left = np.where(here, -1, left - count)
-    return places, inside
+    return ranks, inside

@@ -14,7 +14,7 @@ import numpy as np
 from ivm.delta_ops.ordered.affected_rows import ChangedRows, reached
 from ivm.delta_ops.ordered.frame import RangeKey
 from ivm.delta_ops.ordered.frame_bounds import FrameRows, Pair, WindowOrder
-from ivm.delta_ops.ordered.function import Neighbour, Nth, nth_place, placed
+from ivm.delta_ops.ordered.function import Neighbour, Nth, nth_rank, value_at_rank
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.rank_select import NotNull, RankSelect
 from ivm.storage.ordered.sorted_rows import SortedRows
@@ -29,12 +29,12 @@ class PresentNeighbour(Neighbour):
         distance = self._distance
         if distance > 0:
             return present.select(
-                present.rank(frame_rows.places + 1) + distance - 1
+                present.rank(frame_rows.ranks + 1) + distance - 1
             ), frame_rows.last
-        number = present.rank(frame_rows.places) + distance
+        number = present.rank(frame_rows.ranks) + distance
         missing = number < present.rank(frame_rows.first)
-        places = present.select(np.maximum(number, 0))
-        return np.where(missing, frame_rows.last, places), frame_rows.last
+        ranks = present.select(np.maximum(number, 0))
+        return np.where(missing, frame_rows.last, ranks), frame_rows.last
 
     def reached(
         self, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None
@@ -51,8 +51,8 @@ class PresentNeighbour(Neighbour):
 def back(present: RankSelect, changed: ChangedRows, count: int) -> Indexes:
     """The rank of the value some values before each changed row."""
     number = present.rank(changed.at) - count
-    places = np.maximum(present.select(np.maximum(number, 0)), changed.first)
-    return np.where(number < 0, changed.first, places)
+    ranks = np.maximum(present.select(np.maximum(number, 0)), changed.first)
+    return np.where(number < 0, changed.first, ranks)
 
 
 def ahead(present: RankSelect, changed: ChangedRows, count: int) -> Indexes:
@@ -83,10 +83,10 @@ class PresentNth(Nth):
             (present.rank(start), present.rank(np.maximum(start, stop)))
             for start, stop in frame_rows.pieces(self._frame)
         ]
-        numbers, inside = nth_place(pieces, self._number)
-        places = present.select(numbers[inside])
-        found = RowSlice(frame_rows.rows, places)[self._argument]
-        return placed(found, inside, null_column(self.type, int((~inside).sum())))
+        numbers, inside = nth_rank(pieces, self._number)
+        ranks = present.select(numbers[inside])
+        found = RowSlice(frame_rows.rows, ranks)[self._argument]
+        return value_at_rank(found, inside, null_column(self.type, int((~inside).sum())))
 
     def reached(
         self, changed: ChangedRows, before: SortedRows, order: WindowOrder, key: RangeKey | None

@@ -51,8 +51,8 @@ class RangeKeys(NamedTuple):
         low = offsets(self.stops - self.starts)[part]
         high = low + (self.stops - self.starts)[part]
         found = bounded_search(self.codes, wanted, low, high, right)
-        places: Indexes = found - low + self.starts[part]
-        return places
+        ranks: Indexes = found - low + self.starts[part]
+        return ranks
 
     def hold(self, least: Indexes, most: Indexes, first: Indexes, last: Indexes) -> bool:
         """Returns whether all of the partitions' keys from `least` to `most` are among them."""

@@ -58,12 +58,12 @@ def merge_heads(
     """
     # Sorting the known rows and the delta's together numbers the distinct rows of each partition.
     rows = add([before.rows, delta])
-    places = np.concatenate([before.probe, partition])
-    order, begins = sort_rows(places, rows.columns, layout.terms)
+    owners = np.concatenate([before.probe, partition])
+    order, begins = sort_rows(owners, rows.columns, layout.terms)
     number = np.empty(len(order), np.int64)
     number[order] = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(order)))
     distinct = order[begins]
-    owner, count = places[distinct], len(before.probe)
+    owner, count = owners[distinct], len(before.probe)
     old = np.zeros(len(begins), np.int64)
     old[number[:count]] = before.rows.weights
     new = old.copy()

@@ -205,10 +205,10 @@ class Window(Operator):
         if alone and len(was) == taken and len(now) == given:
             return self._emitted_alone(changed, before, after)
         fresh_at = at + changed.moved[:-1]
-        gone = _held(was.places, at, end)
-        fresh = _held(now.places, fresh_at, fresh_at + come)
+        gone = _held(was.ranks, at, end)
+        fresh = _held(now.ranks, fresh_at, fresh_at + come)
         stayed, still = (~gone).nonzero()[0], (~fresh).nonzero()[0]
-        both = self._in_pairs(old, was.places[stayed], new, now.places[still])
+        both = self._in_pairs(old, was.ranks[stayed], new, now.ranks[still])
         if both is not None:
             stayed, still = stayed[both[0]], still[both[1]]
         # Rows that stayed pair up in order; removed and added ones are emitted in any case.
@@ -245,7 +245,7 @@ class Window(Operator):
         after: list[Column],
         fresh: Indexes,
     ) -> ZSet:
-        rows = RowSlice(was.rows, was.places[gone]).followed(RowSlice(now.rows, now.places[fresh]))
+        rows = RowSlice(was.rows, was.ranks[gone]).followed(RowSlice(now.rows, now.ranks[fresh]))
         columns = [rows[i] for i in range(len(self._inputs))]
         pairs = zip(before, after, strict=True)
         columns += [concat([a.take(gone), b.take(fresh)]) for a, b in pairs]
@@ -324,11 +324,11 @@ def _chosen(mask: Mask, pair: Pair, other: Pair) -> Pair:
     return low, high
 
 
-def _held(places: Indexes, starts: Indexes, stops: Indexes) -> Mask:
+def _held(ranks: Indexes, starts: Indexes, stops: Indexes) -> Mask:
     """A mask of the ranks in one of the ranges (ascending, apart; some may be empty)."""
     # The ranges before a rank are the first `number` ones; it is held if the latest end is past it.
-    number = starts.searchsorted(places, "right")
+    number = starts.searchsorted(ranks, "right")
     ends = np.zeros(len(stops) + 1, np.int64)
     np.maximum.accumulate(stops, out=ends[1:])
-    held: Mask = places < ends[number]
+    held: Mask = ranks < ends[number]
     return held

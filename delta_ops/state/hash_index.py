@@ -57,37 +57,37 @@ class HashIndex:
             codes: int64[n], contiguous.
             same: confirms a match on the real key; None where the code is the key.
         """
-        place = self._home(codes)
-        slots = self._walk(codes, place)
+        bucket = self._home(codes)
+        slots = self._walk(codes, bucket)
         if same is None:
             return slots
         wrong = self._refuted(slots, None, same)
         while len(wrong):  # another key with the same code: walk on
-            further = (place[wrong] + 1) & self._mask
+            further = (bucket[wrong] + 1) & self._mask
             slots[wrong] = self._walk(codes[wrong], further)
-            place[wrong] = further
+            bucket[wrong] = further
             wrong = self._refuted(slots, wrong, same)
         return slots
 
     def find_one(self, code: int) -> int:
         """Finds the slot of one code that is the key."""
-        place = scatter_one(code, 64 - self._bits)
+        bucket = scatter_one(code, 64 - self._bits)
         table, known = self._table, self._codes
-        slot = table.item(place)
+        slot = table.item(bucket)
         while slot >= 0 and known.item(slot) != code:
-            place = (place + 1) & self._mask
-            slot = table.item(place)
+            bucket = (bucket + 1) & self._mask
+            slot = table.item(bucket)
         return slot
 
-    def _walk(self, codes: Indexes, place: Indexes) -> Indexes:
-        """The first slot with each code from `place` on (which is moved to where it stands)."""
+    def _walk(self, codes: Indexes, bucket: Indexes) -> Indexes:
+        """The first slot with each code from `bucket` on (which is moved to where it stands)."""
         table, known = self._table, self._codes
-        slots = table[place].astype(np.int64)
+        slots = table[bucket].astype(np.int64)
         wrong = ((known[slots] != codes) & (slots >= 0)).nonzero()[0]
         while len(wrong):
-            further = (place[wrong] + 1) & self._mask
+            further = (bucket[wrong] + 1) & self._mask
             found = table[further].astype(np.int64)
-            place[wrong], slots[wrong] = further, found
+            bucket[wrong], slots[wrong] = further, found
             wrong = wrong[(known[found] != codes[wrong]) & (found >= 0)]
         return slots
 
@@ -103,16 +103,16 @@ class HashIndex:
         self._reserve(self._count + len(codes), int(slots.max()) + 1)
         self._codes[slots] = codes
         self._count += len(codes)
-        self._place(codes, slots)
+        self._bucket(codes, slots)
 
-    def _place(self, codes: Indexes, slots: Indexes) -> None:
-        place, table = self._home(codes), self._table
+    def _bucket(self, codes: Indexes, slots: Indexes) -> None:
+        bucket, table = self._home(codes), self._table
         waiting = slots.astype(np.int32)
         while len(waiting):
-            free = np.flatnonzero(table[place] < 0)
-            table[place[free]] = waiting[free]  # of several for one place the last stays
-            lost = np.flatnonzero(table[place] != waiting)
-            waiting, place = waiting[lost], (place[lost] + 1) & self._mask
+            free = np.flatnonzero(table[bucket] < 0)
+            table[bucket[free]] = waiting[free]  # of several for one place the last stays
+            lost = np.flatnonzero(table[bucket] != waiting)
+            waiting, bucket = waiting[lost], (bucket[lost] + 1) & self._mask
 
     def _reserve(self, count: int, slots: int) -> None:
         if slots > len(self._codes):
@@ -122,13 +122,13 @@ class HashIndex:
         if 2 * count > self._mask + 1:
             live = self._table[self._table >= 0].astype(np.int64)
             self._allocate(_bits_for(count))
-            self._place(self._codes[live], live)
+            self._bucket(self._codes[live], live)
 
     def keep(self, slots: Indexes) -> None:
         """Drops every entry but those of the given slots."""
         self._count = len(slots)
         self._allocate(_bits_for(self._count))
-        self._place(self._codes[slots], slots)
+        self._bucket(self._codes[slots], slots)
 
 
 def _bits_for(count: int) -> int:

@@ -2,7 +2,7 @@
 
 Law: `take(slots)` returns the values that `put` stored last for the slots. Fixed-width columns are
 arrays indexed by slot. Arrow columns cannot be written in place: their values are in chunks of
-doubling size, and `_places` has the position of a slot's value; `compact` drops unused values.
+doubling size, and `_positions` has the position of a slot's value; `compact` drops unused values.
 """
 
 from __future__ import annotations
@@ -58,25 +58,25 @@ class FixedStore:
 class ArrowStore:
     """One Arrow column by slot."""
 
-    __slots__ = ("_chunks", "_places", "_starts", "_type")
+    __slots__ = ("_chunks", "_positions", "_starts", "_type")
 
     def __init__(self, type: ColumnType) -> None:
         self._type = type
         self._chunks: list[Column] = []
         self._starts: list[int] = [0]
-        self._places = np.zeros(0, np.int64)
+        self._positions = np.zeros(0, np.int64)
 
     @property
     def nbytes(self) -> int:
-        return self._places.nbytes + sum(c.nbytes for c in self._chunks)
+        return self._positions.nbytes + sum(c.nbytes for c in self._chunks)
 
     def put(self, slots: Indexes, column: Column, capacity: int) -> None:
-        if capacity > len(self._places):
+        if capacity > len(self._positions):
             grown = np.zeros(capacity, np.int64)
-            grown[: len(self._places)] = self._places
-            self._places = grown
+            grown[: len(self._positions)] = self._positions
+            self._positions = grown
         end = self._starts[-1]
-        self._places[slots] = np.arange(end, end + len(column))
+        self._positions[slots] = np.arange(end, end + len(column))
         self._append(column)
 
     def _append(self, column: Column) -> None:
@@ -90,29 +90,29 @@ class ArrowStore:
     def take(self, slots: Indexes) -> Column:
         if not len(slots):
             return empty_column(self._type)
-        places = self._places[slots]
+        positions = self._positions[slots]
         if len(self._chunks) == 1:
-            return self._chunks[0].take(places)
-        chunk = np.searchsorted(self._starts, places, side="right") - 1
+            return self._chunks[0].take(positions)
+        chunk = np.searchsorted(self._starts, positions, side="right") - 1
         first = int(chunk[0])
         if (chunk == first).all():
-            return self._chunks[first].take(places - self._starts[first])
-        return self._gather(chunk, places)
+            return self._chunks[first].take(positions - self._starts[first])
+        return self._gather(chunk, positions)
 
-    def _gather(self, chunk: Indexes, places: Indexes) -> Column:
+    def _gather(self, chunk: Indexes, positions: Indexes) -> Column:
         order = np.argsort(chunk, kind="stable")
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         parts = []
         for number in np.unique(chunk).tolist():
-            mine = places[chunk == number] - self._starts[number]
+            mine = positions[chunk == number] - self._starts[number]
             parts.append(self._chunks[number].take(mine))
         return concat(parts).take(back)
 
     def compact(self, live: Indexes) -> None:
         """Keeps the values of the given slots only."""
         kept = self.take(live)
-        self._places[live] = np.arange(len(live))
+        self._positions[live] = np.arange(len(live))
         self._chunks, self._starts = [kept], [0, len(live)]
 
 

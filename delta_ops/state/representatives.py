@@ -93,10 +93,10 @@ class Representatives(Versions[Arrangement]):
             return stored
         representatives = matches.rows.columns[2]
         assert isinstance(representatives, FixedColumn)
-        place = np.arange(len(slots))
-        place[matches.probe] = np.arange(len(slots), len(slots) + len(matches.probe))
+        index = np.arange(len(slots))
+        index[matches.probe] = np.arange(len(slots), len(slots) + len(matches.probe))
         live = self._representatives.keys(representatives.values)
-        return tuple([concat(pair).take(place) for pair in zip(stored, live, strict=True)])
+        return tuple([concat(pair).take(index) for pair in zip(stored, live, strict=True)])
 
     def current(self, slots: Indexes) -> tuple[Column, ...]:
         """The key columns to show for the slots, as committed."""
