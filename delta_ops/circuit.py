@@ -220,8 +220,8 @@ class Circuit:
         Args:
             changes: a delta per relation, columns as given to `source`; relations that no view
                 reads may be among them.
-            only: the views that are to follow, default all. What none of them needs stays behind:
-                the step is for a look, or the others are removed after it.
+            only: the views that are to follow, default all. Nodes that none of them needs are not
+                stepped: the step is rolled back, or the other views are removed after it.
 
         Returns:
             The delta of every view that changed, without rows that cancel each other.
@@ -230,7 +230,7 @@ class Circuit:
             EvaluationError: an expression failed; `views` names the views above it. Nothing is
                 staged.
         """
-        self.rollback()  # of a step that nobody has ended
+        self.rollback()  # of a step that was not ended
         known = self._sources
         names = frozenset(changes)
         schedule = self._schedule(names) if only is None else self._plan(names, only)
@@ -371,9 +371,9 @@ class Circuit:
         return self.contents(number, fetch)
 
     def contents(self, number: int, fetch: Fetch) -> Iterator[ZSet]:
-        """A node's whole content in chunks, bit for bit what its deltas add up to.
+        """A node's whole content in chunks, bit for bit the sum of its deltas.
 
-        Rows may come in several pieces, also such that cancel: consolidate what is to be shown.
+        Rows may come in several pieces, also such that cancel: consolidate them before use.
 
         Args:
             number: the node, e.g. a view's output.

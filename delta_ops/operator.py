@@ -56,9 +56,9 @@ class Operator:
         transparent: the output is the input, as it is.
         consolidated: no two rows of an output delta can be equal.
         reproducible: DuckDB's answer to the same query has the same bits; where it has not (sums
-            of DOUBLE are exact here, and rounded at every addition there), whatever stands above is
+            of DOUBLE are exact here, and rounded at every addition there), operators above are
             hydrated from `contents`, never from SQL.
-        parts: what the state is made of, if it is committed and rolled back as one.
+        parts: of the state, if they are committed and rolled back as one.
     """
 
     strategy: ClassVar[Strategy] = "linear"

@@ -11,7 +11,7 @@ A step takes as many steps of the term as iterations change. They are undone by 
 the last one first, since the state of a circuit depends on the sum of its inputs alone.
 
 The delta of a table meets the W of before at all iterations, also rows that the same change takes
-away: where an expression fails on one of those, W is taken out first and derived anew.
+away: where an expression fails on one of those, W is removed first and derived anew.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StepCircuit:
     """The step as a circuit.
 
     Attributes:
-        circuit: its view "step" puts out the step's rows, each with the iteration it is made at.
+        circuit: its view "step" has the step's rows, each with the iteration at which it is made.
         rows: sources that take columns of W, the iteration being its last one.
         inputs: sources that take columns of an input of the operator: name → (input, columns).
     """

@@ -42,11 +42,11 @@ class IteratedRows(Staged, Protocol):
 
         Args:
             rows: all that may have come or gone there.
-            pending: gets the rows that must be looked at again later.
+            pending: gets the rows that must be checked again later.
         """
 
     def restart(self) -> PendingIterations:
-        """Makes changes count from an empty W; returns all rows of D, to be looked at anew."""
+        """Makes changes count from an empty W; returns all rows of D, to be checked again."""
 
     def contents(self) -> ZSet:
         """All of W before the step, with iterations."""

@@ -69,7 +69,7 @@ class UnavailableError(IvmError):
 
     The file is locked, the handle closed, the disk full; a statement of the transaction has failed
     or was interrupted, and with it all of it; work in the background has failed; or it is not known
-    whether a commit is in the file, and only opening it again can tell.
+    whether a commit is in the file, and only opening it again shows it.
     """
 
 

@@ -304,7 +304,7 @@ class CollectingAggregate(Aggregate):
 def aggregate(
     inputs: Sequence[ColumnType], keys: Sequence[int], calls: Sequence[AggregateSpec]
 ) -> Aggregate:
-    """The operator under the name of what it does."""
+    """The operator of these calls, by the strategy that EXPLAIN is to show."""
     whole = any(not is_linear(call) and reads_whole_groups(call) for call in calls)
     return (CollectingAggregate if whole else Aggregate)(inputs, keys, calls)
 

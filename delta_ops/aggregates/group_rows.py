@@ -131,10 +131,10 @@ class Reading:
         return Weighed(columns, np.cumsum(counts) - counts, counts, weights)
 
     def ranked(self, ranks: Callable[[Indexes], list[Indexes]]) -> tuple[list[Column], Indexes]:
-        """The first column's values at some places of each group, and the groups' row counts.
+        """The first column's values of some ranks in each group, and the groups' row counts.
 
         Args:
-            ranks: row counts (0 where there are none) → for each place wanted, where it is.
+            ranks: row counts (0 where there are none) → the ranks wanted, an array for each.
         """
         slots = sum(len(slots) for _, slots in self._parts)
         sizes = [state.size([FixedColumn(slots)]) for state, slots in self._parts]

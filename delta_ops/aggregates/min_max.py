@@ -102,7 +102,7 @@ def _entries(rows: ArgumentRows, slots: Indexes | None, values: Column | None) -
 
 
 class RankedMinMax(MinMax):
-    """`MinMax` of values that have ranks, with every group's current ones at hand."""
+    """`MinMax` of values that have ranks, with a cache of every group's current ones."""
 
     def __init__(self, type: ColumnType) -> None:
         super().__init__(type)

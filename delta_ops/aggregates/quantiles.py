@@ -30,7 +30,7 @@ class FromRanks:
 
     Attributes:
         ranks: row counts → the ranks.
-        finish: (values at these places, row counts) → the column.
+        finish: (values of these ranks, row counts) → the column.
     """
 
     ranks: Callable[[Indexes], list[Indexes]]

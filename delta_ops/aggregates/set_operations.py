@@ -94,7 +94,7 @@ class SetOp(Operator):
     def _add(
         self, delta: ZSet, inputs: tuple[ZSet, ...]
     ) -> tuple[Indexes, Indexes, Indexes, Indexes]:
-        """The touched rows' slots, the delta's places among them, the lanes before and after."""
+        """The touched rows' slots, the delta's positions among them, the lanes before and after."""
         touched, groups = self._table.locate(delta.columns, len(delta.weights))
         old = self._table.read(touched)
         new = old.copy()

@@ -25,7 +25,7 @@ class Join(Operator):
     Args:
         left: arranged by the left key columns.
         right: arranged by the right key columns, in the same order and of the same types.
-        output: positions in (left columns, right columns) to put out, in order.
+        output: positions in (left columns, right columns) of the output's columns, in order.
         null_safe: per key column, whether NULL = NULL; None for never.
         residual: a further condition over all columns of left and right.
     """

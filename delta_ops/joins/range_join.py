@@ -1,7 +1,7 @@
 """Inner join on comparisons, with or without equal keys, of two ordered arrangements.
 
 Law: the product rule, Δ(A ⋈ B) = ΔA ⋈ B + (A + ΔA) ⋈ ΔB, where a change finds the rows it meets as
-ranges of the other side. If a bound moves (−old, +new) and is not put out itself, the ranges cancel
+ranges of the other side. If a bound moves (−old, +new) and is no output column, the ranges cancel
 where both hold, so only the rows between the two bounds are touched.
 """
 
@@ -50,7 +50,7 @@ class RangeJoin(Join):
         self._in_left = RangeSearch(left.types, comparisons, needed[1], ordered=bool(left.order))
 
     def _needed(self, side: Arrange, start: int) -> list[int] | None:
-        """The columns of a side that the output can tell apart."""
+        """The columns of a side that the output distinguishes."""
         if self._residual is not None:
             return None
         own = {i - start for i in self._output if start <= i < start + len(side.types)}

@@ -139,7 +139,7 @@ class RangeSearch:
         return self._checked(Matches(which, weighed), probe)
 
     def present(self, probe: ZSet) -> ZSet:
-        """The probing rows without NULL in what is compared."""
+        """The probing rows without NULL in the compared columns."""
         keep: Mask | None = None
         for position in self._probed:
             valid = probe.columns[position].valid

@@ -22,7 +22,7 @@ from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add, empty
 
-_BLOCK = 1 << 18  # pairs looked at together
+_BLOCK = 1 << 18  # pairs tested at a time
 
 
 class ThetaJoin(Operator):
@@ -31,7 +31,7 @@ class ThetaJoin(Operator):
     Args:
         left: types of the left input.
         right: types of the right input.
-        output: positions in (left columns, right columns) to put out, in order.
+        output: positions in (left columns, right columns) of the output's columns, in order.
         condition: None for a cross join; a predicate over all columns of left and right; or SQL
             over c0, c1, … (left, then right columns numbered on), evaluated by DuckDB.
         cursor_factory: needed for a SQL condition.

@@ -29,7 +29,7 @@ class Unnest(Operator):
         lists: positions of the LIST (or ARRAY) columns.
         elements: the types of their elements.
         outer: a row without any element stays, once, with NULLs.
-        ordinality: put the place (from 1) out as the last column.
+        ordinality: the last output column is the position in the list (from 1).
     """
 
     def __init__(

@@ -34,7 +34,7 @@ _CHUNK = 1 << 17
 
 
 class Window(Operator):
-    """Functions over one window; the output has their columns behind the input's.
+    """Functions over one window; the output has their columns after the input's.
 
     Args:
         inputs: the input's types, all orderable.

@@ -31,7 +31,7 @@ class GroupTable:
     Args:
         types: of the key columns; none means one group, slot 0.
         width: lanes to begin with; `add_lane` appends.
-        exact_rows: keys are told apart by their exact representation, not by grouping equality.
+        exact_rows: keys are distinguished by their representation, not by grouping equality.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ class HashIndex:
         waiting = slots.astype(np.int32)
         while len(waiting):
             free = np.flatnonzero(table[bucket] < 0)
-            table[bucket[free]] = waiting[free]  # of several for one place the last stays
+            table[bucket[free]] = waiting[free]  # of several for one bucket the last stays
             lost = np.flatnonzero(table[bucket] != waiting)
             waiting, bucket = waiting[lost], (bucket[lost] + 1) & self._mask
 

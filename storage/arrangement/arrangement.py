@@ -222,7 +222,7 @@ class Arrangement:
         return sum(int((stops - starts).sum()) for _, starts, stops in found)
 
     def select(self, code: Any, column: int, ranks: Ranks) -> tuple[list[Any], int]:
-        """The column's values at some places under a key, and the rows there; see `select`."""
+        """The column's values of some ranks under a key, and the number of rows; see `select`."""
         return select(self._source, code, column, ranks)
 
     @property

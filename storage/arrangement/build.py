@@ -218,7 +218,7 @@ def _twins(layout: Layout, long: Run, short: Run, positions: Indexes) -> npt.NDA
 
 def _interleaved(count: int, positions: Indexes, rows: Indexes) -> Indexes:
     """The order 0 … count−1 with `rows` inserted before the given positions (ascending)."""
-    # The i-th inserted row is preceded by i others, so it comes to stand at places[i] + i.
+    # The i-th inserted row is preceded by i others, so its position is places[i] + i.
     order = np.empty(count + len(rows), np.int64)
     inserted = np.zeros(len(order), np.bool_)
     inserted[positions + np.arange(len(rows))] = True

@@ -28,7 +28,7 @@ class MaxTree:
     Args:
         column: of a type of at most 64 bits.
         type: its type.
-        greatest: look for values above a bound; False: below it.
+        greatest: search values above a bound; False: below it.
         open: NULL reaches every bound; else it reaches none.
     """
 

@@ -1,1 +1,1 @@
-"""The change log: what is committed is written and synced here first."""
+"""The change log: every commit is written and synced here first."""

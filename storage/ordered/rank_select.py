@@ -76,7 +76,7 @@ class RankSelect:
         return found
 
     def _block_ranges(self, owners: Indexes) -> Iterator[tuple[int, int, int]]:
-        """Stretches in one block: the block, where they begin and where they end."""
+        """The ranges of `owners` in one block: the block, their begins and their ends."""
         edges = np.flatnonzero(np.diff(owners, prepend=-1, append=-1)).tolist()
         for a, b in itertools.pairwise(edges):
             block = int(owners[a])

@@ -73,7 +73,7 @@ class ArrowColumn:
 
     def __init__(self, array: pa.Array) -> None:
         self.array = array
-        # What `dictionary_encoded` has made of it; None before, False where encoding does not pay.
+        # The result of `dictionary_encoded`; None before, False where encoding does not pay.
         # Never the column itself: only the garbage collector frees a circle, long after its rows.
         self.dictionary_encoded: DictionaryColumn | Literal[False] | None = None
 

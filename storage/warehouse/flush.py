@@ -66,8 +66,8 @@ class Target:
         table: quoted, qualified name.
         schema: all its columns.
         generated: positions of columns that DuckDB computes.
-        unique_beside_key: it has constraints or indexes beside its primary key, which an update
-            in place could trip over on the way.
+        unique_beside_key: it has constraints or indexes besides its primary key, which an update
+            in place could violate for a moment.
         parents: canonical names of tables its foreign keys point at.
         referenced: foreign keys point at it.
     """

@@ -25,9 +25,9 @@ from ivm.storage.warehouse.system_tables import BASE, FLUSHES
 from ivm.storage.warehouse.wal_witness import left
 
 Choice = Literal["refuse", "replay", "give up"]
-"""What to do with commits in the log where another program has written to the file: nothing, which
-is the default; replay them all the same; or go on without them (and without any side folder that
-does not fit), which are set aside."""
+"""The choice for commits in the log where another program has written to the file: refuse to open,
+which is the default; replay them all the same; or go on without them (and without any side folder
+that does not fit), which are set aside."""
 
 
 @dataclass(frozen=True)

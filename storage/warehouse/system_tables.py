@@ -41,9 +41,9 @@ UPDATE _ivm.meta SET value = '{FORMAT}' WHERE key = 'format';
 """
 
 State = Literal["exact", "needs_rewrite", "recomputed"]
-"""What the rows of a view's table are: those that its deltas add up to; DuckDB's answer, which may
-differ from them in its last bits until the circuit rewrites it; or what the last recomputation
-found, which may be out of date."""
+"""The state of a view's rows: those that its deltas add up to; DuckDB's answer, which may differ
+from them in its last bits until the circuit rewrites it; or the rows of the last recomputation,
+which may be out of date."""
 _OLD_STATES: dict[str | None, State] = {None: "exact", "unsettled": "needs_rewrite"}
 """The words of format 1, where they were others."""
 

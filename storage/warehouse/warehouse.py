@@ -266,7 +266,7 @@ class Warehouse:
         epochs: Mapping[str, int],
         offsets: Mapping[str, Any],
     ) -> None:
-        """Write; after an error of DuckDB's the flush stands, or what it says is raised."""
+        """Writes; returns after an error of DuckDB's if the flush is committed, else raises it."""
         try:
             self._write(changes, epochs, offsets)
         except duckdb.ConstraintException as error:
