@@ -21,13 +21,13 @@ from ivm.storage.values.scatter import scatter
 Codes = npt.NDArray[Any]
 
 _MANY = 256  # keys from which a filter pays
-_SPARE = 8  # slots a code, beside the first ones, when a filter is made
+_SPARE = 8  # buckets a code, beside the first ones, when a filter is made
 _FIRST = 1 << 17
-_FULL = 4  # slots a code below which the filter is given up
+_FULL = 4  # buckets a code below which the filter is given up
 
 
 class Bloom:
-    """A Bloom filter: the slots that codes are hashed to."""
+    """A Bloom filter: the buckets that codes are hashed to."""
 
     __slots__ = ("_marks", "_room", "_shift")
 

@@ -155,7 +155,7 @@ def _segments(codes: Codes) -> Iterator[tuple[int, int]]:
 
 
 def _sum_up(layout: Layout, rows: Sequence[Column], weights: Weights, positions: Indexes) -> None:
-    """Gives one of several equal rows the weights of all; row i weighs weights[places[i]]."""
+    """Gives one of several equal rows the weights of all; row i weighs weights[positions[i]]."""
     first, inverse = distinct_rows(rows, layout.types)
     if len(first) == len(positions):
         return
@@ -218,7 +218,7 @@ def _twins(layout: Layout, long: Run, short: Run, positions: Indexes) -> npt.NDA
 
 def _interleaved(count: int, positions: Indexes, rows: Indexes) -> Indexes:
     """The order 0 … count−1 with `rows` inserted before the given positions (ascending)."""
-    # The i-th inserted row is preceded by i others, so its position is places[i] + i.
+    # The i-th inserted row is preceded by i others, so its position is positions[i] + i.
     order = np.empty(count + len(rows), np.int64)
     inserted = np.zeros(len(order), np.bool_)
     inserted[positions + np.arange(len(rows))] = True

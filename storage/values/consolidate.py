@@ -22,7 +22,7 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 
 _DIGITS_LIMIT = 1 << 62
-_PLACES = 3  # bits: with eight slots a row few rows meet by chance
+_PLACES = 3  # bits: with eight buckets a row few rows meet by chance
 
 
 def consolidate(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
@@ -74,12 +74,12 @@ def opposed(columns: Sequence[Column], minus: Mask) -> Mask:
     for word in words[1:]:
         mixed *= np.uint64(MULTIPLIER)
         mixed += word
-    # A row is suspect if a row of the other sign is scattered to the same slot; equal rows are.
+    # A row is suspect if a row of the other sign is scattered to the same bucket; equal rows are.
     bits = len(minus).bit_length() + _PLACES
     where = scatter(mixed, np.uint64(64 - bits))
     gone, come = minus.nonzero()[0], (~minus).nonzero()[0]
     come = _among(where, come, gone, bits)
-    # The added rows were narrowed first, so that the removed ones meet fewer slots.
+    # The added rows were narrowed first, so that the removed ones meet fewer buckets.
     suspects = np.zeros(len(minus), np.bool_)
     suspects[come] = True
     suspects[_among(where, gone, come, bits)] = True
@@ -98,7 +98,7 @@ def _words(column: Column) -> list[npt.NDArray[Any]]:
 
 
 def _among(buckets: Indexes, rows: Indexes, others: Indexes, bits: int) -> Indexes:
-    """The rows that share a slot with one of the others."""
+    """The rows that share a bucket with one of the others."""
     if not len(others):
         return others
     marks = np.zeros(1 << bits, np.bool_)

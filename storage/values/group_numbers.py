@@ -59,7 +59,7 @@ def has_repeats(codes: Codes) -> bool:
     losers = codes[lost]
     if bool((losers == codes[holder[lost]]).any()):
         return True
-    losers.sort()  # equal codes that lost their slot to another one
+    losers.sort()  # equal codes that lost their bucket to another one
     return bool((losers[1:] == losers[:-1]).any())
 
 
@@ -102,7 +102,7 @@ def _by_code(codes: Codes) -> Groups:
 
 
 def _by_scattering(codes: Codes) -> Groups:
-    """Groups by the slot each code is hashed to; codes that lose their slot are sorted."""
+    """Groups by the bucket each code is hashed to; codes that lose their bucket are sorted."""
     bucket, numbers = _buckets(codes), np.arange(len(codes), dtype=np.int32)
     least = np.empty(1 << _bits(len(codes)), np.int32)
     least[bucket[::-1]] = numbers[::-1]  # the last one written stays

@@ -1,6 +1,6 @@
-"""Scattering by multiplication: equal words share a slot, neighbours lie far apart.
+"""Scattering by multiplication: equal words share a bucket, neighbours lie far apart.
 
-Law: a word w goes to the slot w·K mod 2⁶⁴ without its last `shift` bits, K being 2⁶⁴/φ made odd;
+Law: a word w goes to the bucket w·K mod 2⁶⁴ without its last `shift` bits, K being 2⁶⁴/φ made odd;
 `scatter` and `scatter_one` agree. Source: Knuth, The Art of Computer Programming 3, §6.4.
 """
 
@@ -19,10 +19,10 @@ _WORD = (1 << 64) - 1
 
 
 def scatter(words: npt.NDArray[np.uint64], shift: np.uint64) -> Indexes:
-    """The slot of each word, below 2 to the (64 − shift)."""
+    """The bucket of each word, below 2 to the (64 − shift)."""
     return ((words * _MULTIPLIER) >> shift).view(np.int64)
 
 
 def scatter_one(word: int, shift: int) -> int:
-    """The slot of one word."""
+    """The bucket of one word."""
     return ((word * MULTIPLIER) & _WORD) >> shift
