@@ -1,8 +1,9 @@
 """Joins whose condition holds subqueries, and joins with a query that reads what is to its left.
 
-Law: the condition of an inner join chooses among all pairs, as WHERE does. In a join of another
-kind, a subquery that reads one side has its value there; one that reads both is asked for the
-pairs of the inner join, and the rows without a partner are added.
+Law: the condition of an inner join chooses among all pairs, as WHERE does. A right join is the left
+join of the sides exchanged, so no plan has one. In a join of another kind, a subquery that reads
+one side has its value there; one that reads both is asked for the pairs of the inner join, and the
+rows without a partner are added.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ivm.sql.plan.expressions import (
 )
 from ivm.sql.plan.nodes import Expr, Join, NotIncremental, Plan, Union, width
 from ivm.sql.resolve.context import Context
+from ivm.sql.rewrite.expand_joins import picked
 from ivm.sql.subqueries.attach import attached, filtered
 from ivm.sql.subqueries.decorrelate import Dependent, joined, with_row
 from ivm.sql.subqueries.outer_rows import from_pairs
@@ -63,6 +65,8 @@ def _conditions(terms: Sequence[Expr]) -> list[Expr]:
 
 def joined_on(left: Plan, right: Plan, kind: str, terms: Sequence[Expr], context: Context) -> Plan:
     """The join of two plans on a condition that may hold calls."""
+    if kind == "right":
+        return _right_join(left, right, terms, context)
     plain, nested = [t for t in terms if not calls(t)], [t for t in terms if calls(t)]
     whole = Join(left, right, kind, residual=conjunction(plain))
     predicate = conjunction(nested)
@@ -75,6 +79,14 @@ def joined_on(left: Plan, right: Plan, kind: str, terms: Sequence[Expr], context
         pairs = filtered(replace(whole, kind="inner"), predicate, context)
         return from_pairs(left, right, kind, pairs)
     return _attached_sides(whole, nested, sides, context)
+
+
+def _right_join(left: Plan, right: Plan, terms: Sequence[Expr], context: Context) -> Plan:
+    """The left join of the sides exchanged, with its columns as they were."""
+    split, by = width(left), width(right)
+    exchanged = [remap(t, lambda i: i + by if i < split else i - split) for t in terms]
+    joined = joined_on(right, left, "left", exchanged, context)
+    return picked(joined, [*range(by, by + split), *range(by)])
 
 
 def _split(terms: Sequence[Expr], split: int) -> list[tuple[Expr, bool]] | None:

@@ -98,7 +98,7 @@ class Join:
     """Left ⋈ right on equal key columns (of one type on both sides) and the residual predicate.
 
     Attributes:
-        kind: ``inner``, ``left``, ``right``, ``full``, ``semi`` or ``anti``.
+        kind: ``inner``, ``left``, ``full``, ``semi`` or ``anti``.
         null_safe: per key, True for IS NOT DISTINCT FROM.
         residual: over left then right columns, or None.
     """

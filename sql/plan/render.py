@@ -47,7 +47,6 @@ from ivm.storage.values.order import OrderKey
 _JOINS = {
     "inner": "JOIN",
     "left": "LEFT JOIN",
-    "right": "RIGHT JOIN",
     "full": "FULL JOIN",
     "semi": "SEMI JOIN",
     "anti": "ANTI JOIN",

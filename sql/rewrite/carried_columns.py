@@ -56,4 +56,4 @@ def _mixes(plan: Join) -> bool:
     """Whether a row may come from several last rows, or from none."""
     if plan.kind == "inner":
         return bool(open_scans(plan.left) and open_scans(plan.right))
-    return plan.kind in ("right", "full") or bool(open_scans(plan.right))
+    return plan.kind == "full" or bool(open_scans(plan.right))

@@ -15,7 +15,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from ivm.sql.plan.columns import origins
-from ivm.sql.plan.expressions import cast, column, conjunction, index_of, position, remap, used
+from ivm.sql.plan.expressions import cast, conjunction, index_of, position, remap, used
 from ivm.sql.plan.expressions import replace as substitute
 from ivm.sql.plan.nodes import (
     Aggregate,
@@ -100,8 +100,6 @@ def image_of(project: Project) -> Callable[[exp.Column], exp.Expression]:
 
 def _push_outer(plan: Join, terms: Terms) -> Plan:
     """Terms over the preserved side pass; so do conditions that only choose partners."""
-    if plan.kind == "right":
-        return _push(_mirrored(plan), terms)
     split = width(plan.left)
     if plan.kind == "left" and any(rejects_nulls(term, split) for term in terms):
         return order_joins(replace(plan, kind="inner"), terms, _push)
@@ -136,18 +134,6 @@ def _take(terms: Terms, start: int, stop: int) -> tuple[Terms, Terms]:
     inside = range(start, stop)
     taken = [t for t in terms if (columns := used(t)) and all(i in inside for i in columns)]
     return taken, [t for t in terms if t not in taken]
-
-
-def _mirrored(plan: Join) -> Plan:
-    """A right join as the left join of the sides exchanged."""
-    left, right = width(plan.left), width(plan.right)
-
-    def moved(i: int) -> int:
-        return i + right if i < left else i - left
-
-    residual = None if plan.residual is None else remap(plan.residual, moved)
-    joined = Join(plan.right, plan.left, "left", residual=residual)
-    return Project(joined, tuple(column(moved(i)) for i in range(left + right)), plan.schema)
 
 
 def _push_grouped(plan: _Grouping, terms: Terms) -> Plan:

@@ -149,4 +149,4 @@ def _join_driven(plan: Join, depth: int) -> bool:
     left, right = driven(plan.left, depth), driven(plan.right, depth)
     if plan.kind in ("inner", "semi"):
         return left or right
-    return right if plan.kind == "right" else left and (right or plan.kind != "full")
+    return left and (right or plan.kind != "full")
