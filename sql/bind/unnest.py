@@ -17,13 +17,12 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import PLACE, call
-from ivm.sql.plan.columns import expressions
+from ivm.sql.plan.columns import all_expressions
 from ivm.sql.plan.expressions import cast, column, structure, text
 from ivm.sql.plan.nodes import (
     NotIncremental,
     Plan,
     Unnest,
-    inputs,
     types,
     width,
 )
@@ -211,13 +210,6 @@ def refuse_stray(plan: Plan) -> None:
     Raises:
         NotIncremental: there is one.
     """
-    seen: set[int] = set()
-    waiting = [plan]
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            waiting += inputs(node)
-            for expr in expressions(node):
-                if has_unnest(expr):
-                    raise NotIncremental(f"UNNEST in {text(expr)}")
+    for expr in all_expressions(plan):
+        if has_unnest(expr):
+            raise NotIncremental(f"UNNEST in {text(expr)}")

@@ -7,7 +7,7 @@ So a node may stand over inputs without the columns that it neither reads nor pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ivm.sql.plan.calls import moved_order
@@ -52,6 +52,18 @@ def expressions(plan: Plan) -> tuple[Expr, ...]:
             return (plan.call,)
         case _:
             return ()
+
+
+def all_expressions(plan: Plan) -> Iterator[Expr]:
+    """The expressions of all nodes of the plan, of each node once."""
+    seen: set[int] = set()
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            waiting += inputs(node)
+            yield from expressions(node)
 
 
 def reads(plan: Plan) -> tuple[frozenset[int], ...]:

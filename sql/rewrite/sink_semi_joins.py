@@ -7,12 +7,14 @@ see only the rows that are left.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
+from ivm.sql.plan.columns import origins
 from ivm.sql.plan.expressions import conjuncts, position, remap, used
-from ivm.sql.plan.nodes import Filter, Join, Plan, Project, width, with_inputs
+from ivm.sql.plan.nodes import Filter, Join, Plan, Project, inputs, width, with_inputs
 from ivm.sql.plan.unique_key import unique_keys
 from ivm.sql.rewrite.split_keys import equality_sides
 
@@ -34,12 +36,9 @@ def _sunk(plan: Plan, semi: Join, condition: exp.Expression) -> Plan | None:
         condition: its condition, over the columns of `plan` and then of the right side.
     """
     match plan:
-        case Filter():
-            below = _sunk(plan.input, semi, condition)
-            return None if below is None else replace(plan, input=below)
-        case Project():
-            places = [position(expr) for expr in plan.exprs]
-            moved = _moved(condition, dict(enumerate(places)), len(places), width(plan.input))
+        case Filter() | Project():
+            (places,) = origins(plan)
+            moved = _moved(condition, places, width(plan), width(plan.input))
             below = None if moved is None else _sunk(plan.input, semi, moved)
             return None if below is None else replace(plan, input=below)
         case Join(kind="inner", left_keys=()):
@@ -49,30 +48,24 @@ def _sunk(plan: Plan, semi: Join, condition: exp.Expression) -> Plan | None:
 
 
 def _sunk_in_side(plan: Join, semi: Join, condition: exp.Expression) -> Plan | None:
-    split, whole = width(plan.left), width(plan)
-    own = {i for i in used(condition) if i < whole}
-    if all(i < split for i in own):
-        side, start, name = plan.left, 0, "left"
-    elif all(i >= split for i in own):
-        side, start, name = plan.right, split, "right"
-    else:
-        return None
-    places: dict[int, int | None] = {start + i: i for i in range(width(side))}
-    moved = _moved(condition, places, whole, width(side))
-    assert moved is not None
-    below = _sunk(side, semi, moved)
-    if below is None and _finds_key(side, moved):
-        below = replace(semi, left=side, residual=moved)
-    return None if below is None else replace(plan, **{name: below})  # type: ignore[arg-type]
+    for name, side, places in zip(("left", "right"), inputs(plan), origins(plan), strict=True):
+        moved = _moved(condition, places, width(plan), width(side))
+        if moved is None:
+            continue
+        below = _sunk(side, semi, moved)
+        if below is None and _finds_key(side, moved):
+            below = replace(semi, left=side, residual=moved)
+        return None if below is None else replace(plan, **{name: below})  # type: ignore[arg-type]
+    return None
 
 
 def _moved(
-    condition: exp.Expression, places: dict[int, int | None], whole: int, narrow: int
+    condition: exp.Expression, places: Mapping[int, int], whole: int, narrow: int
 ) -> exp.Expression | None:
     """The condition over other columns on the left: `narrow` in the place of `whole`."""
-    if any(places.get(i) is None for i in used(condition) if i < whole):
+    if any(i not in places for i in used(condition) if i < whole):
         return None
-    return remap(condition, lambda i: i - whole + narrow if i >= whole else places[i] or 0)
+    return remap(condition, lambda i: i - whole + narrow if i >= whole else places[i])
 
 
 def _finds_key(side: Plan, condition: exp.Expression) -> bool:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ivm.sql.plan.columns import expressions
+from ivm.sql.plan.columns import all_expressions
 from ivm.sql.plan.expressions import cast, closed
-from ivm.sql.plan.nodes import Expr, NotIncremental, Plan, inputs
+from ivm.sql.plan.nodes import Expr, NotIncremental, Plan
 from ivm.storage.values.types import ColumnType
 
 _PARAMETER = "_ivm parameter"
@@ -111,8 +111,7 @@ def substituted(expr: Expr, query: int, images: Mapping[int, Expr]) -> Expr:
 
 def is_free(plan: Plan, query: int) -> bool:
     """Whether a parameter of that query stands anywhere in the plan."""
-    own = any(parameters(expr, query) for expr in expressions(plan))
-    return own or any(is_free(part, query) for part in inputs(plan))
+    return any(parameters(expr, query) for expr in all_expressions(plan))
 
 
 def check_complete(plan: Plan) -> None:
@@ -121,7 +120,5 @@ def check_complete(plan: Plan) -> None:
     Raises:
         NotIncremental: a nested query stands where no clause puts it to its plan.
     """
-    if any(holds_stand_in(expr) for expr in expressions(plan)):
+    if any(holds_stand_in(expr) for expr in all_expressions(plan)):
         raise NotIncremental("a subquery in this place")
-    for part in inputs(plan):
-        check_complete(part)
