@@ -13,14 +13,13 @@ warehouse's `write_lock` (one flush at a time; readers pin their snapshot under 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import duckdb
 
 from ivm.catalog.catalog import Catalog
-from ivm.catalog.relations_read import Relations
 from ivm.engine.changefeed import ChangeFeeds
+from ivm.engine.definitions import Definitions
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
@@ -29,10 +28,6 @@ from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.table_reader import TableReader
 from ivm.engine.views import Views
 from ivm.engine.writer_lock import WriterLock
-from ivm.ingest.fast_path import FastPath
-from ivm.ingest.fast_path_rules import fast_path_of
-from ivm.ingest.rows import RowReader
-from ivm.sql.parse.function_list import own_names
 from ivm.storage.interrupts import Shelter, check
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet
@@ -62,10 +57,7 @@ class Engine:
         self.feeds = ChangeFeeds()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.indexes = KeyIndexes(catalog, self.tables, self.maintenance.columns_read)
-        self._fast_paths: dict[str, FastPath | None] = {}
-        self._macros: frozenset[str] | None = None
-        self._readers: dict[str, RowReader] = {}
-        self.relations = Relations(warehouse, catalog)
+        self.definitions = Definitions(warehouse, catalog)
         self.recomputed = RecomputedViews(self.maintenance, self.tables, self.feeds)
         self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds)
 
@@ -200,27 +192,6 @@ class Engine:
         if logged:
             self.log.take_back(self.pending.epoch + 1)
 
-    def preview(
-        self,
-        changes: Sequence[TableChange],
-        recomputed: Mapping[str, ZSet],
-        names: Collection[str],
-    ) -> dict[str, ZSet]:
-        """View deltas of a transaction that is not over yet; no state changes.
-
-        Args:
-            changes: what it did so far.
-            recomputed: differences of recomputed views it has written so far.
-            names: the views that are meant.
-
-        Returns:
-            The whole delta of each of them that is incremental since the transaction began.
-        """
-        try:
-            return self._step(changes, recomputed, names)
-        finally:
-            self.maintenance.rollback()
-
     def _adopt(
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
     ) -> None:
@@ -262,70 +233,14 @@ class Engine:
             finally:
                 self.tables.flush()
 
-    # -- ways into tables -----------------------------------------------------------------------
-
-    def fast_path(self, table: str) -> FastPath | None:
-        """The fast path into a table, or None where changes must go through DuckDB."""
-        if table not in self._fast_paths:
-            info, cursor = self.catalog.tables[table], self.warehouse.cursor()
-            self._fast_paths[table] = fast_path_of(info, cursor, self.macros)
-        return self._fast_paths[table]
-
-    @property
-    def macros(self) -> frozenset[str]:
-        """The names of the user's functions and macros, in small letters."""
-        if self._macros is None:
-            self._macros = own_names(self.warehouse.cursor())
-        return self._macros
-
-    def reader(self, table: str) -> RowReader:
-        """What takes rows of any kind for a table."""
-        reader = self._readers.get(table)
-        if reader is None:
-            reader = self._readers[table] = RowReader(table, self.catalog.tables[table].schema)
-        return reader
+    # -- a changed catalog ----------------------------------------------------------------------
 
     def reload_tables(self, cursor: Cursor) -> None:
         """The catalog has changed, as the cursor sees it."""
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
-        self.forget_definitions()
+        self.definitions.forget()
         self.indexes.forget()
-
-    def forget_definitions(self) -> None:
-        """What was found out of tables, views and macros may hold no longer.
-
-        Others do not see what a transaction has changed in the catalog before it commits: what
-        they find meanwhile must be forgotten at its end.
-        """
-        self._fast_paths.clear()
-        self._macros = None
-        self._readers.clear()
-        self.relations.forget()
 
     def reload_databases(self, cursor: Cursor) -> None:
         """Databases were attached or detached, as the cursor sees it."""
         self.catalog.load_databases(self.warehouse.databases(cursor))
-
-    def ready(
-        self,
-        relations: Collection[str],
-        generation: int,
-        cursor: Cursor | None,
-        *,
-        writing: bool = False,
-    ) -> bool:
-        """Flush what a query reads; False if it has to be looked up, or brought up to date, anew.
-
-        Args:
-            relations: as they were found in that generation of definitions.
-            generation: see `Relations`.
-            cursor: gets its snapshot, with no flush or commit in between; None if it needs none.
-            writing: the query may count sequences on.
-        """
-        with self.warehouse.write_lock if cursor is not None else contextlib.nullcontext():
-            self.tables.flush(relations)
-            if generation != self.relations.generation or self.recomputed.is_outdated(relations):
-                return False
-            if cursor is not None:
-                self.warehouse.pin(cursor, writing=writing)
-            return True

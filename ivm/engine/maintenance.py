@@ -127,6 +127,18 @@ class Maintenance:
         except duckdb.Error as error:
             raise _unfollowed(error) from error
 
+    def preview(
+        self,
+        changes: Sequence[TableChange],
+        recomputed: Mapping[str, ZSet],
+        names: Collection[str],
+    ) -> dict[str, ZSet]:
+        """What `step` would give for the views of these names; no state changes."""
+        try:
+            return self.step(changes, recomputed, names)
+        finally:
+            self.rollback()
+
     def _sources_of(self, views: Collection[str]) -> _Sources:
         needed = self.circuit.sources_of(views)
         return {r: [p for p in parts if p[0] in needed] for r, parts in self._sources.items()}

@@ -105,7 +105,7 @@ class Transaction:
         """The fast path into a table, or None where changes must go through DuckDB."""
         if self._views_before is not None:
             return None  # the session's cursor alone knows the constraints
-        return self._engine.fast_path(table)
+        return self._engine.definitions.fast_path(table)
 
     def index(self, table: str, *, whole: bool = False) -> KeyIndex:
         """The table's key index, including this transaction's changes."""
@@ -349,7 +349,7 @@ class Transaction:
             try:
                 yield
             finally:
-                self._engine.forget_definitions()
+                self._engine.definitions.forget()
 
     def rollback(self) -> None:
         """Undo everything."""

@@ -7,13 +7,16 @@ writers' turn only where a recomputed view has to be brought up to date.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import nullcontext
 
 import duckdb
 
+from ivm.engine.engine import Engine
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
+from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.refused import RefusedError
 from ivm.storage.warehouse.warehouse import roll_back
@@ -81,15 +84,41 @@ def _bring_up(session: Session, statement: st.Statement, *, writing: bool) -> bo
     engine, outdated = session.engine, False
     while True:
         with session.writing() if outdated else nullcontext():  # else nobody commits meanwhile
-            generation = engine.relations.generation
+            generation = engine.definitions.relations.generation
             relations = session.reads(statement)
             if outdated:
                 engine.recomputed.refresh(relations)
             several = len(relations) > 1  # one relation is at one epoch by itself
             cursor = session.cursor if several else None
-            if engine.ready(relations, generation, cursor, writing=writing):
+            if _is_ready(engine, relations, generation, cursor, writing=writing):
                 return several
             outdated = engine.recomputed.is_outdated(relations)
+
+
+def _is_ready(
+    engine: Engine,
+    relations: Collection[str],
+    generation: int,
+    cursor: Cursor | None,
+    *,
+    writing: bool,
+) -> bool:
+    """Flush what a query reads; False if it has to be looked up, or brought up to date, anew.
+
+    Args:
+        relations: as they were found in that generation of definitions.
+        generation: see `Relations`.
+        cursor: gets its snapshot, with no flush or commit in between; None if it needs none.
+        writing: the query may count sequences on.
+    """
+    with nullcontext() if cursor is None else engine.warehouse.write_lock:
+        engine.tables.flush(relations)
+        changed = generation != engine.definitions.relations.generation
+        if changed or engine.recomputed.is_outdated(relations):
+            return False
+        if cursor is not None:
+            engine.warehouse.pin(cursor, writing=writing)
+        return True
 
 
 def _inside(session: Session, statement: st.Statement, params: Params) -> Result:

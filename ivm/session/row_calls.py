@@ -66,7 +66,7 @@ def _opened(
 ) -> tuple[TableWriter, dict[int, Column], int]:
     """The writer of a table; the rows' columns by their position in it; how many rows."""
     info = _info(session, table)
-    given, count = session.engine.reader(info.name).read(rows, session.cursor)
+    given, count = session.engine.definitions.reader(info.name).read(rows, session.cursor)
     path = transaction.fast_path(info.name)
     if path is None:
         return DuckWriter(session, transaction, info), given, count

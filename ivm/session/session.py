@@ -63,7 +63,7 @@ class Session:
         """
         if isinstance(statement, st.Execute):
             return self.reads(self.prepared[statement.name.lower()])
-        relations, reads = self.engine.relations, read_by_kind(statement)
+        relations, reads = self.engine.definitions.relations, read_by_kind(statement)
         if reads is Reads.NOTHING:
             return frozenset()
         if reads is Reads.EVERYTHING or (isinstance(statement, st.Dml) and relations.triggers()):
@@ -124,7 +124,7 @@ class Session:
     def macros(self) -> frozenset[str]:
         """The names of functions and macros, in small letters, that are not DuckDB's own."""
         own = self.names.macros
-        return self.engine.macros | own if own else self.engine.macros
+        return self.engine.definitions.macros | own if own else self.engine.definitions.macros
 
     # -- transactions ---------------------------------------------------------------------------
 

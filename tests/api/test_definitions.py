@@ -11,6 +11,7 @@ import pytest
 
 import ivm
 from ivm.errors import IvmError
+from ivm.session import query
 from tests.whole.test_concurrency import run_all
 
 RECOMPUTED = "SELECT mad(b) AS b FROM {}"
@@ -78,7 +79,7 @@ def test_what_is_looked_up_while_the_catalog_changes_is_not_kept(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A lookup that began before the change ended behind it, and its answer stayed.
-    relations = db._engine.relations
+    relations = db._engine.definitions.relations
     find = relations._find
 
     def overtaken(sql: str, cursor: Any) -> Any:
@@ -134,17 +135,16 @@ def test_a_commit_before_the_snapshot_is_pinned_makes_the_reader_refresh(
     db.execute(f"CREATE MATERIALIZED VIEW r AS {RECOMPUTED.format('t1')}")
     db.insert("t1", {"b": [1, 3]})
     assert db.execute("SELECT b FROM r").fetchall() == [(1.0,)]
-    engine = db._engine
-    ready = engine.ready
+    ready = query._is_ready
 
     def overtaken(*args: Any, **named: Any) -> bool:
-        monkeypatch.setattr(engine, "ready", ready)
+        monkeypatch.setattr(query, "_is_ready", ready)
         beside(lambda: db.insert("t1", {"b": [101, 103]}))
         return ready(*args, **named)
 
-    monkeypatch.setattr(engine, "ready", overtaken)
-    query = "SELECT r.b, count(*) FROM r, t1 GROUP BY ALL"
-    assert db.execute(query).fetchall() == [(50.0, 4)]
+    monkeypatch.setattr(query, "_is_ready", overtaken)
+    both = "SELECT r.b, count(*) FROM r, t1 GROUP BY ALL"
+    assert db.execute(both).fetchall() == [(50.0, 4)]
 
 
 def test_a_stale_view_that_another_session_drops_is_read_fresh(db: ivm.Database) -> None:

@@ -211,6 +211,6 @@ def test_defaults_are_those_of_duckdb(type: str, default: str) -> None:
             db.execute(sql)
     query = "SELECT i, a::VARCHAR FROM t ORDER BY i"
     assert ours.execute(query).fetchall() == plain.execute(query).fetchall()
-    assert (ours._engine.fast_path("t") is not None) == (  # it is taken for literals
+    assert (ours._engine.definitions.fast_path("t") is not None) == (  # it is taken for literals
         default[0] in "-1'tDNx" and type not in ("TIMESTAMPTZ", "TIMETZ")
     )

@@ -95,7 +95,7 @@ def test_an_alter_heals_what_it_allows() -> None:
         db.execute(OTHERS)
         db.execute("CREATE TABLE t (a INTEGER NOT NULL)")
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
-        loose = db._lifetime.engine.fast_path("t")
+        loose = db._lifetime.engine.definitions.fast_path("t")
         assert loose is not None
         object.__setattr__(loose, "required", ())
         db.execute("INSERT INTO t VALUES (1), (NULL)")
