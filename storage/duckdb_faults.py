@@ -1,10 +1,10 @@
-"""What DuckDB does wrong, and which modules are as they are only because of it.
+"""DuckDB's faults, each with a reproduction and the modules that work around it.
 
-Law: each fault has a reproduction on plain DuckDB, and a test that fails as soon as its outcome is
-another one (tests/storage/test_duckdb_faults.py): then DuckDB is mended, and what the modules do
-about it can be deleted. A module that works around a fault says so where it does, by the name here.
+Contract: each fault has a reproduction on plain DuckDB, and a test that fails as soon as its
+outcome is another one (tests/storage/test_duckdb_faults.py): then DuckDB is right, and the
+workarounds can be deleted. A module that works around a fault names it there by the name here.
 
-What DuckDB means otherwise than others do is no fault, and does not stand here.
+Behaviour of DuckDB's that is only unusual is no fault, and is not listed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Way: TypeAlias = Literal["rows", "to Arrow", "through Arrow", "sliced"]
-"""How the last statement of a reproduction is answered: as rows of Python values; as an Arrow table
-of these; by a query over the Arrow table `lent`, which the statement before it gives; by the same,
-with the first row of that table cut off."""
+"""The form of the last statement's answer in a reproduction: rows of Python values; an Arrow table of
+these; a query over the Arrow table `lent`, the answer of the statement before it; or the same with
+the first row of that table cut off."""
 Outcome: TypeAlias = "list[tuple[object, ...]] | str"
-"""The rows; or how an error begins, its class before it; or "the process ends"."""
+"""The rows; or the class and the beginning of an error; or "the process ends"."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,15 @@ class Fault:
 
     Attributes:
         name: by which the modules refer to it.
-        does: what DuckDB does.
-        right: what it should do.
-        script: statements for a connection of one's own, split by semicolons; `{folder}` stands for
+        does: the wrong behaviour.
+        right: the right behaviour.
+        script: statements for a connection of its own, split by semicolons; `{folder}` stands for
             an empty folder, and `interrupted()` is a Python function that raises KeyboardInterrupt.
         outcome: the wrong one.
         modules: those that work around it.
         seen: versions in which the reproduction has that outcome, the oldest and the newest one.
         issues: of duckdb/duckdb, about it or its cause; none is known of the others.
-        way: how the last statement is answered.
+        way: the form of the last statement's answer.
         apart: the reproduction may end the process, or not show the fault at each run.
     """
 

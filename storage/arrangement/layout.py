@@ -1,4 +1,4 @@
-"""How an arrangement is laid out: its columns, its key, and the order of rows under one key.
+"""The layout of an arrangement: its columns, its key, and the order of rows under one key.
 
 Invariant: two arrangements with equal layouts hold their rows in the same form, so that runs of
 one can be merged, looked up and compared with runs of the other.

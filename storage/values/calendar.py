@@ -1,4 +1,4 @@
-"""Days as numbers since 1970, and months.
+"""Calendar arithmetic on days and months, as numbers since 1970.
 
 Law: DuckDB and numpy both use the proleptic Gregorian calendar with a year 0.
 """
