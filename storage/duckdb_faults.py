@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Way: TypeAlias = Literal["rows", "to Arrow", "through Arrow", "sliced"]
-"""The form of the last statement's answer in a reproduction: rows of Python values; an Arrow table of
-these; a query over the Arrow table `lent`, the answer of the statement before it; or the same with
-the first row of that table cut off."""
+"""The form of the last statement's answer in a reproduction: rows of Python values; an Arrow table
+of these; a query over the Arrow table `lent`, the answer of the statement before it; or the same
+with the first row of that table cut off."""
 Outcome: TypeAlias = "list[tuple[object, ...]] | str"
 """The rows; or the class and the beginning of an error; or "the process ends"."""
 
