@@ -36,7 +36,7 @@ from ivm.sql.plan.nodes import (
     width,
     with_inputs,
 )
-from ivm.sql.rewrite.expand_joins import mirrored, picked
+from ivm.sql.rewrite.expand_joins import picked
 from ivm.storage.values.types import Schema
 
 Single: TypeAlias = (
@@ -202,8 +202,6 @@ class Carry(ABC):
 
     def join(self, plan: Join) -> Plan:
         """Both inputs at one value, or one of them at any where the other one's rows decide."""
-        if plan.kind == "right":
-            return self._mirrored(plan)
         any_left = plan.kind == "inner" and not self.depends(plan.left)
         any_right = plan.kind != "full" and not self.depends(plan.right)
         left = self.alone(plan.left) if any_left else self.over(plan.left)
@@ -231,9 +229,3 @@ class Carry(ABC):
         found = [exp.Coalesce(this=column(a), expressions=[column(b)]) for a, b in pairs]
         schema = (*[joined.schema[i] for i in own], *self.schema)
         return Project(joined, (*columns(own), *found), schema)
-
-    def _mirrored(self, plan: Join) -> Plan:
-        left, right = width(plan.left), width(plan.right)
-        turned = self.join(replace(mirrored(plan), kind="left"))
-        own = [*range(right, right + left), *range(right)]
-        return Carried(turned, own, range(left + right, left + right + self.count)).behind()

@@ -172,7 +172,7 @@ class ConditionLift:
         )
         kind = "inner" if self._existence and depends and plan.kind == "semi" else plan.kind
         one_sided = kind in ("left", "semi", "anti")
-        if plan.left_keys or kind in ("right", "full") or (one_sided and depends):
+        if plan.left_keys or kind == "full" or (one_sided and depends):
             return None
         left = self.lifted(plan.left)
         right = self.lifted(plan.right)
