@@ -9,15 +9,13 @@ import duckdb
 
 from ivm.delta_ops.circuit import Circuit
 from ivm.sql.bind.bind import bind
-from ivm.sql.compile.operators import Operators
+from ivm.sql.compile.rules import COMPILE
 from ivm.sql.plan.nodes import Aggregate, Plan, Project
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
 from tests.support.operator_bench import Bench, Duck, expand
-
-OPERATORS = Operators(Duck.cursor)
 
 
 @functools.cache
@@ -39,16 +37,16 @@ class FunctionBench(Bench):
             assert isinstance(plan, Project), f"{query}: {type(plan).__name__}"
             plan = plan.input
         self.plan = plan
-        assert OPERATORS.maintains(plan), f"{query}: left to DuckDB"
+        recipe = COMPILE[Aggregate](plan, Duck.cursor)
+        assert recipe.key[0] == "aggregate", f"{query}: left to DuckDB"
         super().__init__(self._make_nodes, [inputs], render(plan).replace('"main"."i0"', "i0"))
 
     def _make_nodes(self, circuit: Circuit, sources: list[int]) -> int:
         below = self.plan.input
         node = sources[0]
         if isinstance(below, Project):
-            project = below
-            node = circuit.add("map", lambda _: OPERATORS.map(project), [node])
-        return circuit.add("op", lambda _: OPERATORS.aggregate(self.plan), [node])
+            node = circuit.add("map", COMPILE[Project](below, Duck.cursor).build, [node])
+        return circuit.add("op", COMPILE[Aggregate](self.plan, Duck.cursor).build, [node])
 
     def check(self) -> None:
         assert_close(self._rows(self.output), self._rows(self.answer()))

@@ -1,0 +1,351 @@
+"""Each plan node's operator, with kernels where the scalar compiler has them.
+
+Law: an operator computes exactly its node's rendering; what no kernel can compute is left to DuckDB
+over the delta, so there are never two semantics. Equal keys over equal inputs mean equal operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from ivm.delta_ops.aggregates.aggregate import aggregate, supported
+from ivm.delta_ops.aggregates.call import AggregateSpec
+from ivm.delta_ops.aggregates.group_recompute import GroupRecompute as GroupRecomputeOperator
+from ivm.delta_ops.aggregates.set_operations import SetOp as SetOperator
+from ivm.delta_ops.circuit import Circuit, Factory
+from ivm.delta_ops.joins.arrange import Arrange
+from ivm.delta_ops.joins.join import Join as JoinOperator
+from ivm.delta_ops.joins.range_join import RangeJoin
+from ivm.delta_ops.joins.theta_join import ThetaJoin
+from ivm.delta_ops.linear.duck_eval import duck_predicate
+from ivm.delta_ops.linear.filter import DuckFilter
+from ivm.delta_ops.linear.filter import Filter as FilterOperator
+from ivm.delta_ops.linear.map import DuckMap, Map
+from ivm.delta_ops.linear.union import UnionAll
+from ivm.delta_ops.linear.unnest import DuckUnnest
+from ivm.delta_ops.linear.unnest import Unnest as UnnestOperator
+from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
+from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit as OpenLimitOperator
+from ivm.delta_ops.ordered.topk import TopK as TopKOperator
+from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, StepCircuit
+from ivm.sql.compile.lift_recursion import LAST_ROWS, input_position
+from ivm.sql.compile.window_operators import window_operator
+from ivm.sql.plan.built_in import duck_text
+from ivm.sql.plan.calls import AggregateCall
+from ivm.sql.plan.expressions import column, position, text
+from ivm.sql.plan.nodes import (
+    Aggregate,
+    Distinct,
+    DynamicLimit,
+    Filter,
+    GroupRecompute,
+    Join,
+    Plan,
+    Project,
+    Recursive,
+    Scan,
+    SetOp,
+    TopK,
+    Union,
+    Unnest,
+    Window,
+    inputs,
+    types,
+    width,
+)
+from ivm.sql.plan.render import call_text, render_body
+from ivm.sql.plan.render_unnest import call_columns, call_source
+from ivm.sql.resolve.duckdb_types import probe
+from ivm.sql.rewrite.split_ranges import RangeJoined, split_ranges
+from ivm.sql.scalar.compile import compile_predicate, compile_scalar
+from ivm.storage.values.order import OrderKey, orderable
+from ivm.storage.warehouse.duck import rows
+
+Operators = tuple[Operator, ...]
+
+
+class Arranged(NamedTuple):
+    """A plan's rows, kept by a key and in an order."""
+
+    plan: Plan
+    key: tuple[int, ...]
+    order: tuple[OrderKey, ...] = ()
+
+
+class Recipe(NamedTuple):
+    """How a plan node becomes an operator.
+
+    Attributes:
+        plan: the node that names the operator.
+        key: the operator and all its parameters; equal keys mean equal operators.
+        inputs: what it reads.
+        build: makes it from the operators of `inputs`.
+    """
+
+    plan: Plan
+    key: tuple[Hashable, ...]
+    inputs: Sequence[Plan | Arranged]
+    build: Factory
+
+
+# --- linear ---
+
+
+def _project(plan: Project, cursors: CursorFactory) -> Recipe:
+    """A projection that only picks columns is left to the operator below where it can."""
+    below, places = plan.input, [position(e) for e in plan.exprs]
+    keep = [place for place in places if place is not None]
+    if len(keep) == len(places) and isinstance(below, Filter):
+        return _filter(below, cursors, keep)
+    if len(keep) == len(places) and isinstance(below, Join) and below.kind == "inner":
+        return _join(below, cursors, keep)
+
+    def build(_: Operators) -> Operator:
+        given = types(below)
+        columns: list[int | Kernel] = []
+        for expr, place, output in zip(plan.exprs, places, types(plan), strict=True):
+            kernel = compile_scalar(expr, given, output) if place is None else place
+            if kernel is None:
+                texts = [duck_text(e) for e in plan.exprs]
+                return DuckMap(texts, given, types(plan), cursors)
+            columns.append(kernel)
+        return Map(columns, types(plan))
+
+    return Recipe(plan, ("map", *[text(e) for e in plan.exprs]), [below], build)
+
+
+def _filter(plan: Filter, cursors: CursorFactory, keep: list[int] | None = None) -> Recipe:
+    """A filter, with the columns to keep of it."""
+
+    def build(_: Operators) -> Operator:
+        given = types(plan.input)
+        predicate = compile_predicate(plan.predicate, given)
+        if predicate is None:
+            return DuckFilter(duck_text(plan.predicate), given, cursors, keep)
+        kept = given if keep is None else [given[i] for i in keep]
+        return FilterOperator(predicate, kept, keep)
+
+    key = ("filter", text(plan.predicate), None if keep is None else tuple(keep))
+    return Recipe(plan, key, [plan.input], build)
+
+
+def _unnest(plan: Unnest, cursors: CursorFactory) -> Recipe:
+    def build(_: Operators) -> Operator:
+        kept = [(types(plan.input)[i], i) for i in plan.kept]
+        elements = types(plan)[len(kept) :]
+        if plan.call is not None:
+            arguments = [(types(plan.input)[i], i) for i in plan.lists]
+            columns, source = call_columns(plan.call), call_source(plan, plan.call, "delta")
+            return DuckUnnest(kept, arguments, elements, columns, source, cursors)
+        elements = elements[: len(plan.lists)]
+        flags = {"outer": plan.outer, "ordinality": plan.ordinality}
+        return UnnestOperator(kept, plan.lists, elements, **flags)
+
+    key = ("unnest", plan.kept, plan.lists, plan.outer, plan.ordinality, plan.call)
+    return Recipe(plan, key, [plan.input], build)
+
+
+# --- joins ---
+
+
+def _join(plan: Join, cursors: CursorFactory, keep: list[int] | None = None) -> Recipe:
+    """An inner join, with the columns to keep of it."""
+    output = list(range(width(plan))) if keep is None else keep
+    ranged = None if plan.residual is None else split_ranges(plan)
+    if ranged is not None:
+        return _range_join(plan, ranged, output, cursors)
+    key = ("join", tuple(output), plan.null_safe, _residual(plan))
+    if not plan.left_keys:
+        return _theta_join(plan, key, output, cursors)
+
+    def build(sides: Operators) -> Operator:
+        left, right = _arranged(sides)
+        residual = None if plan.residual is None else _predicate(plan.residual, plan, cursors)
+        return JoinOperator(left, right, output, plan.null_safe, residual)
+
+    sides = [Arranged(plan.left, plan.left_keys), Arranged(plan.right, plan.right_keys)]
+    return Recipe(plan, key, sides, build)
+
+
+def _range_join(
+    plan: Join, ranged: RangeJoined, output: list[int], cursors: CursorFactory
+) -> Recipe:
+    join = ranged.join
+
+    def build(sides: Operators) -> Operator:
+        left, right = _arranged(sides)
+        residual = None if join.residual is None else _predicate(join.residual, join, cursors)
+        places = [ranged.places[i] for i in output]
+        return RangeJoin(left, right, places, ranged.comparisons, join.null_safe, residual)
+
+    key = ("range join", ranged.comparisons, tuple(output), join.null_safe, _residual(join))
+    sides = [
+        Arranged(join.left, join.left_keys, ranged.orders[0]),
+        Arranged(join.right, join.right_keys, ranged.orders[1]),
+    ]
+    return Recipe(plan, key, sides, build)
+
+
+def _theta_join(
+    plan: Join, key: tuple[Hashable, ...], output: list[int], cursors: CursorFactory
+) -> Recipe:
+    def build(_: Operators) -> Operator:
+        condition: Predicate | str | None = None
+        if plan.residual is not None:
+            condition = compile_predicate(plan.residual, types(plan)) or duck_text(plan.residual)
+        return ThetaJoin(types(plan.left), types(plan.right), output, condition, cursors)
+
+    return Recipe(plan, key, [plan.left, plan.right], build)
+
+
+def _residual(plan: Join) -> str | None:
+    return None if plan.residual is None else text(plan.residual)
+
+
+def _arranged(sides: Operators) -> tuple[Arrange, Arrange]:
+    left, right = sides
+    assert isinstance(left, Arrange)
+    assert isinstance(right, Arrange)
+    return left, right
+
+
+def _predicate(expr: exp.Expression, plan: Plan, cursors: CursorFactory) -> Predicate:
+    """A condition over a plan's columns."""
+    given = types(plan)
+    return compile_predicate(expr, given) or duck_predicate(duck_text(expr), given, cursors)
+
+
+# --- groups ---
+
+
+def _aggregate(plan: Aggregate, cursors: CursorFactory) -> Recipe:
+    calls = [_spec(call, plan.input, cursors) for call in plan.aggregates]
+    if not all(supported(call) for call in calls):
+        return _recompute(plan, cursors)
+    key = ("aggregate", plan.groups, tuple([call_text(call) for call in plan.aggregates]))
+
+    def build(_: Operators) -> Operator:
+        return aggregate(types(plan.input), plan.groups, calls)
+
+    return Recipe(plan, key, [plan.input], build)
+
+
+def _spec(call: AggregateCall, below: Plan, cursors: CursorFactory) -> AggregateSpec:
+    given = types(below)
+    argument = call.arguments[0] if call.arguments else None
+    condition = None if call.filter is None else _predicate(column(call.filter), below, cursors)
+    return AggregateSpec(
+        call.function,
+        call.type,
+        argument,
+        None if argument is None else given[argument],
+        condition,
+        call.distinct,
+        further=call.arguments[1:],
+        further_types=tuple([given[i] for i in call.arguments[1:]]),
+        order=call.order,
+        order_types=tuple([given[key.column] for key in call.order]),
+        parameters=_constants(call.parameters),
+        fields=call.fields,
+    )
+
+
+def _constants(texts: Sequence[str]) -> tuple[object, ...]:
+    """The values of constant expressions."""
+    if not texts:
+        return ()
+    with probe() as cursor:
+        (values,) = rows(cursor, f"SELECT {', '.join(texts)}")
+    return tuple(values)
+
+
+def _recompute(plan: Aggregate | GroupRecompute | TopK | Window, cursors: CursorFactory) -> Recipe:
+    """The node's own SQL over whole groups, whose rows are lent as the table `delta`."""
+    partition = plan.groups if isinstance(plan, Aggregate) else plan.partition
+    sql = render_body(plan, ["delta"])
+
+    def build(_: Operators) -> Operator:
+        return GroupRecomputeOperator(types(plan.input), partition, sql, types(plan), cursors)
+
+    return Recipe(plan, ("group recompute", partition, sql), [plan.input], build)
+
+
+def _set_operation(plan: Union | Distinct | SetOp, cursors: CursorFactory) -> Recipe:
+    def build(_: Operators) -> Operator:
+        if isinstance(plan, Union):
+            return UnionAll(types(plan), [i in plan.negated for i in range(len(plan.inputs))])
+        if isinstance(plan, Distinct):
+            return SetOperator(types(plan), "distinct")
+        return SetOperator(types(plan), plan.kind, all=plan.all)
+
+    parts = [getattr(plan, part, None) for part in ("kind", "all", "negated")]
+    return Recipe(plan, ("set", type(plan).__name__, *parts), inputs(plan), build)
+
+
+# --- orders ---
+
+
+def _top_k(plan: TopK, cursors: CursorFactory) -> Recipe:
+    if not _has_order(plan.input):
+        return _recompute(plan, cursors)
+    bounds = plan.partition, plan.order, plan.limit, plan.offset
+
+    def build(_: Operators) -> Operator:
+        return TopKOperator(types(plan.input), *bounds, rank_column=plan.rank)
+
+    return Recipe(plan, ("top k", *bounds, plan.rank), [plan.input], build)
+
+
+def _dynamic_limit(plan: DynamicLimit, cursors: CursorFactory) -> Recipe:
+    def build(_: Operators) -> Operator:
+        return OpenLimitOperator(types(plan), plan.order)
+
+    return Recipe(plan, ("open limit", plan.order), [plan.input, plan.places], build)
+
+
+def _window(plan: Window, cursors: CursorFactory) -> Recipe:
+    if not _has_order(plan.input):
+        return _recompute(plan, cursors)
+
+    def build(_: Operators) -> Operator:
+        return window_operator(plan, cursors)
+
+    return Recipe(plan, ("window", render_body(plan, ["delta"])), [plan.input], build)
+
+
+def _has_order(plan: Plan) -> bool:
+    """Whether there is an order of the plan's rows that operators know."""
+    return all(orderable(t) for t in types(plan))
+
+
+COMPILE: dict[type[Plan], Callable[[Any, CursorFactory], Recipe]] = {
+    Project: _project,
+    Filter: _filter,
+    Unnest: _unnest,
+    Join: _join,
+    Aggregate: _aggregate,
+    GroupRecompute: _recompute,
+    Union: _set_operation,
+    Distinct: _set_operation,
+    SetOp: _set_operation,
+    TopK: _top_k,
+    DynamicLimit: _dynamic_limit,
+    Window: _window,
+}
+"""The rule of each node but sources, outer joins and recursive queries."""
+
+
+# --- recursion ---
+
+
+def recursion(plan: Recursive, step: Circuit, scans: Mapping[str, Scan]) -> Operator:
+    """A recursive query; `scans` are the sources of its lifted step."""
+    last = {n: s.columns for n, s in scans.items() if s.relation == LAST_ROWS}
+    others = {n: (input_position(s.relation), s.columns) for n, s in scans.items() if n not in last}
+    term = StepCircuit(step, last, others)
+    groups = any(n.operator.strategy == "group recompute" for n in term.nodes)
+    kind = RecursionOfGroups if groups else Recursion
+    return kind(types(plan), term, distinct=plan.distinct)
