@@ -10,22 +10,19 @@ is open.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ivm.storage.arrangement.arrangement import Arrangement, Matches
 from ivm.storage.arrangement.run import Run
-from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.values.column import AnyCodes, Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.compare_rows import compare_rows
 from ivm.storage.values.consolidate import distinct_rows
 from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.ranges import expand, first_places, net_ranges, present
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
-
-Codes = npt.NDArray[Any]
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -119,7 +116,7 @@ class RangeSearch:
         """
         if not self._ordered:
             return self._looked_up(held, keys, probe)
-        codes: Codes = np.zeros(len(probe), np.bool_)
+        codes: AnyCodes = np.zeros(len(probe), np.bool_)
         if keys:
             codes = held.layout.search_codes(keys)
         group = self._groups(probe, types)
@@ -164,7 +161,7 @@ class RangeSearch:
     def _find(
         self,
         run: Run,
-        codes: Codes,
+        codes: AnyCodes,
         keyed: bool,
         probe: ZSet,
         group: Indexes | None,
@@ -190,7 +187,7 @@ class RangeSearch:
             pieces.append(ZSet(rows.columns, rows.weights * weights[which]))
 
     def _ranges_of(
-        self, run: Run, codes: Codes, keyed: bool, probe: ZSet
+        self, run: Run, codes: AnyCodes, keyed: bool, probe: ZSet
     ) -> tuple[Indexes, Indexes, Indexes]:
         """The probing rows for which the run has a range, and the ranges."""
         if keyed:

@@ -17,13 +17,11 @@ import numpy.typing as npt
 from ivm.storage.errors import EvaluationError
 from ivm.storage.ordered.sorted_rows import SortedRows
 from ivm.storage.values.calendar import shift_months
-from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.values.column import Codes, Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.order import Columns
 from ivm.storage.values.ranges import clipped
 from ivm.storage.values.types import ColumnType
-
-Codes = npt.NDArray[np.int64]
 
 MICROS_PER_DAY = 86_400_000_000
 _MONTH = 1 << 62  # a month in a distance; microseconds are fewer

@@ -8,7 +8,7 @@ reach of every right row of its key; a right row has none if no left row is join
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,12 +28,10 @@ from ivm.sql.plan.nodes import (
     width,
     with_inputs,
 )
-from ivm.sql.resolve.context import Context
+from ivm.sql.resolve.context import BindQuery, Context
 from ivm.sql.resolve.scope import Bound
 from ivm.sql.rewrite.expand_joins import padded, picked
 from ivm.sql.rewrite.split_keys import JoinSide, casts_text, common_type
-
-BindQuery = Callable[[exp.Expression, Context], Bound]
 
 _MIRRORED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.GT: exp.LT,

@@ -7,7 +7,6 @@ both sides' columns, and the scope alone knows which of them USING hides.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -37,7 +36,7 @@ from ivm.sql.parse.query import parse_query
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.expressions import conjuncts, used
 from ivm.sql.plan.nodes import Join, NotIncremental, Plan, Scan, Values, ViewScan, width
-from ivm.sql.resolve.context import Context, demand_only
+from ivm.sql.resolve.context import ONE_ROW, BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, Relation, Scope
 from ivm.sql.rewrite.check_collations import collated_names
 from ivm.sql.statements.stored_text import view_query
@@ -45,13 +44,10 @@ from ivm.sql.subqueries.decorrelate import dependent
 from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.outer import Outer
 from ivm.storage.identifiers import fold
-from ivm.storage.values.types import Schema, type_of
+from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.duck import describe, rows
 
-BindQuery = Callable[[exp.Expression, Context], Bound]
-
 _JOINS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
-_SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
 
 
 def bind_from(select: exp.Select, context: Context, bind: BindQuery) -> tuple[Plan, Scope]:
@@ -64,7 +60,7 @@ def bind_from(select: exp.Select, context: Context, bind: BindQuery) -> tuple[Pl
     if select.args.get("laterals"):
         raise NotIncremental("LATERAL")
     if start is None:
-        return _SINGLE, Scope()
+        return ONE_ROW, Scope()
     return _FromBinder(context, bind).items(start.this, select.args.get("joins") or [])
 
 
@@ -329,7 +325,7 @@ def refuse_pivot_and_sample(node: exp.Expression) -> None:
 def bind_values(node: exp.Values, context: Context, bind: BindQuery) -> Bound:
     """A VALUES list as a constant relation (a nested one may read the queries around)."""
     lists = [t.expressions if isinstance(t, exp.Tuple) else [t] for t in node.expressions]
-    nesting = Nesting(context, _SINGLE, bind)
+    nesting = Nesting(context, ONE_ROW, bind)
     constants = [
         [bind_scalar(e, Scope(), context.functions, nesting=nesting) for e in row] for row in lists
     ]

@@ -20,11 +20,11 @@ from sqlglot import exp
 
 from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.plan.expressions import cast, column, position, replace, text
-from ivm.sql.plan.nodes import DynamicLimit, Join, NotIncremental, Plan, TopK, Values, types, width
+from ivm.sql.plan.nodes import DynamicLimit, Join, NotIncremental, Plan, TopK, types, width
 from ivm.sql.resolve.columns_calls import is_all
-from ivm.sql.resolve.context import Context
+from ivm.sql.resolve.context import ONE_ROW, BindQuery, Context
 from ivm.sql.resolve.duckdb_types import probe
-from ivm.sql.resolve.scope import Bound, Scope
+from ivm.sql.resolve.scope import Scope
 from ivm.sql.subqueries.attach import attached
 from ivm.sql.subqueries.endless_recursion import refuse_endless
 from ivm.sql.subqueries.nested import Nesting
@@ -160,9 +160,6 @@ def _order(places: Sequence[int], keys: Sequence[exp.Ordered]) -> tuple[OrderKey
     return tuple(found.values())
 
 
-BindQuery = Callable[[exp.Expression, Context], Bound]
-
-_SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
 _END = 1 << 60
 _NUMBER = f"""CASE WHEN c0 < 0 THEN error('LIMIT and OFFSET cannot be negative')
     WHEN c0 > {_END} THEN {_END} ELSE c0 END"""
@@ -187,10 +184,10 @@ def places_of(
 def _places(limit: WrittenLimit, rows: Plan, context: Context, bind: BindQuery) -> Plan:
     if not all(orderable(kind) for kind in types(rows)):
         raise NotIncremental("LIMIT by what is no constant over nested values")
-    nesting = Nesting(context, _SINGLE, bind)
+    nesting = Nesting(context, ONE_ROW, bind)
     written = [exp.Null() if e is None else e for e in (limit.count, limit.offset)]
     bound = [bind_scalar(e, Scope(), context.functions, nesting=nesting) for e in written]
-    plan, values = attached(_SINGLE, bound, context)
+    plan, values = attached(ONE_ROW, bound, context)
     plan = context.project(plan, values)
     count, offset = [_as_number(plan, i, limit.percent and i == 0) for i in range(2)]
     first = _filled(_FIRST, [offset])

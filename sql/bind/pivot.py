@@ -9,7 +9,7 @@ columns: what must not be NULL are the columns that have those names in the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -21,12 +21,10 @@ from ivm.sql.plan.built_in import ours
 from ivm.sql.plan.expressions import column, text, used
 from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Unnest, types, width
 from ivm.sql.resolve.columns_calls import bare, has_columns, spread_columns, star_columns
-from ivm.sql.resolve.context import Context, demand_only
+from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, MadeUp, Relation, Scope
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import describe
-
-BindQuery = Callable[[exp.Expression, Context], Bound]
 
 _NAMED = (exp.Alias, exp.PivotAlias)
 _SOURCE = "_pivot_source"

@@ -11,7 +11,6 @@ column list; the right side (the step) is cast to them, as DuckDB does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -33,7 +32,7 @@ from ivm.sql.plan.nodes import (
     types,
     width,
 )
-from ivm.sql.resolve.context import Context, demand_only
+from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.sql.resolve.scope import Bound, Relation, Scope
 from ivm.storage.identifiers import fold, quote
@@ -155,9 +154,6 @@ def _aligned(mine: Bound, other: Bound, names: list[str], context: Context) -> P
         for n in names
     ]
     return context.project(mine.plan, exprs)
-
-
-BindQuery = Callable[[exp.Expression, Context], Bound]
 
 
 def bind_recursive(cte: exp.CTE, context: Context, bind: BindQuery) -> Context | None:

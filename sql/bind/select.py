@@ -12,7 +12,7 @@ from itertools import chain
 
 from sqlglot import exp
 
-from ivm.sql.bind.from_clause import BindQuery, bind_from
+from ivm.sql.bind.from_clause import bind_from
 from ivm.sql.bind.grouping import Grouping
 from ivm.sql.bind.grouping_sets import grouping_sets
 from ivm.sql.bind.limits import Limit, limited, places_of, read_limit, spread
@@ -22,7 +22,7 @@ from ivm.sql.bind.windows import Windows
 from ivm.sql.plan.expressions import Expressions, ancestors, column, remap, structure, used
 from ivm.sql.plan.nodes import Distinct, Filter, NotIncremental, Plan, width
 from ivm.sql.resolve.columns_calls import is_placed, spread_condition, spread_key
-from ivm.sql.resolve.context import Context, demand_only
+from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, MadeUp
 from ivm.sql.resolve.stars import Item, expand
 from ivm.sql.subqueries.attach import attached, filtered

@@ -8,7 +8,7 @@ arguments; what reads files or other state has no plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -25,22 +25,18 @@ from ivm.sql.plan.nodes import (
     Plan,
     TableFunction,
     Unnest,
-    Values,
     types,
     width,
 )
-from ivm.sql.resolve.context import Context, demand_only
+from ivm.sql.resolve.context import ONE_ROW, BindQuery, Context, demand_only
 from ivm.sql.resolve.duckdb_types import typed_nulls
-from ivm.sql.resolve.scope import Bound, Relation, Scope
+from ivm.sql.resolve.scope import Relation, Scope
 from ivm.sql.subqueries.attach import attached
 from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.outer_rows import with_rest
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.warehouse.duck import describe
 
-BindQuery = Callable[[exp.Expression, Context], Bound]
-
-_SINGLE = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
 _LISTS = ("range", "generate_series")
 _JSON = ("json_each", "json_tree")
 _CONSTANT = ("repeat", "repeat_row", *_JSON)
@@ -91,7 +87,7 @@ def table_function(node: exp.Expression, context: Context, bind: BindQuery) -> t
     call = _read(node)
     if call.name in _CONSTANT and not any(a.find(exp.Column, exp.Query) for a in call.arguments):
         return _constant(call, context)
-    plan, scope = _unnest(_SINGLE, Scope(), call, context, bind, outer=False)
+    plan, scope = _unnest(ONE_ROW, Scope(), call, context, bind, outer=False)
     return context.narrow(plan, list(range(1, width(plan)))), _moved(scope, -1)
 
 

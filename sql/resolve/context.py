@@ -6,22 +6,22 @@ Law: immutable but for caches; a nested query gets a child with more names.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.expressions import cast, column, position, text
-from ivm.sql.plan.nodes import NotIncremental, Plan, Project
+from ivm.sql.plan.nodes import NotIncremental, Plan, Project, Values
 from ivm.sql.resolve.catalog import RelationCatalog
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.functions import Functions
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.resolve.scope import Bound, Scope
 from ivm.storage.identifiers import fold
-from ivm.storage.values.types import ColumnType
+from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.warehouse.duck import Cursor
 
 
@@ -140,3 +140,10 @@ class Context:
     def narrow(self, plan: Plan, columns: list[int]) -> Plan:
         """The plan with only the given columns, in that order."""
         return self.project(plan, [column(i) for i in columns])
+
+
+BindQuery: TypeAlias = Callable[[exp.Expression, Context], Bound]
+"""Binds a query or a nested one."""
+
+ONE_ROW = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
+"""What is read where there is no FROM clause."""

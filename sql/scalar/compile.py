@@ -8,12 +8,12 @@ A kernel that meets a batch it cannot settle asks DuckDB for that batch itself.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 from sqlglot import exp
 
+from ivm.delta_ops.operator import Kernel, Predicate
 from ivm.sql.scalar import (
     arithmetic,
     comparison,
@@ -31,7 +31,6 @@ from ivm.sql.scalar.constants import Fallback
 from ivm.sql.scalar.int128 import widen
 from ivm.sql.scalar.kernel import (
     BOOLEAN,
-    Kernel,
     NotListedError,
     Operand,
     UndecidedError,
@@ -42,8 +41,6 @@ from ivm.sql.scalar.kernel import (
 from ivm.sql.scalar.rules import ExpressionCompiler
 from ivm.storage.values.column import Column, FixedColumn, Mask, empty_column
 from ivm.storage.values.types import ColumnType
-
-Predicate: TypeAlias = Callable[[Sequence[Column], int], Mask]
 
 _RULES = {
     **arithmetic.RULES,

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ivm.delta_ops.operator import Kernel
 from ivm.storage.values.column import Column, FixedColumn, Mask, null_column
 from ivm.storage.values.types import WIDE, ColumnType, type_of
 
 Values: TypeAlias = npt.NDArray[Any]
-Kernel: TypeAlias = Callable[[Sequence[Column], int], Column]
 FixedKernel: TypeAlias = Callable[[Sequence[Column], int], FixedColumn]
 
 BOOLEAN = type_of("BOOLEAN")

@@ -79,7 +79,7 @@ def _chosen(plan: Plan, term: Expr, context: Context) -> Plan:
     if nested.comparison is None:
         return _with_partner(plan, right, negated, context)
     pairs: list[Expr] = [
-        exp.EQ(this=_closed(operand), expression=column(width(plan) + i))
+        exp.EQ(this=_parenthesised(operand), expression=column(width(plan) + i))
         for i, operand in enumerate(operands)
     ]
     if not negated:
@@ -201,9 +201,9 @@ def _three_valued(mark: Expr, unknown: Expr) -> Expr:
 
 
 def _is_null(expr: Expr, negated: bool = False) -> Expr:
-    test = exp.Is(this=_closed(expr), expression=exp.Null())
+    test = exp.Is(this=_parenthesised(expr), expression=exp.Null())
     return exp.Not(this=test) if negated else test
 
 
-def _closed(expr: Expr) -> Expr:
+def _parenthesised(expr: Expr) -> Expr:
     return exp.Paren(this=expr.copy())

@@ -97,7 +97,7 @@ class _LostRows:
         if not is_free(plan, self._query):
             return state
         values = empty_values(plan, self._cursor)
-        if read and not all(_is_null(value) for value in values):
+        if read and not all(_is_typed_null(value) for value in values):
             return _KEPT
         if state == _LOST:
             raise NotIncremental(
@@ -117,7 +117,7 @@ def _sees_no_nulls(plan: Aggregate | GroupRecompute) -> bool:
     return all(call.function != "list" for call in plan.aggregates)
 
 
-def _is_null(value: Expr) -> bool:
+def _is_typed_null(value: Expr) -> bool:
     return isinstance(value, exp.Cast) and isinstance(value.this, exp.Null)
 
 
@@ -134,6 +134,6 @@ def filled(index: int, value: Expr) -> Expr:
 
     An aggregate that is not NULL over no rows is never NULL.
     """
-    if _is_null(value):
+    if _is_typed_null(value):
         return column(index)
     return exp.Coalesce(this=column(index), expressions=[value.copy()])

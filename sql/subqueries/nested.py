@@ -6,14 +6,14 @@ there are three kinds: a value, EXISTS, and a comparison with ANY row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from ivm.sql.plan.nodes import Expr, NotIncremental, Plan, types, width
-from ivm.sql.resolve.context import Context, Nested
-from ivm.sql.resolve.scope import Bound, Scope
+from ivm.sql.resolve.context import BindQuery, Context, Nested
+from ivm.sql.resolve.scope import Scope
 from ivm.sql.subqueries.array import gathered
 from ivm.sql.subqueries.endless_recursion import refuse_endless
 from ivm.sql.subqueries.outer import Outer
@@ -58,7 +58,7 @@ class Nesting:
 
     context: Context
     plan: Plan
-    bind: Callable[[Expr, Context], Bound]
+    bind: BindQuery
 
     def taken_out(self, tree: Expr) -> tuple[Expr, dict[int, _Found]]:
         """The tree with every nested query replaced by a mark that holds its operands."""

@@ -8,17 +8,14 @@ After Bloom, CACM 1970, with one hash function.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ivm.storage.arrangement.bucket_index import words
 from ivm.storage.arrangement.run import Run
-from ivm.storage.values.column import Indexes
+from ivm.storage.values.column import AnyCodes, Indexes
 from ivm.storage.values.scatter import scatter
-
-Codes = npt.NDArray[Any]
 
 _MANY = 256  # keys from which a filter pays
 _SPARE = 8  # buckets a code, beside the first ones, when a filter is made
@@ -31,7 +28,7 @@ class Bloom:
 
     __slots__ = ("_marks", "_room", "_shift")
 
-    def __init__(self, parts: Sequence[Codes]) -> None:
+    def __init__(self, parts: Sequence[AnyCodes]) -> None:
         count = sum([len(codes) for codes in parts])
         bits = (_FIRST + _SPARE * count).bit_length()
         self._shift = np.uint64(64 - bits)
@@ -44,16 +41,16 @@ class Bloom:
         """Returns whether the filter stays selective with so many more codes."""
         return count <= self._room
 
-    def add(self, codes: Codes) -> None:
+    def add(self, codes: AnyCodes) -> None:
         """Adds codes."""
         self._marks[self._buckets(codes)] = True
         self._room -= len(codes)
 
-    def suspects(self, probes: Codes) -> Indexes:
+    def suspects(self, probes: AnyCodes) -> Indexes:
         """The positions of the probes that may have been added, ascending."""
         return self._marks[self._buckets(probes)].nonzero()[0]
 
-    def _buckets(self, codes: Codes) -> Indexes:
+    def _buckets(self, codes: AnyCodes) -> Indexes:
         return scatter(words(codes), self._shift)
 
 
@@ -61,11 +58,11 @@ class BloomProbe(NamedTuple):
     """A run, the probes it may hold, and their numbers (None: all, as they stand)."""
 
     run: Run
-    probes: Codes
+    probes: AnyCodes
     numbers: Indexes | None
 
 
-def asked(runs: Sequence[Run], probes: Codes, bloom: Bloom | None) -> Iterator[BloomProbe]:
+def asked(runs: Sequence[Run], probes: AnyCodes, bloom: Bloom | None) -> Iterator[BloomProbe]:
     """The runs that may hold some of the probes, newest first.
 
     Args:

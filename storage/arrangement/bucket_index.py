@@ -8,18 +8,16 @@ buckets than rows, since most probes of a short run miss it.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.values.column import Indexes
+from ivm.storage.values.column import AnyCodes, Indexes
 
 _SHORT = 1 << 16  # rows up to which a run gets several buckets a row
 _CHUNK = 1 << 16  # rows counted at a time
 _LARGE = 255  # rows of a bucket above which it is searched by itself
-
-Codes = npt.NDArray[Any]
 
 
 class BucketIndex:
@@ -27,7 +25,7 @@ class BucketIndex:
 
     __slots__ = ("_codes", "_depth", "_last", "_low", "_shift", "_starts")
 
-    def __init__(self, codes: Codes) -> None:
+    def __init__(self, codes: AnyCodes) -> None:
         count = len(codes)
         self._codes = codes
         self._low = words(codes[:1])[0]
@@ -52,7 +50,7 @@ class BucketIndex:
             counts[first : last + 1] += np.bincount((mine - mine[0]).view(np.int64))
         return counts
 
-    def find(self, probes: Codes, *, unique: bool) -> tuple[Indexes, Indexes, Indexes]:
+    def find(self, probes: AnyCodes, *, unique: bool) -> tuple[Indexes, Indexes, Indexes]:
         """The positions of the probes that the run holds, and the bounds of the rows of each.
 
         Args:
@@ -72,7 +70,7 @@ class BucketIndex:
         ends = self._search(probes[found], rows, stops, np.less_equal)
         return hits, rows, np.minimum(ends, stops)
 
-    def find_last(self, probes: Codes) -> tuple[Indexes, Indexes]:
+    def find_last(self, probes: AnyCodes) -> tuple[Indexes, Indexes]:
         """The positions of the probes that the run holds, and the last row of each."""
         hits, starts, stops = self._buckets(probes)
         if not self._shift:
@@ -83,7 +81,7 @@ class BucketIndex:
         found = (self._codes.take(rows, mode="clip") == probes).nonzero()[0]
         return hits[found], rows[found]
 
-    def _buckets(self, probes: Codes) -> tuple[Indexes, Indexes, Indexes]:
+    def _buckets(self, probes: AnyCodes) -> tuple[Indexes, Indexes, Indexes]:
         """The positions of the probes whose bucket is not empty, and its bounds."""
         bucket = np.minimum((words(probes) - self._low) >> self._shift, self._last)
         buckets = bucket.view(np.int64)
@@ -91,7 +89,9 @@ class BucketIndex:
         hits = (starts != stops).nonzero()[0]
         return hits, starts[hits].astype(np.int64), stops[hits].astype(np.int64)
 
-    def _search(self, probes: Codes, starts: Indexes, stops: Indexes, before: np.ufunc) -> Indexes:
+    def _search(
+        self, probes: AnyCodes, starts: Indexes, stops: Indexes, before: np.ufunc
+    ) -> Indexes:
         """The first row from each start on whose code does not stand before the probe.
 
         That is no row behind the probe's bucket, unless the last codes of the run stand before it.
@@ -110,6 +110,6 @@ class BucketIndex:
 _SIDES: dict[np.ufunc, Literal["left", "right"]] = {np.less: "left", np.less_equal: "right"}
 
 
-def words(codes: Codes) -> npt.NDArray[np.uint64]:
+def words(codes: AnyCodes) -> npt.NDArray[np.uint64]:
     """Codes as words whose differences are those of the codes, modulo 2⁶⁴."""
     return codes.view(np.uint64) if codes.dtype.itemsize == 8 else codes.astype(np.uint64)

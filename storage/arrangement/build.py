@@ -20,15 +20,13 @@ import numpy.typing as npt
 
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run, pack_run, parts_of
-from ivm.storage.values.column import Column, FixedColumn, Indexes, concat, join_arrays
+from ivm.storage.values.column import AnyCodes, Column, FixedColumn, Indexes, concat, join_arrays
 from ivm.storage.values.compare_rows import compare_rows, lower_bounds
 from ivm.storage.values.consolidate import distinct_rows, opposed
 from ivm.storage.values.key_codes import KeyCodes
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.zset import Weights, ZSet, add
-
-Codes = npt.NDArray[Any]
 
 _STRETCH = 1 << 14  # rows compared at a time, so that the passes stay in the cache
 
@@ -90,7 +88,7 @@ def _written_out(runs: Sequence[Run]) -> Weights:
     return join_arrays(ones)
 
 
-def _sorted(codes: Codes) -> Indexes | None:
+def _sorted(codes: AnyCodes) -> Indexes | None:
     """The order of the codes, None when they ascend."""
     if bool((codes[1:] >= codes[:-1]).all()):
         return None
@@ -99,7 +97,7 @@ def _sorted(codes: Codes) -> Indexes | None:
 
 def _cancelled(
     layout: Layout,
-    codes: Codes,
+    codes: AnyCodes,
     parts: list[list[Column]],
     weights: Weights | None,
     order: Indexes | None,
@@ -121,7 +119,7 @@ def _cancelled(
     return pack_run(layout, codes, parts, order, weights)
 
 
-def _suspects(layout: Layout, ordered: Codes, weights: Weights | None) -> Indexes:
+def _suspects(layout: Layout, ordered: AnyCodes, weights: Weights | None) -> Indexes:
     """The positions among which equal rows are searched: all under a code of two rows or more.
 
     Where the key is the row, equal rows have equal codes and it is cheap to keep each once; else
@@ -137,7 +135,7 @@ def _suspects(layout: Layout, ordered: Codes, weights: Weights | None) -> Indexe
 
 
 def _opposed(
-    layout: Layout, ordered: Codes, weights: Weights, positions: Indexes, columns: list[Column]
+    layout: Layout, ordered: AnyCodes, weights: Weights, positions: Indexes, columns: list[Column]
 ) -> tuple[Indexes, list[Column]]:
     """The positions whose rows may be equal to one of the other sign, and their columns."""
     codes = [] if layout.native else [FixedColumn(ordered[positions])]
@@ -145,7 +143,7 @@ def _opposed(
     return positions[chosen], [column.take(chosen) for column in columns]
 
 
-def _segments(codes: Codes) -> Iterator[tuple[int, int]]:
+def _segments(codes: AnyCodes) -> Iterator[tuple[int, int]]:
     """Bounds of segments that fit the cache and separate no two equal codes."""
     # The first break at or after each multiple of the wanted length; a long code skips several.
     breaks = np.flatnonzero(codes[1:] != codes[:-1]) + 1

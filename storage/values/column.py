@@ -20,6 +20,10 @@ from ivm.storage.values.types import WIDE, ColumnType
 
 Indexes: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Codes: TypeAlias = npt.NDArray[np.int64]
+"""Numbers that stand for values: equal, or in order, where these are."""
+AnyCodes: TypeAlias = npt.NDArray[Any]
+"""Codes of keys in any type of number: the values themselves, ranks or hashes."""
 
 _STRING = pa.large_string()
 _LONG = 1 << 16  # values from which on joining arrays must not hold the interpreter lock
@@ -120,7 +124,7 @@ class DictionaryColumn(ArrowColumn):
 
     __slots__ = ("_decoded", "codes")
 
-    def __init__(self, codes: dictionary.Codes, decoded: pa.Array | None = None) -> None:
+    def __init__(self, codes: dictionary.DictionaryCodes, decoded: pa.Array | None = None) -> None:
         self.codes = codes
         self._decoded = decoded
 
@@ -185,7 +189,7 @@ def _concat_dictionaries(columns: Sequence[Column]) -> DictionaryColumn | None:
     parts = []
     for column in columns:
         if isinstance(column, DictionaryColumn):
-            codes: dictionary.Codes | None = column.codes
+            codes: dictionary.DictionaryCodes | None = column.codes
         else:
             codes = dictionary.encode(column.array, force=True)  # type: ignore[union-attr]
         if codes is None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Codes = npt.NDArray[np.int32]
+DictionaryCodes = npt.NDArray[np.int32]
 
 _MOST = 1 << 18
 _LONGEST = 64  # characters of an encoded string
@@ -48,19 +48,19 @@ def texts() -> pa.Array:
     return array
 
 
-def words(codes: Codes) -> list[str | None]:
+def words(codes: DictionaryCodes) -> list[str | None]:
     """The strings of a few numbers."""
     return [_texts[code] for code in codes.tolist()]
 
 
-def decode(codes: Codes) -> pa.Array:
+def decode(codes: DictionaryCodes) -> pa.Array:
     """The strings of numbers (large_string)."""
     if len(codes) <= _FEW:
         return pa.array(words(codes), pa.large_string())
     return texts().take(pa.array(codes))
 
 
-def encode(array: pa.Array, *, force: bool = False) -> Codes | None:
+def encode(array: pa.Array, *, force: bool = False) -> DictionaryCodes | None:
     """The numbers of strings, or None if encoding does not pay.
 
     Few rows are encoded only if all their strings have numbers already; strings of many rows get
@@ -82,7 +82,7 @@ def encode(array: pa.Array, *, force: bool = False) -> Codes | None:
     return None if numbers is None else numbers[encoded.indices.to_numpy()]
 
 
-def known(texts: Sequence[str | None]) -> Codes | None:
+def known(texts: Sequence[str | None]) -> DictionaryCodes | None:
     """The numbers of a few strings, None if one of them has none."""
     codes = [_numbers.get(text, -1) for text in texts]
     return None if -1 in codes else np.array(codes, np.int32)
@@ -95,7 +95,7 @@ def _repeats(array: pa.Array) -> bool:
     return len(sample.dictionary) <= _SAMPLE // 4
 
 
-def _give(texts: list[str | None]) -> Codes | None:
+def _give(texts: list[str | None]) -> DictionaryCodes | None:
     """Numbers of distinct strings, new ones where needed; None if they are too long or too many."""
     new = [text for text in texts if text not in _numbers]
     if new:

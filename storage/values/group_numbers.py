@@ -10,13 +10,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ivm.storage.values.column import Indexes, Mask
+from ivm.storage.values.column import Codes, Indexes, Mask
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.scatter import scatter
 
-Codes = npt.NDArray[np.int64]
 Same = Callable[[Indexes, Indexes], Mask]
 
 _COUNTED = 4  # codes below so many times the rows are counted instead of scattered

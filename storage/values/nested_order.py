@@ -15,10 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.storage.values.column import Codes
 from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.types import ColumnType, type_of
-
-Codes = npt.NDArray[np.int64]
 
 _FLOATS = {4: "FLOAT", 8: "DOUBLE"}
 _UNLIKE = ("ENUM", "INTERVAL", "UNION", "VARIANT", "TIME WITH TIME ZONE", "TIMETZ")

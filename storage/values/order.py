@@ -18,13 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ivm.storage.values.canonical import canonical_intervals
-from ivm.storage.values.column import ArrowColumn, Column, Indexes
+from ivm.storage.values.column import ArrowColumn, Codes, Column, Indexes
 from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.nested_order import has_floats, has_nested_order, nested_ranks
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.types import ColumnType
-
-Codes = npt.NDArray[np.int64]
 
 _LIMITS = np.iinfo(np.int64)
 _NARROW = 4  # bytes: the codes of such integers leave room for NULL below and above
