@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ivm.delta_ops.aggregates import float_sum
 from ivm.delta_ops.aggregates.call import ArgumentRows
 from ivm.delta_ops.aggregates.float_sum import Floats, Limbs, Objects
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn, Indexes
 from ivm.storage.values.types import WIDE, ColumnType
 
@@ -25,7 +26,6 @@ AddLane: TypeAlias = Callable[[], int]
 """Appends a lane to the group table and gives its number."""
 
 _LOW = 0xFFFFFFFF
-_FEW = 8  # rows that plain Python adds up faster than numpy
 
 
 class Contribution(NamedTuple):
@@ -105,7 +105,7 @@ class FloatAccumulator(Accumulator):
         assert isinstance(rows.values, FixedColumn)
         values, weights, groups = rows.values.values, rows.weights, rows.groups
         values = values.astype(np.float64, copy=False)
-        if len(values) <= _FEW and not self._squares:
+        if len(values) <= thresholds.ADDED_ROWS and not self._squares:
             few = self._few(values.tolist(), weights.tolist(), groups.tolist())
             if few is not None:
                 return few

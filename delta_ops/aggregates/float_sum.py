@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Indexes, Mask
 
 Floats = npt.NDArray[np.float64]
@@ -26,7 +27,6 @@ _LIMB = 32
 _LOW = (1 << _LIMB) - 1
 _UNIT = 1074
 _FRACTION = (1 << 52) - 1
-_FEW = 8
 
 
 class Limbs:
@@ -133,7 +133,7 @@ def round_lanes(lanes: Indexes, numbers: list[int]) -> Floats:
         lanes: int64[k, L].
         numbers: the lane number of each column, ascending.
     """
-    if len(lanes) > _FEW:
+    if len(lanes) > thresholds.FLOAT_LANES:
         return _round_many(lanes, numbers)
     # Few sums are added up as Python integers, shifted so that the lowest lane's unit is whole.
     base = numbers[0] * _LIMB

@@ -19,6 +19,7 @@ from ivm.delta_ops.state.picked import picked
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat
 from ivm.storage.values.key_codes import same_key
 from ivm.storage.values.order import OrderKey
@@ -29,7 +30,6 @@ ALL = 1 << 60
 """A limit that no group reaches."""
 
 _BIGINT = type_of("BIGINT")
-_MANY = 2000  # rows of a group from which on its quantiles are found without reading them
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Reading:
         """
         slots = sum(len(slots) for _, slots in self._parts)
         sizes = [state.size([FixedColumn(slots)]) for state, slots in self._parts]
-        if not selects(self._spec) or sum(sizes) < _MANY * slots:
+        if not selects(self._spec) or sum(sizes) < thresholds.QUANTILE_ROWS * slots:
             return self._counted_off(ranks)
         return self._selected(ranks)
 

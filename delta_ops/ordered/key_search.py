@@ -15,12 +15,11 @@ from ivm.delta_ops.ordered.frame import RangeKey
 from ivm.storage.ordered import blocks
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn, Indexes
 from ivm.storage.values.compare_rows import bounded_search
 from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.ranges import offsets
-
-_FEW = 16  # ranges up to which reading the keys near them pays
 
 Ranges = tuple[Indexes, Indexes, Indexes, Indexes]
 """The first rank and the one past the end of a partition, and of some rows in it."""
@@ -83,7 +82,7 @@ def keys_near(
 ) -> RangeKeys | None:
     """The keys near some ranks; None if some from `least` to `most` may be missing."""
     first, last, start, stop = ranges
-    if len(first) > _FEW:
+    if len(first) > thresholds.NEAR_RANGES:
         return None
     beside = blocks.BLOCK // 2
     found = keys_of(rows, key, np.maximum(start - beside, first), np.minimum(stop + beside, last))

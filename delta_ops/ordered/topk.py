@@ -21,6 +21,7 @@ from ivm.delta_ops.state.partitions import Partitions
 from ivm.delta_ops.state.representatives import has_representatives
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.arrangement.layout import Layout
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.order import OrderKey, term_codes
@@ -53,7 +54,6 @@ class CachedTopK:
 
 
 _NO_LIMIT = 1 << 60
-_FEW = 4  # partitions up to which reading the state twice is the fastest
 
 
 class TopK(Operator):
@@ -104,7 +104,7 @@ class TopK(Operator):
             return empty(self.types)
         keys, partition = state.changed(delta)
         before = state.before.first(keys, self._end) if self._head is None else self._head.found
-        if len(keys[0]) <= _FEW:
+        if len(keys[0]) <= thresholds.TOPK_PARTITIONS:
             after = state.after.first(keys, self._end)
             if self._keeps_head:
                 self._next_head = CachedTopK(state.layout, after, self._end)

@@ -21,6 +21,7 @@ from ivm.capture.result import Captured, Change, net, nothing, run_verbatim
 from ivm.capture.trial import require_binding
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import quote
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, from_arrow
@@ -29,7 +30,6 @@ from ivm.storage.warehouse.row_ids import last_row_id, same_row
 from ivm.storage.warehouse.table_info import TableInfo
 
 ROW_ID = "__ivm_row"
-_FEW = 64  # row ids written into the statement; more are lent as a table
 _BOOLEAN = type_of("BOOLEAN")
 
 
@@ -104,7 +104,7 @@ def rows_now(cursor: Cursor, info: TableInfo, row_ids: pa.ChunkedArray, last: in
     if not len(row_ids):
         return nothing(info.schema)
     behind = f"SELECT * FROM {info.qualified} t WHERE t.rowid > {last}"
-    if len(row_ids) <= _FEW:
+    if len(row_ids) <= thresholds.WRITTEN_ROW_IDS:
         listed = ", ".join(map(str, row_ids.to_pylist()))
         sql = f"SELECT * FROM {info.qualified} t WHERE t.rowid IN ({listed}) UNION ALL {behind}"
         return from_arrow(table(cursor, sql), info.schema)

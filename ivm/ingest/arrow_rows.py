@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ivm.storage.values import dictionary
+from ivm.storage.values import dictionary, thresholds
 from ivm.storage.values.column import (
     ArrowColumn,
     Column,
@@ -26,7 +26,6 @@ from ivm.storage.values.types import ColumnType
 
 ArrowRows: TypeAlias = pa.Table | pa.RecordBatch
 
-FEW = 16
 _TEXT = pa.large_string()
 _PLANS = 8  # schemas that are remembered
 
@@ -67,7 +66,7 @@ class ArrowReader:
         plan = self._plan_of(rows.schema)
         if plan is None:
             return None
-        if 0 < rows.num_rows <= FEW:
+        if 0 < rows.num_rows <= thresholds.ARROW_ROWS:
             arrays = _few_arrays(rows)
             if arrays is not None:
                 pairs = zip(plan, arrays, strict=True)

@@ -14,10 +14,10 @@ import numpy as np
 
 from ivm.storage.arrangement.bucket_index import words
 from ivm.storage.arrangement.run import Run
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import AnyCodes, Indexes
 from ivm.storage.values.scatter import scatter
 
-_MANY = 256  # keys from which a filter pays
 _SPARE = 8  # buckets a code, beside the first ones, when a filter is made
 _FIRST = 1 << 17
 _FULL = 4  # buckets a code below which the filter is given up
@@ -75,7 +75,8 @@ def asked(runs: Sequence[Run], probes: AnyCodes, bloom: Bloom | None) -> Iterato
     low, high = probes.min(), probes.max()
     near = [run for run in runs if high >= run.codes[0] and low <= run.codes[-1]]
     suspects = rest = None
-    if bloom is not None and len(probes) >= _MANY and sum([run.short for run in near]) > 1:
+    many = len(probes) >= thresholds.FILTERED_KEYS
+    if bloom is not None and many and sum([run.short for run in near]) > 1:
         suspects = bloom.suspects(probes)
         rest = probes[suspects]
     for run in reversed(near):
@@ -99,6 +100,6 @@ def grown(bloom: Bloom | None, runs: Sequence[Run], new: Run) -> Bloom | None:
         if new.short:
             bloom.add(new.codes)
         return bloom
-    if bloom is None and len(new) < _MANY:
+    if bloom is None and len(new) < thresholds.FILTERED_KEYS:
         return None
     return Bloom([run.codes for run in (*runs, new) if run.short])

@@ -23,14 +23,13 @@ from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
 from ivm.storage.arrangement.run_cursors import RunCursors, RunSource, read_cursors
 from ivm.storage.arrangement.write_buffer import FixedBuffer, WriteBuffer
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.key_codes import KeyCodes, same_key
 from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.zset import ZSet, add
-
-_FEW = 4  # keys up to which each by itself is the fastest
 
 
 def first_rows(
@@ -39,7 +38,7 @@ def first_rows(
     """The first k live rows per key: their probes, and the rows in order of probe and layout."""
     layout = source.layout
     probes = layout.search_codes(keys, codes)
-    if len(probes) <= _FEW and layout.exact and keys[0].valid is None:
+    if len(probes) <= thresholds.FIRST_KEYS and layout.exact and keys[0].valid is None:
         alone = _each_alone(source, probes, k)
         if alone is not None:
             return alone
@@ -127,8 +126,6 @@ def _right_key(
     return same_key(keys, probe, stored, row, layout.key_types)
 
 
-_MOST_ROWS = 8  # rows wanted, and rows of the write buffer, up to which one by one is the fastest
-
 _FIXED = (FixedColumn, FixedBuffer)
 
 _Origin: TypeAlias = Run | WriteBuffer
@@ -141,7 +138,7 @@ _Picked: TypeAlias = tuple[_Origin, int]
 def first_of_one(source: RunSource, code: Any, k: int) -> ZSet | None:
     """The first k live rows under a code, or None where the general merge must decide."""
     term = source.terms[0]
-    if k > _MOST_ROWS or not _has_cells(term):
+    if k > thresholds.FIRST_ROWS or not _has_cells(term):
         return None
     cursors = _cursors(source, code, term)
     return None if cursors is None else _merged(source, cursors, term, k)
@@ -164,7 +161,7 @@ def _cursors(source: RunSource, code: Any, term: OrderTerm) -> list[_Cursor] | N
             ranges.append((run, stop - 1, start - 1) if source.backwards else (run, start, stop))
     if source.seen:
         rows = source.buffer.find_one(code, source.seen).tolist()
-        if len(rows) > _MOST_ROWS:
+        if len(rows) > thresholds.FIRST_ROWS:
             return None
         ranges += [(source.buffer, row, row + step) for row in rows]
     cursors = []

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn, Indexes
 from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.ranges import expand
 from ivm.storage.values.types import ColumnType
 
 _SHIFT = 4
-_SHORT = 64  # rows of ranges that are tested one by one
 _LIMITS = np.iinfo(np.int64)
 
 
@@ -73,7 +73,7 @@ class MaxTree:
         self, starts: Indexes, stops: Indexes, wanted: Indexes
     ) -> tuple[Indexes, Indexes]:
         level = len(self._levels)
-        if level == 0 or (stops - starts).max() <= _SHORT:
+        if level == 0 or (stops - starts).max() <= thresholds.RANGE_ROWS:
             return expand(starts, stops)
         lasts = stops - 1
         shift = _SHIFT * level

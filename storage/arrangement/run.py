@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ivm.storage.arrangement.bucket_index import BucketIndex
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.max_tree import MaxTree
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat
 from ivm.storage.values.ranges import expand
 from ivm.storage.values.types import ColumnType
@@ -24,7 +25,6 @@ from ivm.storage.values.zset import Weights, ZSet, ones
 
 SHORT_ROWS = 1 << 16
 
-_FEW = 32  # probes up to which a binary search of each is the fastest
 _RARE = 16  # rows a probe from which a short run needs no bucket index, either
 _PAID = 256  # rows of a long run per probe so far, from which its bucket index would not pay
 
@@ -144,11 +144,11 @@ class Run:
     def _searches_by_directory(self, probes: int) -> bool:
         """Returns whether a bucket index pays: a long run's costs as much as many searches."""
         if self._directory is not None:
-            return probes > _FEW
+            return probes > thresholds.PROBES
         if self.short:
-            return probes > max(_FEW, len(self.codes) // _RARE)
-        self._probed += probes if probes > _FEW else 0
-        return self._probed > max(_FEW, len(self.codes) // _PAID)
+            return probes > max(thresholds.PROBES, len(self.codes) // _RARE)
+        self._probed += probes if probes > thresholds.PROBES else 0
+        return self._probed > max(thresholds.PROBES, len(self.codes) // _PAID)
 
     def find_ranges(self, probes: npt.NDArray[Any]) -> tuple[Indexes, Indexes, Indexes]:
         """Ranges of the rows with the probes' codes.

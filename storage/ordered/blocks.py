@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, Indexes, concat, concat_ranges
 from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.sort_keys import cells, narrowed, ordered, words_of
@@ -88,10 +89,6 @@ def _sliced(columns: tuple[Column, ...], start: int, stop: int) -> tuple[Column,
 def _copied(columns: tuple[Column, ...], start: int, stop: int) -> tuple[Column, ...]:
     rows = np.arange(start, stop)
     return tuple([c.take(rows) for c in columns])
-
-
-MANY = 64  # changed rows from which on the blocks between them are written anew too
-_FEW = 8
 
 
 class Edited(NamedTuple):
@@ -182,7 +179,7 @@ def _rewritten(
     columns = []
     new = size + int(weights.sum())
     # Few changes leave long ranges, which are copied as slices; many are one gather by index.
-    if len(at) <= _FEW:
+    if len(at) <= thresholds.BLOCK_EDITS:
         pieces = _pieces(size, first, at.tolist(), weights.tolist())
         for number, column in enumerate(rows):
             sources = concat([block.columns[number] for block in blocks]), column
@@ -239,7 +236,8 @@ def _edited_ranges(starts: Indexes, at: Indexes, end: Indexes) -> list[tuple[int
         return [(int(owners[0]), int(ends[0]), 0, 1)]
     # A group ends before a row whose block lies after all that the rows before it touch.
     reach = np.maximum.accumulate(ends)
-    gap = 0 if len(owners) <= MANY else 4  # many changes: rewrite the blocks between them too
+    # Many changes: rewrite the blocks between them too.
+    gap = 0 if len(owners) <= thresholds.REWRITTEN_ROWS else 4
     begins = (owners[1:] > reach[:-1] + gap).nonzero()[0] + 1
     first = [0, *begins.tolist()]
     stops = [*begins.tolist(), len(owners)]

@@ -12,11 +12,10 @@ from typing import Protocol
 import numpy as np
 
 from ivm.storage.ordered.blocks import Block
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, Indexes, concat_ranges, empty_column
 from ivm.storage.values.ranges import begins_of, expand
 from ivm.storage.values.types import ColumnType
-
-_FEW = 16  # ranges up to which each is cut out by itself
 
 
 class Rows(Protocol):
@@ -62,7 +61,7 @@ class RowSlice:
     @staticmethod
     def ranges(rows: Rows, starts: Indexes, stops: Indexes) -> RowSlice:
         """The rows of ranges of ranks, one range after the other."""
-        if len(starts) > _FEW:
+        if len(starts) > thresholds.CUT_RANGES:
             return RowSlice(rows, expand(starts, stops)[1])
         pairs = list(zip(starts.tolist(), stops.tolist(), strict=True))
         pieces = [piece for start, stop in pairs for piece in _range(rows, start, stop)]

@@ -17,6 +17,7 @@ import numpy as np
 from ivm.storage.errors import InternalError
 from ivm.storage.ordered.blocks import Block, cut, edited
 from ivm.storage.ordered.gather import RowSlice
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, Indexes, Mask, concat, empty_column
 from ivm.storage.values.compare_rows import lower_bounds
 from ivm.storage.values.key_codes import same_row
@@ -26,9 +27,6 @@ from ivm.storage.values.sort import sort_rows
 from ivm.storage.values.sort_keys import LAST, all_cells, ordered
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
-
-_FEW = 16  # rows up to which each is found by itself in a block
-_SOME = 256  # rows up to which each finds its block by itself
 
 
 class Summary(Protocol):
@@ -111,7 +109,7 @@ class SortedRows:
         own = self.terms[:terms]
         if not self.blocks:
             return np.zeros(count, np.int64)
-        if count <= _SOME:
+        if count <= thresholds.BLOCK_CHOICES:
             sides = [right] * count if isinstance(right, bool) else right.tolist()
             return _Probe(columns, count, own).ranks(self, sides)
         every, none = np.arange(count), np.zeros(count, np.int64)
@@ -130,7 +128,7 @@ class SortedRows:
 
     def find_ranges(self, columns: Columns, count: int, terms: int) -> tuple[Indexes, Indexes]:
         """The range of ranks that agree with each of several rows in the first terms."""
-        if count > _SOME or not self.blocks:
+        if count > thresholds.BLOCK_CHOICES or not self.blocks:
             low, high = [self.find_all(columns, count, right, terms) for right in (False, True)]
             return low, high
         probe = _Probe(columns, count, self.terms[:terms])
@@ -219,13 +217,13 @@ class _Probe:
         """The ranks where the rows belong; a side says whether after all equal rows."""
         pairs = zip(self._heads, sides, strict=True)
         owners = [rows.owner((*head, LAST) if side else head) for head, side in pairs]
-        if len(owners) <= _FEW:
+        if len(owners) <= thresholds.BLOCK_SEARCHES:
             found = [self._found(rows, number, i, sides[i]) for i, number in enumerate(owners)]
             return np.array(found, np.int64)
         found = []
         for number, part in itertools.groupby(owners):
             which = range(len(found), len(found) + len(list(part)))
-            if len(which) <= _FEW or number < 0:
+            if len(which) <= thresholds.BLOCK_SEARCHES or number < 0:
                 found += [self._found(rows, number, i, sides[i]) for i in which]
             else:
                 found += self._all_found(rows, number, which, sides)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.storage.errors import InternalError
-from ivm.storage.values import dictionary
+from ivm.storage.values import dictionary, thresholds
 from ivm.storage.values.types import WIDE, ColumnType
 
 Indexes: TypeAlias = npt.NDArray[np.int64]
@@ -27,7 +27,6 @@ AnyCodes: TypeAlias = npt.NDArray[Any]
 
 _STRING = pa.large_string()
 _LONG = 1 << 16  # values from which on joining arrays must not hold the interpreter lock
-_ROWS_TO_JOIN = 256  # encoded rows from which on a few other strings are given numbers to join them
 
 
 class FixedColumn:
@@ -184,7 +183,7 @@ def _concat_dictionaries(columns: Sequence[Column]) -> DictionaryColumn | None:
         return DictionaryColumn(join_arrays(known))
     numbered = sum([len(codes) for codes in known])
     total = sum(len(c) for c in columns)
-    if numbered < total and (numbered < _ROWS_TO_JOIN or 2 * numbered < total):
+    if numbered < total and (numbered < thresholds.JOINED_LABELS or 2 * numbered < total):
         return None
     parts = []
     for column in columns:

@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, Indexes, Mask
 from ivm.storage.values.group_numbers import Groups, has_repeats, number_exact, number_hashed
 from ivm.storage.values.key_codes import is_exact, key_codes, row_codes, same_key, same_row
-from ivm.storage.values.row_tuples import SMALL_ROWS, small_rows
+from ivm.storage.values.row_tuples import small_rows
 from ivm.storage.values.scatter import MULTIPLIER, scatter
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
@@ -50,7 +51,7 @@ def cancel(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
 
     Only rows that meet one of the other sign by a hash are compared; there may be none.
     """
-    if len(zset) <= SMALL_ROWS:
+    if len(zset) <= thresholds.TUPLE_ROWS:
         return consolidate(zset, types)
     suspects = opposed(zset.columns, zset.weights < 0)
     if not suspects.any():
@@ -165,7 +166,8 @@ def _by_row_hash(columns: Sequence[Column], types: Sequence[ColumnType]) -> Grou
 
 def all_distinct(columns: Sequence[Column], types: Sequence[ColumnType]) -> bool:
     """Returns whether no two rows are equal under SQL's grouping equality."""
-    if len(columns[0]) <= SMALL_ROWS or not is_exact(types) or columns[0].valid is not None:
+    few = len(columns[0]) <= thresholds.TUPLE_ROWS
+    if few or not is_exact(types) or columns[0].valid is not None:
         return len(group(columns, types).first) == len(columns[0])
     return not has_repeats(key_codes(columns, types).codes)
 

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ivm.storage.values import thresholds
+
 DictionaryCodes = npt.NDArray[np.int32]
 
 _MOST = 1 << 18
 _LONGEST = 64  # characters of an encoded string
-_FEW = 16  # rows below which single look-ups are the fastest
 _SAMPLE = 1024
 
 _lock = threading.Lock()
@@ -55,7 +56,7 @@ def words(codes: DictionaryCodes) -> list[str | None]:
 
 def decode(codes: DictionaryCodes) -> pa.Array:
     """The strings of numbers (large_string)."""
-    if len(codes) <= _FEW:
+    if len(codes) <= thresholds.LABELLED_ROWS:
         return pa.array(words(codes), pa.large_string())
     return texts().take(pa.array(codes))
 
@@ -70,7 +71,7 @@ def encode(array: pa.Array, *, force: bool = False) -> DictionaryCodes | None:
         array: large_string[n].
         force: give new numbers to few rows as well, because they join an encoded column.
     """
-    if len(array) <= _FEW and not force:
+    if len(array) <= thresholds.LABELLED_ROWS and not force:
         return known(array.to_pylist())
     if not force and not _repeats(array):
         return None

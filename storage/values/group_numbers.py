@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Codes, Indexes, Mask
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.scatter import scatter
@@ -18,7 +19,6 @@ from ivm.storage.values.scatter import scatter
 Same = Callable[[Indexes, Indexes], Mask]
 
 _COUNTED = 4  # codes below so many times the rows are counted instead of scattered
-_SCATTERED = 512  # rows from which scattering beats sorting
 
 
 class Groups(NamedTuple):
@@ -96,7 +96,7 @@ def _by_counting(codes: Codes, limit: int) -> Groups:
 
 
 def _by_code(codes: Codes) -> Groups:
-    return _by_scattering(codes) if len(codes) >= _SCATTERED else _by_sorting(codes)
+    return _by_scattering(codes) if len(codes) >= thresholds.SCATTERED_ROWS else _by_sorting(codes)
 
 
 def _by_scattering(codes: Codes) -> Groups:

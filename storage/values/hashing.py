@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.values import dictionary
+from ivm.storage.values import dictionary, thresholds
 from ivm.storage.values.canonical import canonical_values
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.nested import (
@@ -41,8 +41,6 @@ _NULL = 0x589965CC75374CC3
 _U1, _U2 = np.uint64(MULTIPLIER), np.uint64(_K2)
 _S32, _S29 = np.uint64(32), np.uint64(29)
 
-_SMALL_ROWS = 2  # up to here plain integers beat numpy's fixed cost per call
-_SMALL_STRINGS = 96  # up to here strings go through the memo
 _MEMO_LIMIT = 1 << 16
 _MEMO_LENGTH = 256
 _CHUNK = 1 << 15  # rows hashed at a time, so that the passes stay in the cache
@@ -65,7 +63,7 @@ def hash_rows(
         int64[n].
     """
     count = len(columns[0])
-    if count <= _SMALL_ROWS:
+    if count <= thresholds.HASHED_ROWS:
         return _hash_small(columns, types, grouping, count)
     total = hash_column(columns[0], types[0], grouping)
     for column, type in zip(columns[1:], types[1:], strict=True):
@@ -81,7 +79,7 @@ def hash_column(column: Column, type: ColumnType, grouping: bool) -> Hashes:
         return _hide_nulls(_hash_fixed(values), column.valid)
     if isinstance(column, DictionaryColumn):
         return dictionary_hashes()[column.codes]
-    if type.is_bytes and len(column) <= _SMALL_STRINGS:
+    if type.is_bytes and len(column) <= thresholds.HASHED_STRINGS:
         return np.array([_hash_object(s) for s in column.array.to_pylist()], np.uint64)
     return _hash_parts(parts(column.array), grouping)
 

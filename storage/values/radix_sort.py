@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Indexes
 
-_SHORT = 512  # rows below which one sort of whole numbers is the fastest
 _BITS = 16
 
 
@@ -23,7 +23,7 @@ def order_of(*keys: npt.NDArray[Any]) -> Indexes:
     Args:
         keys: at least one, of equal length; the first is the most significant.
     """
-    if len(keys[0]) < _SHORT:
+    if len(keys[0]) < thresholds.RADIX_ROWS:
         return np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
     order: Indexes | None = None
     for key in reversed(keys):

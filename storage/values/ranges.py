@@ -13,14 +13,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, null_column
 from ivm.storage.values.compare_rows import lower_bounds
 from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.order import OrderTerm
 from ivm.storage.values.sort_keys import cells, narrowed
 from ivm.storage.values.types import ColumnType
-
-_FEW = 32  # ranges up to which one after the other is the fastest
 
 
 def present(column: Column, type: ColumnType, starts: Indexes, stops: Indexes) -> Indexes:
@@ -56,7 +55,7 @@ def first_places(
         start = int(starts[0])
         part = values[start : stops[0]]
         return start + part.searchsorted(wanted.values, side)
-    if len(starts) > _FEW:
+    if len(starts) > thresholds.SEARCHED_RANGES:
         return _search_words(values, type, starts, stops, wanted.values, right=right)
     found = [
         start + values[start:stop].searchsorted(value, side)
@@ -138,7 +137,7 @@ def _search(
 ) -> Indexes:
     """Searches as `first_places` does, for any type and also for NULL."""
     term = OrderTerm(0, type)
-    if len(starts) > _FEW:
+    if len(starts) > thresholds.SEARCHED_RANGES:
         every = np.arange(len(starts))
         return lower_bounds([column], starts, stops, [wanted], every, [term], right=right)
     cell, value = cells(column, term), cells(wanted, term)

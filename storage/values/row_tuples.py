@@ -1,7 +1,7 @@
 """Rows of tiny batches as Python tuples, where numpy's fixed cost per call would dominate.
 
 Law: two tuples, also of different batches, are equal ⇔ their rows are equal (exactly, or under
-SQL's grouping equality). Batches above `SMALL_ROWS` and those with nested values have none.
+SQL's grouping equality). Batches of over `TUPLE_ROWS` rows and those with nested values have none.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.canonical import canonical_values
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType
-
-SMALL_ROWS = 16
 
 # The bits of the one NaN that `canonical_floats` knows.
 _NAN_BITS = {4: 0x7FC00000, 8: 0x7FF8000000000000}
@@ -24,7 +23,7 @@ def small_rows(
     columns: Sequence[Column], types: Sequence[ColumnType], grouping: bool
 ) -> list[tuple[Hashable, ...]] | None:
     """One tuple a row, or None when the batch is not small or not made of plain values."""
-    if len(columns[0]) > SMALL_ROWS:
+    if len(columns[0]) > thresholds.TUPLE_ROWS:
         return None
     lists = []
     for column, type in zip(columns, types, strict=True):

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Indexes
 from ivm.storage.values.order import Columns, OrderTerm, steps, term_codes
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort_keys import all_cells, ordered
-
-_FEW = 16  # rows that Python sorts faster than numpy
 
 
 def sort_rows(
@@ -34,7 +33,7 @@ def sort_rows(
     Returns:
         The order of the rows, and the positions in it where equal rows begin.
     """
-    if len(codes) <= _FEW:
+    if len(codes) <= thresholds.SORTED_CODES:
         return _few_sorted(codes.tolist(), columns, terms)
     order = order_of(codes)
     begins = steps(codes[order])

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 import duckdb
 import numpy as np
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, DictionaryColumn, FixedColumn
 from ivm.storage.values.dictionary import words
 from ivm.storage.values.types import ColumnType, Schema
@@ -23,8 +24,6 @@ from ivm.storage.warehouse.duck import Cursor
 
 Action: TypeAlias = Literal["insert", "update", "delete"]
 
-SMALL = 256
-"""Rows up to which Python values are cheaper than an Arrow batch."""
 
 _FEW, _TIMES = 32, 4
 """So few rows to be updated by a key of one column are given to DuckDB so many times over, which
@@ -82,7 +81,7 @@ def _repeated(rows: Sequence[tuple[object, ...]]) -> Sequence[tuple[object, ...]
 
 def python_rows(batch: ZSet, schema: Schema) -> list[tuple[object, ...]] | None:
     """The batch's rows as tuples (weights left aside), or None if Arrow is the better way."""
-    if len(batch) > SMALL:
+    if len(batch) > thresholds.APPENDED_ROWS:
         return None
     types = [type for _, type in schema]
     if not all(_has_exact_value(c, t) for c, t in zip(batch.columns, types, strict=True)):

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ivm.storage.identifiers import quote
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn, Mask
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet
-from ivm.storage.warehouse.appender import SMALL, Appenders, python_rows
+from ivm.storage.warehouse.appender import Appenders, python_rows
 from ivm.storage.warehouse.duck import Cursor, evaluate, registered, run
 from ivm.storage.warehouse.duck import rows as read
 from ivm.storage.warehouse.row_ids import same_row
@@ -27,9 +28,6 @@ _COUNT = "_ivm_count"
 _COUNT_TYPE = type_of("BIGINT")
 _NUMBER = "system.main.row_number() OVER (PARTITION BY d._ivm_id)"
 """SQL: the number of a row among those identical to it."""
-_UPDATE_FROM = 50_000
-"""Rows from which updating in place beats deletion and insertion in a table with a key
-(measured on 10⁷ rows: at 10⁴ 90 against 75 ms, at 10⁵ alike, at 10⁶ 1.0 against 1.75 s)."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ def _in_place(target: Target, change: NetChange) -> Mask:
     count = change.replaced
     if target.referenced:
         return np.ones(count, np.bool_)
-    worthwhile = count <= SMALL or count >= _UPDATE_FROM
+    worthwhile = count <= thresholds.APPENDED_ROWS or count >= thresholds.UPDATED_ROWS
     if not worthwhile or target.unique_beside_key:
         return np.zeros(count, np.bool_)
     mask = np.ones(count, np.bool_)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ivm.delta_ops.aggregates import group_rows
 from ivm.delta_ops.aggregates.group_rows import Weighed
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn
 from ivm.storage.values.zset import ZSet
 from tests.support.function_bench import FunctionBench
@@ -76,7 +77,7 @@ def test_quantiles_by_rank(name: str, data: st.DataObject) -> None:
     """As of groups so large that their rows are not read."""
     inputs = types_of("VARCHAR", name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(group_rows, "_MANY", 0)
+        patch.setattr(thresholds, "QUANTILE_ROWS", 0)
         calls = QUANTILES.replace("quantile_cont(DISTINCT c1, 0.7)", "median(c1)")
         bench = FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs)
         drive(bench, data.draw(streams(inputs, rows=9)))

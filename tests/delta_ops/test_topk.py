@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.delta_ops.ordered import topk
 from ivm.delta_ops.ordered.topk import TopK
 from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.values import thresholds
 from ivm.storage.values.order import OrderKey
 from tests.support.operator_bench import Bench, drive, streams, types_of, zset
 from tests.tiers import examples
@@ -60,7 +60,7 @@ def test_follows_duckdb(
     offset = data.draw(st.sampled_from([0, 0, 1, 2]))
     under_test = bench(partition, order, limit, offset, data.draw(st.booleans()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topk, "_FEW", few)
+        patch.setattr(thresholds, "TOPK_PARTITIONS", few)
         drive(under_test, data.draw(streams(TYPES)))
 
 

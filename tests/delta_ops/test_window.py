@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.delta_ops.aggregates.call import AggregateSpec
-from ivm.delta_ops.ordered import key_search
 from ivm.delta_ops.ordered.duck_window import DELTA, DuckWindow
 from ivm.delta_ops.ordered.frame import Frame, RangeKey, span
 from ivm.delta_ops.ordered.frame_distinct import DistinctFrameSum, in_order
@@ -21,7 +20,8 @@ from ivm.delta_ops.ordered.function import Neighbour, Nth, Rank, WindowFunction
 from ivm.delta_ops.ordered.ignore_nulls import PresentNeighbour, PresentNth
 from ivm.delta_ops.ordered.rank_limit import RankLimit
 from ivm.delta_ops.ordered.window import Window
-from ivm.storage.ordered import blocks, sorted_rows
+from ivm.storage.ordered import blocks
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Mask
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
@@ -127,11 +127,11 @@ def test_ranks(
 def _as_many(patch: pytest.MonkeyPatch, data: st.DataObject) -> None:
     """Take the ways of many rows for a few."""
     if data.draw(st.booleans()):
-        patch.setattr(sorted_rows, "_FEW", 0)
-        patch.setattr(sorted_rows, "_SOME", data.draw(st.sampled_from([0, 100])))
-        patch.setattr(blocks, "MANY", 1)
-        patch.setattr(blocks, "_FEW", 0)
-        patch.setattr(key_search, "_FEW", 0)
+        patch.setattr(thresholds, "BLOCK_SEARCHES", 0)
+        patch.setattr(thresholds, "BLOCK_CHOICES", data.draw(st.sampled_from([0, 100])))
+        patch.setattr(thresholds, "REWRITTEN_ROWS", 1)
+        patch.setattr(thresholds, "BLOCK_EDITS", 0)
+        patch.setattr(thresholds, "NEAR_RANGES", 0)
 
 
 def _small_blocks(patch: pytest.MonkeyPatch, rows: int) -> None:

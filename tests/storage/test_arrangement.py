@@ -25,7 +25,7 @@ from ivm.storage.arrangement import (
 )
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches, OrderKey
 from ivm.storage.errors import InternalError, UnsupportedError
-from ivm.storage.values import dictionary, hashing
+from ivm.storage.values import dictionary, hashing, thresholds
 from ivm.storage.values.column import DictionaryColumn, FixedColumn, column_from_arrow
 from ivm.storage.values.key_codes import groupable, key_codes
 from ivm.storage.values.order import orderable
@@ -59,9 +59,9 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write_buffer, "TAIL_ROWS", 8)
         patch.setattr(spine, "FOREGROUND_ROWS", 24)
-        patch.setattr(run, "_FEW", 3)
+        patch.setattr(thresholds, "PROBES", 3)
         patch.setattr(run, "SHORT_ROWS", 48)
-        patch.setattr(bloom, "_MANY", 4)
+        patch.setattr(thresholds, "FILTERED_KEYS", 4)
         patch.setattr(bloom, "_FIRST", 16)
         patch.setattr(build, "_STRETCH", 4)
         yield

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.storage.values import thresholds
 from ivm.storage.values.column import column_from_arrow
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
-from ivm.storage.warehouse import appender, flush
+from ivm.storage.warehouse import flush
 from ivm.storage.warehouse.appender import Appenders
 from ivm.storage.warehouse.duck import describe, rows, run, table
 from ivm.storage.warehouse.flush import NetChange, Target, apply_change, apply_changes
@@ -69,8 +70,8 @@ def expected(values: Any) -> Counter[str]:
 def written_by(duck: Duck, small: int) -> Iterator[Duck]:
     """Batches up to `small` rows go by the appender; big enough for updates in place are all."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(appender, "SMALL", small)
-        patch.setattr(flush, "_UPDATE_FROM", 0)
+        patch.setattr(thresholds, "APPENDED_ROWS", small)
+        patch.setattr(thresholds, "UPDATED_ROWS", 0)
         yield duck
 
 
@@ -226,7 +227,7 @@ def test_every_value_of_a_type_is_deleted_alone(
     duck: Duck, name: str, small: int, column: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two copies of each value; one copy of one value is deleted; the rest stays as it is."""
-    monkeypatch.setattr(appender, "SMALL", small)
+    monkeypatch.setattr(thresholds, "APPENDED_ROWS", small)
     values = ("NULL", *VALUES[name])
     schema: Schema = ((column, type_of(name)),)
     run(duck, f"CREATE TABLE t ({column} {name})")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivm.storage.values import radix_sort
+from ivm.storage.values import thresholds
 from ivm.storage.values.radix_sort import order_of
 
 LIMITS = np.iinfo(np.int64)
@@ -24,7 +24,7 @@ WORDS = st.one_of(
 def short() -> Any:
     """Digits from the first row on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(radix_sort, "_SHORT", 1)
+        patch.setattr(thresholds, "RADIX_ROWS", 1)
         yield
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ivm.storage.ordered import blocks, sorted_rows
+from ivm.storage.ordered import blocks
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
-from ivm.storage.values import sort
+from ivm.storage.values import sort, thresholds
 from ivm.storage.values.compare_rows import compare_rows
 from ivm.storage.values.order import OrderKey, order_terms, orderable
 from ivm.storage.values.types import type_of
@@ -33,8 +33,8 @@ def test_places_of_rows(name: str, few: tuple[int, int], data: st.DataObject) ->
     terms = order_terms(types, [OrderKey(0, down, first), OrderKey(1, not down, first)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", 4)
-        patch.setattr(sorted_rows, "_FEW", few[0])
-        patch.setattr(sorted_rows, "_SOME", few[1])
+        patch.setattr(thresholds, "BLOCK_SEARCHES", few[0])
+        patch.setattr(thresholds, "BLOCK_CHOICES", few[1])
         rows = SortedRows.build(types, terms, [held])
         whole = RowSlice(rows, np.arange(len(rows)))
         for count in (1, 2, len(terms)):
@@ -64,6 +64,6 @@ def test_few_rows_are_sorted_as_many(name: str, data: st.DataObject) -> None:
     parts = codes[: len(rows)], rows.columns, terms
     few = sort.sort_rows(*parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sort, "_FEW", -1)
+        patch.setattr(thresholds, "SORTED_CODES", -1)
         many = sort.sort_rows(*parts)
     assert [part.tolist() for part in few] == [part.tolist() for part in many]
