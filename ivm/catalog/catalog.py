@@ -81,7 +81,7 @@ class Catalog:
         tables: base tables by canonical name.
         views: materialized views by canonical name, in dependency order.
         qualified: SQL spelling of every table and view by canonical name.
-        names: which relation a name means.
+        names: which relation a name means; another object after every change of the catalog.
         committed: the views before the open transaction changed the catalog; None if none does.
     """
 

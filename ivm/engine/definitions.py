@@ -1,7 +1,8 @@
 """What has been found out of tables, views and macros, as long as the catalog is as it was.
 
-Law: what is given was found after the last `forget`. Others do not see what a transaction has
-changed in the catalog before it commits: what they find meanwhile must be forgotten at its end.
+Law: what is given was found after the last `forget`; a reader of rows, for the very table that is
+asked for. Others do not see what a transaction has changed in the catalog before it commits: what
+they find meanwhile must be forgotten at its end.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from ivm.ingest.fast_path import FastPath
 from ivm.ingest.fast_path_rules import fast_path_of
 from ivm.ingest.rows import RowReader
 from ivm.sql.parse.function_list import own_names
+from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.warehouse import Warehouse
 
 
@@ -41,6 +43,10 @@ class Definitions:
             self._fast_paths[table] = fast_path_of(info, cursor, self.macros)
         return self._fast_paths[table]
 
+    def lacks_fast_path(self, table: str) -> bool:
+        """Whether it is known, without the writer lock, that the table has no fast path."""
+        return self._fast_paths.get(table, table) is None
+
     @property
     def macros(self) -> frozenset[str]:
         """The names of the user's functions and macros, in small letters."""
@@ -48,11 +54,11 @@ class Definitions:
             self._macros = own_names(self._warehouse.cursor())
         return self._macros
 
-    def reader(self, table: str) -> RowReader:
-        """What takes rows of any kind for a table."""
-        reader = self._readers.get(table)
-        if reader is None:
-            reader = self._readers[table] = RowReader(table, self._catalog.tables[table].schema)
+    def reader(self, info: TableInfo) -> RowReader:
+        """What takes rows of any kind for a table, as a session sees it without the writer lock."""
+        reader = self._readers.get(info.name)
+        if reader is None or reader.info is not info:
+            reader = self._readers[info.name] = RowReader(info)
         return reader
 
     def forget(self) -> None:

@@ -23,27 +23,32 @@ from ivm.storage.values.column import Column, column_from_arrow, concat, empty_c
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.duck import Cursor, table
 from ivm.storage.warehouse.duckdb_errors import of_our_sql
+from ivm.storage.warehouse.table_info import TableInfo
 
 Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
+Data: TypeAlias = pa.Table | pa.RecordBatch | dict[str, Any]
 
-_ROW = (dict, Mapping)  # a plain dict is told fastest
+_ROW = (dict, Mapping)  # the concrete class first: it is told fastest
+_LIST = (list, Sequence)
 _TEXT = (str, bytes)  # sequences, but of no values
 _PARAMETERS = 500  # in one statement
 _FORMS = 256  # sets of column names that a reader remembers
 
 
-def to_arrow(rows: Rows) -> pa.Table | pa.RecordBatch | dict[str, Any]:
+def to_arrow(rows: Rows) -> Data:
     """The rows as Arrow, or as a dict of column name to sequence of Python values.
+
+    What it gives it takes as well; a stream it reads to the end.
 
     Raises:
         InputError: the object is none of the accepted kinds, or its dicts differ in their keys.
     """
     if isinstance(rows, (pa.Table, pa.RecordBatch)):
         return rows
-    if isinstance(rows, Mapping):
+    if isinstance(rows, _ROW):
         return dict(rows)
-    if isinstance(rows, Sequence) and not isinstance(rows, _TEXT):
+    if isinstance(rows, _LIST) and not isinstance(rows, _TEXT):
         return _from_dicts(rows)
     if hasattr(rows, "__arrow_c_stream__"):  # polars, and pandas since 2.2
         return pa.table(rows)
@@ -81,21 +86,21 @@ class RowReader:
     """Takes rows for one table; what it learns of their form it keeps for the next call.
 
     Args:
-        table: canonical name, for messages.
-        schema: the table's columns.
+        info: the table.
     """
 
-    def __init__(self, table: str, schema: Schema) -> None:
-        self._table = table
-        self._schema = schema
+    def __init__(self, info: TableInfo) -> None:
+        self.info = info
+        self._table = info.name
+        self._schema = info.schema
         self._known: dict[tuple[str, ...], dict[str, int]] = {}
         self._arrow = ArrowReader(self._plan)
 
-    def read(self, rows: Rows, cursor: Cursor) -> tuple[dict[int, Column], int]:
+    def read(self, data: Data, cursor: Cursor) -> tuple[dict[int, Column], int]:
         """Columns of the table's types by their position in the table.
 
         Args:
-            rows: see `Rows`; names are matched without regard to case.
+            data: see `to_arrow`; names are matched without regard to case.
             cursor: evaluates the casts that Arrow cannot do as DuckDB would.
 
         Returns:
@@ -105,7 +110,6 @@ class RowReader:
             InputError: an unknown or doubled column, columns of different lengths.
             ConstraintError: a value does not fit its column's type.
         """
-        data = to_arrow(rows)
         if not isinstance(data, dict):
             columns = self._arrow.read(data)
             if columns is not None:

@@ -2,12 +2,13 @@
 
 Laws. What reaches the views is exactly what changed in the tables. A table of another database or a
 temporary one is DuckDB's alone; a materialized view is changed by its tables and by nothing else.
-Names are resolved within the writers' turn: while a statement waits for it, another session may
-alter what they mean.
+Names mean what they mean when the writer lock is held: while a statement waits for it, another
+session may alter that.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import duckdb
@@ -24,34 +25,42 @@ from ivm.sql.statements import parse as st
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Column
+from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import translated
 from ivm.storage.warehouse.table_info import TableInfo
 
 
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     """INSERT … VALUES of literals or parameters: the fast path where the table allows it."""
+    columns = session.ahead(functools.partial(_columns, session, statement, params))
     with session.writing() as transaction:
-        info = table_of(session, statement)
-        if info is None or not _inserts_fast(transaction, info, statement, params):
+        info, given = columns()
+        path = None if info is None or given is None else transaction.fast_path(info.name)
+        if path is None or given is None:
             return natively(session, transaction, statement, info, params)
+        FastWriter(transaction, path).insert(given, statement.rows.count)
         return Result.count(statement.rows.count)
 
 
-def _inserts_fast(
-    transaction: Transaction, info: TableInfo, statement: st.Insert, params: Params
-) -> bool:
-    """Insert the rows by the fast path; False, and nothing done, if DuckDB must run it."""
-    path = transaction.fast_path(info.name)
-    if path is None or statement.returning or statement.or_action:
-        return False
+def _columns(
+    session: Session, statement: st.Insert, params: Params
+) -> tuple[TableInfo | None, dict[int, Column] | None]:
+    """The base table, if it is one, and the rows as columns of it; None if DuckDB must run it."""
+    info, transaction = table_of(session, statement), session.transaction
+    if info is None or statement.returning or statement.or_action:
+        return info, None
+    if session.engine.definitions.lacks_fast_path(info.name):
+        return info, None
+    cursor: Cursor | None = session.cursor
+    if transaction is not None:
+        if transaction.fast_path(info.name) is None:
+            return info, None
+        cursor = transaction.idle_cursor
     positions = _positions(info, statement.columns)
     types = [info.schema[i][1] for i in positions]
-    columns = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
-    if columns is None:
-        return False
-    given = dict(zip(positions, columns, strict=True))
-    FastWriter(transaction, path).insert(given, statement.rows.count)
-    return True
+    columns = columns_of(statement.rows, types, params or (), cursor)
+    return info, None if columns is None else dict(zip(positions, columns, strict=True))
 
 
 def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
@@ -111,9 +120,9 @@ def table_of(session: Session, statement: st.Dml) -> TableInfo | None:
     name = session.names.resolve(statement.table)
     if name is None:
         return None
-    if name in catalog.views:
-        refuse_view(catalog.views[name])
-    return catalog.tables[name]
+    if (view := catalog.views.get(name)) is not None:
+        refuse_view(view)
+    return catalog.tables.get(name)
 
 
 def refuse_hidden(session: Session, text: str) -> None:

@@ -81,7 +81,8 @@ class SessionNames:
 
     def resolve(self, parts: Sequence[str]) -> str | None:
         """The canonical name of the relation of the database that the session means, or None."""
-        self._follow()
+        if self._uncertain or self._read_in is not None:
+            self._follow()
         return self._session.engine.catalog.names.resolve(parts, self._hidden)
 
     def is_temporary(self, parts: Sequence[str]) -> bool:

@@ -1,17 +1,20 @@
 """insert, upsert, delete and apply: rows without SQL, converted and handed to the table's writer.
 
-Law: the same call means the same on every table, see `TableWriter`. Names are resolved within the
-writers' turn, as in `ivm.session.dml`.
+Law: the same call means the same on every table, see `TableWriter`. Names are resolved and rows
+converted for the catalog as it is when the writer lock is held, though before it is acquired.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
-from ivm.catalog.catalog import name_parts
+from ivm.catalog.catalog import Catalog, name_parts
 from ivm.engine.transaction import Transaction
-from ivm.ingest.rows import Rows
+from ivm.ingest.rows import Rows, to_arrow
 from ivm.session.dml import refuse_view
 from ivm.session.duck_writer import DuckWriter
 from ivm.session.session import Session
@@ -21,56 +24,70 @@ from ivm.storage.values.column import Column
 from ivm.storage.values.zset import Weights
 from ivm.storage.warehouse.table_info import TableInfo
 
+Converted: TypeAlias = tuple[TableInfo, dict[int, Column], int]
+"""A table, columns of its types by their position in it, and the count of rows."""
+
 
 def insert(session: Session, table: str, rows: Rows) -> int:
     """See `Database.insert`."""
+    columns = _columns(session, table, rows)
     with session.writing() as transaction:
-        writer, given, count = _opened(session, transaction, table, rows)
+        info, given, count = columns()
         if count:
-            writer.insert(given, count)
+            _writer(session, transaction, info).insert(given, count)
         return count
 
 
 def upsert(session: Session, table: str, rows: Rows) -> int:
     """See `Database.upsert`."""
+    columns = _columns(session, table, rows)
     with session.writing() as transaction:
-        writer, given, count = _opened(session, transaction, table, rows)
+        info, given, count = columns()
         if count:
-            writer.upsert(given, count)
+            _writer(session, transaction, info).upsert(given, count)
         return count
 
 
 def delete(session: Session, table: str, keys: Rows) -> int:
     """See `Database.delete`."""
+    columns = _columns(session, table, keys)
     with session.writing() as transaction:
-        writer, given, count = _opened(session, transaction, table, keys)
+        info, given, count = columns()
         if count:
-            writer.delete(given, count)
+            _writer(session, transaction, info).delete(given, count)
         return count
 
 
 def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike) -> int:
     """See `Database.apply`."""
     weights = _weights(given_weights)
+    columns = _columns(session, table, rows)
     with session.writing() as transaction:
-        writer, given, count = _opened(session, transaction, table, rows)
+        info, given, count = columns()
         if len(weights) != count:
             raise InputError(f"{count} rows need {count} weights, not {len(weights)}")
         if count:
-            writer.apply(given, weights)
+            _writer(session, transaction, info).apply(given, weights)
         return count
 
 
-def _opened(
-    session: Session, transaction: Transaction, table: str, rows: Rows
-) -> tuple[TableWriter, dict[int, Column], int]:
-    """The writer of a table; the rows' columns by their position in it; how many rows."""
-    info = _info(session, table)
-    given, count = session.engine.definitions.reader(info.name).read(rows, session.cursor)
+def _columns(session: Session, table: str, rows: Rows) -> Callable[[], Converted]:
+    """The rows in the table's types; called when the writer lock is held, converted before."""
+
+    def convert() -> Converted:
+        nonlocal rows
+        info = _info(session, table)
+        rows = to_arrow(rows)  # once: they may be a stream
+        return info, *session.engine.definitions.reader(info).read(rows, session.cursor)
+
+    return session.ahead(convert)
+
+
+def _writer(session: Session, transaction: Transaction, info: TableInfo) -> TableWriter:
     path = transaction.fast_path(info.name)
     if path is None:
-        return DuckWriter(session, transaction, info), given, count
-    return FastWriter(transaction, path), given, count
+        return DuckWriter(session, transaction, info)
+    return FastWriter(transaction, path)
 
 
 def _weights(given: npt.ArrayLike) -> Weights:
@@ -92,10 +109,17 @@ def _info(session: Session, table: str) -> TableInfo:
         if (base := session.names.hides(parts)) is not None:
             raise SqlError(
                 f"{table!r} means a temporary table here: change that one by SQL; the database's "
-                f"own is {catalog.qualified[base]}"
+                f"own is {catalog.qualified.get(base, base)}"
             )
-        known = ", ".join(catalog.tables) or "none yet (CREATE TABLE makes one)"
-        raise SqlError(f"there is no table {table!r}; there are: {known}")
-    if name in catalog.views:
-        refuse_view(catalog.views[name])
-    return catalog.tables[name]
+        raise _unknown(table, catalog)
+    if (view := catalog.views.get(name)) is not None:
+        refuse_view(view)
+    info = catalog.tables.get(name)
+    if info is None:  # only without the writer lock: it is being dropped
+        raise _unknown(table, catalog)
+    return info
+
+
+def _unknown(table: str, catalog: Catalog) -> SqlError:
+    known = ", ".join(catalog.tables) or "none yet (CREATE TABLE makes one)"
+    return SqlError(f"there is no table {table!r}; there are: {known}")

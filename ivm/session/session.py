@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import duckdb
 
@@ -26,6 +26,7 @@ from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.warehouse import roll_back
 
 Params: TypeAlias = Sequence[Any] | dict[str, Any] | None
+T = TypeVar("T")
 RunStatement: TypeAlias = Callable[["Session", st.Statement, Params], Result]
 
 
@@ -136,6 +137,39 @@ class Session:
             return self.transaction
         self.engine.tables.relieve()
         return _OwnTransaction(Transaction(self.engine, self.cursor, self.refuse_temporary))
+
+    def ahead(self, compute: Callable[[], T]) -> Callable[[], T]:
+        """Compute something before the writer lock is acquired, from rows and the catalog alone.
+
+        Args:
+            compute: runs again where another session has changed the catalog meanwhile.
+
+        Returns:
+            What gives the result, or raises the error, once the lock is held.
+        """
+        catalog, error = self.engine.catalog, None
+        names = catalog.names  # any change of the catalog makes others
+        if self.transaction is not None or catalog.committed is not None:
+            return compute  # the lock is held, or the catalog was not as committed
+        if self._open is not None:
+            self.release()
+        try:
+            result = compute()
+        except IvmError as raised:
+            error = raised
+
+        def found() -> T:
+            nonlocal error
+            if catalog.names is not names:
+                return compute()
+            if error is not None:
+                try:
+                    raise error
+                finally:
+                    error = None  # its traceback holds this function, and with it the rows
+            return result
+
+        return found
 
     def begin(self, *, read_only: bool = False) -> None:
         """Open a transaction.
