@@ -53,10 +53,10 @@ class Engine:
         self.turns = WriterLock()
         self.pending = PendingDeltas(catalog, warehouse.base_epoch)
         self.tables = TableReader(warehouse, catalog, self.log, self.pending)
-        self.maintenance = Maintenance(warehouse, catalog, self.tables)
+        self.maintenance = Maintenance(self.tables)
         self.feeds = ChangeFeeds()
         self.on_pending: Callable[[int], None] = lambda rows: None
-        self.indexes = KeyIndexes(catalog, self.tables, self.maintenance.columns_read)
+        self.indexes = KeyIndexes(self.tables, self.maintenance.columns_read)
         self.definitions = Definitions(warehouse, catalog)
         self.recomputed = RecomputedViews(self.maintenance, self.tables, self.feeds)
         self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ivm.catalog.catalog import Catalog
 from ivm.engine.table_reader import TableReader
 from ivm.ingest.key_index import KeyIndex, LateIndex
 from ivm.storage.log.change import TableChange
@@ -25,18 +24,12 @@ class KeyIndexes:
     """At most one index a table.
 
     Args:
-        catalog: the tables.
         reader: the tables in DuckDB.
         columns_read: positions of the columns of a table that views need.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        reader: TableReader,
-        columns_read: Callable[[str], frozenset[int]],
-    ) -> None:
-        self._catalog = catalog
+    def __init__(self, reader: TableReader, columns_read: Callable[[str], frozenset[int]]) -> None:
+        self._catalog = reader.catalog
         self._columns_read = columns_read
         self._reader = reader
         self._known: dict[str, KeyIndex] = {}

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import duckdb
 
-from ivm.catalog.catalog import BindingCatalog, Catalog, View
+from ivm.catalog.catalog import BindingCatalog, View
 from ivm.delta_ops.circuit import Circuit
 from ivm.engine.table_reader import TableReader
 from ivm.sql.compile.compile import CircuitCompiler
@@ -25,7 +25,6 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.consolidate import cancel
 from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.duckdb_errors import of_our_sql
-from ivm.storage.warehouse.warehouse import Warehouse
 
 _Sources = dict[str, list[tuple[str, tuple[int, ...]]]]
 """Of each relation, the circuit's sources and the columns each one takes."""
@@ -37,17 +36,15 @@ class Maintenance:
     """The circuit of all incremental views.
 
     Args:
-        warehouse: cursors for hydration and for what only DuckDB can compute.
-        catalog: the views.
-        tables: the tables in DuckDB.
+        tables: the tables in DuckDB, for hydration.
     """
 
-    def __init__(self, warehouse: Warehouse, catalog: Catalog, tables: TableReader) -> None:
-        self._catalog = catalog
+    def __init__(self, tables: TableReader) -> None:
         self._tables = tables
-        self._names = BindingCatalog(catalog)
+        self._catalog = tables.catalog
+        self._names = BindingCatalog(tables.catalog)
         self.circuit = Circuit()
-        self.compiler = CircuitCompiler(self.circuit, warehouse.cursor)
+        self.compiler = CircuitCompiler(self.circuit, tables.warehouse.cursor)
         self._sources: _Sources = {}
         self._columns_read: dict[str, frozenset[int]] = {}
 

@@ -29,7 +29,7 @@ MOST_PENDING = 4_000_000
 class TableReader:
     """The tables in DuckDB, as of the log.
 
-    Args:
+    Attributes:
         warehouse: holds them.
         catalog: names and schemas.
         log: tells whether what is pending may be used.
