@@ -15,12 +15,14 @@ from typing import NamedTuple
 import sqlglot
 from sqlglot import exp
 
+from ivm.sql.bind.join_names import WrittenKind
 from ivm.sql.plan.expressions import column, compared, conjunction, remap, text, used
 from ivm.sql.plan.nodes import (
     Distinct,
     Expr,
     Filter,
     Join,
+    JoinKind,
     NotIncremental,
     Plan,
     Union,
@@ -92,7 +94,7 @@ class _Keyed(NamedTuple):
 
 
 def asof_joined(
-    left: Plan, right: Plan, kind: str, terms: list[exp.Expression], context: Context,
+    left: Plan, right: Plan, kind: WrittenKind, terms: list[exp.Expression], context: Context,
     bind: BindQuery,
 ) -> Plan:  # fmt: skip
     """The join's rows: the left columns, then the right ones (of a semi or anti join: the left).
@@ -143,7 +145,7 @@ def _filtered(plan: Plan, terms: Sequence[Expr]) -> Plan:
     return plan if predicate is None else Filter(plan, predicate)
 
 
-def _candidates(keyed: _Keyed, kind: str, condition: _Condition) -> Plan:
+def _candidates(keyed: _Keyed, kind: JoinKind, condition: _Condition) -> Plan:
     """The left rows with (semi) or without (anti) a right row within reach."""
     right = _filtered(keyed.right, condition.right)
     residual = conjunction([*keyed.terms(), *condition.left])

@@ -17,6 +17,7 @@ from ivm.sql.bind.join_names import (
     combined,
     distinct_names,
     equal,
+    join_kind,
     merged_twins,
     renamed,
     renamed_item,
@@ -46,8 +47,6 @@ from ivm.sql.subqueries.outer import Outer
 from ivm.storage.identifiers import fold
 from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.duck import describe, rows
-
-_JOINS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 
 
 def bind_from(select: exp.Select, context: Context, bind: BindQuery) -> tuple[Plan, Scope]:
@@ -282,7 +281,7 @@ class _FromBinder:
 
     def join(self, left: Plan, scope: Scope, node: exp.Join) -> tuple[Plan, Scope]:
         """The relations so far joined with one more item."""
-        kind = _join_kind(node)
+        kind = join_kind(node)
         if self._is_lateral(node.this) and kind in ("inner", "left") and not _shares(node):
             on = node.args.get("on")
             return lateral_function(left, scope, node.this, kind, on, self._context, self._bind)
@@ -292,7 +291,7 @@ class _FromBinder:
 
     def _joined(self, left: Plan, scope: Scope, node: exp.Join, item: _Right) -> tuple[Plan, Scope]:
         demand_only(node, "this on side kind using method", "a join")
-        kind, right, other = _join_kind(node), item.plan, item.scope
+        kind, right, other = join_kind(node), item.plan, item.scope
         both, shared = combined(left, scope, other), shared_names(node, scope, other)
         terms = [equal(scope, other, name, width(left)) for name in shared]
         twins = [(visible(scope, n), visible(other, n) + width(left)) for n in shared]
@@ -382,13 +381,3 @@ def _comma_groups(joins: list[exp.Join]) -> list[list[exp.Join]]:
             groups.append([])
         groups[-1].append(join)
     return groups
-
-
-def _join_kind(node: exp.Join) -> str:
-    method, side = node.method.upper(), node.side.upper()
-    kind = str(node.args.get("kind") or "").upper()
-    if method not in ("", "NATURAL", "ASOF") or kind not in _JOINS:
-        raise NotIncremental(f"a {method or kind} join")
-    if kind in ("SEMI", "ANTI"):
-        return kind.lower()
-    return side.lower() or "inner"

@@ -12,13 +12,21 @@ right join the right one, and a full join whichever is there: coalesce(left, rig
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column
-from ivm.sql.plan.nodes import NotIncremental, Plan, width
+from ivm.sql.plan.nodes import JoinKind, NotIncremental, Plan, width
 from ivm.sql.resolve.context import Context, demand_only
 from ivm.sql.resolve.scope import Bound, Relation, Scope
 from ivm.storage.identifiers import fold
+
+WrittenKind: TypeAlias = JoinKind | Literal["right"]
+_JOINS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
+_KINDS: dict[str, WrittenKind] = {
+    "SEMI": "semi", "ANTI": "anti", "LEFT": "left", "RIGHT": "right", "FULL": "full", "": "inner",
+}  # fmt: skip
 
 
 def combined(left: Plan, scope: Scope, other: Scope) -> Scope:
@@ -29,6 +37,15 @@ def combined(left: Plan, scope: Scope, other: Scope) -> Scope:
         scope.merged | {i + by for i in other.merged},
         scope.stands | {i + by: j + by for i, j in other.stands.items()},
     )
+
+
+def join_kind(node: exp.Join) -> WrittenKind:
+    """The kind of a join, whatever its method is."""
+    method, side = node.method.upper(), node.side.upper()
+    kind = str(node.args.get("kind") or "").upper()
+    if method not in ("", "NATURAL", "ASOF") or kind not in _JOINS:
+        raise NotIncremental(f"a {method or kind} join")
+    return _KINDS[kind if kind in ("SEMI", "ANTI") else side]
 
 
 def shared_names(node: exp.Join, left: Scope, right: Scope) -> list[str]:
@@ -97,7 +114,7 @@ def renamed_item(item: tuple[Plan, Scope], node: exp.Expression) -> tuple[Plan, 
 
 
 def merged_twins(
-    plan: Plan, kind: str, scope: Scope, twins: list[tuple[int, int]], context: Context
+    plan: Plan, kind: WrittenKind, scope: Scope, twins: list[tuple[int, int]], context: Context
 ) -> Plan:
     """The join, with merged columns added to it where there are new ones.
 

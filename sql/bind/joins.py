@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from ivm.sql.bind.join_names import WrittenKind
 from ivm.sql.plan.expressions import (
     column,
     conjunction,
@@ -35,7 +36,7 @@ _FEW = 16  # listed rows up to which each is put to all rows on the left
 
 
 def lateral_join(
-    left: Plan, right: Dependent, kind: str, terms: Sequence[Expr], context: Context
+    left: Plan, right: Dependent, kind: WrittenKind, terms: Sequence[Expr], context: Context
 ) -> Plan:
     """The join with a query that reads columns to its left.
 
@@ -63,7 +64,9 @@ def _conditions(terms: Sequence[Expr]) -> list[Expr]:
     return [t for t in terms if not (isinstance(t, exp.Boolean) and t.this)]
 
 
-def joined_on(left: Plan, right: Plan, kind: str, terms: Sequence[Expr], context: Context) -> Plan:
+def joined_on(
+    left: Plan, right: Plan, kind: WrittenKind, terms: Sequence[Expr], context: Context
+) -> Plan:
     """The join of two plans on a condition that may hold calls."""
     if kind == "right":
         return _right_join(left, right, terms, context)

@@ -20,6 +20,7 @@ from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, Schema
 
 Expr: TypeAlias = exp.Expression
+JoinKind: TypeAlias = Literal["inner", "left", "full", "semi", "anti"]
 
 
 class NotIncremental(Exception):  # noqa: N818  # a verdict the caller acts on, not a fault
@@ -98,14 +99,13 @@ class Join:
     """Left ⋈ right on equal key columns (of one type on both sides) and the residual predicate.
 
     Attributes:
-        kind: ``inner``, ``left``, ``full``, ``semi`` or ``anti``.
         null_safe: per key, True for IS NOT DISTINCT FROM.
         residual: over left then right columns, or None.
     """
 
     left: Plan
     right: Plan
-    kind: str
+    kind: JoinKind
     left_keys: tuple[int, ...] = ()
     right_keys: tuple[int, ...] = ()
     null_safe: tuple[bool, ...] = ()

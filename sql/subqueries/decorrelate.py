@@ -19,6 +19,7 @@ from ivm.sql.plan.nodes import (
     Distinct,
     Expr,
     Join,
+    JoinKind,
     Plan,
     Project,
     Values,
@@ -68,7 +69,9 @@ def dependent(
     return Dependent(query, plan, arguments)
 
 
-def joined(left: Plan, right: Dependent, kind: str, on: Sequence[Expr], context: Context) -> Plan:
+def joined(
+    left: Plan, right: Dependent, kind: JoinKind, on: Sequence[Expr], context: Context
+) -> Plan:
     """The dependent join, its columns those of both sides (of the left one for semi and anti).
 
     Args:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import column, conjunction
-from ivm.sql.plan.nodes import Join, Plan, Union, width
+from ivm.sql.plan.nodes import Join, JoinKind, Plan, Union, width
 from ivm.sql.rewrite.expand_joins import padded, picked
 
 
-def from_pairs(left: Plan, right: Plan, kind: str, pairs: Plan) -> Plan:
+def from_pairs(left: Plan, right: Plan, kind: JoinKind, pairs: Plan) -> Plan:
     """The join of a kind, given its inner join.
 
     Args:
@@ -35,7 +35,7 @@ def with_rest(left: Plan, found: Plan) -> Plan:
     return Union((found, padded(rest, found.schema, 0)), found.schema)
 
 
-def _among(plan: Plan, known: Plan, kind: str) -> Plan:
+def _among(plan: Plan, known: Plan, kind: JoinKind) -> Plan:
     count = width(plan)
     terms = [exp.NullSafeEQ(this=column(i), expression=column(i + count)) for i in range(count)]
     return Join(plan, known, kind, residual=conjunction(terms))
