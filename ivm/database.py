@@ -229,7 +229,9 @@ class Database:
         with session.writing():
             found = engine.catalog.view(name_parts(view))
             engine.recomputed.refresh([found.name])
-            feed = Subscription(found.name, found.schema, engine.log.settle, self._unsubscribe)
+            feed = Subscription(
+                found.name, found.schema, engine.log.make_durable, self._unsubscribe
+            )
             engine.feeds.add(feed)
         return feed
 

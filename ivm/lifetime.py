@@ -94,7 +94,7 @@ class Lifetime:
                 sessions = list(self._sessions)
             _open.pop(self, None)
             self._flusher.stop()
-            self.engine.turns.close(_CLOSED)
+            self.engine.writer_lock.close(_CLOSED)
             end = time.monotonic() + PATIENCE
             left = [session for session in sessions if not self._end(session, end)]
             if not left:
@@ -128,7 +128,7 @@ class Lifetime:
     def _finish(self) -> None:
         self.unfinished = False
         failed = self._failed
-        for step in (self.engine.turns.end, self.engine.close, self.engine.warehouse.close):
+        for step in (self.engine.writer_lock.end, self.engine.close, self.engine.warehouse.close):
             try:
                 step()
             except BaseException as error:  # the others are done all the same

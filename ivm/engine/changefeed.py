@@ -154,7 +154,7 @@ class ChangeFeeds:
             if feeds:
                 self._by_view[feed.view] = feeds
 
-    def tell(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
+    def notify(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
         """Hand an epoch's deltas to the feeds of these views."""
         if self._by_view:
             for name, delta in deltas.items():

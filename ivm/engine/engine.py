@@ -6,7 +6,7 @@ comes after it can be replayed. An exception of any kind before it undoes the ch
 undoes nothing, and what it keeps from being done is left to the next opening: until then nothing
 is written or read.
 
-Three locks, taken in this order: the writers' turn (`turns`, held by a transaction), the
+Three locks, taken in this order: the `writer_lock` (held by a transaction), the
 warehouse's `write_lock` (one flush at a time; readers pin their snapshot under it), the lock of
 `PendingDeltas`.
 """
@@ -38,7 +38,7 @@ from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 
 
 class Engine:
-    """The state behind one open database; callers of the committing methods hold the turn.
+    """The state behind one open database; callers of the committing methods hold the lock.
 
     Args:
         warehouse: the DuckDB file and its log.
@@ -50,7 +50,7 @@ class Engine:
         self.warehouse = warehouse
         self.log = LogWriter(warehouse.log, sync_at_commit=sync_at_commit)
         self.catalog = catalog
-        self.turns = WriterLock()
+        self.writer_lock = WriterLock()
         self.pending = PendingDeltas(catalog, warehouse.base_epoch)
         self.tables = TableReader(warehouse, catalog, self.log, self.pending)
         self.maintenance = Maintenance(self.tables)
@@ -71,7 +71,7 @@ class Engine:
     def commit(self, changes: Sequence[TableChange]) -> None:
         """Commit changes that DuckDB has not seen: one epoch, no DuckDB statement.
 
-        The caller makes it durable with `log.sync` after giving up the turn.
+        The caller makes it durable with `log.sync` after releasing the writer lock.
 
         Raises:
             EvaluationError: a view's expression fails on the change; nothing was applied.
@@ -84,9 +84,9 @@ class Engine:
         except BaseException:
             self._step_back(logged=True)
             raise
-        self._adopt(changes, deltas, natively=False)
+        self._adopt(changes, deltas, by_duckdb=False)
 
-    def commit_native(
+    def commit_in_duckdb(
         self,
         cursor: Cursor,
         changes: Sequence[TableChange],
@@ -120,12 +120,12 @@ class Engine:
                 epochs = self._write_views(cursor, self._unshown(deltas, shown))
                 if logged:  # only now: DuckDB's transaction is known to be alive
                     self.log.append(self.pending.epoch + 1, changes)
-                    self.log.settle(self.pending.epoch + 1)
+                    self.log.make_durable(self.pending.epoch + 1)
                 self._finish(cursor)
             except BaseException as error:
                 epochs = self._demand_committed(cursor, (*deltas, *shown), error, logged)
                 late = error
-            self._adopt(changes, {**recomputed, **deltas}, natively=True)
+            self._adopt(changes, {**recomputed, **deltas}, by_duckdb=True)
             self.warehouse.recorded(epochs)
             if late is not None and not isinstance(late, duckdb.Error):
                 raise late
@@ -193,29 +193,29 @@ class Engine:
             self.log.take_back(self.pending.epoch + 1)
 
     def _adopt(
-        self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
+        self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, by_duckdb: bool
     ) -> None:
         """The next epoch is committed: let the memory follow."""
         committed = self.pending.epoch + 1
         try:
-            self._follow(changes, deltas, natively=natively)
+            self._follow(changes, deltas, by_duckdb=by_duckdb)
         except BaseException as error:
             why = f"epoch {committed} is committed, but the memory could not follow"
             raise self.log.broken(why, error) from error
 
     def _follow(
-        self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, natively: bool
+        self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, by_duckdb: bool
     ) -> None:
         tables = [change.table for change in changes]
         self.maintenance.commit()
         self.indexes.commit(tables)
         self.recomputed.mark_stale(tables)
         epoch = self.pending.epoch + 1
-        if natively:  # DuckDB has it all
+        if by_duckdb:  # DuckDB has it all
             self.pending.add(epoch, (), {})
         else:
             self.pending.add(epoch, changes, deltas)
-        self.feeds.tell(epoch, deltas)
+        self.feeds.notify(epoch, deltas)
         self.on_pending(self.pending.rows)
 
     def close(self) -> None:

@@ -132,7 +132,7 @@ class KeyIndexes:
         for index in self._known.values():
             index.rollback()
 
-    def let_go(self) -> None:
+    def release_snapshots(self) -> None:
         """Hold no snapshot: DuckDB refuses to alter a table that has changed since."""
         for table in [name for name, index in self._known.items() if isinstance(index, LateIndex)]:
             self._drop(table)

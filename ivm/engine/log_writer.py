@@ -90,9 +90,9 @@ class LogWriter:
             UnavailableError: the disk refuses; the database is read-only until reopened.
         """
         if self._sync_at_commit:
-            self.settle(epoch)
+            self.make_durable(epoch)
 
-    def settle(self, epoch: int) -> None:
+    def make_durable(self, epoch: int) -> None:
         """As `sync`, whatever the durability: before DuckDB's commit the record is on disk."""
         if self._log is None:
             return

@@ -4,7 +4,7 @@ Law: tables and views here stand at `epoch`, DuckDB's at an earlier one; `take` 
 either all of it (base tables flush together, with every view) or some views alone, which may run
 ahead of the tables but never behind. What no log record holds (the difference of a recomputed view
 and what follows from it) is handed out whole: a crash must not leave the one without the other.
-What was handed out counts as pending until `settle` says that DuckDB has it.
+What was handed out counts as pending until `confirm` says that DuckDB has it.
 
 A DuckDB transaction costs as much as what a few views bring to it. So a view that is flushed takes
 along others that will likely be read soon: those read since they were last taken along, as long
@@ -86,7 +86,7 @@ class PendingDeltas:
             self._read.update(names)
 
     def take(self, only: Iterable[str] | None) -> tuple[Tables, Views, int]:
-        """Take deltas out, to be flushed; then `settle` or `put_back` them.
+        """Take deltas out, to be flushed; then `confirm` or `put_back` them.
 
         Args:
             only: relations to be read, None for all. If they are views without exception, or have
@@ -126,7 +126,7 @@ class PendingDeltas:
             parts = ((n, self._tables.get(n) or self._views.get(n)) for n in names)
             return {name: part.net() for name, part in parts if part is not None}
 
-    def settle(self) -> None:
+    def confirm(self) -> None:
         """DuckDB has what was taken last."""
         with self._lock:
             if self._out is not None:

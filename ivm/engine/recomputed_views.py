@@ -70,7 +70,7 @@ class RecomputedViews:
             view = self._catalog.views.get(name)
             if view is not None:
                 wanted.update((name, *view.recomputed_below))
-        views = list(self._catalog.views.items())  # at once: who only reads has no turn
+        views = list(self._catalog.views.items())  # at once: a reader has no writer lock
         return [view for name, view in views if name in wanted and name in self.stale]
 
     def is_outdated(self, names: Iterable[str]) -> bool:
@@ -95,7 +95,7 @@ class RecomputedViews:
                 self._feeds.fail(name, ours(error))
 
     def refresh(self, names: Iterable[str]) -> None:
-        """Recompute what is stale at or below the given relations (the caller holds the turn)."""
+        """Recompute what is stale at or below some relations (the caller holds the writer lock)."""
         for layer in layers(self.needs_refresh(names)):
             self._refresh(layer)
 
@@ -121,7 +121,7 @@ class RecomputedViews:
                 self._maintenance.commit()
                 pending.add(pending.epoch, (), deltas, logged=False)
                 self.stale.difference_update(found)
-                self._feeds.tell(pending.epoch, deltas)
+                self._feeds.notify(pending.epoch, deltas)
             except BaseException as error:
                 why = f"views were refreshed ({', '.join(found)}), but the memory could not follow"
                 raise self._tables.log.broken(why, error) from error

@@ -79,11 +79,11 @@ class TableReader:
             raise self.log.broken("a flush failed", error) from error
         except BaseException:
             if self.warehouse.flushes > number:
-                self.pending.settle()
+                self.pending.confirm()
             else:
                 self.pending.put_back()
             raise
-        self.pending.settle()
+        self.pending.confirm()
 
     def relieve(self) -> None:
         """Flush if very much is pending, for whoever is about to add to it."""

@@ -31,7 +31,7 @@ COMMITTED = "The transaction is committed."
 
 
 class Transaction:
-    """Holds the writers' turn from its first statement to `commit` or `rollback`.
+    """Holds the writer lock from its first statement to `commit` or `rollback`.
 
     Args:
         engine: the database's engine.
@@ -61,12 +61,12 @@ class Transaction:
         self._busy = threading.RLock()
         self._begun = begun
         self._read_only = read_only
-        self.native = False
+        self.in_duckdb = False
         self.over: str | None = None
         self.way_out = "begin again"
-        engine.turns.take(self)
+        engine.writer_lock.acquire(self)
 
-    # -- the turn's questions -------------------------------------------------------------------
+    # -- the writer lock's questions ------------------------------------------------------------
 
     def idle_seconds(self) -> float:
         """Seconds since the last statement."""
@@ -77,7 +77,7 @@ class Transaction:
         if not self._busy.acquire(blocking=False):
             return
         try:
-            limit = self._engine.turns.idle_limit
+            limit = self._engine.writer_lock.idle_limit
             if self.over is None and self.idle_seconds() > limit:
                 self.rollback()
                 self.over = (
@@ -117,7 +117,7 @@ class Transaction:
             return indexes.make(table, whole=whole)
         # Only this cursor sees a table made here; what was removed holds too few columns to be
         # replayed: DuckDB has the rows.
-        self.go_native()
+        self.begin_in_duckdb()
         return indexes.make(table, whole=whole, cursor=self._cursor)
 
     def index_at_hand(self, table: str, *, whole: bool) -> KeyIndex | None:
@@ -135,11 +135,11 @@ class Transaction:
                 f"table {change.table!r} cannot be changed in a READ ONLY transaction: end it first"
             )
         if len(change):
-            if self.native:
+            if self.in_duckdb:
                 self._engine.tables.write_changes(self._cursor, [change])
-            self.add_native(change)
+            self.add_from_duckdb(change)
 
-    def add_native(self, change: TableChange) -> None:
+    def add_from_duckdb(self, change: TableChange) -> None:
         """Take a change that the session's cursor has already made."""
         if len(change):
             self._engine.indexes.record(change)
@@ -148,15 +148,15 @@ class Transaction:
     @property
     def idle_cursor(self) -> Cursor | None:
         """The session's cursor as long as it has no transaction that a failure would abort."""
-        return None if self.native else self._cursor
+        return None if self.in_duckdb else self._cursor
 
-    def go_native(self) -> None:
+    def begin_in_duckdb(self) -> None:
         """Begin the DuckDB transaction, with the changes so far in it."""
-        if not self.native:
+        if not self.in_duckdb:
             if self._read_only or self._may_write_elsewhere():
                 self._engine.recomputed.refresh_all()  # views cannot be brought up to date in it
             self._flush()
-            self.native = True  # before it is: an exception may come behind DuckDB's BEGIN
+            self.in_duckdb = True  # before it is: an exception may come behind DuckDB's BEGIN
             run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
             self._engine.tables.write_changes(self._cursor, self.changes)
 
@@ -198,9 +198,9 @@ class Transaction:
     def show(self, relations: Iterable[str]) -> None:
         """Go native, with the views a statement reads up to the transaction's own writes."""
         relations = tuple(relations)
-        if not self.native and not self.changes:  # a write of its own, none of this transaction
+        if not self.in_duckdb and not self.changes:  # a write of its own, none of this transaction
             self._engine.recomputed.refresh(relations)
-        self.go_native()
+        self.begin_in_duckdb()
         self._views.fill()
         self._views.show(relations)
 
@@ -300,7 +300,7 @@ class Transaction:
 
     def _commit(self) -> None:
         try:
-            if self.native:
+            if self.in_duckdb:
                 self._commit_native()
             elif self.changes:
                 self._engine.commit(self.changes)
@@ -308,15 +308,15 @@ class Transaction:
             if not self._engine.recomputed.concern(error.views):
                 raise
             # It failed beside a stale view, perhaps for no other reason.
-            self.go_native()
+            self.begin_in_duckdb()
             self.show(error.views)
             self._commit_native()
 
     def replay(self, failing: Iterable[str]) -> None:
         """Commit what the log holds already, together with what is stale below these views."""
-        self.go_native()
+        self.begin_in_duckdb()
         self.show(failing)
-        self._engine.commit_native(
+        self._engine.commit_in_duckdb(
             self._cursor, self.changes, self._views.recomputed, self._views.shown, logged=False
         )
         self._end("the transaction is already committed")
@@ -325,7 +325,7 @@ class Transaction:
         self._views.fill()
         self._views.remember_rows()
         with self._publishing():
-            self._engine.commit_native(
+            self._engine.commit_in_duckdb(
                 self._cursor,
                 self.changes,
                 self._views.recomputed,
@@ -334,7 +334,7 @@ class Transaction:
                 only=self._views.followed,
             )
             if self._written_late:
-                self._engine.pending.settle()
+                self._engine.pending.confirm()
 
     @contextlib.contextmanager
     def _publishing(self) -> Iterator[None]:
@@ -360,7 +360,7 @@ class Transaction:
     def _roll_back(self) -> None:
         try:
             try:
-                if self.native:
+                if self.in_duckdb:
                     self._roll_back_cursor()
             finally:
                 if self._views_before is not None:
@@ -397,4 +397,4 @@ class Transaction:
             self._engine.pending.put_back()  # unless it is settled
             self._engine.warehouse.write_lock.release()
         self._engine.catalog.committed = None
-        self._engine.turns.give()
+        self._engine.writer_lock.release()

@@ -54,7 +54,7 @@ def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
     stored = f"FROM {engine.catalog.qualified[view.name]}"
     count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
     fixed = _fixed(view, cursor)
-    left_open = "" if fixed is None else _told(fixed, view.schema)
+    left_open = "" if fixed is None else _fixed_text(fixed, view.schema)
     with engine.warehouse.zone.on(cursor):
         missing, extra = compare(cursor, stored, view.query, view.schema, fixed)
         if fixed is not None and view.plan is not None and not missing and not extra:
@@ -71,7 +71,7 @@ def _fixed(view: View, cursor: Cursor) -> Parts | None:
     return text_parts(view.query, cursor)
 
 
-def _told(fixed: Parts, schema: Schema) -> str:
+def _fixed_text(fixed: Parts, schema: Schema) -> str:
     """What is not fixed, for people."""
     if not fixed:
         return "which rows, and how many"

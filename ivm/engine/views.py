@@ -215,8 +215,8 @@ class Views:
             else:
                 self._maintenance.hydrate(early=True)
         deltas = {name: self._since(name, rows) for name, rows in before.items()}
-        told = {name: delta for name, delta in deltas.items() if len(delta)}
-        self._feeds.tell(self._tables.pending.epoch, told)
+        notified = {name: delta for name, delta in deltas.items() if len(delta)}
+        self._feeds.notify(self._tables.pending.epoch, notified)
 
     def _since(self, name: str, before: ZSet) -> ZSet:
         schema = self._catalog.relation_schema(name)

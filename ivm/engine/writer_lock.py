@@ -1,7 +1,7 @@
-"""Writers take turns: a lock that knows its owner and can be taken from an idle transaction.
+"""The writer lock: it knows its owner, and can be taken from an idle transaction.
 
-Law: at most one session owns the turn; only the owner changes tables. A session that holds it in an
-open transaction and does nothing for `idle_limit` seconds loses it to a waiter.
+Invariant: at most one session owns the lock; only the owner changes tables. A session that holds
+it in an open transaction and does nothing for `idle_limit` seconds loses it to a waiter.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ivm.storage.interrupts import check
 
 
 class Holder(Protocol):
-    """A session as the turn sees it."""
+    """A session as the lock sees it."""
 
     def idle_seconds(self) -> float:
         """Seconds since it last did something; 0 while it is doing something."""
@@ -24,7 +24,7 @@ class Holder(Protocol):
         """Roll its transaction back, from another thread."""
 
     def rollback(self) -> None:
-        """Undo it and give the turn."""
+        """Undo the transaction and release the lock."""
 
 
 class WriterLock:
@@ -42,8 +42,8 @@ class WriterLock:
         self._owner: Holder | None = None
         self._closed: str | None = None
 
-    def take(self, session: Holder) -> None:
-        """Wait for the turn.
+    def acquire(self, session: Holder) -> None:
+        """Wait for the lock.
 
         Raises:
             UnavailableError: another transaction held it longer than `wait_limit`, or the database
@@ -53,7 +53,7 @@ class WriterLock:
             self._wait()
         self._owner = session
         if self._closed is not None:
-            self.give()
+            self.release()
             raise UnavailableError(self._closed)
 
     def _wait(self) -> None:
@@ -80,7 +80,7 @@ class WriterLock:
         if self._owner is not None:
             self._owner.rollback()
 
-    def give(self) -> None:
-        """Pass the turn on (called by its owner, or for it by `expire`)."""
+    def release(self) -> None:
+        """Release the lock (called by its owner, or for it by `expire`)."""
         self._owner = None
         self._lock.release()

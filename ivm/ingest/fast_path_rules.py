@@ -42,7 +42,7 @@ def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Fa
         cursor: evaluates literals.
         macros: names of the user's functions and macros, in small letters.
     """
-    if info.native_reason is not None or info.uniques or _has_trigger(info, cursor):
+    if info.duckdb_reason is not None or info.uniques or _has_trigger(info, cursor):
         return None
     if not all(_is_literal(text, info, i) for i, text in info.defaults.items()):
         return None

@@ -68,7 +68,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         temporary = _is_of_temporary(session, statement)
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
-        session.engine.indexes.let_go()
+        session.engine.indexes.release_snapshots()
         if statement.action in ("drop", "alter") and session.transaction is None:
             transaction.may_heal()
         transaction.show(session.reads(statement))

@@ -38,7 +38,7 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
         info, given = columns()
         path = None if info is None or given is None else transaction.fast_path(info.name)
         if path is None or given is None:
-            return natively(session, transaction, statement, info, params)
+            return run_in_duckdb(session, transaction, statement, info, params)
         FastWriter(transaction, path).insert(given, statement.rows.count)
         return Result.count(statement.rows.count)
 
@@ -78,10 +78,10 @@ def change(session: Session, statement: st.Dml, params: Params) -> Result:
         info = table_of(session, statement)
         if statement.table is None:
             refuse_hidden(session, statement.text)
-        return natively(session, transaction, statement, info, params)
+        return run_in_duckdb(session, transaction, statement, info, params)
 
 
-def natively(
+def run_in_duckdb(
     session: Session,
     transaction: Transaction,
     statement: st.Dml,
@@ -101,7 +101,7 @@ def natively(
         raise translated(error, statement.offset, statement.text) from error
     for name, (removed, added) in captured.changes.items():
         whole = tuple(range(len(tables[name].schema)))
-        transaction.add_native(TableChange(name, removed, whole, added))
+        transaction.add_from_duckdb(TableChange(name, removed, whole, added))
     if captured.returned is not None:
         return Result.of_table(captured.returned, captured.types)
     return Result.count(captured.count)

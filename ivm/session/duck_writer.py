@@ -11,7 +11,7 @@ import numpy as np
 
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import last_of_each
-from ivm.session.dml import natively
+from ivm.session.dml import run_in_duckdb
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError, InputError
@@ -99,7 +99,7 @@ class DuckWriter:
         assert isinstance(statement, st.Dml)
         rows = ZSet(tuple(given.values()), ones(count)), tuple(info.schema[i] for i in given)
         with registered(session.cursor, {_GIVEN: rows}):
-            return natively(session, self._transaction, statement, info, None).rowcount
+            return run_in_duckdb(session, self._transaction, statement, info, None).rowcount
 
 
 def _deleting(info: TableInfo, given: Iterable[int]) -> str:

@@ -38,7 +38,7 @@ def change_one(session: Session, statement: st.KeyedChange, params: Params) -> R
         info = dml.table_of(session, statement)
         change = None if info is None else _change(session, transaction, info, statement, params)
         if change is None:
-            return dml.natively(session, transaction, statement, info, params)
+            return dml.run_in_duckdb(session, transaction, statement, info, params)
         transaction.add(change)
         return Result.count(1 if len(change) else 0)
 

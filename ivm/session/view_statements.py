@@ -122,7 +122,7 @@ def drop_views(session: Session, transaction: Transaction, names: list[str]) -> 
     """Drop views and all that read them, the uppermost first."""
     engine = session.engine
     all_names = {*names, *[view.name for view in engine.catalog.readers(names)]}
-    transaction.go_native()
+    transaction.begin_in_duckdb()
     for name in [n for n in reversed(list(engine.catalog.views)) if n in all_names]:
         transaction.drop_view(engine.catalog.views[name])
 

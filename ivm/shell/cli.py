@@ -24,7 +24,7 @@ from ivm.shell.console import Console, Settings
 from ivm.shell.errors import report
 from ivm.shell.open import MEMORY, open_database, version_number
 from ivm.shell.output import standard_error, standard_output
-from ivm.shell.recovery import told
+from ivm.shell.recovery import report_lines
 from ivm.shell.script import complete
 from ivm.storage.errors import IvmError
 
@@ -216,7 +216,7 @@ def _recover(
     except IvmError as error:
         errors.lines(report(error, "", errors.paint))
         raise typer.Exit(1) from error
-    for line in told(found):
+    for line in report_lines(found):
         output.line(line)
     if found.trouble is not None:
         raise typer.Exit(1)

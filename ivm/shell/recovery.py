@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ivm.recovery import Recovery
 
 
-def told(found: Recovery) -> Iterator[str]:
+def report_lines(found: Recovery) -> Iterator[str]:
     """The lines.
 
     Args:

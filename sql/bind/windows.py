@@ -131,8 +131,8 @@ def _plainly_added(plan: Plan, nodes: Sequence[exp.Expression], context: Context
     calls = [replace(call, function=wide.moved(call.function)) for call in plain]
     below = context.project(plan, wide.exprs) if len(wide.exprs) > before else plan
     pairs = zip(calls, nodes, strict=True)
-    told = {*partition, *[key.column for key in terms]}
-    unique = any(told.issuperset(key) for key in unique_keys(below))
+    distinguishing = {*partition, *[key.column for key in terms]}
+    unique = any(distinguishing.issuperset(key) for key in unique_keys(below))
     framed = [replace(call, frame=_spelt(node.args.get("spec"))) for call, node in pairs]
     given = [_tied(call, below, terms, unique, context) for call in framed]
     done = _window(below, partition, terms, given, context)

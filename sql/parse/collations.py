@@ -38,19 +38,19 @@ def without_collations(tree: exp.Expression) -> exp.Expression:
         collated = [operand for operand in operands if isinstance(operand, exp.Collate)]
         names = {_name(operand) for operand in collated}
         plain = all(operand in collated or operand.is_string for operand in operands)
-        known = [c for c in collated if told_by(c) is not None]
+        known = [c for c in collated if comparison_key(c) is not None]
         if not plain or len(names) != 1 or len(known) < len(collated):
             continue
         for operand in operands:
             operand.replace(_applied(operand, collated[0]))
     for node in list(tree.find_all(exp.Collate)):
-        term = told_by(node) if _tells_apart(node) else None
+        term = comparison_key(node) if _tells_apart(node) else None
         if term is not None:
             node.replace(term)
     return tree
 
 
-def told_by(node: exp.Collate) -> exp.Expr | None:
+def comparison_key(node: exp.Collate) -> exp.Expr | None:
     """What is equal, and in order, where the text is by its collation; None if that is unknown."""
     inner = node.this.unnest()
     if inner.is_number or inner.find(exp.Collate):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from ivm.sql.parse.collations import told_by
+from ivm.sql.parse.collations import comparison_key
 from ivm.sql.plan.built_in import ours
 from ivm.sql.plan.expressions import structure
 from ivm.storage.identifiers import fold
@@ -44,7 +44,7 @@ class _Shown:
 
     def rewrite(self) -> None:
         collated = [c for c in self._items if isinstance(c, exp.Collate)]
-        if any(told_by(c) is None for c in collated) or not self._as_groups(bool(collated)):
+        if any(comparison_key(c) is None for c in collated) or not self._as_groups(bool(collated)):
             return
         if not any(self._is_read(item) for item in collated) and self._tell_groups():
             self._tell_order()
@@ -100,13 +100,13 @@ class _Shown:
         read = {fold(column.name) for item in named for column in item.find_all(exp.Column)}
         if any(fold(c.name) in read for item in rest for c in item.find_all(exp.Column)):
             return False
-        terms = [told_by(item) for item in named]
+        terms = [comparison_key(item) for item in named]
         if any(term is None for term in terms):
             return False
         self._told = {structure(item) for item in named}
         for key, item in found:
             if isinstance(item, exp.Collate):
-                key.replace(told_by(item))
+                key.replace(comparison_key(item))
         return True
 
     def _tell_order(self) -> None:
@@ -114,7 +114,7 @@ class _Shown:
         for key in self._keys("order"):
             item = self._item_of(key, own=True)
             if item is not key and isinstance(item, exp.Collate):
-                key.replace(told_by(item))
+                key.replace(comparison_key(item))
         for name, item in zip(self._names, self._items, strict=True):
             if isinstance(item, exp.Collate):
                 text = item.this

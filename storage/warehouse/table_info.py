@@ -77,7 +77,7 @@ class TableInfo:
         return bool(self.primary_key)
 
     @property
-    def native_reason(self) -> str | None:
+    def duckdb_reason(self) -> str | None:
         """The reason why every change of this table must go through DuckDB itself, or None."""
         if self.foreign_keys or self.referenced_by:
             return "it has foreign keys"

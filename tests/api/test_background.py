@@ -166,7 +166,7 @@ def test_a_feed_misses_nothing_beside_one_that_closes() -> None:
     for feed in (first, second, third):
         feeds.add(feed)
     first.put = lambda epoch, delta: first.close()  # type: ignore[method-assign]
-    feeds.tell(1, {"v": empty([])})
+    feeds.notify(1, {"v": empty([])})
     assert [len(feed._items) for feed in (second, third)] == [1, 1]
     feeds.close("v")
     assert feeds.views == []

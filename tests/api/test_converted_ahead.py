@@ -40,7 +40,7 @@ class Waiting:
         assert self._waits.wait(60)
 
     def _spy(self, db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-        read, wait = RowReader.read, db._engine.turns._wait
+        read, wait = RowReader.read, db._engine.writer_lock._wait
 
         def noted_read(reader: RowReader, *args: Any) -> Any:
             self.conversions.append(tuple(type.sql for _, type in reader.info.schema))
@@ -56,7 +56,7 @@ class Waiting:
 
         monkeypatch.setattr(RowReader, "read", noted_read)
         monkeypatch.setattr("ivm.session.dml.columns_of", noted_columns)
-        monkeypatch.setattr(db._engine.turns, "_wait", noted_wait)
+        monkeypatch.setattr(db._engine.writer_lock, "_wait", noted_wait)
 
     def _run(self, db: ivm.Database, call: Call) -> None:
         try:

@@ -154,13 +154,13 @@ def test_a_stale_view_that_another_session_drops_is_read_fresh(db: ivm.Database)
     db.execute("BEGIN; DROP MATERIALIZED VIEW r")
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.extend(db.execute("FROM r").fetchall()))
-    waits, wait = threading.Event(), db._engine.turns._wait
+    waits, wait = threading.Event(), db._engine.writer_lock._wait
 
     def noticed() -> None:
         waits.set()
         wait()
 
-    db._engine.turns._wait = noticed  # type: ignore[method-assign]
+    db._engine.writer_lock._wait = noticed  # type: ignore[method-assign]
     thread.start()
     assert waits.wait(20)
     db.execute("ROLLBACK")

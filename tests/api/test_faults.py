@@ -275,7 +275,7 @@ def test_a_closed_database_says_so(tmp_path: Path) -> None:
 
 
 def test_an_idle_transaction_loses_its_turn(db: ivm.Database) -> None:
-    db._engine.turns.idle_limit = 0.2
+    db._engine.writer_lock.idle_limit = 0.2
     db.execute("BEGIN")
     db.execute("INSERT INTO t VALUES (2, 2)")
     other = threading.Thread(target=lambda: db.insert("t", [{"id": 3, "n": 3}]))

@@ -119,13 +119,13 @@ class Twin:
 def ran_natively(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements that DuckDB has run; indexes are made at once."""
     seen: list[str] = []
-    whole = dml.natively
+    whole = dml.run_in_duckdb
 
     def watched(session: Any, transaction: Any, statement: Any, info: Any, params: Any) -> Any:
         seen.append(statement.text)
         return whole(session, transaction, statement, info, params)
 
-    monkeypatch.setattr(dml, "natively", watched)
+    monkeypatch.setattr(dml, "run_in_duckdb", watched)
     monkeypatch.setattr(key_indexes, "_PATIENCE", 0)
     return seen
 

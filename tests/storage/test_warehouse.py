@@ -256,17 +256,17 @@ def test_tables_are_told_with_all_their_constraints(memory: Warehouse) -> None:
     assert odd.defaults == {1: "'x'", 3: "nextval('numbers')"}
     assert list(odd.generated) == [4]
     assert odd.uniques == ((5, 1),)
-    assert odd.native_reason == "it has generated columns"
+    assert odd.duckdb_reason == "it has generated columns"
     assert odd.position("B B") == 1
     assert odd.position("none") is None
     assert tables["child"].foreign_keys == (ForeignKey((0,), "p", ("id",)),)
     assert tables["p"].referenced_by == ("child",)
     assert tables["p"].uniques == ((1,),)
     assert len(tables["p"].unique_expressions) == 1
-    assert tables["p"].native_reason == "it has foreign keys"
-    assert tables["words"].native_reason == "it has columns with a collation"
+    assert tables["p"].duckdb_reason == "it has foreign keys"
+    assert tables["words"].duckdb_reason == "it has columns with a collation"
     assert len(tables["words"].indexes) == 1
-    assert tables["plain"].native_reason is None
+    assert tables["plain"].duckdb_reason is None
     assert not tables["plain"].keyed
 
 

@@ -153,13 +153,13 @@ def test_closing_ends_who_waits_for_the_turn() -> None:
     db.execute("CREATE TABLE t (a INTEGER)")
     db.execute("BEGIN")
     waiting, told = threading.Event(), []
-    wait = db._engine.turns._wait
+    wait = db._engine.writer_lock._wait
 
     def waits() -> None:
         waiting.set()
         wait()
 
-    db._engine.turns._wait = waits  # type: ignore[method-assign]
+    db._engine.writer_lock._wait = waits  # type: ignore[method-assign]
 
     def use() -> None:
         try:

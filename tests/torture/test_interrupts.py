@@ -111,7 +111,7 @@ def test_ctrl_c_ends_a_wait_for_another_thread(monkeypatch: pytest.MonkeyPatch) 
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (a INTEGER)")
         begun, waits, may_end = (threading.Event() for _ in range(3))
-        wait = db._engine.turns._wait
+        wait = db._engine.writer_lock._wait
 
         def noticed() -> None:
             waits.set()
@@ -124,7 +124,7 @@ def test_ctrl_c_ends_a_wait_for_another_thread(monkeypatch: pytest.MonkeyPatch) 
                     signal.raise_signal(signal.SIGINT)
                 may_end.wait(60)
 
-        monkeypatch.setattr(db._engine.turns, "_wait", noticed)
+        monkeypatch.setattr(db._engine.writer_lock, "_wait", noticed)
         holder = threading.Thread(target=hold)
         holder.start()
         assert begun.wait(60)

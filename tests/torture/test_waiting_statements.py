@@ -171,8 +171,8 @@ class World:
         waiting = [threading.Event() for _ in jobs]
         ended: list[tuple[str, IvmError | None]] = []
         here = threading.local()
-        turns = self.ours._engine.turns
-        wait = turns._wait
+        writer_lock = self.ours._engine.writer_lock
+        wait = writer_lock._wait
 
         def noticed() -> None:
             here.waits.set()
@@ -187,7 +187,7 @@ class World:
             ended.append((name, error))
             event.set()
 
-        turns._wait = noticed  # type: ignore[method-assign]
+        writer_lock._wait = noticed  # type: ignore[method-assign]
         threads = [
             threading.Thread(target=run, args=(event, *job))
             for event, job in zip(waiting, jobs, strict=True)
@@ -203,7 +203,7 @@ class World:
         for thread in threads:
             thread.join(60)
             assert not thread.is_alive()
-        turns._wait = wait  # type: ignore[method-assign]
+        writer_lock._wait = wait  # type: ignore[method-assign]
         self._compare_errors(kind, dict(ended))
 
     def _statements(self) -> Iterator[tuple[str, Callable[[], object]]]:
