@@ -64,16 +64,16 @@ class BoundAggregate:
     """
 
     function: str
-    arguments: tuple[exp.Expression, ...]
+    arguments: tuple[exp.Expr, ...]
     distinct: bool
-    filter: exp.Expression | None
-    order: tuple[tuple[exp.Expression, bool, bool], ...]
+    filter: exp.Expr | None
+    order: tuple[tuple[exp.Expr, bool, bool], ...]
     parameters: tuple[str, ...]
     fields: tuple[str, ...] = ()
     given: int = 0
 
 
-def read_call(node: exp.Expression, plan: Plan, context: Context) -> BoundAggregate | None:
+def read_call(node: exp.Expr, plan: Plan, context: Context) -> BoundAggregate | None:
     """The parts of a call over the plan's columns; None: it is left to DuckDB as it is."""
     condition = None
     if isinstance(node, exp.Filter):
@@ -109,7 +109,7 @@ def read_call(node: exp.Expression, plan: Plan, context: Context) -> BoundAggreg
     return BoundAggregate(name, tuple(given), distinct, condition, order, texts, fields, len(keys))
 
 
-def _ordered_set(node: exp.WithinGroup) -> exp.Expression:
+def _ordered_set(node: exp.WithinGroup) -> exp.Expr:
     """`f(q) WITHIN GROUP (ORDER BY x)` as the plain call f(x, q ORDER BY x) that it means."""
     plain = verbatim(node)
     if isinstance(plain, exp.WithinGroup) and call_name(plain.this) == "mode":
@@ -118,9 +118,7 @@ def _ordered_set(node: exp.WithinGroup) -> exp.Expression:
     return plain
 
 
-def _is_odd(
-    name: str, distinct: bool, arguments: list[exp.Expression], keys: list[exp.Ordered]
-) -> bool:
+def _is_odd(name: str, distinct: bool, arguments: list[exp.Expr], keys: list[exp.Ordered]) -> bool:
     """What nobody here takes apart: several distinct columns, a quantile in an order of its own."""
     if any(isinstance(a, (exp.Star, exp.Order, exp.Distinct)) for a in arguments):
         return True
@@ -130,7 +128,7 @@ def _is_odd(
     return bool(distinct or keys) if name == "count_star" else distinct and len(arguments) != 1
 
 
-def _unpacked(argument: exp.Expression) -> tuple[tuple[str, ...], list[exp.Expression]]:
+def _unpacked(argument: exp.Expr) -> tuple[tuple[str, ...], list[exp.Expr]]:
     """The names and values of a struct that is made on the spot; any other value as it is."""
     packs = isinstance(argument, exp.Struct) or call_name(argument) == "struct_pack"
     pairs = argument.expressions
@@ -140,8 +138,8 @@ def _unpacked(argument: exp.Expression) -> tuple[tuple[str, ...], list[exp.Expre
 
 
 def _order(
-    keys: list[exp.Ordered], arguments: list[exp.Expression]
-) -> tuple[tuple[exp.Expression, bool, bool], ...]:
+    keys: list[exp.Ordered], arguments: list[exp.Expr]
+) -> tuple[tuple[exp.Expr, bool, bool], ...]:
     listed = {structure(k.this) for k in keys}
     keys = keys + [ordered(a) for a in arguments if structure(a) not in listed]
     return tuple(
@@ -149,9 +147,7 @@ def _order(
     )
 
 
-def _moved(
-    key: exp.Ordered, arguments: list[exp.Expression], given: list[exp.Expression]
-) -> exp.Ordered:
+def _moved(key: exp.Ordered, arguments: list[exp.Expr], given: list[exp.Expr]) -> exp.Ordered:
     """The key over the argument as it is read."""
     for old, new in zip(arguments, given, strict=True):
         if structure(key.this) == structure(old):
@@ -160,8 +156,8 @@ def _moved(
 
 
 def _as_read(
-    name: str, arguments: list[exp.Expression], distinct: bool, plan: Plan, context: Context
-) -> list[exp.Expression]:
+    name: str, arguments: list[exp.Expr], distinct: bool, plan: Plan, context: Context
+) -> list[exp.Expr]:
     """The arguments with the cast that DuckDB makes on its own."""
     if name == "string_agg" and not distinct:
         found = context.types(arguments, plan)

@@ -19,7 +19,6 @@ from ivm.sql.bind.join_names import WrittenKind
 from ivm.sql.plan.expressions import column, compared, conjunction, remap, text, used
 from ivm.sql.plan.nodes import (
     Distinct,
-    Expr,
     Filter,
     Join,
     JoinKind,
@@ -35,7 +34,7 @@ from ivm.sql.resolve.scope import Bound
 from ivm.sql.rewrite.expand_joins import padded, picked
 from ivm.sql.rewrite.split_keys import JoinSide, casts_text, common_type
 
-_MIRRORED: dict[type[exp.Expression], type[exp.Expression]] = {
+_MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
     exp.LT: exp.GT,
@@ -44,13 +43,13 @@ _MIRRORED: dict[type[exp.Expression], type[exp.Expression]] = {
     exp.NullSafeEQ: exp.NullSafeEQ,
 }
 # What a left value must be to the next right value if it is at or beyond the nearest one.
-_NOT_BEYOND: dict[type[exp.Expression], type[exp.Expression]] = {
+_NOT_BEYOND: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GT: exp.LTE,
     exp.GTE: exp.LT,
     exp.LT: exp.GTE,
     exp.LTE: exp.GT,
 }
-Pair = tuple[exp.Expression, exp.Expression]
+Pair = tuple[exp.Expr, exp.Expr]
 
 
 class _Condition(NamedTuple):
@@ -62,10 +61,10 @@ class _Condition(NamedTuple):
         right: terms over the right columns alone.
     """
 
-    kinds: list[type[exp.Expression]]
+    kinds: list[type[exp.Expr]]
     pairs: list[Pair]
-    left: list[Expr]
-    right: list[Expr]
+    left: list[exp.Expr]
+    right: list[exp.Expr]
 
 
 class _Keyed(NamedTuple):
@@ -77,24 +76,24 @@ class _Keyed(NamedTuple):
 
     left: Plan
     right: Plan
-    kinds: list[type[exp.Expression]]
+    kinds: list[type[exp.Expr]]
     places: list[tuple[int, int]]
 
-    def term(self, number: int) -> Expr:
+    def term(self, number: int) -> exp.Expr:
         """The comparison of a pair."""
         a, b = self.places[number]
         return self.compared(self.kinds[number], a, b)
 
-    def compared(self, kind: type[exp.Expression], a: int, b: int) -> Expr:
+    def compared(self, kind: type[exp.Expr], a: int, b: int) -> exp.Expr:
         """A left column compared with a right one."""
         return compared(kind, column(a), column(width(self.left) + b))  # type: ignore[arg-type]
 
-    def terms(self) -> list[Expr]:
+    def terms(self) -> list[exp.Expr]:
         return [self.term(i) for i in range(len(self.kinds))]
 
 
 def asof_joined(
-    left: Plan, right: Plan, kind: WrittenKind, terms: list[exp.Expression], context: Context,
+    left: Plan, right: Plan, kind: WrittenKind, terms: list[exp.Expr], context: Context,
     bind: BindQuery,
 ) -> Plan:  # fmt: skip
     """The join's rows: the left columns, then the right ones (of a semi or anti join: the left).
@@ -121,7 +120,7 @@ def asof_joined(
     return found if len(parts) == 1 else Union(tuple(parts), found.schema)
 
 
-def _condition(terms: list[exp.Expression], split: int) -> _Condition:
+def _condition(terms: list[exp.Expr], split: int) -> _Condition:
     kinds, pairs, left, right = [], [], [], []
     for term in terms:
         columns = used(term)
@@ -140,7 +139,7 @@ def _condition(terms: list[exp.Expression], split: int) -> _Condition:
     return _Condition(kinds, pairs, left, right)
 
 
-def _filtered(plan: Plan, terms: Sequence[Expr]) -> Plan:
+def _filtered(plan: Plan, terms: Sequence[exp.Expr]) -> Plan:
     predicate = conjunction(terms)
     return plan if predicate is None else Filter(plan, predicate)
 
@@ -197,10 +196,10 @@ def _ordered_by_one(plan: Plan) -> Plan:
     return with_inputs(plan, _ordered_by_one)
 
 
-def _sides(term: exp.Expression, split: int) -> tuple[type[exp.Expression], Pair]:
+def _sides(term: exp.Expr, split: int) -> tuple[type[exp.Expr], Pair]:
     """The comparison with its left side over the left plan, its right side over the right one."""
     bare = term.unnest()
-    operator: type[exp.Expression] = type(bare)  # type: ignore[assignment]
+    operator: type[exp.Expr] = type(bare)
     if operator not in _MIRRORED or not isinstance(bare, exp.Binary):
         raise NotIncremental("an ASOF join with a further condition")
     a, b = bare.this.unnest(), bare.expression.unnest()

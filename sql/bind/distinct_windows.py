@@ -35,11 +35,11 @@ class Marked:
     """
 
     call: exp.Anonymous
-    value: exp.Expression
-    condition: exp.Expression | None
+    value: exp.Expr
+    condition: exp.Expr | None
     neighbour: str
 
-    def window(self, given: exp.Expression, flag: int) -> exp.Window:
+    def window(self, given: exp.Expr, flag: int) -> exp.Window:
         """Whether there is such a row: NULL for the value's first (last) one."""
         parts = [p.copy() for p in given.args.get("partition_by") or []]
         parts += [e.copy() for e in (self.value, self.condition) if e is not None]
@@ -49,12 +49,12 @@ class Marked:
             this=call, partition_by=parts, order=None if order is None else order.copy()
         )
 
-    def mark(self, found: int) -> exp.Expression:
+    def mark(self, found: int) -> exp.Expr:
         """What tells the chosen row. Equal rows are put in order by it, so it never falls there."""
         nothing = exp.Is(this=column(found), expression=exp.Null())
         return exp.Not(this=nothing) if self.neighbour == "lag" else nothing
 
-    def over(self, given: exp.Expression, mark: int) -> exp.Expression:
+    def over(self, given: exp.Expr, mark: int) -> exp.Expr:
         """The call over the marked rows."""
         first = column(mark) if self.neighbour == "lead" else exp.Not(this=column(mark))
         terms = [first] if self.condition is None else [first, self.condition.copy()]
@@ -64,7 +64,7 @@ class Marked:
         return whole
 
 
-def marked(node: exp.Expression, context: Context) -> Marked | None:
+def marked(node: exp.Expr, context: Context) -> Marked | None:
     """The call of a window, if DISTINCT can be taken out of it."""
     neighbour = _neighbour(node.args.get("spec"))
     if neighbour is None:
@@ -84,7 +84,7 @@ def marked(node: exp.Expression, context: Context) -> Marked | None:
     return Marked(plain, arguments[0], condition, neighbour)
 
 
-def _neighbour(spec: exp.Expression | None) -> str | None:
+def _neighbour(spec: exp.Expr | None) -> str | None:
     """Where a frame reaches to the end of the partition: whom to ask whether a value is new."""
     if spec is None:
         return "lag"

@@ -75,7 +75,7 @@ class _Right:
     plan: Plan
     scope: Scope
     number: int = -1
-    arguments: tuple[exp.Expression, ...] = ()
+    arguments: tuple[exp.Expr, ...] = ()
 
 
 def bind_pivot(pivot: exp.Pivot, context: Context, bind: BindQuery) -> Bound:
@@ -90,7 +90,7 @@ class _FromBinder:
         self._context = context
         self._bind = bind
 
-    def items(self, first: exp.Expression, joins: list[exp.Join]) -> tuple[Plan, Scope]:
+    def items(self, first: exp.Expr, joins: list[exp.Join]) -> tuple[Plan, Scope]:
         """A whole FROM clause. JOIN binds tighter than a comma: `a, b JOIN c` is a × (b ⋈ c)."""
         plan, scope = self.item(first)
         done: list[tuple[Plan, Scope]] = []
@@ -150,7 +150,7 @@ class _FromBinder:
             return right.plan, right.scope, [*done, (plan, scope)]
         return *self._joined(plan, scope, join, right), done
 
-    def _beside(self, node: exp.Expression, plan: Plan, scope: Scope) -> _Right:
+    def _beside(self, node: exp.Expr, plan: Plan, scope: Scope) -> _Right:
         """A derived table right of a plan, whose columns it may read."""
         context = self._context
         if context.outer is None and not isinstance(node, exp.Lateral):
@@ -164,7 +164,7 @@ class _FromBinder:
             return _Right(*renamed_item(self.item(bare), node))
         return _Right(*item, outer.number, tuple(outer.arguments))
 
-    def item(self, node: exp.Expression) -> tuple[Plan, Scope]:
+    def item(self, node: exp.Expr) -> tuple[Plan, Scope]:
         """One item of a FROM clause, with the joins nested in it."""
         pivots = node.args.get("pivots") or []
         if len(pivots) == 1:
@@ -175,7 +175,7 @@ class _FromBinder:
             plan, scope = self.join(plan, scope, join)
         return plan, scope
 
-    def _pivoted(self, node: exp.Expression, pivot: exp.Pivot) -> tuple[Plan, Scope]:
+    def _pivoted(self, node: exp.Expr, pivot: exp.Pivot) -> tuple[Plan, Scope]:
         """An item with a PIVOT or UNPIVOT clause, and the joins behind it."""
         bare, alone = node.copy(), node.copy()
         bare.set("pivots", None)
@@ -189,7 +189,7 @@ class _FromBinder:
             plan, scope = self.join(plan, scope, join)
         return plan, scope
 
-    def _first(self, node: exp.Expression) -> tuple[Plan, Scope]:
+    def _first(self, node: exp.Expr) -> tuple[Plan, Scope]:
         if self._is_lateral(node):
             return table_function(node, self._context, self._bind)
         if _holds_items(node) and node.args.get("alias") is None:
@@ -198,12 +198,12 @@ class _FromBinder:
         columns = tuple((name, i) for i, name in enumerate(bound.names))
         return bound.plan, Scope([Relation(qualifiers, columns)])
 
-    def _is_lateral(self, node: exp.Expression) -> bool:
+    def _is_lateral(self, node: exp.Expr) -> bool:
         """Whether the item is a call whose rows may depend on what stands to its left."""
         macros = self._context.functions.macros
         return is_table_function(node) and not macros.has_table(function_call(node)[0])
 
-    def _relation(self, node: exp.Expression) -> tuple[Bound, tuple[str, ...]]:
+    def _relation(self, node: exp.Expr) -> tuple[Bound, tuple[str, ...]]:
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             return self._table(node)
         if isinstance(node, exp.Subquery) and not _holds_items(node):
@@ -224,7 +224,7 @@ class _FromBinder:
             return self._table_macro(node)
         raise NotIncremental(f"{_kind(node)} in FROM")
 
-    def _table_macro(self, node: exp.Expression) -> tuple[Bound, tuple[str, ...]]:
+    def _table_macro(self, node: exp.Expr) -> tuple[Bound, tuple[str, ...]]:
         """A call of the user's, whose query sees the caller's common table expressions."""
         demand_only(node, "this alias joins", "a table macro")
         name, arguments = function_call(node)
@@ -314,7 +314,7 @@ class _FromBinder:
         return merged_twins(plan, kind, both, twins, self._context), both
 
 
-def refuse_pivot_and_sample(node: exp.Expression) -> None:
+def refuse_pivot_and_sample(node: exp.Expr) -> None:
     """Refuse the clauses that may hang on any FROM item."""
     for part, name in (("pivots", "PIVOT"), ("sample", "TABLESAMPLE"), ("laterals", "LATERAL")):
         if node.args.get(part):
@@ -334,7 +334,7 @@ def bind_values(node: exp.Values, context: Context, bind: BindQuery) -> Bound:
     return Bound(plan, tuple(name for name, _ in schema))
 
 
-def _kind(node: exp.Expression) -> str:
+def _kind(node: exp.Expr) -> str:
     inner = node.this if isinstance(node, exp.Table) else node
     if isinstance(inner, exp.Func):
         return f"{inner.name if isinstance(inner, exp.Anonymous) else inner.sql_name()}()".lower()
@@ -349,14 +349,14 @@ def _shares(node: exp.Join) -> bool:
     return bool(node.args.get("using")) or node.method.upper() == "NATURAL"
 
 
-def is_derived(node: exp.Expression) -> bool:
+def is_derived(node: exp.Expr) -> bool:
     """Whether a FROM item is a query or VALUES (LATERAL or not)."""
     bare = node.this if isinstance(node, exp.Lateral) else node
     nested = isinstance(bare, exp.Subquery) and not _holds_items(bare)
     return nested or isinstance(bare, exp.Values)
 
 
-def _holds_items(node: exp.Expression) -> bool:
+def _holds_items(node: exp.Expr) -> bool:
     """Whether parentheses hold items of a FROM clause, as DuckDB writes joins, and no query."""
     if not isinstance(node, (exp.Subquery, exp.Paren)):
         return False

@@ -54,7 +54,7 @@ _ALIKE = (  # what is the same tree in DuckDB, operands and all
 )  # fmt: skip
 
 
-def is_window_function(node: exp.Expression) -> bool:
+def is_window_function(node: exp.Expr) -> bool:
     """Whether the call is what a window is opened for (`sum(x)` in `sum(x) OVER ()`)."""
     while isinstance(node.parent, _WRAPPERS) and node.arg_key == "this":
         node = node.parent
@@ -70,10 +70,10 @@ class Grouping:
         sets: the grouping sets, as positions in `groups`; None: all of them.
     """
 
-    groups: Sequence[exp.Expression]
+    groups: Sequence[exp.Expr]
     functions: Functions
     sets: Sequence[Sequence[int]] | None = None
-    _calls: dict[Hashable, tuple[int, exp.Expression | GroupingCall]] = field(default_factory=dict)
+    _calls: dict[Hashable, tuple[int, exp.Expr | GroupingCall]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A constant stands for itself: NULL in `x IS NULL` is not the NULL that is grouped by.
@@ -83,14 +83,14 @@ class Grouping:
     def _places(self, chosen: Sequence[bool]) -> dict[Hashable, int]:
         return {structure(e): i for i, e in reversed(list(enumerate(self.groups))) if chosen[i]}
 
-    def covers(self, expr: exp.Expression) -> bool:
+    def covers(self, expr: exp.Expr) -> bool:
         """Whether the expression is one of the grouped ones."""
         return structure(expr) in self._known
 
-    def lift(self, expr: exp.Expression) -> exp.Expression:
+    def lift(self, expr: exp.Expr) -> exp.Expr:
         """The expression over the grouped output (groups first, then aggregates)."""
 
-        def swap(node: exp.Expression) -> exp.Expression:
+        def swap(node: exp.Expr) -> exp.Expr:
             group = self._known.get(structure(node))
             group = self._constant(node) if group is None else group
             if group is not None:
@@ -106,12 +106,12 @@ class Grouping:
 
         return expr.copy().transform(swap, copy=False)
 
-    def _constant(self, node: exp.Expression) -> int | None:
+    def _constant(self, node: exp.Expr) -> int | None:
         """The group that a constant is."""
         is_null_test = isinstance(node, exp.Null) and isinstance(node.parent, exp.Is)
         return None if is_null_test else self._constants.get(structure(node))
 
-    def _check_alike(self, node: exp.Expression) -> None:
+    def _check_alike(self, node: exp.Expr) -> None:
         """DuckDB finds a constant group in its own tree of an expression: ours must be the same."""
         known = isinstance(node, _ALIKE) or self.functions.is_aggregate(node)
         if isinstance(node, exp.Is):
@@ -119,15 +119,15 @@ class Grouping:
         if self._constants and (not known or holds_stand_in(node)):
             raise NotIncremental(f"{text(node)} beside constants in GROUPING SETS, ROLLUP or CUBE")
 
-    def _register(self, node: exp.Expression) -> int:
+    def _register(self, node: exp.Expr) -> int:
         return self._enter(structure(node), node.copy())
 
-    def _enter(self, key: Hashable, call: exp.Expression | GroupingCall) -> int:
+    def _enter(self, key: Hashable, call: exp.Expr | GroupingCall) -> int:
         if key not in self._calls:
             self._calls[key] = (len(self._calls), call)
         return self._calls[key][0]
 
-    def _bits(self, node: exp.Expression) -> GroupingCall:
+    def _bits(self, node: exp.Expr) -> GroupingCall:
         """The groups that a GROUPING(…) asks about; none named means all."""
         named = [structure(e) for e in node.expressions]
         known = {**self._known, **self._constants}
@@ -140,10 +140,10 @@ class Grouping:
         """The grouped plan, with every aggregate met by `lift`."""
         nodes = [node for _, node in self._calls.values()]
         sets = [range(len(self.groups))] if self.sets is None else self.sets
-        calls = [node for node in nodes if isinstance(node, exp.Expression)]
+        calls = [node for node in nodes if isinstance(node, exp.Expr)]
         plan, exprs = attached(plan, [*self.groups, *calls], context)
         groups, rest = exprs[: len(self.groups)], iter(exprs[len(self.groups) :])
-        nodes = [next(rest) if isinstance(node, exp.Expression) else node for node in nodes]
+        nodes = [next(rest) if isinstance(node, exp.Expr) else node for node in nodes]
         return group_plan(plan, groups, sets, nodes, context)
 
 
@@ -167,9 +167,9 @@ class GroupingCall:
 
 def group_plan(
     plan: Plan,
-    groups: list[exp.Expression],
+    groups: list[exp.Expr],
     sets: Sequence[Sequence[int]],
-    nodes: Sequence[exp.Expression | GroupingCall],
+    nodes: Sequence[exp.Expr | GroupingCall],
     context: Context,
 ) -> Plan:
     """The plan with the groups' columns, then one for each node.
@@ -198,7 +198,7 @@ def group_plan(
 
 def _schema(
     groups: Sequence[ColumnType],
-    nodes: Sequence[exp.Expression | GroupingCall],
+    nodes: Sequence[exp.Expr | GroupingCall],
     calls: Sequence[ColumnType],
 ) -> Schema:
     answers = iter(calls)
@@ -213,13 +213,13 @@ def _named(found: Sequence[ColumnType]) -> Schema:
 def _part(
     one: Aggregate | GroupRecompute,
     chosen: tuple[int, ...],
-    nodes: Sequence[exp.Expression | GroupingCall],
+    nodes: Sequence[exp.Expr | GroupingCall],
     schema: Schema,
 ) -> Plan:
     """The rows of one grouping set, with all columns."""
     some = _grouped_by(one, chosen)
     count = len(schema) - len(nodes)
-    exprs: list[exp.Expression] = [
+    exprs: list[exp.Expr] = [
         column(chosen.index(i)) if i in chosen else cast(exp.Null(), schema[i][1])
         for i in range(count)
     ]
@@ -268,12 +268,12 @@ class _Inputs(Expressions):
         )
 
 
-def _boolean(expr: exp.Expression) -> exp.Expression:
+def _boolean(expr: exp.Expr) -> exp.Expr:
     return cast(expr, type_of("BOOLEAN"))
 
 
 def _maintained(
-    plan: Plan, groups: list[exp.Expression], calls: list[BoundAggregate], context: Context
+    plan: Plan, groups: list[exp.Expr], calls: list[BoundAggregate], context: Context
 ) -> tuple[Plan, Aggregate]:
     inputs = _Inputs(groups)
     placed = [inputs.call(call) for call in calls]
@@ -298,7 +298,7 @@ def _with_times_cast(
 
 
 def _recomputed(
-    plan: Plan, groups: list[exp.Expression], nodes: list[exp.Expression], context: Context
+    plan: Plan, groups: list[exp.Expr], nodes: list[exp.Expr], context: Context
 ) -> tuple[Plan, GroupRecompute]:
     """Whole groups to DuckDB: the input holds the groups and every column the calls read."""
     inputs = _Inputs(groups)

@@ -19,12 +19,12 @@ _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)
 _MOST = 4096
 
 GroupingSet = tuple[int, ...]
-BindKey = Callable[[exp.Expression], exp.Expression]
+BindKey = Callable[[exp.Expr], exp.Expr]
 
 
 def grouping_sets(
-    items: Sequence[exp.Expression], bind: BindKey
-) -> tuple[list[exp.Expression], list[GroupingSet] | None]:
+    items: Sequence[exp.Expr], bind: BindKey
+) -> tuple[list[exp.Expr], list[GroupingSet] | None]:
     """The grouped expressions, each once, and the sets as positions among them.
 
     Args:
@@ -45,11 +45,11 @@ def grouping_sets(
 
 class _Reader:
     def __init__(self, bind: BindKey) -> None:
-        self.groups: list[exp.Expression] = []
+        self.groups: list[exp.Expr] = []
         self._bind = bind
         self._known: dict[object, int] = {}
 
-    def sets(self, item: exp.Expression) -> list[GroupingSet]:
+    def sets(self, item: exp.Expr) -> list[GroupingSet]:
         """The sets of one item."""
         if isinstance(item, exp.GroupingSets):
             return [s for part in item.expressions for s in self.sets(part)]
@@ -62,13 +62,13 @@ class _Reader:
             return [_union(some) for n in sizes for some in combinations(units, n)]
         return [self._unit(item)]
 
-    def _unit(self, item: exp.Expression) -> GroupingSet:
+    def _unit(self, item: exp.Expr) -> GroupingSet:
         """One expression, or several in parentheses."""
         parts = item.expressions if isinstance(item, exp.Tuple) else [item.unnest()]
         return _union([(self._place(part),) for part in parts])
 
     def _place(self, item: exp.Expr) -> int:
-        assert isinstance(item, exp.Expression)
+        assert isinstance(item, exp.Expr)
         bound = self._bind(item)
         key = structure(bound)
         if key not in self._known:

@@ -57,13 +57,13 @@ def shared_names(node: exp.Join, left: Scope, right: Scope) -> list[str]:
     return list(dict.fromkeys(shared))
 
 
-def equal(left: Scope, right: Scope, name: str, by: int) -> exp.Expression:
+def equal(left: Scope, right: Scope, name: str, by: int) -> exp.Expr:
     """That both sides have the same under a name; the right one is moved `by` columns."""
     sides = column(visible(left, name)), column(visible(right, name) + by)
     return exp.EQ(this=sides[0], expression=sides[1])
 
 
-def asof_terms(terms: list[exp.Expression], shared: list[str]) -> list[exp.Expression]:
+def asof_terms(terms: list[exp.Expr], shared: list[str]) -> list[exp.Expr]:
     """The last column of an ASOF join's USING is compared by >=."""
     if not shared:
         return terms
@@ -79,7 +79,7 @@ def visible(scope: Scope, name: str) -> int:
     return found
 
 
-def renamed(bound: Bound, node: exp.Expression) -> Bound:
+def renamed(bound: Bound, node: exp.Expr) -> Bound:
     """The relation with the column names of its alias; the first ones, if it lists fewer."""
     alias = node.args.get("alias")
     if alias is not None:
@@ -99,7 +99,7 @@ def distinct_names(bound: Bound) -> Bound:
     return Bound(bound.plan, tuple(names))
 
 
-def renamed_item(item: tuple[Plan, Scope], node: exp.Expression) -> tuple[Plan, Scope]:
+def renamed_item(item: tuple[Plan, Scope], node: exp.Expr) -> tuple[Plan, Scope]:
     """A LATERAL query with the names its alias gives."""
     if not isinstance(node, exp.Lateral):
         return item
@@ -128,7 +128,7 @@ def merged_twins(
     if kind != "full" or not twins:
         return plan
     count = width(plan)
-    coalesced: list[exp.Expression] = []
+    coalesced: list[exp.Expr] = []
     for left, right in twins:
         scope.stands[left] = count + len(coalesced)
         coalesced.append(exp.Coalesce(this=column(left), expressions=[column(right)]))

@@ -23,7 +23,7 @@ from ivm.sql.plan.expressions import (
     structure,
     used,
 )
-from ivm.sql.plan.nodes import Expr, Join, NotIncremental, Plan, Union, width
+from ivm.sql.plan.nodes import Join, NotIncremental, Plan, Union, width
 from ivm.sql.resolve.context import Context
 from ivm.sql.rewrite.expand_joins import picked
 from ivm.sql.subqueries.attach import attached, filtered
@@ -36,7 +36,7 @@ _FEW = 16  # listed rows up to which each is put to all rows on the left
 
 
 def lateral_join(
-    left: Plan, right: Dependent, kind: WrittenKind, terms: Sequence[Expr], context: Context
+    left: Plan, right: Dependent, kind: WrittenKind, terms: Sequence[exp.Expr], context: Context
 ) -> Plan:
     """The join with a query that reads columns to its left.
 
@@ -59,13 +59,13 @@ def lateral_join(
     return plan if predicate is None else filtered(plan, predicate, context)
 
 
-def _conditions(terms: Sequence[Expr]) -> list[Expr]:
+def _conditions(terms: Sequence[exp.Expr]) -> list[exp.Expr]:
     """The terms without constant TRUE."""
     return [t for t in terms if not (isinstance(t, exp.Boolean) and t.this)]
 
 
 def joined_on(
-    left: Plan, right: Plan, kind: WrittenKind, terms: Sequence[Expr], context: Context
+    left: Plan, right: Plan, kind: WrittenKind, terms: Sequence[exp.Expr], context: Context
 ) -> Plan:
     """The join of two plans on a condition that may hold calls."""
     if kind == "right":
@@ -84,7 +84,7 @@ def joined_on(
     return _attached_sides(whole, nested, sides, context)
 
 
-def _right_join(left: Plan, right: Plan, terms: Sequence[Expr], context: Context) -> Plan:
+def _right_join(left: Plan, right: Plan, terms: Sequence[exp.Expr], context: Context) -> Plan:
     """The left join of the sides exchanged, with its columns as they were."""
     split, by = width(left), width(right)
     exchanged = [remap(t, lambda i: i + by if i < split else i - split) for t in terms]
@@ -92,7 +92,7 @@ def _right_join(left: Plan, right: Plan, terms: Sequence[Expr], context: Context
     return picked(joined, [*range(by, by + split), *range(by)])
 
 
-def _split(terms: Sequence[Expr], split: int) -> list[tuple[Expr, bool]] | None:
+def _split(terms: Sequence[exp.Expr], split: int) -> list[tuple[exp.Expr, bool]] | None:
     """The calls in the terms, and whether each reads the left side; None if one reads both."""
     sides = []
     for call in (c for term in terms for c in calls(term)):
@@ -104,7 +104,7 @@ def _split(terms: Sequence[Expr], split: int) -> list[tuple[Expr, bool]] | None:
 
 
 def _attached_sides(
-    join: Join, terms: Sequence[Expr], sides: Sequence[tuple[Expr, bool]], context: Context
+    join: Join, terms: Sequence[exp.Expr], sides: Sequence[tuple[exp.Expr, bool]], context: Context
 ) -> Plan:
     """Calls that read one side of an outer join have their values there."""
     split, count = width(join.left), width(join.left) + width(join.right)
@@ -121,7 +121,7 @@ def _attached_sides(
     def moved(i: int) -> int:
         return i if i < split else i - split + before
 
-    def swap(node: exp.Expression) -> exp.Expression:
+    def swap(node: exp.Expr) -> exp.Expr:
         if call_of(node) is not None:
             return exp.Paren(this=images[structure(node)].copy())
         return column(moved(index_of(node))) if isinstance(node, exp.Column) else node

@@ -56,12 +56,12 @@ class WrittenLimit:
         offset: unbound; None for none.
     """
 
-    count: exp.Expression | None
+    count: exp.Expr | None
     percent: bool
-    offset: exp.Expression | None
+    offset: exp.Expr | None
 
 
-def read_limit(node: exp.Expression) -> Limit | WrittenLimit | None:
+def read_limit(node: exp.Expr) -> Limit | WrittenLimit | None:
     """The LIMIT and OFFSET of a query; None if it has neither.
 
     Raises:
@@ -83,7 +83,7 @@ def read_limit(node: exp.Expression) -> Limit | WrittenLimit | None:
     return Limit(count, 0 if passed is None else _integer(passed, "OFFSET") or 0)
 
 
-def _integer(node: exp.Expression, clause: str) -> int | None:
+def _integer(node: exp.Expr, clause: str) -> int | None:
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         return int(node.name)
     if isinstance(node, exp.Null) or (isinstance(node, exp.Var) and node.name.upper() == "ALL"):
@@ -101,10 +101,10 @@ def _integer(node: exp.Expression, clause: str) -> int | None:
 def limited(
     plan: Plan,
     keys: Sequence[exp.Ordered],
-    bind_key: Callable[[exp.Expression], exp.Expression],
+    bind_key: Callable[[exp.Expr], exp.Expr],
     limit: Limit | Callable[[Plan], Plan],
     context: Context,
-    partition: Sequence[exp.Expression] = (),
+    partition: Sequence[exp.Expr] = (),
 ) -> Plan:
     """The rows of `plan` that LIMIT keeps, in each partition if there is one.
 
@@ -197,7 +197,7 @@ def _places(limit: WrittenLimit, rows: Plan, context: Context, bind: BindQuery) 
     return context.project(plan, [first, exp.Add(this=first.copy(), expression=last)])
 
 
-def _as_number(plan: Plan, index: int, as_share: bool) -> exp.Expression:
+def _as_number(plan: Plan, index: int, as_share: bool) -> exp.Expr:
     """A column as DuckDB reads it: what is no integer by way of DOUBLE."""
     kind = types(plan)[index]
     if as_share:
@@ -207,8 +207,8 @@ def _as_number(plan: Plan, index: int, as_share: bool) -> exp.Expression:
     return cast(number, type_of("BIGINT"))
 
 
-def _filled(text: str, images: list[exp.Expression]) -> exp.Expression:
+def _filled(text: str, images: list[exp.Expr]) -> exp.Expr:
     """An expression with images for its columns."""
     tree = sqlglot.parse_one(text, dialect="duckdb")
-    assert isinstance(tree, exp.Expression)
+    assert isinstance(tree, exp.Expr)
     return replace(tree, lambda node: images[int(node.name[1:])])

@@ -92,9 +92,7 @@ def _pivot(source: Bound, pivot: exp.Pivot, context: Context, bind: BindQuery) -
     return bind(select, inner).plan
 
 
-def _filtered(
-    call: exp.Expression, terms: list[exp.Expression], context: Context
-) -> exp.Expression:
+def _filtered(call: exp.Expr, terms: list[exp.Expr], context: Context) -> exp.Expr:
     """An expression over one aggregate, that of the rows which meet all terms.
 
     Raises:
@@ -109,11 +107,11 @@ def _filtered(
     return whole.transform(lambda node: filtered if node is inner else node, copy=False)
 
 
-def _count() -> exp.Expression:
+def _count() -> exp.Expr:
     return ours(exp.Count(this=exp.Star()))
 
 
-def _choice(node: exp.Expression) -> tuple[list[exp.Expression], list[list[exp.Expression]]]:
+def _choice(node: exp.Expr) -> tuple[list[exp.Expr], list[list[exp.Expr]]]:
     """What is compared, and the rows of constants it is compared with."""
     if not isinstance(node, exp.In) or not node.expressions:
         raise NotIncremental("PIVOT without an IN list, whose columns depend on the data,")
@@ -125,13 +123,13 @@ def _choice(node: exp.Expression) -> tuple[list[exp.Expression], list[list[exp.E
     return ons, values
 
 
-def _parts(node: exp.Expression) -> list[exp.Expression]:
+def _parts(node: exp.Expr) -> list[exp.Expr]:
     """The members of a row of values, or the one value."""
     node = bare(node)
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
-def _check_texts(ons: list[exp.Expression], source: Bound, context: Context) -> None:
+def _check_texts(ons: list[exp.Expr], source: Bound, context: Context) -> None:
     """Values that are equal and read differently would be one group in DuckDB."""
     for on in ons:
         if not isinstance(on, exp.Column):
@@ -142,20 +140,20 @@ def _check_texts(ons: list[exp.Expression], source: Bound, context: Context) -> 
             raise NotIncremental(f"PIVOT ON a column of type {type.sql}")
 
 
-def _place(node: exp.Expression, source: Bound) -> int:
+def _place(node: exp.Expr, source: Bound) -> int:
     names = [fold(name) for name in source.names]
     if names.count(fold(node.name)) != 1:
         raise NotIncremental(f"the name {node.name} in PIVOT")
     return names.index(fold(node.name))
 
 
-def _others(source: Bound, exprs: list[exp.Expression]) -> list[exp.Expression]:
+def _others(source: Bound, exprs: list[exp.Expr]) -> list[exp.Expr]:
     """The columns that no expression reads."""
     read = {fold(c.name) for e in exprs for c in e.find_all(exp.Column)}
     return [exp.column(n, quoted=True) for n in source.names if fold(n) not in read]
 
 
-def _reads_like(on: exp.Expression, value: exp.Expression) -> exp.Expression:
+def _reads_like(on: exp.Expr, value: exp.Expr) -> exp.Expr:
     sides = [exp.cast(side.copy(), "VARCHAR", dialect="duckdb") for side in (on, value)]
     return exp.NullSafeEQ(this=sides[0], expression=sides[1])
 
@@ -202,8 +200,8 @@ def _present(pivot: exp.Pivot, rest: list[str], count: int) -> list[int]:
 
 
 def _entries(
-    nodes: list[exp.Expression], source: Bound, context: Context
-) -> Iterator[tuple[str, list[exp.Expression]]]:
+    nodes: list[exp.Expr], source: Bound, context: Context
+) -> Iterator[tuple[str, list[exp.Expr]]]:
     """What each unpivoted expression (or tuple of them) is called, and its parts, bound."""
     scope = _scope(source)
     for node in nodes:
@@ -228,7 +226,7 @@ def _entries(
         yield label or "_".join(source.names[_place(part, source)] for part in columns), bound
 
 
-def _bare(node: exp.Expression) -> int:
+def _bare(node: exp.Expr) -> int:
     """The position of a column that COLUMNS(…) chose alone."""
     if not isinstance(node, exp.PositionalColumn):
         raise NotIncremental("UNPIVOT of an expression with COLUMNS(…)")

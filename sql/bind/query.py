@@ -42,7 +42,7 @@ from ivm.storage.warehouse.duck import describe
 _TAIL = "with_ order limit offset"
 
 
-def bind_query(node: exp.Expression, context: Context) -> Bound:
+def bind_query(node: exp.Expr, context: Context) -> Bound:
     """The plan of a SELECT, set operation, VALUES or parenthesised query.
 
     Raises:
@@ -65,7 +65,7 @@ def bind_query(node: exp.Expression, context: Context) -> Bound:
     raise NotIncremental(f"a {type(node).__name__.upper()} query")
 
 
-def _with_ctes(node: exp.Expression, context: Context) -> Context:
+def _with_ctes(node: exp.Expr, context: Context) -> Context:
     clause = node.args.get("with_")
     if clause is None:
         return context
@@ -85,7 +85,7 @@ def _with_ctes(node: exp.Expression, context: Context) -> Context:
     return context
 
 
-def _ordered(bound: Bound, node: exp.Expression, context: Context) -> Bound:
+def _ordered(bound: Bound, node: exp.Expr, context: Context) -> Bound:
     """The ORDER BY … LIMIT of a set operation or parenthesised query."""
     limit = read_limit(node)
     if limit is None:
@@ -95,7 +95,7 @@ def _ordered(bound: Bound, node: exp.Expression, context: Context) -> Bound:
     order = node.args.get("order")
     keys = spread(order.expressions, width(bound.plan)) if order is not None else []
 
-    def key(expr: exp.Expression) -> exp.Expression:
+    def key(expr: exp.Expr) -> exp.Expr:
         if isinstance(expr, exp.Literal) and not expr.is_string:
             return column(int(expr.name) - 1)
         return bind_scalar(expr, scope, context.functions)
@@ -189,7 +189,7 @@ def bind_recursive(cte: exp.CTE, context: Context, bind: BindQuery) -> Context |
     return _within(context, cte.alias, Bound(plan, names))
 
 
-def _reads(query: exp.Expression, name: str) -> bool:
+def _reads(query: exp.Expr, name: str) -> bool:
     return any(fold(table.name) == fold(name) for table in query.find_all(exp.Table))
 
 

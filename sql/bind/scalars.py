@@ -28,20 +28,20 @@ from ivm.sql.resolve.scope import Scope
 from ivm.sql.subqueries.nested import Nesting, holds_mark
 from ivm.storage.identifiers import fold
 
-Aliases = Mapping[str, exp.Expression]
+Aliases = Mapping[str, exp.Expr]
 """Folded alias → its bound expression."""
 
 _PARTS = 4  # of a column's name: database, schema, table, column
 
 
 def bind_scalar(
-    node: exp.Expression,
+    node: exp.Expr,
     scope: Scope,
     functions: Functions,
     aliases: Aliases | None = None,
     gives_way: Callable[[exp.Column], bool] | None = None,
     nesting: Nesting | None = None,
-) -> exp.Expression:
+) -> exp.Expr:
     """The bound copy of an expression; aggregates and window functions stay as nodes in it.
 
     Args:
@@ -63,7 +63,7 @@ class _Binder:
     gives_way: Callable[[exp.Column], bool]
     nesting: Nesting | None
 
-    def bound(self, node: exp.Expression) -> exp.Expression:
+    def bound(self, node: exp.Expr) -> exp.Expr:
         tree = node.copy()
         if self.nesting is None:
             return tree.transform(self._swap, copy=False)
@@ -71,7 +71,7 @@ class _Binder:
         tree = tree.transform(self._swap, copy=False)
         return self.nesting.completed(tree, nested, self.scope, self.aliases)
 
-    def _swap(self, node: exp.Expression) -> exp.Expression:
+    def _swap(self, node: exp.Expr) -> exp.Expr:
         outer = self._outer
         if outer is not None and self._is_of_outer(node):
             return self._outer_aggregate(node, outer)
@@ -98,7 +98,7 @@ class _Binder:
 
     # Names
 
-    def _column(self, node: exp.Column) -> exp.Expression:
+    def _column(self, node: exp.Column) -> exp.Expr:
         if isinstance(node.this, exp.Star):
             raise NotIncremental("a star inside an expression")
         if is_marked(node):
@@ -116,12 +116,12 @@ class _Binder:
             raise NotIncremental(f"the name {node.sql()}, which is no column of this FROM clause")
         return found
 
-    def _alias(self, node: exp.Column) -> exp.Expression | None:
+    def _alias(self, node: exp.Column) -> exp.Expr | None:
         """What `name` or `alias.name` means if no column has the name."""
         named = fold(node.table) in ("", "alias")
         return self.aliases.get(fold(node.name)) if named else None
 
-    def _of_from(self, node: exp.Column) -> exp.Expression | None:
+    def _of_from(self, node: exp.Column) -> exp.Expr | None:
         """The column, or the whole row, that the FROM clause has under a name."""
         return self.scope.resolve(node) or self.scope.row(node)
 
@@ -143,7 +143,7 @@ class _Binder:
 
     # Structs whose fields columns name
 
-    def _packed(self, node: exp.Expression) -> exp.Expression | None:
+    def _packed(self, node: exp.Expr) -> exp.Expr | None:
         """struct_pack(a, b) with the names that its fields take from columns; None if all have
         names.
 
@@ -156,8 +156,8 @@ class _Binder:
         fields = [e if _has_name(e) else self._field(bare(e)) for e in node.expressions]
         return exp.Anonymous(this="struct_pack", expressions=fields)
 
-    def _field(self, node: exp.Expression) -> exp.Expression:
-        found: exp.Expression | None = None
+    def _field(self, node: exp.Expr) -> exp.Expr:
+        found: exp.Expr | None = None
         if isinstance(node, exp.PositionalColumn):
             found = bind_place(node, self.scope)
         elif isinstance(node, exp.Column) and (node.table or fold(node.name) not in self.aliases):
@@ -169,7 +169,7 @@ class _Binder:
 
     # Aggregates of the query around
 
-    def _is_of_outer(self, node: exp.Expression) -> bool:
+    def _is_of_outer(self, node: exp.Expr) -> bool:
         """Whether an aggregate reads columns of the queries around alone: it is theirs, then."""
         if not self.functions.is_aggregate(node) or is_window_function(node):
             return False
@@ -187,7 +187,7 @@ class _Binder:
         named = not node.table and fold(node.name) in self.aliases
         return named or self._of_from(node) is not None
 
-    def _outer_aggregate(self, node: exp.Expression, outer: OuterNames) -> exp.Expression:
+    def _outer_aggregate(self, node: exp.Expr, outer: OuterNames) -> exp.Expr:
         """The parameter that an aggregate of the query around is to this one."""
         assert self.nesting is not None
         around = Nesting(outer.context, outer.plan, self.nesting.bind)
@@ -199,18 +199,18 @@ def _stays(_: exp.Column) -> bool:
     return False
 
 
-def _has_name(field: exp.Expression) -> bool:
+def _has_name(field: exp.Expr) -> bool:
     return isinstance(field, (exp.PropertyEQ, exp.Kwarg))
 
 
-def _is_counted(star: exp.Expression) -> bool:
+def _is_counted(star: exp.Expr) -> bool:
     call = star.parent
     return isinstance(call, exp.Count) or (
         isinstance(call, exp.Anonymous) and call.name.lower() == "count"
     )
 
 
-def _paths(tree: exp.Expression) -> Iterator[list[str]]:
+def _paths(tree: exp.Expr) -> Iterator[list[str]]:
     """The names between dots, the longest ways that a column may be written."""
     for node in tree.find_all(exp.Dot):
         names = [part.name for part in path(node)]
@@ -222,7 +222,7 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _ITEM = "_item"
 
 
-def desugared(node: exp.Expression) -> exp.Expression | None:
+def desugared(node: exp.Expr) -> exp.Expr | None:
     """The plain expression that a node stands for, unbound; None if it is plain itself."""
     if isinstance(node, exp.Array) and len(node.expressions) == 1:
         (only,) = node.expressions
@@ -236,7 +236,7 @@ def desugared(node: exp.Expression) -> exp.Expression | None:
     return None
 
 
-def _comprehension(node: exp.Comprehension) -> exp.Expression | None:
+def _comprehension(node: exp.Comprehension) -> exp.Expr | None:
     """[f(x) for x in l if p(x)]: the list filtered, then mapped."""
     item = exp.to_identifier(node.args["expression"].name)
     if node.args.get("position") is not None:
@@ -248,10 +248,10 @@ def _comprehension(node: exp.Comprehension) -> exp.Expression | None:
     return call("list_transform", source, _lambda(node.this, item))
 
 
-def _lambda(body: exp.Expression, name: exp.Identifier) -> exp.Expression:
+def _lambda(body: exp.Expr, name: exp.Identifier) -> exp.Expr:
     """A lambda over a body in which the parameter is written as a column."""
 
-    def swap(part: exp.Expression) -> exp.Expression:
+    def swap(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Column) or is_marked(part):
             return part
         return parameter(part) if fold(part.parts[0].name) == fold(name.name) else part
@@ -259,7 +259,7 @@ def _lambda(body: exp.Expression, name: exp.Identifier) -> exp.Expression:
     return exp.Lambda(this=body.copy().transform(swap, copy=False), expressions=[name])
 
 
-def _quantified(node: exp.Expression) -> exp.Expression | None:
+def _quantified(node: exp.Expr) -> exp.Expr | None:
     """`x = ANY(list)`: true if some element says so, else NULL if some element leaves it open."""
     right = node.expression
     is_any = isinstance(right, exp.Any)
@@ -288,7 +288,7 @@ def _quantified(node: exp.Expression) -> exp.Expression | None:
     )
 
 
-def _bytes(digits: str) -> exp.Expression:
+def _bytes(digits: str) -> exp.Expr:
     """x'A0FF': '\\xA0\\xFF'::BLOB."""
     pairs = [digits[i : i + 2] for i in range(0, len(digits), 2)]
     written = exp.Literal.string("".join(f"\\x{pair}" for pair in pairs))

@@ -44,19 +44,19 @@ class Clauses:
         order: the keys of an ORDER BY that chooses rows.
     """
 
-    items: tuple[exp.Expression, ...]
-    having: tuple[exp.Expression, ...]
-    qualify: tuple[exp.Expression, ...]
-    order: tuple[exp.Expression, ...]
-    distinct_on: tuple[exp.Expression, ...] = ()
+    items: tuple[exp.Expr, ...]
+    having: tuple[exp.Expr, ...]
+    qualify: tuple[exp.Expr, ...]
+    order: tuple[exp.Expr, ...]
+    distinct_on: tuple[exp.Expr, ...] = ()
 
-    def _parts(self) -> tuple[tuple[exp.Expression, ...], ...]:
+    def _parts(self) -> tuple[tuple[exp.Expr, ...], ...]:
         return self.items, self.having, self.qualify, self.order, self.distinct_on
 
-    def __iter__(self) -> Iterator[exp.Expression]:
+    def __iter__(self) -> Iterator[exp.Expr]:
         return chain(*self._parts())
 
-    def map(self, change: Callable[[exp.Expression], exp.Expression]) -> Clauses:
+    def map(self, change: Callable[[exp.Expr], exp.Expr]) -> Clauses:
         """The clauses with each expression changed, one after the other as `iter` gives them."""
         return Clauses(*[tuple([change(e) for e in part]) for part in self._parts()])
 
@@ -81,7 +81,7 @@ class _SelectBinder:
         self._bind = bind
         self._plan, self._scope = bind_from(select, context, bind)
         self._grouping: Grouping | None = None
-        self._aliases: dict[str, exp.Expression] = {}
+        self._aliases: dict[str, exp.Expr] = {}
         self._items = self._bind_items()
 
     # Expressions over the FROM clause
@@ -94,7 +94,7 @@ class _SelectBinder:
                 self._aliases.setdefault(fold(item.alias), item.expr)
         return bound
 
-    def _scalar(self, node: exp.Expression) -> exp.Expression:
+    def _scalar(self, node: exp.Expr) -> exp.Expr:
         functions, nesting = self._context.functions, self._nesting
         return bind_scalar(node, self._scope, functions, self._aliases, nesting=nesting)
 
@@ -102,7 +102,7 @@ class _SelectBinder:
     def _nesting(self) -> Nesting:
         return Nesting(self._context, self._plan, self._bind)
 
-    def _late(self, node: exp.Expression) -> exp.Expression:
+    def _late(self, node: exp.Expr) -> exp.Expr:
         """HAVING, QUALIFY, ORDER BY: outside of aggregates a column that is not grouped gives way
         to an alias of its name."""
         functions = self._context.functions
@@ -165,7 +165,7 @@ class _SelectBinder:
             self._add_groups(clauses, self._grouping)
         return replace(clauses, distinct_on=self._distinct_on())
 
-    def _condition(self, clause: str) -> tuple[exp.Expression, ...]:
+    def _condition(self, clause: str) -> tuple[exp.Expr, ...]:
         found = self._select.args.get(clause)
         return () if found is None else (self._late(found.this),)
 
@@ -176,7 +176,7 @@ class _SelectBinder:
         added = {structure(c): c for e in clauses.having for c in self._not_grouped(e, grouping)}
         self._grouping = Grouping([*grouping.groups, *added.values()], grouping.functions)
 
-    def _not_grouped(self, expr: exp.Expression, grouping: Grouping) -> Iterator[exp.Expression]:
+    def _not_grouped(self, expr: exp.Expr, grouping: Grouping) -> Iterator[exp.Expr]:
         """Columns outside of aggregates and of grouped expressions."""
         for node in expr.find_all(exp.Column):
             is_aggregate = self._context.functions.is_aggregate
@@ -184,7 +184,7 @@ class _SelectBinder:
             if not any(is_aggregate(a) or grouping.covers(a) for a in above):
                 yield node.copy()
 
-    def _check_grouped(self, later: list[exp.Expression]) -> None:
+    def _check_grouped(self, later: list[exp.Expr]) -> None:
         """A subquery's aggregate of this query's columns groups this query, wherever it stands."""
         if self._grouping is None and any(
             True for e in later for _ in self._context.functions.aggregates(e)
@@ -222,7 +222,7 @@ class _SelectBinder:
             return None
         return Grouping(groups, functions)
 
-    def _group_key(self, node: exp.Expression) -> exp.Expression:
+    def _group_key(self, node: exp.Expr) -> exp.Expr:
         ordinal = _ordinal(node)
         if ordinal is not None:
             return self._items[ordinal].expr
@@ -238,7 +238,7 @@ class _SelectBinder:
         keys = spread(order.expressions, len(self._items))
         return [part for key in keys for part in spread_key(key, self._scope)]
 
-    def _order_key(self, node: exp.Expression) -> exp.Expression:
+    def _order_key(self, node: exp.Expr) -> exp.Expr:
         ordinal = _ordinal(node)
         if ordinal is not None:
             return self._items[ordinal].expr
@@ -248,7 +248,7 @@ class _SelectBinder:
                 return alias
         return self._late(node)
 
-    def _distinct_on(self) -> tuple[exp.Expression, ...]:
+    def _distinct_on(self) -> tuple[exp.Expr, ...]:
         distinct = self._select.args.get("distinct")
         on = distinct.args.get("on") if distinct is not None else None
         if on is None:
@@ -296,7 +296,7 @@ class _SelectBinder:
         self._plan = windows.apply(self._plan, self._context)
         return clauses
 
-    def _definitions(self) -> dict[str, exp.Expression]:
+    def _definitions(self) -> dict[str, exp.Expr]:
         """The WINDOW clause over the plan: folded name → window."""
         named = self._select.args.get("windows") or []
         bound = {fold(w.name): self._scalar(w) for w in named}
@@ -331,7 +331,7 @@ def _ordered_after(distinct: Distinct, columns: Expressions, context: Context) -
     count = width(distinct)
     known = {structure(e): i for i, e in reversed(list(enumerate(columns.exprs[:count])))}
 
-    def swap(node: exp.Expression) -> exp.Expression:
+    def swap(node: exp.Expr) -> exp.Expr:
         place = known.get(structure(node))
         if place is None and isinstance(node, exp.Column):
             raise NotIncremental("an ORDER BY beside DISTINCT that is not in the select list")
@@ -344,11 +344,11 @@ def _ordered_after(distinct: Distinct, columns: Expressions, context: Context) -
 _ONE = Limit(1, 0)
 
 
-def _as_is(expr: exp.Expression) -> exp.Expression:
+def _as_is(expr: exp.Expr) -> exp.Expr:
     return expr
 
 
-def _ordinal(node: exp.Expression) -> int | None:
+def _ordinal(node: exp.Expr) -> int | None:
     """The item that a bare integer names, counted from 0."""
     if isinstance(node, exp.PositionalColumn) and not is_placed(node):
         node = node.this

@@ -55,13 +55,13 @@ class _Call:
     """
 
     name: str
-    arguments: list[exp.Expression]
+    arguments: list[exp.Expr]
     ordinality: bool
     alias: str
     columns: tuple[str, ...]
 
 
-def is_table_function(node: exp.Expression) -> bool:
+def is_table_function(node: exp.Expr) -> bool:
     """Whether a FROM item is a call (LATERAL or not)."""
     bare = node.this if isinstance(node, exp.Lateral) else node
     return isinstance(bare, (exp.Unnest, exp.Func)) or (
@@ -69,7 +69,7 @@ def is_table_function(node: exp.Expression) -> bool:
     )
 
 
-def function_call(node: exp.Expression) -> tuple[str, list[exp.Expression]]:
+def function_call(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
     """The name of the call, in lower case, and its arguments."""
     bare = node.this if isinstance(node, exp.Lateral) else node
     call = bare.this if isinstance(bare, exp.Table) else bare
@@ -78,7 +78,7 @@ def function_call(node: exp.Expression) -> tuple[str, list[exp.Expression]]:
     return _call_name(call), _call_arguments(call)
 
 
-def table_function(node: exp.Expression, context: Context, bind: BindQuery) -> tuple[Plan, Scope]:
+def table_function(node: exp.Expr, context: Context, bind: BindQuery) -> tuple[Plan, Scope]:
     """A call with constant arguments (or subqueries) as a relation of its own.
 
     Args:
@@ -92,7 +92,7 @@ def table_function(node: exp.Expression, context: Context, bind: BindQuery) -> t
 
 
 def lateral_function(
-    left: Plan, scope: Scope, node: exp.Expression, kind: str, on: exp.Expression | None,
+    left: Plan, scope: Scope, node: exp.Expr, kind: str, on: exp.Expr | None,
     context: Context, bind: BindQuery,
 ) -> tuple[Plan, Scope]:  # fmt: skip
     """The relations to the left beside the rows that a call gives for each of their rows.
@@ -171,7 +171,7 @@ def _numbered(types: Sequence[ColumnType]) -> Schema:
     return tuple((f"c{i}", t) for i, t in enumerate(types))
 
 
-def _list(call: _Call) -> exp.Expression:
+def _list(call: _Call) -> exp.Expr:
     """The list whose elements are the call's rows."""
     if call.name == "unnest":
         if len(call.arguments) != 1:
@@ -211,7 +211,7 @@ def _moved(scope: Scope, by: int) -> Scope:
     return Scope([r.moved(by) for r in scope.relations])
 
 
-def _read(node: exp.Expression) -> _Call:
+def _read(node: exp.Expr) -> _Call:
     alias = node.args.get("alias")
     ordinality = bool(node.args.get("ordinality"))
     if isinstance(node, exp.Lateral):
@@ -235,15 +235,15 @@ def _read(node: exp.Expression) -> _Call:
     return _Call(_call_name(call), _call_arguments(call), ordinality, name, columns)
 
 
-def _call_name(call: exp.Expression) -> str:
+def _call_name(call: exp.Expr) -> str:
     if isinstance(call, exp.GenerateSeries):
         return "range" if call.args.get("is_end_exclusive") else "generate_series"
     return call_name(call)
 
 
-def _call_arguments(call: exp.Expression) -> list[exp.Expression]:
+def _call_arguments(call: exp.Expr) -> list[exp.Expr]:
     if isinstance(call, exp.GenerateSeries):
         return [v for part in ("start", "end", "step") if (v := call.args.get(part)) is not None]
     if isinstance(call, exp.Anonymous):
         return list(call.expressions)
-    return [v for v in call.iter_expressions() if isinstance(v, exp.Expression)]
+    return [v for v in call.iter_expressions() if isinstance(v, exp.Expr)]

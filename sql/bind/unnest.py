@@ -56,7 +56,7 @@ def spread_structs(item: Item, plan: Plan, context: Context) -> Iterator[Item]:
     yield from _fields(expr, inner, depth - dimensions, context)
 
 
-def _fields(expr: exp.Expression, type: ColumnType, depth: int, context: Context) -> Iterator[Item]:
+def _fields(expr: exp.Expr, type: ColumnType, depth: int, context: Context) -> Iterator[Item]:
     for name, field in struct_fields(type, context):
         part = exp.Anonymous(
             this="struct_extract", expressions=[expr.copy(), exp.Literal.string(name)]
@@ -93,15 +93,15 @@ class Unnests:
         only: calls to look at; None for all.
     """
 
-    def __init__(self, count: int, only: Sequence[exp.Expression] | None = None) -> None:
+    def __init__(self, count: int, only: Sequence[exp.Expr] | None = None) -> None:
         self._count = count
         self._only = None if only is None else {structure(e) for e in only}
-        self._calls: dict[Hashable, tuple[int, exp.Expression]] = {}
+        self._calls: dict[Hashable, tuple[int, exp.Expr]] = {}
 
-    def lift(self, expr: exp.Expression) -> exp.Expression:
+    def lift(self, expr: exp.Expr) -> exp.Expr:
         """The expression over the plan's columns, then one column a call."""
 
-        def swap(node: exp.Expression) -> exp.Expression:
+        def swap(node: exp.Expr) -> exp.Expr:
             if not is_unnest(node) or not self._wanted(node):
                 return node
             key = structure(node)
@@ -111,7 +111,7 @@ class Unnests:
 
         return expr.copy().transform(swap, copy=False)
 
-    def _wanted(self, node: exp.Expression) -> bool:
+    def _wanted(self, node: exp.Expr) -> bool:
         return self._only is None or structure(node) in self._only
 
     def apply(self, plan: Plan, context: Context) -> Plan:
@@ -133,7 +133,7 @@ class Unnests:
         return plan
 
 
-def _list(argument: exp.Expression, plan: Plan, context: Context) -> exp.Expression:
+def _list(argument: exp.Expr, plan: Plan, context: Context) -> exp.Expr:
     """The argument; a bare NULL becomes a list of such."""
     if isinstance(argument, exp.Null):
         return cast(argument, type_of('"NULL"[]'))
@@ -154,10 +154,10 @@ def unnested(plan: Plan, lists: Sequence[int], context: Context) -> Plan:
 CALL = "unnest"
 _ALL_LEVELS = 1000
 
-Bind = Callable[[exp.Expression], exp.Expression]
+Bind = Callable[[exp.Expr], exp.Expr]
 
 
-def bound_unnest(node: exp.Expression, bind: Bind) -> exp.Expression | None:
+def bound_unnest(node: exp.Expr, bind: Bind) -> exp.Expr | None:
     """An unnest call as `unnest(bound argument, levels)`; None for any other node."""
     arguments = _arguments(node)
     if arguments is None:
@@ -166,7 +166,7 @@ def bound_unnest(node: exp.Expression, bind: Bind) -> exp.Expression | None:
     return exp.Anonymous(this=CALL, expressions=[bind(arguments[0]), levels])
 
 
-def _arguments(node: exp.Expression) -> list[exp.Expression] | None:
+def _arguments(node: exp.Expr) -> list[exp.Expr] | None:
     if isinstance(node, exp.Explode):
         return [node.this, *node.expressions]
     if not isinstance(node, exp.Anonymous):
@@ -180,7 +180,7 @@ def _arguments(node: exp.Expression) -> list[exp.Expression] | None:
     return None
 
 
-def _levels(options: Sequence[exp.Expression]) -> int:
+def _levels(options: Sequence[exp.Expr]) -> int:
     levels = 1
     for option in options:
         value = option.expression if isinstance(option, (exp.PropertyEQ, exp.Kwarg)) else None
@@ -194,12 +194,12 @@ def _levels(options: Sequence[exp.Expression]) -> int:
     return levels
 
 
-def is_unnest(node: exp.Expression) -> bool:
+def is_unnest(node: exp.Expr) -> bool:
     """Whether the node is a call made by `bound_unnest`."""
     return isinstance(node, exp.Anonymous) and node.name == CALL
 
 
-def has_unnest(tree: exp.Expression) -> bool:
+def has_unnest(tree: exp.Expr) -> bool:
     """Whether such a call stands anywhere in the tree."""
     return any(is_unnest(node) for node in tree.find_all(exp.Anonymous))
 

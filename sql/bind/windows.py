@@ -42,14 +42,14 @@ class Windows:
         count: columns of the plan below.
     """
 
-    definitions: dict[str, exp.Expression]
+    definitions: dict[str, exp.Expr]
     count: int
-    _found: dict[Hashable, tuple[int, exp.Expression]] = field(default_factory=dict)
+    _found: dict[Hashable, tuple[int, exp.Expr]] = field(default_factory=dict)
 
-    def lift(self, expr: exp.Expression) -> exp.Expression:
+    def lift(self, expr: exp.Expr) -> exp.Expr:
         """The expression over the plan's columns followed by one per window function."""
 
-        def swap(node: exp.Expression) -> exp.Expression:
+        def swap(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Window):
                 return node
             key = structure(node)
@@ -68,16 +68,16 @@ class Windows:
         order = [places[i] for i in range(len(places))]
         return context.narrow(plan, [*range(self.count), *order])
 
-    def _batches(self) -> list[list[tuple[int, exp.Expression]]]:
+    def _batches(self) -> list[list[tuple[int, exp.Expr]]]:
         """Functions over one window are computed together: equal rows must stay in one order."""
-        batches: dict[Hashable, list[tuple[int, exp.Expression]]] = {}
+        batches: dict[Hashable, list[tuple[int, exp.Expr]]] = {}
         for index, found in self._found.values():
             node = self._defined(found)
             parts = [structure(node.args.get(part)) for part in ("partition_by", "order")]
             batches.setdefault(tuple(parts), []).append((index, node))
         return list(batches.values())
 
-    def _defined(self, node: exp.Expression) -> exp.Expression:
+    def _defined(self, node: exp.Expr) -> exp.Expr:
         """The window with the named one it refers to written out; it may add to that one."""
         name = node.args.get("alias")
         if name is None:
@@ -94,7 +94,7 @@ class Windows:
         return whole
 
 
-def _add(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
+def _add(plan: Plan, nodes: Sequence[exp.Expr], context: Context) -> Plan:
     """The plan with the columns of window functions over one and the same window at the end."""
     before = width(plan)
     distinct = {i: found for i, n in enumerate(nodes) if (found := marked(n, context)) is not None}
@@ -110,16 +110,16 @@ def _add(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
     return context.narrow(whole, [*range(before), *range(start, width(whole))])
 
 
-def _marked(plan: Plan, node: exp.Expression, call: Marked, context: Context) -> Plan:
+def _marked(plan: Plan, node: exp.Expr, call: Marked, context: Context) -> Plan:
     """The plan with one column that marks the rows of the call."""
     count = width(plan)
-    every: list[exp.Expression] = [column(i) for i in range(count)]
+    every: list[exp.Expr] = [column(i) for i in range(count)]
     flagged = context.project(plan, [*every, exp.true()])
     found = _plainly_added(flagged, [call.window(node, count)], context)
     return context.project(found, [*every, call.mark(count + 1)])
 
 
-def _plainly_added(plan: Plan, nodes: Sequence[exp.Expression], context: Context) -> Plan:
+def _plainly_added(plan: Plan, nodes: Sequence[exp.Expr], context: Context) -> Plan:
     order = nodes[0].args.get("order")
     keys = list(order.expressions) if order is not None else []
     parts = list(nodes[0].args.get("partition_by") or [])
@@ -139,7 +139,7 @@ def _plainly_added(plan: Plan, nodes: Sequence[exp.Expression], context: Context
     return context.narrow(done, [*range(before), *range(width(below), width(done))])
 
 
-def _spelt(frame: exp.Expression | None) -> exp.Expression | None:
+def _spelt(frame: exp.Expr | None) -> exp.Expr | None:
     """The frame with its words in capitals: sqlglot leaves some as they were written."""
     if frame is None:
         return None
@@ -162,10 +162,10 @@ class _Wide:
     """The columns below a window: those of the plan, and what the window reads besides."""
 
     def __init__(self, count: int) -> None:
-        self.exprs: list[exp.Expression] = [column(i) for i in range(count)]
+        self.exprs: list[exp.Expr] = [column(i) for i in range(count)]
         self._places: dict[Hashable, int] = {}
 
-    def place(self, expr: exp.Expression) -> int:
+    def place(self, expr: exp.Expr) -> int:
         known = position(expr)
         if known is not None:
             return known
@@ -175,7 +175,7 @@ class _Wide:
             self.exprs.append(expr)
         return self._places[key]
 
-    def moved(self, call: exp.Expression) -> exp.Expression:
+    def moved(self, call: exp.Expr) -> exp.Expr:
         """The call over columns: expressions among its arguments are worked out below."""
         whole = call.copy()
         if isinstance(whole, exp.Filter):
@@ -188,7 +188,7 @@ class _Wide:
             function.set("expressions", [self._argument(a) for a in function.expressions])
         return whole
 
-    def _argument(self, node: exp.Expression) -> exp.Expression:
+    def _argument(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Distinct):
             return exp.Distinct(expressions=[self._argument(e) for e in node.expressions])
         if isinstance(node, (exp.Order, exp.Star, exp.Lambda)) or not used(node):
@@ -196,7 +196,7 @@ class _Wide:
         return column(self.place(node))
 
 
-def _plain(function: exp.Expression) -> WindowCall:
+def _plain(function: exp.Expr) -> WindowCall:
     """The call with its FILTER, spelled as DuckDB does."""
     call = verbatim(function)
     inner = call.this if isinstance(call, exp.Filter) else call
@@ -254,7 +254,7 @@ def _split(
     return replace(whole, function=call, ties="split")
 
 
-def _ties(name: str, call: exp.Expression, frame: exp.Expression | None) -> Ties:
+def _ties(name: str, call: exp.Expr, frame: exp.Expr | None) -> Ties:
     by_rows = frame is not None and frame.args.get("kind") == "ROWS"
     if name in PEERS_ALIKE:
         return "none"
@@ -265,13 +265,13 @@ def _ties(name: str, call: exp.Expression, frame: exp.Expression | None) -> Ties
     return "none" if name in ORDERLESS | _SUMS or not call.expressions else "argument"
 
 
-def _has_order(call: exp.Expression) -> bool:
+def _has_order(call: exp.Expr) -> bool:
     """Whether the arguments have an order (or, being distinct, are ordered by themselves)."""
     distinct, _, keys = parts_of(call)
     return distinct or bool(keys)
 
 
-def _excludes_peers(frame: exp.Expression | None) -> bool:
+def _excludes_peers(frame: exp.Expr | None) -> bool:
     """Whether a frame counts rows, and peers are left out of it."""
     if frame is None or frame.args.get("kind") != "ROWS":
         return False

@@ -212,7 +212,7 @@ def _arranged(sides: Operators) -> tuple[Arrange, Arrange]:
     return left, right
 
 
-def _predicate(expr: exp.Expression, plan: Plan, cursors: CursorFactory) -> Predicate:
+def _predicate(expr: exp.Expr, plan: Plan, cursors: CursorFactory) -> Predicate:
     """A condition over a plan's columns."""
     given = types(plan)
     return compile_predicate(expr, given) or duck_predicate(duck_text(expr), given, cursors)

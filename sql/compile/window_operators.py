@@ -161,7 +161,7 @@ class _Maker:
         kind = PresentNeighbour if call.ignore_nulls else Neighbour
         return kind(argument, type, distance * _AHEAD[call.name], default)
 
-    def _default(self, value: exp.Expression, type: ColumnType) -> int | Column | None:
+    def _default(self, value: exp.Expr, type: ColumnType) -> int | Column | None:
         place = position(value)
         if place is not None:
             return place if self._given[place] == type else None
@@ -222,7 +222,7 @@ class _Maker:
         return AggregateSpec(call.name, type, argument, kind, predicate)
 
 
-def _integer(node: exp.Expression) -> int | None:
+def _integer(node: exp.Expr) -> int | None:
     """The value of an integer literal."""
     bare = node.unnest()
     sign = 1

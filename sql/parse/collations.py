@@ -31,7 +31,7 @@ _COMPARISONS = (
 )  # fmt: skip
 
 
-def without_collations(tree: exp.Expression) -> exp.Expression:
+def without_collations(tree: exp.Expr) -> exp.Expr:
     """The tree with functions for collations where that says the same."""
     for node in list(tree.find_all(exp.Ordered, exp.In, exp.Between, *_COMPARISONS)):
         operands = _operands(node)

@@ -20,9 +20,7 @@ from ivm.storage.scratch import Scratch
 _scratch = Scratch()
 
 
-def expression_of(
-    text: str, columns: Sequence[str], macros: Collection[str]
-) -> exp.Expression | None:
+def expression_of(text: str, columns: Sequence[str], macros: Collection[str]) -> exp.Expr | None:
     """The expression with columns c0, c1, … for the table's, or None where it is not to be told.
 
     Args:
@@ -46,11 +44,11 @@ def _called(query: str, cursor: duckdb.DuckDBPyConnection) -> set[str]:
     return {fold(node["function_name"]) for node in found if "function_name" in node}
 
 
-def _numbered(tree: exp.Expression, names: Sequence[str]) -> exp.Expression | None:
+def _numbered(tree: exp.Expr, names: Sequence[str]) -> exp.Expr | None:
     for column in list(tree.find_all(exp.Column)):
         name = fold(column.name)
         if name not in names or column.table:
             return None
         column.replace(exp.column(f"c{names.index(name)}"))
     (expression,) = tree.expressions
-    return expression if isinstance(expression, exp.Expression) else None
+    return expression if isinstance(expression, exp.Expr) else None

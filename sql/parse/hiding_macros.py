@@ -41,7 +41,7 @@ def refuse_literals(hiding: frozenset[str]) -> None:
             raise NotIncremental(f"a macro named {name}, which hides an operator or a literal")
 
 
-def refuse_unseen(tree: exp.Expression, parsed: Any, hiding: frozenset[str]) -> None:
+def refuse_unseen(tree: exp.Expr, parsed: Any, hiding: frozenset[str]) -> None:
     """Refuse a tree that does not call the macros where DuckDB does.
 
     Args:
@@ -93,7 +93,7 @@ def _callers(functions: FunctionList, hiding: frozenset[str]) -> frozenset[str]:
 
 def _called(tree: exp.Expr) -> Iterator[str]:
     for node in tree.find_all(exp.Func):
-        if isinstance(node, exp.Expression) and not is_ours(node):
+        if isinstance(node, exp.Expr) and not is_ours(node):
             yield call_name(node)
 
 

@@ -44,9 +44,9 @@ def refuse_places(parsed: Any, cursor: Cursor) -> None:
         raise NotIncremental(f"a call behind {name}, which is a schema or database")
 
 
-def without_methods(tree: exp.Expression) -> exp.Expression:
+def without_methods(tree: exp.Expr) -> exp.Expr:
     """The tree with plain calls for methods (it is changed), innermost first."""
-    found: list[exp.Expression] = list(tree.find_all(exp.Dot, *_ARROWS, bfs=False))
+    found: list[exp.Expr] = list(tree.find_all(exp.Dot, *_ARROWS, bfs=False))
     for node in reversed(found):
         if not isinstance(node.expression, exp.Func):
             continue
@@ -63,28 +63,28 @@ def _is_behind_name(node: dict[str, Any]) -> bool:
     return "function_name" in node and bool(node.get("schema"))
 
 
-def is_marked(node: exp.Expression) -> bool:
+def is_marked(node: exp.Expr) -> bool:
     """Whether it names a lambda's parameter if no column of the FROM clause has the name."""
     return _MARK in node.meta
 
 
-def is_caught(tree: exp.Expression, place: exp.Expression) -> bool:
+def is_caught(tree: exp.Expr, place: exp.Expr) -> bool:
     """Whether a lambda around a place has a parameter with the name of a column in a tree."""
     parameters = _parameters(place)
     names = (column.parts[0].name for column in tree.find_all(exp.Column) if parameters)
     return any(fold(name) in parameters for name in names)
 
 
-def parameter(node: exp.Column) -> exp.Expression:
+def parameter(node: exp.Column) -> exp.Expr:
     """The parameter of a lambda around, or a field of it, that a marked name means."""
     first, *fields = node.parts
-    found: exp.Expression = exp.to_identifier(first.name)
+    found: exp.Expr = exp.to_identifier(first.name)
     for name in fields:
         found = exp.Dot(this=found, expression=exp.to_identifier(name.name, quoted=True))
     return found
 
 
-def path(node: exp.Expression) -> list[exp.Identifier]:
+def path(node: exp.Expr) -> list[exp.Identifier]:
     """The bare names between dots that an expression is; none if it is anything else."""
     if isinstance(node, exp.Identifier):
         return [node]
@@ -94,7 +94,7 @@ def path(node: exp.Expression) -> list[exp.Identifier]:
     return []
 
 
-def with_parameters(tree: exp.Expression) -> exp.Expression:
+def with_parameters(tree: exp.Expr) -> exp.Expr:
     """The tree (it is changed) with parameters for the marked names outside of queries in it:
     where there is no FROM clause, or none that hides them."""
 
@@ -107,11 +107,11 @@ def with_parameters(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def _parameters(node: exp.Expression) -> frozenset[str]:
+def _parameters(node: exp.Expr) -> frozenset[str]:
     """The names of the parameters that may be meant where a node stands."""
     found: set[str] = set()
     below, above = node, node.parent
-    while isinstance(above, exp.Expression):
+    while isinstance(above, exp.Expr):
         if isinstance(above, exp.Lambda):
             found.update(fold(p.name) for p in above.expressions)
         elif isinstance(above, exp.Comprehension) and below.arg_key != "iterator":
@@ -120,7 +120,7 @@ def _parameters(node: exp.Expression) -> frozenset[str]:
     return frozenset(found)
 
 
-def _receiver(node: exp.Expression, parameters: frozenset[str]) -> exp.Expression:
+def _receiver(node: exp.Expr, parameters: frozenset[str]) -> exp.Expr:
     """What stands left of a method, with columns for its bare names, and a mark on a column that
     may be a parameter."""
     names = path(node)
@@ -132,7 +132,7 @@ def _receiver(node: exp.Expression, parameters: frozenset[str]) -> exp.Expressio
     return found
 
 
-def _with_columns(node: exp.Expression, parameters: frozenset[str]) -> exp.Expression:
+def _with_columns(node: exp.Expr, parameters: frozenset[str]) -> exp.Expr:
     """A copy of an expression with columns for its bare names."""
     if isinstance(node, exp.Identifier):
         return node.copy() if fold(node.name) in parameters else exp.Column(this=node.copy())
@@ -145,13 +145,13 @@ def _with_columns(node: exp.Expression, parameters: frozenset[str]) -> exp.Expre
     found = node.copy()
     for part, value in node.args.items():
         values = value if isinstance(value, list) else [value]
-        if any(isinstance(v, exp.Expression) and _is_value(node, part, v) for v in values):
+        if any(isinstance(v, exp.Expr) and _is_value(node, part, v) for v in values):
             images = [_with_columns(v, parameters) for v in values]
             found.set(part, images if isinstance(value, list) else images[0])
     return found
 
 
-def _is_value(parent: exp.Expression, part: str, node: exp.Expression) -> bool:
+def _is_value(parent: exp.Expr, part: str, node: exp.Expr) -> bool:
     """Whether a part of an expression is one itself, and not a name or a type."""
     if isinstance(parent, exp.Lambda):
         return part == "this"

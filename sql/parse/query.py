@@ -22,14 +22,14 @@ from ivm.sql.plan.expressions import balanced, text
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.storage.warehouse.duck import Cursor
 
-_PASSING: dict[object, type[exp.Expression]] = {
+_PASSING: dict[object, type[exp.Expr]] = {
     exp.First: exp.FirstValue, "first": exp.FirstValue, "first_value": exp.FirstValue,
     exp.Last: exp.LastValue, "last": exp.LastValue, "last_value": exp.LastValue,
     "nth_value": exp.NthValue, "lag": exp.Lag, "lead": exp.Lead,
 }  # fmt: skip
 
 
-def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) -> exp.Expression:
+def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) -> exp.Expr:
     """The faithful syntax tree of a SELECT (or VALUES, FROM, set operation), in plain terms.
 
     Args:
@@ -51,7 +51,7 @@ def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) 
             written = tree.sql(dialect=Written, unsupported_level=ErrorLevel.IGNORE, comments=False)
         except (SqlglotError, ValueError):  # of a path that sqlglot reads, but cannot write
             continue
-        if not isinstance(tree, exp.Expression):
+        if not isinstance(tree, exp.Expr):
             continue
         if canonical(syntax_tree(written, cursor), names) == wanted:
             tree = balanced(without_collations(without_methods(tree)))
@@ -69,7 +69,7 @@ def _passing_nulls(tree: exp.Expr) -> exp.Expr:
     for word in list(tree.find_all(exp.IgnoreNulls)):
         inside = isinstance(word.parent, (exp.First, exp.Last, exp.Anonymous))
         call, whole = (word.parent, word.parent) if inside else (word.this, word)
-        if not isinstance(call, exp.Expression) or not isinstance(whole, exp.Expression):
+        if not isinstance(call, exp.Expr) or not isinstance(whole, exp.Expr):
             continue
         around = whole.parent.parent if isinstance(whole.parent, exp.Filter) else whole.parent
         kind = _PASSING.get(type(call)) or _PASSING.get(call.name.lower())
@@ -83,16 +83,16 @@ def _passing_nulls(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def verbatim(expr: exp.Expression) -> exp.Expression:
+def verbatim(expr: exp.Expr) -> exp.Expr:
     """The expression with every function as its plain name and arguments."""
     tree = sqlglot.parse_one(text(expr), dialect=Verbatim)
-    assert isinstance(tree, exp.Expression)
+    assert isinstance(tree, exp.Expr)
     for call in list(tree.find_all(exp.Anonymous)):
         call.set("expressions", _arguments(call.expressions))
     return tree
 
 
-def _arguments(listed: list[exp.Expression]) -> list[exp.Expression]:
+def _arguments(listed: list[exp.Expr]) -> list[exp.Expr]:
     """The arguments one by one: DISTINCT is of the first, and sqlglot would write a tuple."""
     order = listed[0] if listed else None
     distinct = order.this if isinstance(order, exp.Order) else order

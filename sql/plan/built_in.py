@@ -96,7 +96,7 @@ def is_ours(node: exp.Expr) -> bool:
     return _OURS in node.meta
 
 
-def call_name(node: exp.Expression) -> str:
+def call_name(node: exp.Expr) -> str:
     """DuckDB's name of a call in lower case; empty for syntax such as CASE."""
     if isinstance(node, exp.Anonymous):
         return fold(node.name)
@@ -121,6 +121,6 @@ class _Writer(Writer):
         return places().get(fold(name), "") + written
 
 
-def duck_text(expr: exp.Expression) -> str:
+def duck_text(expr: exp.Expr) -> str:
     """A bound expression as DuckDB is to read it."""
     return _Writer(**WRITTEN).generate(expr)

@@ -85,17 +85,17 @@ class WindowCall:
             excludes peers in the window's order (``split``, see `render_split`).
     """
 
-    function: exp.Expression
-    frame: exp.Expression | None
+    function: exp.Expr
+    frame: exp.Expr | None
     ignore_nulls: bool
     ties: Ties
 
-    def mapped(self, image: Callable[[exp.Expression], exp.Expression]) -> WindowCall:
+    def mapped(self, image: Callable[[exp.Expr], exp.Expr]) -> WindowCall:
         """The call with the image of each of its expressions."""
         frame = None if self.frame is None else image(self.frame)
         return replace(self, function=image(self.function), frame=frame)
 
-    def expressions(self) -> tuple[exp.Expression, ...]:
+    def expressions(self) -> tuple[exp.Expr, ...]:
         """The call and its frame."""
         return (self.function,) if self.frame is None else (self.function, self.frame)
 

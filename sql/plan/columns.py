@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from sqlglot import exp
+
 from ivm.sql.plan.calls import moved_order
 from ivm.sql.plan.expressions import position, remap, used
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
     DynamicLimit,
-    Expr,
     Filter,
     GroupRecompute,
     Join,
@@ -35,7 +36,7 @@ from ivm.sql.plan.nodes import (
 )
 
 
-def expressions(plan: Plan) -> tuple[Expr, ...]:
+def expressions(plan: Plan) -> tuple[exp.Expr, ...]:
     """The node's own expressions."""
     match plan:
         case Filter():
@@ -54,7 +55,7 @@ def expressions(plan: Plan) -> tuple[Expr, ...]:
             return ()
 
 
-def all_expressions(plan: Plan) -> Iterator[Expr]:
+def all_expressions(plan: Plan) -> Iterator[exp.Expr]:
     """The expressions of all nodes of the plan, of each node once."""
     seen: set[int] = set()
     waiting = [plan]
@@ -184,7 +185,7 @@ def _join_reads(plan: Join) -> tuple[frozenset[int], frozenset[int]]:
     return frozenset(left.union(plan.left_keys)), frozenset(right.union(plan.right_keys))
 
 
-def _used(exprs: Iterable[Expr]) -> frozenset[int]:
+def _used(exprs: Iterable[exp.Expr]) -> frozenset[int]:
     return frozenset[int]().union(*map(used, exprs))
 
 

@@ -40,41 +40,41 @@ class Writer(DuckDBGenerator):
         return str(super().normalize_func(name)) if name.isascii() else name
 
 
-def text(expr: exp.Expression) -> str:
+def text(expr: exp.Expr) -> str:
     """The expression as DuckDB reads it, without comments; also its structural key."""
     return Writer(**WRITTEN).generate(expr)
 
 
-def used(expr: exp.Expression) -> set[int]:
+def used(expr: exp.Expr) -> set[int]:
     """Positions of all columns in the tree."""
     return {index_of(node) for node in expr.find_all(exp.Column)}
 
 
-def position(expr: exp.Expression) -> int | None:
+def position(expr: exp.Expr) -> int | None:
     """The position, if the expression is a bare column."""
     return index_of(expr) if isinstance(expr, exp.Column) else None
 
 
-def replace(expr: exp.Expression, image: Callable[[exp.Column], exp.Expression]) -> exp.Expression:
+def replace(expr: exp.Expr, image: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
     """A copy of the tree with each column replaced by its image, parenthesised where needed."""
 
-    def swap(node: exp.Expression) -> exp.Expression:
+    def swap(node: exp.Expr) -> exp.Expr:
         return closed(image(node)) if isinstance(node, exp.Column) else node
 
     return expr.copy().transform(swap, copy=False)
 
 
-def remap(expr: exp.Expression, moved: Callable[[int], int]) -> exp.Expression:
+def remap(expr: exp.Expr, moved: Callable[[int], int]) -> exp.Expr:
     """A copy of the tree with every column at its new position."""
     return replace(expr, lambda node: column(moved(index_of(node))))
 
 
-def closed(expr: exp.Expression) -> exp.Expression:
+def closed(expr: exp.Expr) -> exp.Expr:
     """The expression, in parentheses unless it stands for itself anywhere."""
     return expr.copy() if isinstance(expr, _ATOMS) else exp.Paren(this=expr.copy())
 
 
-def cast(expr: exp.Expression, type: ColumnType) -> exp.Expression:
+def cast(expr: exp.Expr, type: ColumnType) -> exp.Expr:
     """`CAST(expr AS type)`; a cast to that very type is not doubled."""
     if isinstance(expr, exp.Cast) and text(expr.to) == text(data_type(type)):
         return expr
@@ -86,7 +86,7 @@ def data_type(type: ColumnType) -> exp.DataType:
     return exp.DataType(this=exp.DType.USERDEFINED, kind=type.sql)
 
 
-def conjuncts(predicate: exp.Expression | None) -> list[exp.Expression]:
+def conjuncts(predicate: exp.Expr | None) -> list[exp.Expr]:
     """The terms of a conjunction, in their order."""
     if predicate is None:
         return []
@@ -97,13 +97,13 @@ def conjuncts(predicate: exp.Expression | None) -> list[exp.Expression]:
     return [predicate]
 
 
-def conjunction(terms: Iterable[exp.Expression]) -> exp.Expression | None:
+def conjunction(terms: Iterable[exp.Expr]) -> exp.Expr | None:
     """The terms joined by AND; None if there are none."""
     parts = [exp.Paren(this=t.copy()) if isinstance(t, exp.Or) else t.copy() for t in terms]
     return joined(exp.And, parts) if parts else None
 
 
-def joined(kind: type[exp.Connector], terms: Sequence[exp.Expression]) -> exp.Expression:
+def joined(kind: type[exp.Connector], terms: Sequence[exp.Expr]) -> exp.Expr:
     """The terms joined by AND or OR; many as a tree with short branches."""
     if len(terms) > _MANY:
         half = len(terms) // 2
@@ -111,27 +111,27 @@ def joined(kind: type[exp.Connector], terms: Sequence[exp.Expression]) -> exp.Ex
     whole = terms[0]
     for term in terms[1:]:
         made = kind(this=whole, expression=term)
-        assert isinstance(made, exp.Expression)
+        assert isinstance(made, exp.Expr)
         whole = made
     return whole
 
 
-def balanced(tree: exp.Expression) -> exp.Expression:
+def balanced(tree: exp.Expr) -> exp.Expr:
     """The tree with long chains of AND or OR as trees with short branches."""
     tops = [n for n in tree.find_all(exp.And, exp.Or) if not isinstance(n.parent, type(n))]
     for top in tops:
         terms = list(top.flatten(unnest=False))
         if len(terms) > _MANY:
             kind = type(top)
-            made = joined(kind, [t for t in terms if isinstance(t, exp.Expression)])
+            made = joined(kind, [t for t in terms if isinstance(t, exp.Expr)])
             top.replace(made)
     return tree
 
 
-def compared(kind: type[exp.Binary], left: exp.Expression, right: exp.Expression) -> exp.Expression:
+def compared(kind: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """A comparison of two expressions."""
     made = kind(this=closed(left), expression=closed(right))
-    assert isinstance(made, exp.Expression)
+    assert isinstance(made, exp.Expr)
     return made
 
 
@@ -139,7 +139,7 @@ def structure(node: object) -> Hashable:
     """A key equal for trees that differ at most in parentheses."""
     if isinstance(node, exp.Paren):
         return structure(node.this)
-    if isinstance(node, exp.Expression):
+    if isinstance(node, exp.Expr):
         parts = [(k, structure(v)) for k, v in sorted(node.args.items()) if v or v == 0]
         return (type(node).__name__, *parts)
     if isinstance(node, list):
@@ -154,11 +154,11 @@ class Expressions:
         exprs: those given, whatever they are, and the others as they were placed.
     """
 
-    def __init__(self, given: Sequence[exp.Expression]) -> None:
+    def __init__(self, given: Sequence[exp.Expr]) -> None:
         self.exprs = list(given)
         self._places = {structure(e): i for i, e in reversed(list(enumerate(given)))}
 
-    def place(self, expr: exp.Expression) -> int:
+    def place(self, expr: exp.Expr) -> int:
         """Where the expression stands."""
         key = structure(expr)
         if key not in self._places:
@@ -167,9 +167,9 @@ class Expressions:
         return self._places[key]
 
 
-def ancestors(node: exp.Expression) -> Iterator[exp.Expression]:
+def ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
     """The nodes above, innermost first."""
     above = node.parent
-    while isinstance(above, exp.Expression):
+    while isinstance(above, exp.Expr):
         yield above
         above = above.parent

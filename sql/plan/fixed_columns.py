@@ -20,7 +20,6 @@ from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
     DynamicLimit,
-    Expr,
     Filter,
     GroupRecompute,
     Join,
@@ -125,7 +124,7 @@ def _selected(parts: Parts, read: Iterable[int]) -> Parts:
     return tuple(p for p in parts if p.exact.issuperset(read))
 
 
-def _projected(part: FixedPart, exprs: Sequence[Expr]) -> FixedPart:
+def _projected(part: FixedPart, exprs: Sequence[exp.Expr]) -> FixedPart:
     places = list(enumerate(exprs))
     exact = frozenset(i for i, e in places if part.exact.issuperset(used(e)))
     return FixedPart(exact, frozenset(i for i, e in places if position(e) in part.shuffled))
@@ -197,7 +196,7 @@ def _is_told(call: AggregateCall, told: set[int], keys: Sequence[frozenset[int]]
 
 
 def _regrouped(plan: GroupRecompute) -> Parts:
-    def is_fixed(expr: Expr, part: FixedPart) -> bool:
+    def is_fixed(expr: exp.Expr, part: FixedPart) -> bool:
         simple = plan.grouped and expr.find(exp.Order) is None
         return part.exact.issuperset(used(expr)) and (simple or position(expr) is not None)
 

@@ -67,7 +67,7 @@ class FrameReader:
         self._ordered = any(key.column not in plan.partition for key in plan.order)
         self.range_key: RangeKey | None = None
 
-    def read(self, spec: exp.Expression | None) -> Frame | None:
+    def read(self, spec: exp.Expr | None) -> Frame | None:
         """The frame of a call, None if DuckDB must evaluate it."""
         if spec is None:
             return self._plain(UP_TO_PEERS)
@@ -94,14 +94,14 @@ class FrameReader:
 
     def _edge(self, value: Any, side: Any, kind: str) -> tuple[int | float | None] | None:
         """A tuple of one distance; None if it cannot be read."""
-        if kind != "range" or not isinstance(value, exp.Expression):
+        if kind != "range" or not isinstance(value, exp.Expr):
             return rows_edge(value, side)
         distance = None if used(value) else self._shift(value)
         if distance is None:
             return None
         return (-distance if _is_back(side) else distance,)
 
-    def _shift(self, value: exp.Expression) -> _Number | None:
+    def _shift(self, value: exp.Expr) -> _Number | None:
         if len(self._plan.order) != 1 or not self._ordered:
             return None
         key = self._plan.order[0]
@@ -113,7 +113,7 @@ class FrameReader:
         self.range_key = RangeKey(key.column, type, key.descending)
         return distance
 
-    def _evaluated(self, value: exp.Expression) -> tuple[Any, str]:
+    def _evaluated(self, value: exp.Expr) -> tuple[Any, str]:
         """The constant as a Python value, an interval with its parts, and the time zone."""
         constants = f"SELECT {duck_text(value)}, {PLACE}current_setting('TimeZone')"
         with contextlib.closing(self._cursors()) as cursor:
@@ -121,7 +121,7 @@ class FrameReader:
         return found.column(0)[0].as_py(), found.column(1)[0].as_py()
 
 
-def _distance(type: ColumnType, value: exp.Expression, found: Any, zone: str) -> _Number | None:
+def _distance(type: ColumnType, value: exp.Expr, found: Any, zone: str) -> _Number | None:
     literal = isinstance(value.unnest(), exp.Literal)
     if type.base in ("DATE", "TIMESTAMP", _ZONED):
         return _time_distance(type, literal, found, zone)

@@ -19,7 +19,6 @@ from ivm.sql.plan.calls import AggregateCall, RowCall, WindowCall
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, Schema
 
-Expr: TypeAlias = exp.Expression
 JoinKind: TypeAlias = Literal["inner", "left", "full", "semi", "anti"]
 
 
@@ -57,7 +56,7 @@ class Scan:
 class Values:
     """Constant rows; every expression is cast to its column's type when rendered."""
 
-    rows: tuple[tuple[Expr, ...], ...]
+    rows: tuple[tuple[exp.Expr, ...], ...]
     schema: Schema
 
 
@@ -78,7 +77,7 @@ class Filter:
     """The rows where the predicate is true (not NULL)."""
 
     input: Plan
-    predicate: Expr
+    predicate: exp.Expr
 
     @property
     def schema(self) -> Schema:
@@ -90,7 +89,7 @@ class Project:
     """One column per expression."""
 
     input: Plan
-    exprs: tuple[Expr, ...]
+    exprs: tuple[exp.Expr, ...]
     schema: Schema
 
 
@@ -109,7 +108,7 @@ class Join:
     left_keys: tuple[int, ...] = ()
     right_keys: tuple[int, ...] = ()
     null_safe: tuple[bool, ...] = ()
-    residual: Expr | None = None
+    residual: exp.Expr | None = None
 
     @property
     def schema(self) -> Schema:
@@ -140,7 +139,7 @@ class GroupRecompute:
 
     input: Plan
     partition: tuple[int, ...]
-    exprs: tuple[Expr, ...]
+    exprs: tuple[exp.Expr, ...]
     grouped: bool
     schema: Schema
 
@@ -244,7 +243,7 @@ class Unnest:
 class TableFunction:
     """Constant rows that a table function gives for constant arguments."""
 
-    call: Expr
+    call: exp.Expr
     schema: Schema
 
 

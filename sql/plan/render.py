@@ -205,7 +205,7 @@ def _scan(plan: Scan) -> str:
 
 
 def _values(plan: Values) -> str:
-    def row(values: Sequence[exp.Expression]) -> str:
+    def row(values: Sequence[exp.Expr]) -> str:
         pairs = zip(values, plan.schema, strict=True)
         return "SELECT " + _listed([duck_text(cast(v, t)) for v, (_, t) in pairs])
 
@@ -233,8 +233,8 @@ def _condition(plan: Join) -> str:
     return " AND ".join(conditions) or "TRUE"
 
 
-def _sided(expr: exp.Expression, split: int) -> exp.Expression:
-    def sided(node: exp.Column) -> exp.Expression:
+def _sided(expr: exp.Expr, split: int) -> exp.Expr:
+    def sided(node: exp.Column) -> exp.Expr:
         index = index_of(node)
         return column(index, "l") if index < split else column(index - split, "r")
 

@@ -26,15 +26,15 @@ _FIRST = frozenset(["first_value", "first", "any_value"])
 _LAST = frozenset(["last_value", "last"])
 _SHORT = 1000  # rows on either side up to which a frame may be listed
 
-Over = Callable[[exp.Expression, str, bool], str]
+Over = Callable[[exp.Expr, str, bool], str]
 """The text of a call over an order with a frame, with IGNORE NULLS or without."""
 
 
 def splittable(
     name: str,
     aggregate: bool,
-    arguments: Sequence[exp.Expression],
-    frame: exp.Expression,
+    arguments: Sequence[exp.Expr],
+    frame: exp.Expr,
     given: Sequence[ColumnType],
 ) -> bool:
     """Whether a call over a ROWS frame that excludes peers can be put together from parts.
@@ -100,7 +100,7 @@ def _over_parts(name: str, listed: str) -> str:
     return f"{PLACE}list_aggregate({listed}, '{name}')"
 
 
-def _of_values(call: exp.Expression, ignore_nulls: bool, parts: list[str], over: Over) -> str:
+def _of_values(call: exp.Expr, ignore_nulls: bool, parts: list[str], over: Over) -> str:
     """An aggregate, or NTH_VALUE, of the list of the parts' values."""
     name, (value, *further) = _call(call).name, _call(call).expressions
     values = _renamed(call, "list")
@@ -115,7 +115,7 @@ def _of_values(call: exp.Expression, ignore_nulls: bool, parts: list[str], over:
     return f"{PLACE}list_aggregate({parameters})"
 
 
-def _listed(call: exp.Expression, parts: list[str], over: Over) -> str:
+def _listed(call: exp.Expr, parts: list[str], over: Over) -> str:
     return f"[{', '.join([over(call, part, False) for part in parts])}]"
 
 
@@ -131,22 +131,22 @@ def _chosen(call: WindowCall, parts: list[str], over: Over) -> str:
     return found if nulls else f"{found}.v"
 
 
-def _renamed(call: exp.Expression, name: str) -> exp.Expression:
+def _renamed(call: exp.Expr, name: str) -> exp.Expr:
     whole = call.copy()
     _call(whole).set("this", name)
     return whole
 
 
-def _call(function: exp.Expression) -> exp.Expression:
+def _call(function: exp.Expr) -> exp.Expr:
     """The call without its FILTER."""
     return function.this if isinstance(function, exp.Filter) else function
 
 
-def _edges(frame: exp.Expression) -> list[tuple[int | None] | None]:
+def _edges(frame: exp.Expr) -> list[tuple[int | None] | None]:
     return [rows_edge(frame.args.get(e), frame.args.get(f"{e}_side")) for e in ("start", "end")]
 
 
-def _is_short(frame: exp.Expression) -> bool:
+def _is_short(frame: exp.Expr) -> bool:
     """Whether a frame that has `_parts` ends within some rows on both sides."""
     edges = [edge[0] for edge in _edges(frame) if edge is not None]
     return all(edge is not None and abs(edge) <= _SHORT for edge in edges)
@@ -156,7 +156,7 @@ def _is_number(type: ColumnType) -> bool:
     return type.is_integer or type.is_decimal or type.is_float
 
 
-def _parts(frame: exp.Expression) -> list[str]:
+def _parts(frame: exp.Expr) -> list[str]:
     """The frame without the row's peers: before them, the row itself where it stays, behind them.
 
     The order is by place: equal rows may have their places in any order, but this one.

@@ -68,7 +68,7 @@ def completed(plan: Window) -> list[OrderKey]:
 
 def _over(
     call: WindowCall,
-    function: exp.Expression,
+    function: exp.Expr,
     partition: Sequence[str],
     order: Sequence[OrderKey],
 ) -> str:
@@ -95,7 +95,7 @@ def _ordered(key: OrderKey) -> exp.Ordered:
     return exp.Ordered(this=place, desc=key.descending, nulls_first=key.nulls_first)
 
 
-def with_order(function: exp.Expression, order: Sequence[OrderKey]) -> exp.Expression:
+def with_order(function: exp.Expr, order: Sequence[OrderKey]) -> exp.Expr:
     """The call with its arguments' rows in an order (it has none of its own)."""
     whole = function.copy()
     call = whole
@@ -107,7 +107,7 @@ def with_order(function: exp.Expression, order: Sequence[OrderKey]) -> exp.Expre
     return whole
 
 
-def _call_text(function: exp.Expression, ignore_nulls: bool) -> str:
+def _call_text(function: exp.Expr, ignore_nulls: bool) -> str:
     """The call; what sqlglot would leave out of it is put in."""
     inner, tail = function, ""
     if isinstance(function, exp.Filter):

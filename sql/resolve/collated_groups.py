@@ -19,7 +19,7 @@ from ivm.storage.identifiers import fold
 _PLAIN = (exp.Column, exp.Collate)
 
 
-def shown_without_collations(tree: exp.Expression, names: Sequence[str]) -> exp.Expression:
+def shown_without_collations(tree: exp.Expr, names: Sequence[str]) -> exp.Expr:
     """The tree of a whole query without the collations of its groups and of its result.
 
     Args:

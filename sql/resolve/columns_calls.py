@@ -25,7 +25,7 @@ _FILTERS = (exp.Like, exp.ILike, exp.SimilarTo, exp.Glob, exp.RegexpLike)
 _PLACE = "place"
 
 
-def placed(index: int) -> exp.Expression:
+def placed(index: int) -> exp.Expr:
     """A column by its position in the plan, inside an expression that is not bound yet."""
     node = exp.PositionalColumn(this=exp.Literal.number(index))
     node.meta[_PLACE] = index
@@ -49,7 +49,7 @@ def bind_place(node: exp.PositionalColumn, scope: Scope) -> exp.Column:
     return column(known[number - 1][1])
 
 
-def star_columns(node: exp.Expression, scope: Scope) -> Choice | None:
+def star_columns(node: exp.Expr, scope: Scope) -> Choice | None:
     """The columns that a star (`*`, `t.*`, `* LIKE 'a%'`) stands for; None for anything else."""
     node = bare(node)
     inner = bare(node.this) if isinstance(node, exp.Not) else node
@@ -67,21 +67,21 @@ def star_columns(node: exp.Expression, scope: Scope) -> Choice | None:
     return kept if pattern is None else _where(kept, f'"name" ILIKE {text(pattern)}')
 
 
-def bare(node: exp.Expression) -> exp.Expression:
+def bare(node: exp.Expr) -> exp.Expr:
     """The expression without parentheses around it."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def as_star(node: exp.Expression) -> exp.Star | None:
+def as_star(node: exp.Expr) -> exp.Star | None:
     """The star in `*` or `t.*`."""
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         return node.this
     return node if isinstance(node, exp.Star) else None
 
 
-def _excluded(node: exp.Expression, scope: Scope) -> str | int:
+def _excluded(node: exp.Expr, scope: Scope) -> str | int:
     """A folded name, or the position of a qualified column."""
     if not (isinstance(node, exp.Column) and node.table):
         return fold(node.name)
@@ -91,7 +91,7 @@ def _excluded(node: exp.Expression, scope: Scope) -> str | int:
     return index_of(found)
 
 
-def _filtered(node: exp.Expression, scope: Scope, *, keep: bool) -> Choice | None:
+def _filtered(node: exp.Expr, scope: Scope, *, keep: bool) -> Choice | None:
     choice = star_columns(node.this, scope)
     if choice is None:
         return None
@@ -112,7 +112,7 @@ def _where(choice: Choice, condition: str, *, keep: bool = True) -> Choice:
     return [c for i, c in enumerate(choice) if i in found]
 
 
-def has_columns(node: exp.Expression) -> bool:
+def has_columns(node: exp.Expr) -> bool:
     """Whether COLUMNS(…) stands anywhere in the expression, outside of nested queries."""
     return any(isinstance(part, exp.Columns) for part in node.walk(prune=_is_query))
 
@@ -121,19 +121,19 @@ def _is_query(node: exp.Expr) -> bool:
     return isinstance(node, exp.Query)
 
 
-def is_wide(node: exp.Expression) -> bool:
+def is_wide(node: exp.Expr) -> bool:
     """Whether an expression may stand for any number of columns."""
     return any(isinstance(part, (exp.Columns, exp.Star)) for part in node.walk(prune=_is_query))
 
 
-def is_all(key: exp.Expression) -> bool:
+def is_all(key: exp.Expr) -> bool:
     """Whether the one key of an ORDER BY is ALL; DuckDB takes any bare star for it."""
     star = as_star(key.this if isinstance(key, exp.Columns) else key)
     bare = star is not None and not any(star.args.values())
     return bare or (isinstance(key, exp.Var) and key.name.upper() == "ALL")
 
 
-def chosen_columns(node: exp.Expression, scope: Scope) -> Choice:
+def chosen_columns(node: exp.Expr, scope: Scope) -> Choice:
     """The columns that the COLUMNS(…) in an expression choose."""
     found = list(node.find_all(exp.Columns))
     if len({structure(part.this) for part in found}) > 1:
@@ -141,7 +141,7 @@ def chosen_columns(node: exp.Expression, scope: Scope) -> Choice:
     return _choice(found[0].this, scope)
 
 
-def _choice(node: exp.Expression, scope: Scope) -> Choice:
+def _choice(node: exp.Expr, scope: Scope) -> Choice:
     star = as_star(node)
     if star is not None and (star.args.get("replace") or star.args.get("rename")):
         raise NotIncremental("COLUMNS(* REPLACE …)")
@@ -156,7 +156,7 @@ def _choice(node: exp.Expression, scope: Scope) -> Choice:
     return _where(known, f'list_contains({text(node)}, "name")')
 
 
-def spread_columns(node: exp.Expression, scope: Scope) -> list[tuple[str | None, exp.Expression]]:
+def spread_columns(node: exp.Expr, scope: Scope) -> list[tuple[str | None, exp.Expr]]:
     """The expressions that one with COLUMNS(…) stands for, unbound, with their names."""
     choice = chosen_columns(node, scope)
     if any(part.args.get("unpack") for part in node.find_all(exp.Columns)):
@@ -164,17 +164,17 @@ def spread_columns(node: exp.Expression, scope: Scope) -> list[tuple[str | None,
     return [(name, _substituted(node, index)) for name, index in choice]
 
 
-def _substituted(node: exp.Expression, index: int) -> exp.Expression:
-    def swap(part: exp.Expression) -> exp.Expression:
+def _substituted(node: exp.Expr, index: int) -> exp.Expr:
+    def swap(part: exp.Expr) -> exp.Expr:
         return placed(index) if isinstance(part, exp.Columns) else part
 
     return node.copy().transform(swap, copy=False)
 
 
-def _unpacked(node: exp.Expression, choice: Choice) -> exp.Expression:
+def _unpacked(node: exp.Expr, choice: Choice) -> exp.Expr:
     """`f(*COLUMNS(…))` with the columns as its arguments."""
 
-    def swap(part: exp.Expression) -> exp.Expression:
+    def swap(part: exp.Expr) -> exp.Expr:
         for key, value in list(part.args.items()):
             values = value if isinstance(value, list) else [value]
             if not any(isinstance(v, exp.Columns) for v in values):
@@ -192,11 +192,11 @@ def _unpacked(node: exp.Expression, choice: Choice) -> exp.Expression:
     return node.copy().transform(swap, copy=False)
 
 
-def _arguments(node: exp.Expression, choice: Choice) -> list[exp.Expression]:
+def _arguments(node: exp.Expr, choice: Choice) -> list[exp.Expr]:
     return [placed(i) for _, i in choice] if isinstance(node, exp.Columns) else [node]
 
 
-def spread_condition(node: exp.Expression, scope: Scope) -> exp.Expression:
+def spread_condition(node: exp.Expr, scope: Scope) -> exp.Expr:
     """A condition with COLUMNS(…): it must hold for every column."""
     if not has_columns(node):
         return node
@@ -213,5 +213,5 @@ def spread_key(key: exp.Ordered, scope: Scope) -> list[exp.Ordered]:
     return [exp.Ordered(**{**key.args, "this": expr}) for _, expr in found]
 
 
-def _placed(choice: Choice) -> list[tuple[str | None, exp.Expression]]:
+def _placed(choice: Choice) -> list[tuple[str | None, exp.Expr]]:
     return [(name, placed(index)) for name, index in choice]

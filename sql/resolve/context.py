@@ -25,7 +25,7 @@ from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.warehouse.duck import Cursor
 
 
-def demand_only(node: exp.Expression, known: str, construct: str) -> None:
+def demand_only(node: exp.Expr, known: str, construct: str) -> None:
     """Refuse a node that carries a part nobody here looks at.
 
     Args:
@@ -50,13 +50,13 @@ class OuterNames(Protocol):
     """
 
     scope: Scope
-    aliases: Mapping[str, exp.Expression]
+    aliases: Mapping[str, exp.Expr]
     plan: Plan
     context: Context
 
-    def resolve(self, node: exp.Column) -> exp.Expression | None: ...
+    def resolve(self, node: exp.Column) -> exp.Expr | None: ...
 
-    def parameter(self, found: exp.Expression) -> exp.Expression: ...
+    def parameter(self, found: exp.Expr) -> exp.Expr: ...
 
 
 @dataclass(frozen=True)
@@ -101,18 +101,18 @@ class Context:
     numbers: Iterator[int] = field(default_factory=itertools.count)
     widened: dict[int, tuple[Plan, Plan]] = field(default_factory=dict)
 
-    def with_cte(self, name: str, bound: Bound, node: exp.Expression) -> Context:
+    def with_cte(self, name: str, bound: Bound, node: exp.Expr) -> Context:
         texts = {**self.cte_texts, fold(name): text(node)}
         return replace(self, ctes={**self.ctes, fold(name): bound}, cte_texts=texts)
 
-    def standalone(self, query: exp.Expression) -> str:
+    def standalone(self, query: exp.Expr) -> str:
         """A nested query with the common table expressions it may name."""
         bare = query.copy()
         bare.set("with_", None)
         prologue = f"WITH {', '.join(self.cte_texts.values())} " if self.cte_texts else ""
         return prologue + text(bare)
 
-    def types(self, exprs: Sequence[exp.Expression], plan: Plan) -> list[ColumnType]:
+    def types(self, exprs: Sequence[exp.Expr], plan: Plan) -> list[ColumnType]:
         """Types of expressions over the plan's columns; bare columns are not asked for."""
         known = [position(e) for e in exprs]
         asked = [e for e, p in zip(exprs, known, strict=True) if p is None]
@@ -120,7 +120,7 @@ class Context:
         return [next(answers) if p is None else plan.schema[p][1] for p in known]
 
     def project(
-        self, plan: Plan, exprs: Sequence[exp.Expression], names: list[str] | None = None
+        self, plan: Plan, exprs: Sequence[exp.Expr], names: list[str] | None = None
     ) -> Plan:
         """The plan under a projection, or the plan itself if that would change nothing."""
         names = names or [f"c{i}" for i in range(len(exprs))]
@@ -142,7 +142,7 @@ class Context:
         return self.project(plan, [column(i) for i in columns])
 
 
-BindQuery: TypeAlias = Callable[[exp.Expression, Context], Bound]
+BindQuery: TypeAlias = Callable[[exp.Expr, Context], Bound]
 """Binds a query or a nested one."""
 
 ONE_ROW = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))

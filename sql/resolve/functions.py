@@ -52,13 +52,13 @@ class Functions:
         self.hiding = functions.hiding
         self.macros = Macros(cursor, functions, self._tables, self.hiding)
 
-    def is_aggregate(self, node: exp.Expression) -> bool:
+    def is_aggregate(self, node: exp.Expr) -> bool:
         """Whether the node is an aggregate call (its FILTER or WITHIN GROUP included)."""
         while isinstance(node, _WRAPPERS):
             node = node.this
         return isinstance(node, exp.Func) and call_name(node) in self._aggregates
 
-    def aggregates(self, tree: exp.Expression) -> Iterator[exp.Expression]:
+    def aggregates(self, tree: exp.Expr) -> Iterator[exp.Expr]:
         """The outermost aggregate calls that are no window functions, nested queries left out."""
         if isinstance(tree, exp.Window):
             # What a window function is applied to is no aggregate; aggregates may stand inside.
@@ -76,7 +76,7 @@ class Functions:
             for part in tree.iter_expressions():
                 yield from self.aggregates(part)
 
-    def expanded(self, node: exp.Expression) -> exp.Expression | None:
+    def expanded(self, node: exp.Expr) -> exp.Expr | None:
         """What a call of a macro stands for, unbound; None for anything else.
 
         Raises:
@@ -91,7 +91,7 @@ class Functions:
         call = node if isinstance(node, exp.Anonymous) else verbatim(node)
         return self.macros.expanded(name, list(call.expressions))
 
-    def check(self, node: exp.Expression) -> None:
+    def check(self, node: exp.Expr) -> None:
         """Refuse what cannot be a scalar expression of a plan.
 
         Raises:
@@ -109,9 +109,9 @@ class Functions:
             raise NotIncremental(f"{name}() in an expression")
 
 
-def _nodes(value: object) -> list[exp.Expression]:
+def _nodes(value: object) -> list[exp.Expr]:
     values = value if isinstance(value, list) else [value]
-    return [v for v in values if isinstance(v, exp.Expression)]
+    return [v for v in values if isinstance(v, exp.Expr)]
 
 
 @functools.cache

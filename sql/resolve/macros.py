@@ -53,7 +53,7 @@ class Macros:
         """Whether a table macro has that name."""
         return any(macro.table for macro in self._known.get(name, ()))
 
-    def expanded(self, name: str, arguments: list[exp.Expression]) -> exp.Expression | None:
+    def expanded(self, name: str, arguments: list[exp.Expr]) -> exp.Expr | None:
         """The expression a scalar call stands for, unbound; None if it is to stay a call.
 
         Raises:
@@ -75,7 +75,7 @@ class Macros:
             return None
         return exp.Paren(this=_substituted(body, given, name))
 
-    def table(self, name: str, arguments: list[exp.Expression]) -> exp.Expression:
+    def table(self, name: str, arguments: list[exp.Expr]) -> exp.Expr:
         """The query a call of a table macro stands for, unbound."""
         macro = _chosen([m for m in self._known[name] if m.table], len(arguments))
         given = _assigned(macro, arguments)
@@ -83,7 +83,7 @@ class Macros:
             raise NotIncremental(f"the table macro {name}() with an argument left out")
         return _substituted(self._parsed(macro.query), given, name)
 
-    def _parsed(self, query: str) -> exp.Expression:
+    def _parsed(self, query: str) -> exp.Expr:
         return parse_query(bare_lambdas(query), self._cursor, self._hiding)
 
 
@@ -99,9 +99,9 @@ def _chosen(known: list[Macro], count: int) -> Macro:
     return fitting[0]
 
 
-def _assigned(macro: Macro, arguments: list[exp.Expression]) -> dict[str, exp.Expression]:
+def _assigned(macro: Macro, arguments: list[exp.Expr]) -> dict[str, exp.Expr]:
     """Parameter → argument."""
-    given: dict[str, exp.Expression] = {}
+    given: dict[str, exp.Expr] = {}
     for place, argument in enumerate(arguments):
         if isinstance(argument, (exp.PropertyEQ, exp.Kwarg)):
             given[fold(argument.this.name)] = argument.expression
@@ -110,23 +110,21 @@ def _assigned(macro: Macro, arguments: list[exp.Expression]) -> dict[str, exp.Ex
     return given
 
 
-def _body(query: exp.Expression) -> exp.Expression:
+def _body(query: exp.Expr) -> exp.Expr:
     """The one item; the caller's columns do not hide the parameters of its lambdas."""
     only = query.expressions[0]
-    assert isinstance(only, exp.Expression)
+    assert isinstance(only, exp.Expr)
     return with_parameters(only)
 
 
-def _substituted(
-    body: exp.Expression, given: Mapping[str, exp.Expression], name: str
-) -> exp.Expression:
+def _substituted(body: exp.Expr, given: Mapping[str, exp.Expr], name: str) -> exp.Expr:
     """The body with arguments for parameters."""
     columns = any(argument.find(exp.Column) for argument in given.values())
     if columns and (isinstance(body, exp.Query) or body.find(exp.Query)):
         # A name of the caller's must not be caught by a table of the macro's.
         raise NotIncremental(f"the macro {name}(), which reads tables, with columns as arguments")
 
-    def swap(node: exp.Expression) -> exp.Expression:
+    def swap(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and not node.table and not is_marked(node):
             argument = given.get(fold(node.name))
             if argument is not None and is_caught(argument, node):

@@ -23,7 +23,7 @@ ORDERLESS = frozenset(
 )  # fmt: skip
 
 
-def complete_aggregate(node: exp.Expression, count: int, context: Context) -> exp.Expression:
+def complete_aggregate(node: exp.Expr, count: int, context: Context) -> exp.Expr:
     """An aggregate call over columns c0 … c<count-1> with its order completed."""
     if isinstance(node, exp.WithinGroup):
         return node
@@ -49,8 +49,8 @@ def complete_aggregate(node: exp.Expression, count: int, context: Context) -> ex
 
 
 def parts_of(
-    call: exp.Expression,
-) -> tuple[bool, list[exp.Expression], list[exp.Ordered]]:
+    call: exp.Expr,
+) -> tuple[bool, list[exp.Expr], list[exp.Ordered]]:
     """DISTINCT or not, the arguments, and the ORDER BY keys of a verbatim call.
 
     Ordered-set aggregates may have keys alone: `mode(ORDER BY x)`.
@@ -68,6 +68,6 @@ def parts_of(
     return distinct, arguments, keys
 
 
-def ordered(expr: exp.Expression) -> exp.Ordered:
+def ordered(expr: exp.Expr) -> exp.Ordered:
     """The expression ascending, NULLs last."""
     return exp.Ordered(this=expr.copy(), desc=False, nulls_first=False)

@@ -65,7 +65,7 @@ class PlainViews:
         """The plain view at a folded path of the database, or None."""
         return self._known.get(path)
 
-    def in_its_schema(self, query: exp.Expression, view: PlainView) -> exp.Expression:
+    def in_its_schema(self, query: exp.Expr, view: PlainView) -> exp.Expr:
         """The query of a view with the names that mean relations of its schema written in full.
 
         Raises:
@@ -115,7 +115,7 @@ class PlainViews:
         return {fold(name) for oid, name in found if oid in own}
 
 
-def _unqualified(query: exp.Expression) -> Iterator[exp.Table]:
+def _unqualified(query: exp.Expr) -> Iterator[exp.Table]:
     for table in query.find_all(exp.Table):
         if isinstance(table.this, exp.Identifier) and not table.db:
             yield table

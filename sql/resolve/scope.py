@@ -62,7 +62,7 @@ class Scope:
     merged: set[int] = field(default_factory=set)
     stands: dict[int, int] = field(default_factory=dict)
 
-    def resolve(self, node: exp.Column) -> exp.Expression | None:
+    def resolve(self, node: exp.Column) -> exp.Expr | None:
         """The bound column (or struct field) of a reference; None if there is none.
 
         Raises:
@@ -94,7 +94,7 @@ class Scope:
             index = self.stands[index]
         return index
 
-    def row(self, node: exp.Column) -> exp.Expression | None:
+    def row(self, node: exp.Column) -> exp.Expr | None:
         """The whole row of the one relation that an unqualified name names, as a struct."""
         found = [r for r in self.relations if r.answers((node.name,))]
         if node.table or len(found) != 1 or not found[0].columns:
@@ -129,7 +129,7 @@ class Scope:
         return list(found[0].columns)
 
 
-def _fields(expr: exp.Expression, names: list[str]) -> exp.Expression:
+def _fields(expr: exp.Expr, names: list[str]) -> exp.Expr:
     """What `expr.name` gives: of a struct, a union, a map, JSON or a VARIANT."""
     for name in names:
         expr = exp.Dot(this=exp.Paren(this=expr), expression=exp.to_identifier(name, quoted=True))

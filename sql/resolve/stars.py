@@ -39,11 +39,11 @@ class Item:
 
     name: str | None
     alias: str | None
-    expr: exp.Expression
+    expr: exp.Expr
 
 
 def expand(
-    nodes: Sequence[exp.Expression], scope: Scope, bind: Callable[[exp.Expression], exp.Expression]
+    nodes: Sequence[exp.Expr], scope: Scope, bind: Callable[[exp.Expr], exp.Expr]
 ) -> Iterator[Item]:
     """The bound items, in order.
 
@@ -66,7 +66,7 @@ def expand(
             yield Item(_own_name(node), None, bind(node))
 
 
-def _plain_star(item: exp.Expression) -> exp.Expression:
+def _plain_star(item: exp.Expr) -> exp.Expr:
     """The star in `COLUMNS(* REPLACE …)`, which alone means no more than the star; or the item."""
     star = as_star(item.this) if isinstance(item, exp.Columns) else None
     changes = star is not None and (star.args.get("replace") or star.args.get("rename"))
@@ -79,12 +79,12 @@ def _named(items: Sequence[Item], alias: str) -> Iterator[Item]:
         yield Item(alias, alias if len(items) == 1 else None, item.expr)
 
 
-def _own_name(node: exp.Expression) -> str | None:
+def _own_name(node: exp.Expr) -> str | None:
     inner = bare(node)
     return inner.name if isinstance(inner, exp.Column) else None
 
 
-def _is_struct(node: exp.Expression, scope: Scope) -> bool:
+def _is_struct(node: exp.Expr, scope: Scope) -> bool:
     """Whether `s.*` means the fields of a column."""
     if not isinstance(node, exp.Column) or as_star(node) is None or not node.table:
         return False
@@ -92,7 +92,7 @@ def _is_struct(node: exp.Expression, scope: Scope) -> bool:
     return not tables and scope.visible(node.table) is not None
 
 
-def _fields(node: exp.Expression) -> exp.Expression:
+def _fields(node: exp.Expr) -> exp.Expr:
     star = as_star(node)
     if star is None or any(star.args.values()) or node.args.get("db"):
         raise NotIncremental("this kind of star")
@@ -100,7 +100,7 @@ def _fields(node: exp.Expression) -> exp.Expression:
 
 
 def _columns(
-    chosen: Choice, star: exp.Star, bind: Callable[[exp.Expression], exp.Expression]
+    chosen: Choice, star: exp.Star, bind: Callable[[exp.Expr], exp.Expr]
 ) -> Iterator[Item]:
     unknown = {k for k, v in star.args.items() if v} - _STAR_PARTS
     if unknown:
@@ -113,9 +113,7 @@ def _columns(
         yield Item(renamed.get(key, name), None, expr)
 
 
-def _spread(
-    node: exp.Expression, scope: Scope, bind: Callable[[exp.Expression], exp.Expression]
-) -> Iterator[Item]:
+def _spread(node: exp.Expr, scope: Scope, bind: Callable[[exp.Expr], exp.Expr]) -> Iterator[Item]:
     """An item with COLUMNS(…); an alias that holds a group of its pattern is DuckDB's to fill."""
     alias = node.alias if isinstance(node, exp.Alias) else None
     parts = spread_columns(node.this if alias is not None else node, scope)

@@ -15,7 +15,7 @@ from ivm.sql.plan.expressions import position
 from ivm.sql.plan.nodes import TopK, Window, width
 
 _WITH_TIES = frozenset(["rank", "dense_rank", "rank_dense"])
-_MIRRORED: dict[type[exp.Expression], type[exp.Expression]] = {
+_MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
     exp.GT: exp.LT,
@@ -36,7 +36,7 @@ class _Bounds:
         return _Bounds(max(self.first, other.first), min(ends) if ends else None)
 
 
-def bound_ranks(plan: TopK, terms: list[exp.Expression]) -> tuple[TopK, list[exp.Expression]]:
+def bound_ranks(plan: TopK, terms: list[exp.Expr]) -> tuple[TopK, list[exp.Expr]]:
     """The top-k with bounds taken from the terms, and the terms that are left."""
     if not plan.rank:
         return plan, terms
@@ -52,9 +52,7 @@ def bound_ranks(plan: TopK, terms: list[exp.Expression]) -> tuple[TopK, list[exp
     return replace(plan, offset=bounds.first - 1, limit=limit), rest
 
 
-def bound_window(
-    plan: Window, terms: list[exp.Expression]
-) -> tuple[Window | TopK, list[exp.Expression]]:
+def bound_window(plan: Window, terms: list[exp.Expr]) -> tuple[Window | TopK, list[exp.Expr]]:
     """A window of a rank alone with an upper bound: a top-k, or one with all that tie.
 
     Any other window is as it was.
@@ -70,9 +68,7 @@ def bound_window(
     return (plan, terms) if bounded.limit is None else (bounded, rest)
 
 
-def _bound_with_ties(
-    plan: Window, terms: list[exp.Expression]
-) -> tuple[Window, list[exp.Expression]]:
+def _bound_with_ties(plan: Window, terms: list[exp.Expr]) -> tuple[Window, list[exp.Expr]]:
     """The window with the least upper bound; terms with a lower bound stay."""
     bounds, rest = _Bounds(1, plan.most), []
     for term in terms:
@@ -88,7 +84,7 @@ def _last(plan: TopK) -> int | None:
     return None if plan.limit is None else plan.offset + plan.limit
 
 
-def _bounds(term: exp.Expression, rank: int) -> _Bounds | None:
+def _bounds(term: exp.Expr, rank: int) -> _Bounds | None:
     """The row numbers a term allows, if it is about the rank alone."""
     if isinstance(term, exp.Between) and position(term.this.unnest()) == rank:
         low, high = _integer(term.args["low"]), _integer(term.args["high"])
@@ -105,7 +101,7 @@ def _bounds(term: exp.Expression, rank: int) -> _Bounds | None:
     return _compared(kind, value)
 
 
-def _compared(kind: type[exp.Expression], value: int) -> _Bounds:
+def _compared(kind: type[exp.Expr], value: int) -> _Bounds:
     if kind is exp.EQ:
         return _Bounds(value, value)
     if kind in (exp.LT, exp.LTE):
@@ -113,7 +109,7 @@ def _compared(kind: type[exp.Expression], value: int) -> _Bounds:
     return _Bounds(value + (kind is exp.GT), None)
 
 
-def _integer(node: exp.Expression) -> int | None:
+def _integer(node: exp.Expr) -> int | None:
     bare = node.unnest()
     if isinstance(bare, exp.Literal) and not bare.is_string and bare.name.isdigit():
         return int(bare.name)

@@ -21,7 +21,6 @@ from ivm.sql.plan.expressions import column, remap
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
-    Expr,
     Filter,
     GroupRecompute,
     Join,
@@ -71,13 +70,16 @@ class Carried:
         return self.plan if order == list(range(width(self.plan))) else picked(self.plan, order)
 
 
-def columns(places: Iterable[int]) -> list[Expr]:
+def columns(places: Iterable[int]) -> list[exp.Expr]:
     """The columns at some places."""
     return [column(i) for i in places]
 
 
 def carried(
-    plan: Single, below: Plan, places: Sequence[int], image: Callable[[Expr], Expr] = lambda e: e
+    plan: Single,
+    below: Plan,
+    places: Sequence[int],
+    image: Callable[[exp.Expr], exp.Expr] = lambda e: e,
 ) -> Carried:
     """The node over a wider input, with columns of it.
 
@@ -127,7 +129,7 @@ def _insertion(plan: Single) -> int:
             return width(plan)
 
 
-def _partitioned(expr: Expr, keys: Sequence[int]) -> Expr:
+def _partitioned(expr: exp.Expr, keys: Sequence[int]) -> exp.Expr:
     """The expression with every window in it divided by further columns."""
     whole = expr.copy()
     for window in whole.find_all(exp.Window):
@@ -178,7 +180,7 @@ class Carry(ABC):
         """A plan that does not depend, beside one that has the values."""
         return plan
 
-    def expression(self, expr: Expr, places: Sequence[int]) -> Expr:
+    def expression(self, expr: exp.Expr, places: Sequence[int]) -> exp.Expr:
         """An expression over rows whose carried columns stand at some places."""
         return expr
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjuncts, remap, used
-from ivm.sql.plan.nodes import Aggregate, Distinct, Expr, Filter, Join, Plan, Project, Union, width
+from ivm.sql.plan.nodes import Aggregate, Distinct, Filter, Join, Plan, Project, Union, width
 from ivm.sql.rewrite.split_keys import JoinSide
 from ivm.sql.rewrite.split_ranges import OPERATORS, comparison
 from ivm.storage.values.types import Schema
@@ -78,7 +78,7 @@ def _matched(plan: Join) -> Plan:
     return _present(plan.left, tuple(range(split)), pairs, (True,) * split)
 
 
-def _reaching(plan: Join, left: Plan, term: Expr) -> Plan | None:
+def _reaching(plan: Join, left: Plan, term: exp.Expr) -> Plan | None:
     """Those of the left rows for which one comparison holds with some right row of their key."""
     split, count = width(left), len(plan.left_keys)
     known = comparison(JoinSide(plan.left), JoinSide(plan.right), split, term)

@@ -13,7 +13,7 @@ from sqlglot import exp
 from ivm.sql.plan.expressions import conjunction, conjuncts, index_of, structure
 from ivm.storage.values.types import ColumnType
 
-Terms = list[exp.Expression]
+Terms = list[exp.Expr]
 
 # No value of a string or integer column, compared with constants like it, makes an error: so these
 # may be tested for rows that no partner lets through.
@@ -23,12 +23,12 @@ _SAFE = (
 )  # fmt: skip
 
 
-def factored_conjuncts(predicate: exp.Expression | None) -> Terms:
+def factored_conjuncts(predicate: exp.Expr | None) -> Terms:
     """The terms of a conjunction, those common to all branches of an OR drawn out of it."""
     return [part for term in conjuncts(predicate) for part in _factored(term)]
 
 
-def implied(term: exp.Expression, types: Mapping[int, ColumnType]) -> Terms:
+def implied(term: exp.Expr, types: Mapping[int, ColumnType]) -> Terms:
     """A condition over the given columns alone that holds wherever the term does, if there is one.
 
     Args:
@@ -47,7 +47,7 @@ def implied(term: exp.Expression, types: Mapping[int, ColumnType]) -> Terms:
     return [_disjunction(parts)]
 
 
-def _factored(term: exp.Expression) -> Terms:
+def _factored(term: exp.Expr) -> Terms:
     branches = _branches(term)
     if len(branches) < 2:
         return [term]
@@ -62,7 +62,7 @@ def _factored(term: exp.Expression) -> Terms:
     return common if len(left) < len(rests) else [*common, _disjunction(left)]
 
 
-def _branches(term: exp.Expression) -> list[Terms]:
+def _branches(term: exp.Expr) -> list[Terms]:
     """The branches of an OR, each as its terms."""
     bare = term.unnest()
     if isinstance(bare, exp.Or):
@@ -70,14 +70,14 @@ def _branches(term: exp.Expression) -> list[Terms]:
     return [conjuncts(term)]
 
 
-def _disjunction(parts: Terms) -> exp.Expression:
-    whole: exp.Expression = exp.Paren(this=parts[0])
+def _disjunction(parts: Terms) -> exp.Expr:
+    whole: exp.Expr = exp.Paren(this=parts[0])
     for part in parts[1:]:
         whole = exp.Or(this=whole, expression=exp.Paren(this=part))
     return whole
 
 
-def is_safe(term: exp.Expression, types: Mapping[int, ColumnType]) -> bool:
+def is_safe(term: exp.Expr, types: Mapping[int, ColumnType]) -> bool:
     """Whether no value makes the term fail.
 
     It compares columns of one family of types, all given, with such constants.

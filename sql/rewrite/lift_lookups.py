@@ -30,7 +30,6 @@ from ivm.sql.plan.expressions import (
 )
 from ivm.sql.plan.nodes import (
     Aggregate,
-    Expr,
     Filter,
     Join,
     Plan,
@@ -57,8 +56,8 @@ class _Block:
     """Relations side by side, the conditions over their columns, and what is made of them."""
 
     items: tuple[Plan, ...]
-    terms: tuple[Expr, ...]
-    exprs: tuple[Expr, ...]
+    terms: tuple[exp.Expr, ...]
+    exprs: tuple[exp.Expr, ...]
 
     def start(self, item: int) -> int:
         """The position of the item's first column."""
@@ -106,7 +105,7 @@ class _Block:
         return _Block(items, terms, tuple(remap(e, moved) for e in exprs))
 
 
-def _pair(term: Expr) -> tuple[int, int] | None:
+def _pair(term: exp.Expr) -> tuple[int, int] | None:
     """The two columns that a condition says are equal."""
     sides = equality_sides(term)
     if sides is None or not isinstance(term.unnest(), exp.EQ):
@@ -123,7 +122,7 @@ def lift_lookups(plan: Plan) -> Plan:
 
 def _lifted(plan: Aggregate) -> Plan:
     items, terms, places = _flatten(plan.input, 0)
-    exprs: Sequence[Expr] = [column(i) for i in places]
+    exprs: Sequence[exp.Expr] = [column(i) for i in places]
     if isinstance(plan.input, Project):
         items, terms, places = _flatten(plan.input.input, 0)
         exprs = [remap(e, places.__getitem__) for e in plan.input.exprs]
@@ -135,7 +134,7 @@ def _lifted(plan: Aggregate) -> Plan:
     return plan
 
 
-def _flatten(plan: Plan, start: int) -> tuple[list[Plan], list[Expr], list[int]]:
+def _flatten(plan: Plan, start: int) -> tuple[list[Plan], list[exp.Expr], list[int]]:
     """The items of inner joins, the conditions over them, and where the plan's columns are."""
     match plan:
         case Filter():

@@ -22,7 +22,7 @@ from ivm.sql.rewrite.factor_disjunctions import factored_conjuncts, implied
 from ivm.sql.rewrite.split_keys import equality_sides, split_keys
 from ivm.sql.rewrite.transfer_conditions import is_table, transferred
 
-Terms = list[exp.Expression]
+Terms = list[exp.Expr]
 Push = Callable[[Plan, Terms], Plan]
 _Equality = tuple[int, set[int]]
 """A column, and the columns of what it is to be equal to."""
@@ -69,7 +69,7 @@ def order_joins(plan: Join, terms: Terms, push: Push) -> Plan:
     return Project(whole.plan, exprs, plan.schema)
 
 
-def _moved(term: exp.Expression, by: int) -> exp.Expression:
+def _moved(term: exp.Expr, by: int) -> exp.Expr:
     return remap(term, lambda i: i + by)
 
 

@@ -44,7 +44,7 @@ from ivm.sql.rewrite.split_keys import split_keys
 from ivm.sql.rewrite.transfer_conditions import is_table, transferred
 from ivm.storage.values.types import ColumnType
 
-Terms = list[exp.Expression]
+Terms = list[exp.Expr]
 _Grouping = Distinct | Aggregate | GroupRecompute | TopK | Window | Unnest
 
 
@@ -87,10 +87,10 @@ def filtered(plan: Plan, terms: Terms) -> Plan:
     return plan if predicate is None else Filter(plan, predicate)
 
 
-def image_of(project: Project) -> Callable[[exp.Column], exp.Expression]:
+def image_of(project: Project) -> Callable[[exp.Column], exp.Expr]:
     """What a column of a projection stands for. The cast keeps a literal's type what it is."""
 
-    def image(node: exp.Column) -> exp.Expression:
+    def image(node: exp.Column) -> exp.Expr:
         index = index_of(node)
         expr = project.exprs[index]
         return expr if position(expr) is not None else cast(expr, project.schema[index][1])

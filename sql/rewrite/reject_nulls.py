@@ -15,7 +15,7 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _STRICT = (exp.Neg, exp.Add, exp.Sub, exp.Mul)
 
 
-def rejects_nulls(term: exp.Expression, start: int) -> bool:
+def rejects_nulls(term: exp.Expr, start: int) -> bool:
     """Whether the term cannot be true where all columns from `start` on are NULL."""
     bare = term.unnest()
     if not isinstance(bare, _COMPARISONS) or _may_fail(term):
@@ -23,7 +23,7 @@ def rejects_nulls(term: exp.Expression, start: int) -> bool:
     return any(i >= start for side in (bare.this, bare.expression) for i in _strict(side))
 
 
-def _may_fail(term: exp.Expression) -> bool:
+def _may_fail(term: exp.Expr) -> bool:
     """An inner join may test the term also for rows that have no partner."""
     return any(call.name.lower() == "error" for call in term.find_all(exp.Anonymous))
 

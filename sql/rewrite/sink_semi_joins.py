@@ -27,7 +27,7 @@ def sink_semi_joins(plan: Plan) -> Plan:
     return plan
 
 
-def _sunk(plan: Plan, semi: Join, condition: exp.Expression) -> Plan | None:
+def _sunk(plan: Plan, semi: Join, condition: exp.Expr) -> Plan | None:
     """`plan` ⋉ the semi-join's right side, the semi-join standing below some inner join.
 
     Args:
@@ -47,7 +47,7 @@ def _sunk(plan: Plan, semi: Join, condition: exp.Expression) -> Plan | None:
             return None
 
 
-def _sunk_in_side(plan: Join, semi: Join, condition: exp.Expression) -> Plan | None:
+def _sunk_in_side(plan: Join, semi: Join, condition: exp.Expr) -> Plan | None:
     for name, side, places in zip(("left", "right"), inputs(plan), origins(plan), strict=True):
         moved = _moved(condition, places, width(plan), width(side))
         if moved is None:
@@ -60,15 +60,15 @@ def _sunk_in_side(plan: Join, semi: Join, condition: exp.Expression) -> Plan | N
 
 
 def _moved(
-    condition: exp.Expression, places: Mapping[int, int], whole: int, narrow: int
-) -> exp.Expression | None:
+    condition: exp.Expr, places: Mapping[int, int], whole: int, narrow: int
+) -> exp.Expr | None:
     """The condition over other columns on the left: `narrow` in the place of `whole`."""
     if any(i not in places for i in used(condition) if i < whole):
         return None
     return remap(condition, lambda i: i - whole + narrow if i >= whole else places[i])
 
 
-def _finds_key(side: Plan, condition: exp.Expression) -> bool:
+def _finds_key(side: Plan, condition: exp.Expr) -> bool:
     """Whether the condition equates a unique key of the side with columns of the other."""
     split = width(side)
     found: set[int | None] = set()

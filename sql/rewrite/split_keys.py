@@ -26,7 +26,7 @@ from ivm.sql.resolve.duckdb_types import comparison_type, probe, types_of
 from ivm.storage.values.types import ColumnType
 
 
-def equality_sides(term: exp.Expression) -> tuple[exp.Expression, exp.Expression] | None:
+def equality_sides(term: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
     """Both sides of an `=` or IS NOT DISTINCT FROM."""
     bare = term.unnest()
     if isinstance(bare, (exp.EQ, exp.NullSafeEQ)):
@@ -50,7 +50,7 @@ def split_keys(plan: Join) -> Plan:
     return _with_keys(plan, left, right, keys, rest)
 
 
-def _sides(term: exp.Expression, split: int) -> tuple[exp.Expression, exp.Expression] | None:
+def _sides(term: exp.Expr, split: int) -> tuple[exp.Expr, exp.Expr] | None:
     """An equality's side over the left input and its side over the right input's own columns."""
     sides = equality_sides(term)
     if sides is None or not (used(sides[0]) and used(sides[1])):
@@ -73,7 +73,7 @@ class JoinSide:
         self._places: dict[str, int] = {}
         self._types: dict[str, ColumnType] = {}
 
-    def type(self, expr: exp.Expression) -> ColumnType:
+    def type(self, expr: exp.Expr) -> ColumnType:
         """The expression's type. Raises duckdb.Error where only the user's database knows it."""
         known = position(expr)
         if known is not None:
@@ -84,7 +84,7 @@ class JoinSide:
                 self._types[key] = types_of(cursor, [key], self.plan.schema)[0]
         return self._types[key]
 
-    def place(self, expr: exp.Expression, wanted: ColumnType) -> int:
+    def place(self, expr: exp.Expr, wanted: ColumnType) -> int:
         """The column that holds the expression in the wanted type."""
         known, own = position(expr), self.type(expr)
         if known is not None and own == wanted:
@@ -103,9 +103,7 @@ class JoinSide:
         return Project(self.plan, tuple(self.exprs), tuple(self.schema))
 
 
-def common_type(
-    left: JoinSide, right: JoinSide, a: exp.Expression, b: exp.Expression
-) -> ColumnType | None:
+def common_type(left: JoinSide, right: JoinSide, a: exp.Expr, b: exp.Expr) -> ColumnType | None:
     """The type in which DuckDB compares an expression of each side; None if that is not known."""
     try:
         own_a, own_b = left.type(a), right.type(b)
@@ -116,16 +114,14 @@ def common_type(
 
 
 def casts_text(
-    left: JoinSide, right: JoinSide, a: exp.Expression, b: exp.Expression, wanted: ColumnType
+    left: JoinSide, right: JoinSide, a: exp.Expr, b: exp.Expr, wanted: ColumnType
 ) -> bool:
     """Whether text would be cast: DuckDB casts the rows that meet, a column below the join all,
     also those that are no number."""
     return not wanted.is_string and (left.type(a).is_string or right.type(b).is_string)
 
 
-def _key(
-    left: JoinSide, right: JoinSide, a: exp.Expression, b: exp.Expression
-) -> tuple[int, int] | None:
+def _key(left: JoinSide, right: JoinSide, a: exp.Expr, b: exp.Expr) -> tuple[int, int] | None:
     wanted = common_type(left, right, a, b)
     if wanted is None:
         return None
@@ -139,7 +135,7 @@ def _with_keys(
     left: JoinSide,
     right: JoinSide,
     keys: list[tuple[int, int, bool]],
-    rest: list[exp.Expression],
+    rest: list[exp.Expr],
 ) -> Plan:
     split = width(plan.left)
     added = len(left.exprs) - split

@@ -16,7 +16,7 @@ from sqlglot import exp
 from ivm.delta_ops.joins.range_join import range_order
 from ivm.delta_ops.joins.range_search import MIRRORED, Comparison
 from ivm.sql.plan.expressions import compared, conjunction, conjuncts, remap, structure, used
-from ivm.sql.plan.nodes import Expr, Join, Plan, types, width
+from ivm.sql.plan.nodes import Join, Plan, types, width
 from ivm.sql.plan.unique_key import unique_key
 from ivm.sql.rewrite.split_keys import JoinSide, casts_text, common_type
 from ivm.storage.values.order import OrderKey, orderable
@@ -105,14 +105,14 @@ class Compared(NamedTuple):
         open: as of a `Comparison`.
     """
 
-    left: Expr
+    left: exp.Expr
     operator: str
-    right: Expr
+    right: exp.Expr
     type: ColumnType
     open: str = ""
 
 
-def _comparisons(left: JoinSide, right: JoinSide, split: int, term: Expr) -> list[Compared]:
+def _comparisons(left: JoinSide, right: JoinSide, split: int, term: exp.Expr) -> list[Compared]:
     """The comparisons that a term stands for; none if it is another condition.
 
     BETWEEN compares all three in one type, so its halves must agree on that.
@@ -121,7 +121,7 @@ def _comparisons(left: JoinSide, right: JoinSide, split: int, term: Expr) -> lis
     if isinstance(bare, exp.Or):
         either = _open_comparison(left, right, split, bare)
         return [] if either is None else [either]
-    halves: list[Expr] = [term]
+    halves: list[exp.Expr] = [term]
     if isinstance(bare, exp.Between) and not bare.args.get("symmetric"):
         halves = [
             compared(exp.GTE, bare.this, bare.args["low"]),
@@ -147,9 +147,7 @@ def _open_comparison(left: JoinSide, right: JoinSide, split: int, term: exp.Or) 
     return known._replace(open="right" if min(used(null.this)) >= split else "left")
 
 
-def comparison(
-    left: JoinSide, right: JoinSide, split: int, term: exp.Expression
-) -> Compared | None:
+def comparison(left: JoinSide, right: JoinSide, split: int, term: exp.Expr) -> Compared | None:
     """The term as a comparison of the two sides of a join, the left one being `split` wide."""
     bare = term.unnest()
     operator = _NAMES.get(type(bare))  # type: ignore[arg-type]  # another kind is not found
@@ -171,7 +169,7 @@ def comparison(
     return Compared(a, operator, b, wanted)
 
 
-def _reads_text(side: JoinSide, expr: exp.Expression) -> bool:
+def _reads_text(side: JoinSide, expr: exp.Expr) -> bool:
     """Whether it casts text, which then must be right also in rows that meet none."""
     casts = [c for c in expr.find_all(exp.Cast) if not isinstance(c, exp.TryCast)]
     return any(side.type(c.this).is_string for c in casts)

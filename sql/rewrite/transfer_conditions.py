@@ -18,7 +18,7 @@ from ivm.sql.rewrite.factor_disjunctions import is_safe
 from ivm.sql.rewrite.split_keys import equality_sides
 from ivm.storage.values.types import ColumnType
 
-Terms = list[exp.Expression]
+Terms = list[exp.Expr]
 
 
 def transferred(terms: Terms, types: Mapping[int, ColumnType]) -> Terms:
@@ -30,7 +30,7 @@ def transferred(terms: Terms, types: Mapping[int, ColumnType]) -> Terms:
     """
     equals = _equals(terms)
     known = {structure(term) for term in terms}
-    found: dict[Hashable, exp.Expression] = {}
+    found: dict[Hashable, exp.Expr] = {}
     for term in terms:
         if len(places := used(term)) != 1 or not is_safe(term, types):
             continue

@@ -20,7 +20,7 @@ _ROWS = "_ivm_rows"
 _VALUE = "v"
 
 
-def gathered(query: exp.Query, width: Callable[[exp.Expression], int]) -> exp.Expression:
+def gathered(query: exp.Query, width: Callable[[exp.Expr], int]) -> exp.Expr:
     """The query of one row that ARRAY(query) stands for, unbound.
 
     Args:
@@ -45,7 +45,7 @@ def gathered(query: exp.Query, width: Callable[[exp.Expression], int]) -> exp.Ex
     return exp.select(gathering).from_(rows)
 
 
-def _carried(key: exp.Expression, query: exp.Query) -> exp.Expression | None:
+def _carried(key: exp.Expr, query: exp.Query) -> exp.Expr | None:
     """What is carried for a key; None where that is the value itself."""
     if is_all(key):
         return exp.Star() if isinstance(query, exp.Select) else None
@@ -53,16 +53,16 @@ def _carried(key: exp.Expression, query: exp.Query) -> exp.Expression | None:
 
 
 def _names(
-    item: exp.Expression | None,
+    item: exp.Expr | None,
     first: int,
     query: exp.Query,
-    width: Callable[[exp.Expression], int],
+    width: Callable[[exp.Expr], int],
 ) -> list[str]:
     """A name for each column that the item gives."""
     if item is None:
         return []
     carrying = _carrying(query, [item])
-    assert isinstance(carrying, exp.Expression)
+    assert isinstance(carrying, exp.Expr)
     count = width(carrying) - 1 if is_wide(item) else 1
     return [f"k{first + i}" for i in range(count)]
 
@@ -75,7 +75,7 @@ def _of(name: str) -> exp.Column:
     return exp.column(name, table=_ROWS)
 
 
-def _carrying(query: exp.Query, items: Sequence[exp.Expression | None]) -> exp.Query:
+def _carrying(query: exp.Query, items: Sequence[exp.Expr | None]) -> exp.Query:
     """The query with the items as further columns."""
     found = [item.copy() for item in items if item is not None]
     if not found:

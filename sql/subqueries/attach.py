@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjuncts, structure
-from ivm.sql.plan.nodes import Expr, Filter, Plan, width
+from ivm.sql.plan.nodes import Filter, Plan, width
 from ivm.sql.resolve.context import Context
 from ivm.sql.subqueries.decorrelate import Dependent, dependent, joined, with_row
 from ivm.sql.subqueries.parameters import SubqueryReference, call_of, calls, parameter
@@ -29,7 +29,9 @@ from ivm.sql.subqueries.single_row import (
 from ivm.storage.values.types import type_of
 
 
-def attached(plan: Plan, exprs: Sequence[Expr], context: Context) -> tuple[Plan, list[Expr]]:
+def attached(
+    plan: Plan, exprs: Sequence[exp.Expr], context: Context
+) -> tuple[Plan, list[exp.Expr]]:
     """The plan with a column more for every call, and the expressions reading them."""
     exprs = [e.copy() for e in exprs]
     while True:
@@ -42,15 +44,15 @@ def attached(plan: Plan, exprs: Sequence[Expr], context: Context) -> tuple[Plan,
         exprs = [_replaced(e, structure(found[0]), value) for e in exprs]
 
 
-def _replaced(expr: Expr, key: object, value: Expr) -> Expr:
-    def swap(node: exp.Expression) -> exp.Expression:
+def _replaced(expr: exp.Expr, key: object, value: exp.Expr) -> exp.Expr:
+    def swap(node: exp.Expr) -> exp.Expr:
         same = call_of(node) is not None and structure(node) == key
         return exp.Paren(this=value.copy()) if same else node
 
     return expr.transform(swap, copy=False)
 
 
-def filtered(plan: Plan, predicate: Expr, context: Context) -> Plan:
+def filtered(plan: Plan, predicate: exp.Expr, context: Context) -> Plan:
     """The rows where a condition holds that may hold calls; plain conditions are tested first."""
     terms = conjuncts(predicate)
     plain = conjunction([t for t in terms if not calls(t)])
@@ -64,7 +66,7 @@ def filtered(plan: Plan, predicate: Expr, context: Context) -> Plan:
 # Conditions that only choose rows
 
 
-def _chosen(plan: Plan, term: Expr, context: Context) -> Plan:
+def _chosen(plan: Plan, term: exp.Expr, context: Context) -> Plan:
     node, negated = term.unnest(), False
     while isinstance(node, exp.Not):
         node, negated = node.this.unnest(), not negated
@@ -78,7 +80,7 @@ def _chosen(plan: Plan, term: Expr, context: Context) -> Plan:
     right = dependent(call.number, nested.plan, own, context, kept=True)
     if nested.comparison is None:
         return _with_partner(plan, right, negated, context)
-    pairs: list[Expr] = [
+    pairs: list[exp.Expr] = [
         exp.EQ(this=_parenthesised(operand), expression=column(width(plan) + i))
         for i, operand in enumerate(operands)
     ]
@@ -98,7 +100,7 @@ def _with_partner(plan: Plan, right: Dependent, negated: bool, context: Context)
 
 
 def _without_equal(
-    plan: Plan, right: Dependent, operands: list[Expr], pairs: list[Expr], context: Context
+    plan: Plan, right: Dependent, operands: list[exp.Expr], pairs: list[exp.Expr], context: Context
 ) -> Plan:
     """NOT IN: no row is equal, and none could be if its NULLs were known."""
     if len(operands) > 1:
@@ -116,7 +118,7 @@ def _without_equal(
 # Values
 
 
-def _valued(plan: Plan, call: SubqueryReference, context: Context) -> tuple[Plan, Expr]:
+def _valued(plan: Plan, call: SubqueryReference, context: Context) -> tuple[Plan, exp.Expr]:
     """The plan with further columns, and the call's value over it."""
     nested = context.nested[call.number]
     operands, own = call.arguments[: nested.operands], call.arguments[nested.operands :]
@@ -140,14 +142,14 @@ def _scalar(plan: Plan, right: Dependent, context: Context) -> Plan:
     return with_row(plan, right.over(only_row(right.plan, context)), context)
 
 
-def _present(plan: Plan, right: Dependent, context: Context) -> tuple[Plan, Expr]:
+def _present(plan: Plan, right: Dependent, context: Context) -> tuple[Plan, exp.Expr]:
     row = right.over(presence(right.plan, context))
     return with_row(plan, row, context), column(width(plan))
 
 
 def _equal_any(
-    plan: Plan, right: Dependent, operands: Sequence[Expr], context: Context
-) -> tuple[Plan, Expr]:
+    plan: Plan, right: Dependent, operands: Sequence[exp.Expr], context: Context
+) -> tuple[Plan, exp.Expr]:
     kinds = context.types(list(operands), plan)
     count = len(right.arguments)
     equal = conjunction(
@@ -180,10 +182,10 @@ _FUNCTIONS: dict[type[exp.Binary], tuple[str, ...]] = {
 def _ordered_any(
     plan: Plan,
     right: Dependent,
-    operand: Expr,
+    operand: exp.Expr,
     comparison: type[exp.Binary],
     context: Context,
-) -> tuple[Plan, Expr]:
+) -> tuple[Plan, exp.Expr]:
     """Some row is less if the greatest is; some row differs if the least or the greatest does."""
     functions, start = _FUNCTIONS[comparison], width(plan)
     found = with_row(plan, right.over(extremes(right.plan, functions, context)), context)
@@ -194,16 +196,16 @@ def _ordered_any(
     return found, _three_valued(mark, unknown)
 
 
-def _three_valued(mark: Expr, unknown: Expr) -> Expr:
+def _three_valued(mark: exp.Expr, unknown: exp.Expr) -> exp.Expr:
     null = cast(exp.Null(), type_of("BOOLEAN"))
     tests = [exp.If(this=mark, true=exp.true()), exp.If(this=unknown, true=null)]
     return exp.Case(ifs=tests, default=exp.false())
 
 
-def _is_null(expr: Expr, negated: bool = False) -> Expr:
+def _is_null(expr: exp.Expr, negated: bool = False) -> exp.Expr:
     test = exp.Is(this=_parenthesised(expr), expression=exp.Null())
     return exp.Not(this=test) if negated else test
 
 
-def _parenthesised(expr: Expr) -> Expr:
+def _parenthesised(expr: exp.Expr) -> exp.Expr:
     return exp.Paren(this=expr.copy())

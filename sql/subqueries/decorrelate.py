@@ -17,7 +17,6 @@ from ivm.sql.plan.expressions import cast, column, conjunction, index_of, remap,
 from ivm.sql.plan.expressions import replace as substitute
 from ivm.sql.plan.nodes import (
     Distinct,
-    Expr,
     Join,
     JoinKind,
     Plan,
@@ -46,7 +45,7 @@ class Dependent:
 
     query: int
     plan: Plan
-    arguments: Sequence[Expr]
+    arguments: Sequence[exp.Expr]
 
     @property
     def free(self) -> bool:
@@ -58,7 +57,7 @@ class Dependent:
 
 
 def dependent(
-    query: int, plan: Plan, arguments: Sequence[Expr], context: Context, *, kept: bool
+    query: int, plan: Plan, arguments: Sequence[exp.Expr], context: Context, *, kept: bool
 ) -> Dependent:
     """A nested query as it was bound; for `kept` see `refuse_lost_rows`.
 
@@ -70,7 +69,7 @@ def dependent(
 
 
 def joined(
-    left: Plan, right: Dependent, kind: JoinKind, on: Sequence[Expr], context: Context
+    left: Plan, right: Dependent, kind: JoinKind, on: Sequence[exp.Expr], context: Context
 ) -> Plan:
     """The dependent join, its columns those of both sides (of the left one for semi and anti).
 
@@ -98,13 +97,13 @@ def _over_domain(left: Plan, right: Dependent, context: Context) -> LiftedCondit
     plan = DomainPush(right.query, domain, context.cursor).over(right.plan)
     start = width(right.plan)
     images = _parameters(right, domain)
-    terms: list[Expr] = [
+    terms: list[exp.Expr] = [
         exp.NullSafeEQ(this=image, expression=column(start + i)) for i, image in enumerate(images)
     ]
     return LiftedConditions(plan, terms)
 
 
-def _narrowest(left: Plan, arguments: Sequence[Expr], context: Context) -> Plan:
+def _narrowest(left: Plan, arguments: Sequence[exp.Expr], context: Context) -> Plan:
     """The plan before the values of other nested queries were put to it, if they are not read: the
     domain is the same, and a row of nested queries does not double at each of them."""
     count = 1 + max((i for e in arguments for i in used(e)), default=-1)
@@ -113,11 +112,11 @@ def _narrowest(left: Plan, arguments: Sequence[Expr], context: Context) -> Plan:
     return left
 
 
-def _parameters(right: Dependent, domain: Plan) -> list[Expr]:
+def _parameters(right: Dependent, domain: Plan) -> list[exp.Expr]:
     return [parameter(right.query, i, t) for i, t in enumerate(types(domain))]
 
 
-def _terms(left: Plan, right: Dependent, found: LiftedConditions) -> list[Expr]:
+def _terms(left: Plan, right: Dependent, found: LiftedConditions) -> list[exp.Expr]:
     """The lifted terms over both sides, with the arguments for the parameters."""
     by = width(left)
     images = dict(enumerate(right.arguments))
@@ -170,7 +169,7 @@ def _with_constants(left: Plan, right: Dependent, row: Values, context: Context)
     return context.project(left, [*[column(i) for i in range(width(left))], *values])
 
 
-def _groups(right: Dependent, context: Context) -> tuple[LiftedConditions, list[Expr]] | None:
+def _groups(right: Dependent, context: Context) -> tuple[LiftedConditions, list[exp.Expr]] | None:
     """An aggregate without groups as one with a group for each value of the parameters, and its
     row for those without a group; below a DISTINCT, a projection of it.
 

@@ -12,7 +12,6 @@ from ivm.sql.plan.expressions import cast, column, used
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
-    Expr,
     Filter,
     GroupRecompute,
     NotIncremental,
@@ -32,7 +31,7 @@ from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.duck import Cursor, rows
 
 
-def empty_values(plan: Aggregate | GroupRecompute, cursor: Cursor) -> list[Expr]:
+def empty_values(plan: Aggregate | GroupRecompute, cursor: Cursor) -> list[exp.Expr]:
     """The row of an aggregate without groups over no rows, as constants."""
     calls = (
         [call_text(call) for call in plan.aggregates]
@@ -117,11 +116,11 @@ def _sees_no_nulls(plan: Aggregate | GroupRecompute) -> bool:
     return all(call.function != "list" for call in plan.aggregates)
 
 
-def _is_typed_null(value: Expr) -> bool:
+def _is_typed_null(value: exp.Expr) -> bool:
     return isinstance(value, exp.Cast) and isinstance(value.this, exp.Null)
 
 
-def _constant(value: str | None, type: ColumnType) -> Expr:
+def _constant(value: str | None, type: ColumnType) -> exp.Expr:
     if value is None:
         return cast(exp.Null(), type)
     if not (type.is_integer or type.is_float or type.is_decimal):
@@ -129,7 +128,7 @@ def _constant(value: str | None, type: ColumnType) -> Expr:
     return cast(exp.Literal.string(value), type)
 
 
-def filled(index: int, value: Expr) -> Expr:
+def filled(index: int, value: exp.Expr) -> exp.Expr:
     """A column of an outer join, with the empty group's value where there is no partner.
 
     An aggregate that is not NULL over no rows is never NULL.

@@ -27,7 +27,6 @@ from ivm.sql.plan.expressions import (
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
-    Expr,
     Filter,
     GroupRecompute,
     Join,
@@ -59,7 +58,7 @@ class LiftedConditions:
     """
 
     plan: Plan
-    terms: list[Expr]
+    terms: list[exp.Expr]
 
 
 class ConditionLift:
@@ -133,10 +132,12 @@ class ConditionLift:
     def _free(self, plan: Plan) -> bool:
         return is_free(plan, self._query)
 
-    def _names(self, expr: Expr) -> bool:
+    def _names(self, expr: exp.Expr) -> bool:
         return bool(parameters(expr, self._query))
 
-    def _key(self, term: Expr, plan: Plan) -> tuple[Expr, Expr, type[exp.Binary]] | None:
+    def _key(
+        self, term: exp.Expr, plan: Plan
+    ) -> tuple[exp.Expr, exp.Expr, type[exp.Binary]] | None:
         """An equality's column side in the type compared in, and its parameter side."""
         sides = equality_sides(term)
         if sides is None:
@@ -200,7 +201,7 @@ class ConditionLift:
         return LiftedConditions(united(plan, [side.plan for side in sides]), sides[0].terms)
 
 
-def _read(terms: Sequence[Expr]) -> set[int]:
+def _read(terms: Sequence[exp.Expr]) -> set[int]:
     return {i for term in terms for i in used(term)}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from ivm.sql.plan.nodes import Expr, NotIncremental, Plan, types, width
+from ivm.sql.plan.nodes import NotIncremental, Plan, types, width
 from ivm.sql.resolve.context import BindQuery, Context, Nested
 from ivm.sql.resolve.scope import Scope
 from ivm.sql.subqueries.array import gathered
@@ -39,9 +39,9 @@ class _Found:
         gathers: the value is the list of its rows.
     """
 
-    query: Expr
+    query: exp.Expr
     comparison: type[exp.Binary] | None = None
-    operands: tuple[Expr, ...] = ()
+    operands: tuple[exp.Expr, ...] = ()
     scalar: bool = False
     negated: bool = False
     gathers: bool = False
@@ -60,11 +60,11 @@ class Nesting:
     plan: Plan
     bind: BindQuery
 
-    def taken_out(self, tree: Expr) -> tuple[Expr, dict[int, _Found]]:
+    def taken_out(self, tree: exp.Expr) -> tuple[exp.Expr, dict[int, _Found]]:
         """The tree with every nested query replaced by a mark that holds its operands."""
         found: dict[int, _Found] = {}
 
-        def swap(node: exp.Expression) -> exp.Expression:
+        def swap(node: exp.Expr) -> exp.Expr:
             nested = _read(node)
             if nested is None:
                 return node
@@ -79,11 +79,11 @@ class Nesting:
 
     def completed(
         self,
-        tree: Expr,
+        tree: exp.Expr,
         found: Mapping[int, _Found],
         scope: Scope,
-        aliases: Mapping[str, Expr],
-    ) -> Expr:
+        aliases: Mapping[str, exp.Expr],
+    ) -> exp.Expr:
         """The bound tree with a call for every mark."""
         marks = _marks(tree)
         for mark in reversed(marks):  # inner ones first
@@ -100,11 +100,11 @@ class Nesting:
         self,
         number: int,
         found: _Found,
-        operands: list[Expr],
+        operands: list[exp.Expr],
         scope: Scope,
-        aliases: Mapping[str, Expr],
-    ) -> Expr:
-        def bound(query: Expr) -> tuple[Outer, Plan]:
+        aliases: Mapping[str, exp.Expr],
+    ) -> exp.Expr:
+        def bound(query: exp.Expr) -> tuple[Outer, Plan]:
             outer = Outer(number, scope, self.plan, self.context, aliases)
             return outer, self.bind(query, replace(self.context, outer=outer)).plan
 
@@ -125,11 +125,11 @@ class Nesting:
         return call(number, [*operands, *outer.arguments], type)
 
 
-def _marks(tree: Expr) -> list[exp.Anonymous]:
+def _marks(tree: exp.Expr) -> list[exp.Anonymous]:
     return [node for node in tree.find_all(exp.Anonymous) if node.name == _MARK]
 
 
-def holds_mark(tree: Expr) -> bool:
+def holds_mark(tree: exp.Expr) -> bool:
     """Whether a nested query was taken out of the tree and is not yet completed."""
     return bool(_marks(tree))
 
@@ -141,7 +141,7 @@ def _check_width(plan: Plan, wanted: int, found: _Found) -> None:
         raise NotIncremental("an order of rows compared with a subquery")
 
 
-def _read(node: exp.Expression) -> _Found | None:
+def _read(node: exp.Expr) -> _Found | None:
     """The nested query that the node is; None for any other node."""
     if isinstance(node, exp.Exists):
         return _Found(_query(node.this))
@@ -181,7 +181,7 @@ def _read_quantified(node: exp.Binary) -> _Found | None:
     return _Found(_query(query), comparison, _operands(node.this), negated=every)
 
 
-def _query(node: exp.Expression) -> Expr:
+def _query(node: exp.Expr) -> exp.Expr:
     """The query without parentheses that say nothing."""
     while isinstance(node, exp.Subquery) and not any(
         value for part, value in node.args.items() if part != "this"
@@ -190,7 +190,7 @@ def _query(node: exp.Expression) -> Expr:
     return node
 
 
-def _operands(node: exp.Expression) -> tuple[Expr, ...]:
+def _operands(node: exp.Expr) -> tuple[exp.Expr, ...]:
     while isinstance(node, exp.Paren):  # `unnest` would open a subquery too
         node = node.this
     if isinstance(node, exp.Tuple):

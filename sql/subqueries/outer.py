@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import structure
-from ivm.sql.plan.nodes import Expr, NotIncremental, Plan
+from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.scope import Scope
 from ivm.sql.subqueries.parameters import parameter
@@ -37,15 +37,15 @@ class Outer:
     scope: Scope
     plan: Plan
     context: Context
-    aliases: Mapping[str, Expr] = field(default_factory=dict)
-    arguments: list[Expr] = field(default_factory=list)
+    aliases: Mapping[str, exp.Expr] = field(default_factory=dict)
+    arguments: list[exp.Expr] = field(default_factory=list)
 
     @classmethod
     def of(cls, scope: Scope, plan: Plan, context: Context) -> Outer:
         """The surroundings of a query that gets the next free number."""
         return cls(next(context.numbers), scope, plan, context)
 
-    def resolve(self, node: exp.Column) -> Expr | None:
+    def resolve(self, node: exp.Column) -> exp.Expr | None:
         """The parameter that a name means; None if no query around knows the name."""
         found = self.scope.resolve(node)
         if found is None and not node.table:
@@ -54,7 +54,7 @@ class Outer:
             found = self.context.outer.resolve(node)
         return None if found is None else self.parameter(found)
 
-    def parameter(self, found: Expr) -> Expr:
+    def parameter(self, found: exp.Expr) -> exp.Expr:
         """The parameter whose argument is an expression over the plan around."""
         if found.find(exp.Window):
             raise NotIncremental("a window function read by a subquery")

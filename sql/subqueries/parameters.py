@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.columns import all_expressions
 from ivm.sql.plan.expressions import cast, closed
-from ivm.sql.plan.nodes import Expr, NotIncremental, Plan
+from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.storage.values.types import ColumnType
 
 _PARAMETER = "_ivm parameter"
@@ -32,27 +32,29 @@ class SubqueryReference:
     """
 
     number: int
-    arguments: tuple[Expr, ...]
+    arguments: tuple[exp.Expr, ...]
 
 
-def parameter(query: int, index: int, type: ColumnType) -> Expr:
+def parameter(query: int, index: int, type: ColumnType) -> exp.Expr:
     """Parameter `index` of a nested query."""
     return _stand_in(_PARAMETER, [query, index], [], type)
 
 
-def call(query: int, arguments: Sequence[Expr], type: ColumnType) -> Expr:
+def call(query: int, arguments: Sequence[exp.Expr], type: ColumnType) -> exp.Expr:
     """The value of a nested query."""
     return _stand_in(_CALL, [query], arguments, type)
 
 
-def _stand_in(tag: str, numbers: list[int], parts: Sequence[Expr], type: ColumnType) -> Expr:
-    literals: list[exp.Expression] = [exp.Literal.string(tag), *map(exp.Literal.number, numbers)]
+def _stand_in(
+    tag: str, numbers: list[int], parts: Sequence[exp.Expr], type: ColumnType
+) -> exp.Expr:
+    literals: list[exp.Expr] = [exp.Literal.string(tag), *map(exp.Literal.number, numbers)]
     row = exp.Anonymous(this="row", expressions=[*literals, *[p.copy() for p in parts]])
     null = cast(exp.Null(), type)
     return exp.Case(ifs=[exp.If(this=exp.Is(this=row, expression=exp.Null()), true=null)])
 
 
-def _parts(node: exp.Expr, tag: str) -> list[Expr] | None:
+def _parts(node: exp.Expr, tag: str) -> list[exp.Expr] | None:
     """The parts of a stand-in after its tag; None if the node is none."""
     if not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
         return None
@@ -87,7 +89,7 @@ def call_of(node: exp.Expr) -> SubqueryReference | None:
     return None if parts is None else SubqueryReference(int(parts[0].name), tuple(parts[1:]))
 
 
-def calls(expr: exp.Expr) -> list[Expr]:
+def calls(expr: exp.Expr) -> list[exp.Expr]:
     """The calls in an expression, inner ones first."""
     found = [node for node in expr.find_all(exp.Case) if call_of(node) is not None]
     return list(reversed(found))
@@ -99,10 +101,10 @@ def parameters(expr: exp.Expr, query: int) -> set[int]:
     return {index for index in found if index is not None}
 
 
-def substituted(expr: Expr, query: int, images: Mapping[int, Expr]) -> Expr:
+def substituted(expr: exp.Expr, query: int, images: Mapping[int, exp.Expr]) -> exp.Expr:
     """A copy of the expression with every parameter of that query replaced by its image."""
 
-    def swap(node: exp.Expression) -> exp.Expression:
+    def swap(node: exp.Expr) -> exp.Expr:
         index = parameter_of(node, query)
         return node if index is None else closed(images[index])
 

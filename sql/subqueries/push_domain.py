@@ -19,7 +19,6 @@ from ivm.sql.plan.expressions import cast, column, conjunction, conjuncts
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
-    Expr,
     Filter,
     GroupRecompute,
     Join,
@@ -63,7 +62,7 @@ class DomainPush(Carry):
     def depends(self, plan: Plan) -> bool:
         return is_free(plan, self._query) or bool(self._depths & open_scans(plan))
 
-    def expression(self, expr: Expr, places: Sequence[int]) -> Expr:
+    def expression(self, expr: exp.Expr, places: Sequence[int]) -> exp.Expr:
         """The expression with the domain's columns for its parameters."""
         return substituted(expr, self._query, dict(enumerate(columns(places))))
 
@@ -117,7 +116,7 @@ class DomainPush(Carry):
         return replace(plan, base=base, step=step, schema=plan.schema + self.schema)
 
 
-def _same(left: Sequence[int], right: Sequence[int]) -> list[Expr]:
+def _same(left: Sequence[int], right: Sequence[int]) -> list[exp.Expr]:
     """Columns that agree, NULLs included."""
     pairs = zip(left, right, strict=True)
     return [exp.NullSafeEQ(this=column(a), expression=column(b)) for a, b in pairs]

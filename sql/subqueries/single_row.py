@@ -16,7 +16,6 @@ from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
-    Expr,
     Filter,
     Plan,
     Project,
@@ -56,7 +55,7 @@ def _aggregate(
     return Aggregate(plan, (), tuple(typed), schema)
 
 
-def _more(left: int, right: Expr) -> Expr:
+def _more(left: int, right: exp.Expr) -> exp.Expr:
     return exp.GT(this=column(left), expression=right)
 
 

@@ -106,7 +106,7 @@ def test_what_is_taken(text: str) -> None:
 )  # fmt: skip
 def test_what_is_not_taken(text: str) -> None:
     expr = sqlglot.parse_one(text, dialect="duckdb")
-    assert isinstance(expr, exp.Expression)
+    assert isinstance(expr, exp.Expr)
     assert not cannot_fail(expr, [type_of(t) for t in TYPES])
 
 

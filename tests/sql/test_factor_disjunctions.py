@@ -50,7 +50,7 @@ def rows() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @given(term=_terms)
 def test_factored_terms_have_the_same_truth_for_every_row(
-    rows: duckdb.DuckDBPyConnection, term: exp.Expression
+    rows: duckdb.DuckDBPyConnection, term: exp.Expr
 ) -> None:
     whole = conjunction(factored_conjuncts(term))
     assert whole is not None
@@ -60,7 +60,7 @@ def test_factored_terms_have_the_same_truth_for_every_row(
 
 @given(term=_terms, count=st.integers(1, 3))
 def test_what_is_implied_holds_where_the_term_does(
-    rows: duckdb.DuckDBPyConnection, term: exp.Expression, count: int
+    rows: duckdb.DuckDBPyConnection, term: exp.Expr, count: int
 ) -> None:
     for weaker in implied(term, {i: _INTEGERS[i] for i in range(count)}):
         assert used(weaker) <= set(range(count))

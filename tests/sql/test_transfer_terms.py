@@ -32,7 +32,7 @@ _equalities = st.builds(compared, st.sampled_from([exp.EQ, exp.NullSafeEQ]), _co
 
 @given(terms=st.lists(st.one_of(_equalities, _conditions), max_size=6))
 def test_what_is_transferred_follows(
-    rows: duckdb.DuckDBPyConnection, terms: list[exp.Expression]
+    rows: duckdb.DuckDBPyConnection, terms: list[exp.Expr]
 ) -> None:
     whole = conjunction(terms)
     for term in transferred(terms, _INTEGERS):
