@@ -103,32 +103,34 @@ class Engine:
             changes: what it did to base tables.
             recomputed: differences of recomputed views, already written to their tables.
             shown: deltas of incremental views already written to their tables.
-            logged: False where the transaction changes the catalog: then DuckDB's commit is the
-                commit point.
+            logged: False where the catalog changes: there DuckDB's commit is the commit point.
             only: the views to step, default all; `rebuild` takes care of the others.
 
         Raises:
             BaseException: of any kind; `epoch` tells whether the transaction stands.
         """
-        if not changes and not recomputed and logged:
-            run(cursor, "COMMIT")
-            return
+        if logged and not (changes or recomputed):
+            return self._finish(cursor)
         deltas = self._step(changes, recomputed, only)
         with Shelter(), self.warehouse.write_lock:
             late = None
             try:
                 epochs = self._write_views(cursor, self._unshown(deltas, shown))
                 if logged:  # only now: DuckDB's transaction is known to be alive
-                    self.log.append(self.pending.epoch + 1, changes)
-                    self.log.make_durable(self.pending.epoch + 1)
+                    self._log_durably(changes)
                 self._finish(cursor)
             except BaseException as error:
-                epochs = self._demand_committed(cursor, (*deltas, *shown), error, logged)
                 late = error
+                epochs = self._demand_committed(cursor, (*deltas, *shown), error, logged)
             self._adopt(changes, {**recomputed, **deltas}, by_duckdb=True)
             self.warehouse.recorded(epochs)
             if late is not None and not isinstance(late, duckdb.Error):
                 raise late
+
+    def _log_durably(self, changes: Sequence[TableChange]) -> None:
+        epoch = self.pending.epoch + 1
+        self.log.append(epoch, changes)
+        self.log.make_durable(epoch)
 
     def _unshown(
         self, deltas: Mapping[str, ZSet], shown: Mapping[str, ZSet]
@@ -160,7 +162,7 @@ class Engine:
     def _demand_committed(
         self, cursor: Cursor, views: Iterable[str], error: BaseException, logged: bool
     ) -> dict[str, int]:
-        """A native commit has raised: know whether it stands, and return if it does.
+        """A commit in DuckDB has raised: know whether it stands, and return if it does.
 
         Else the log's record is taken back, so that it does not stand anywhere.
         """
