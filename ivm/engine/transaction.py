@@ -1,7 +1,7 @@
 """One open transaction of a session: changes in order, and a DuckDB transaction once SQL needs it.
 
 Law: a transaction is one epoch or nothing. As long as only the fast path is used, DuckDB is not
-asked at all; the first SQL statement makes it *native*: a DuckDB transaction begins on the
+asked at all; the first SQL statement puts it *in DuckDB*: a DuckDB transaction begins on the
 session's cursor, gets what was changed so far, and from then on sees its own writes, in tables
 and in views.
 """
@@ -196,7 +196,7 @@ class Transaction:
             self._engine.tables.flush_within(self._cursor)
 
     def show(self, relations: Iterable[str]) -> None:
-        """Go native, with the views a statement reads up to the transaction's own writes."""
+        """Begin in DuckDB, with the views a statement reads up to the transaction's own writes."""
         relations = tuple(relations)
         if not self.in_duckdb and not self.changes:  # a write of its own, none of this transaction
             self._engine.recomputed.refresh(relations)
