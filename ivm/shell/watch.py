@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import duckdb
@@ -197,7 +198,7 @@ class Screen:
                 self._wait_for_change()
         except (IvmError, duckdb.Error) as error:
             self._error = error
-            self._at_once(self._app.exit)
+            self._in_app(self._app.exit)
 
     def _wait_for_change(self) -> None:
         item = self._feed.poll(0.2)
@@ -214,12 +215,14 @@ class Screen:
     def _draw(self, epoch: int, deltas: list[pa.Table]) -> None:
         room = self._app.output.get_size().rows - _LINES_AROUND
         self._picture = self._reader.picture(epoch, deltas, max(room, 1))
-        self._app.invalidate()
+        self._in_app(self._app.invalidate)  # in this thread it fails where the app ends meanwhile
 
-    def _at_once(self, act: Callable[[], None]) -> None:
+    def _in_app(self, act: Callable[[], None]) -> None:
+        """Calls a method of the app in its own thread; nothing once the app has ended."""
         loop = self._app.loop
         if loop is not None:
-            loop.call_soon_threadsafe(act)
+            with suppress(RuntimeError):  # the loop is closed by now
+                loop.call_soon_threadsafe(act)
 
 
 def _keys() -> KeyBindings:
