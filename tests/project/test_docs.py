@@ -258,7 +258,8 @@ def source_of(path: str) -> Path:
     """A repository path such as `sql/bind/bind.py` in the package that is imported."""
     if path.startswith("tests/"):
         return ROOT / path
-    return Path(ivm.__file__).parent / path.removeprefix("ivm/")
+    package = Path(ivm.__file__).parent
+    return package if path == "ivm" else package / path.removeprefix("ivm/")
 
 
 def defined_in(tree: ast.AST, prefix: str = "") -> Iterator[str]:
