@@ -229,24 +229,24 @@ class BindingCatalog:
         raise InternalError(f"relation {spelling} is bound but not in the catalog")
 
     def resolve(self, parts: Sequence[str]) -> str | None:
-        """See `ivm.sql.resolve.catalog.Catalog`."""
+        """See `ivm.sql.resolve.catalog.RelationCatalog`."""
         name = self._catalog.resolve(parts)
         return None if name is None else self._catalog.qualified[name]
 
     def place(self, parts: Sequence[str]) -> Path | None:
-        """See `ivm.sql.resolve.catalog.Catalog`."""
+        """See `ivm.sql.resolve.catalog.RelationCatalog`."""
         return self._catalog.names.place(parts)
 
     def schema(self, name: str) -> Schema | None:
-        """See `ivm.sql.resolve.catalog.Catalog`."""
+        """See `ivm.sql.resolve.catalog.RelationCatalog`."""
         return self._catalog.relation_schema(self.canonical(name))
 
     def view_plan(self, name: str) -> Plan | None:
-        """See `ivm.sql.resolve.catalog.Catalog`."""
+        """See `ivm.sql.resolve.catalog.RelationCatalog`."""
         view = self._catalog.views.get(self.canonical(name))
         return None if view is None else view.plan
 
     def primary_key(self, name: str) -> tuple[str, ...]:
-        """See `ivm.sql.resolve.catalog.Catalog`."""
+        """See `ivm.sql.resolve.catalog.RelationCatalog`."""
         info = self._catalog.tables.get(self.canonical(name))
         return () if info is None else tuple(info.schema[i][0] for i in info.primary_key)

@@ -25,7 +25,7 @@ from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.pending import PendingDeltas
 from ivm.engine.recomputed_views import RecomputedViews
-from ivm.engine.table_reader import TableReader
+from ivm.engine.stored_tables import StoredTables
 from ivm.engine.views import Views
 from ivm.engine.writer_lock import WriterLock
 from ivm.storage.interrupts import Shelter, check
@@ -52,7 +52,7 @@ class Engine:
         self.catalog = catalog
         self.writer_lock = WriterLock()
         self.pending = PendingDeltas(catalog, warehouse.base_epoch)
-        self.tables = TableReader(warehouse, catalog, self.log, self.pending)
+        self.tables = StoredTables(warehouse, catalog, self.log, self.pending)
         self.maintenance = Maintenance(self.tables)
         self.feeds = ChangeFeeds()
         self.on_pending: Callable[[int], None] = lambda rows: None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ivm.engine.table_reader import TableReader
+from ivm.engine.stored_tables import StoredTables
 from ivm.ingest.key_index import KeyIndex, LateIndex
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duck import Cursor
@@ -24,14 +24,14 @@ class KeyIndexes:
     """At most one index a table.
 
     Args:
-        reader: the tables in DuckDB.
+        tables: the tables as DuckDB stores them.
         columns_read: positions of the columns of a table that views need.
     """
 
-    def __init__(self, reader: TableReader, columns_read: Callable[[str], frozenset[int]]) -> None:
-        self._catalog = reader.catalog
+    def __init__(self, tables: StoredTables, columns_read: Callable[[str], frozenset[int]]) -> None:
+        self._catalog = tables.catalog
         self._columns_read = columns_read
-        self._reader = reader
+        self._tables = tables
         self._known: dict[str, KeyIndex] = {}
         self._provisional: set[str] = set()
         self._missed: dict[str, int] = {}
@@ -91,7 +91,7 @@ class KeyIndexes:
         return index
 
     def _late(self, table: str, columns: Sequence[int]) -> KeyIndex | None:
-        snapshot = self._reader.snapshot(table)
+        snapshot = self._tables.snapshot(table)
         if snapshot.rows() >= LARGE:
             return LateIndex(snapshot, columns)
         snapshot.release()
@@ -99,10 +99,10 @@ class KeyIndexes:
 
     def _full(self, table: str, columns: Sequence[int], cursor: Cursor | None) -> KeyIndex:
         if cursor is None:
-            self._reader.flush()
+            self._tables.flush()
         info = self._catalog.tables[table]
         key = info.primary_key or columns
-        rows = self._reader.scan(table, columns, cursor)
+        rows = self._tables.scan(table, columns, cursor)
         return KeyIndex(info.schema, key, columns, rows, unique=bool(info.primary_key))
 
     def record(self, change: TableChange) -> None:

@@ -17,7 +17,7 @@ import duckdb
 
 from ivm.catalog.catalog import BindingCatalog, View
 from ivm.delta_ops.circuit import Circuit
-from ivm.engine.table_reader import TableReader
+from ivm.engine.stored_tables import StoredTables
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.storage.errors import EvaluationError
 from ivm.storage.interrupts import dispensable
@@ -39,7 +39,7 @@ class Maintenance:
         tables: the tables in DuckDB, for hydration.
     """
 
-    def __init__(self, tables: TableReader) -> None:
+    def __init__(self, tables: StoredTables) -> None:
         self._tables = tables
         self._catalog = tables.catalog
         self._names = BindingCatalog(tables.catalog)

@@ -17,7 +17,7 @@ from ivm.delta_ops.circuit import Work
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.difference import difference
 from ivm.engine.maintenance import Maintenance
-from ivm.engine.table_reader import TableReader
+from ivm.engine.stored_tables import StoredTables
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor
@@ -37,7 +37,7 @@ class RecomputedViews:
         work: what recomputing them has cost, by name.
     """
 
-    def __init__(self, maintenance: Maintenance, tables: TableReader, feeds: ChangeFeeds) -> None:
+    def __init__(self, maintenance: Maintenance, tables: StoredTables, feeds: ChangeFeeds) -> None:
         self._maintenance = maintenance
         self._tables = tables
         self._catalog = tables.catalog

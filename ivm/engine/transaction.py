@@ -301,7 +301,7 @@ class Transaction:
     def _commit(self) -> None:
         try:
             if self.in_duckdb:
-                self._commit_native()
+                self._commit_in_duckdb()
             elif self.changes:
                 self._engine.commit(self.changes)
         except EvaluationError as error:
@@ -310,7 +310,7 @@ class Transaction:
             # It failed beside a stale view, perhaps for no other reason.
             self.begin_in_duckdb()
             self.show(error.views)
-            self._commit_native()
+            self._commit_in_duckdb()
 
     def replay(self, failing: Iterable[str]) -> None:
         """Commit what the log holds already, together with what is stale below these views."""
@@ -321,7 +321,7 @@ class Transaction:
         )
         self._end("the transaction is already committed")
 
-    def _commit_native(self) -> None:
+    def _commit_in_duckdb(self) -> None:
         self._views.fill()
         self._views.remember_rows()
         with self._publishing():
@@ -394,7 +394,7 @@ class Transaction:
     def _end(self, reason: str) -> None:
         self.over = reason
         if self._written_late:
-            self._engine.pending.put_back()  # unless it is settled
+            self._engine.pending.put_back()  # does nothing after `confirm`
             self._engine.warehouse.write_lock.release()
         self._engine.catalog.committed = None
         self._engine.writer_lock.release()

@@ -22,7 +22,7 @@ from ivm.delta_ops.ordered.window import Window
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.recomputed_views import RecomputedViews
-from ivm.engine.table_reader import TableReader
+from ivm.engine.stored_tables import StoredTables
 from ivm.engine.view_reads import relations_read
 from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
@@ -61,7 +61,7 @@ class Views:
         self,
         maintenance: Maintenance,
         recomputed: RecomputedViews,
-        tables: TableReader,
+        tables: StoredTables,
         feeds: ChangeFeeds,
     ) -> None:
         self._maintenance = maintenance

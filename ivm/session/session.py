@@ -83,7 +83,7 @@ class Session:
         return list(committed.values())
 
     def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
-        """Nothing temporary is meant by the texts of these views (see `shadows`)."""
+        """Refuse views that would read temporary things; see `ivm.session.temporary`."""
         refuse_temporary(self.cursor, self.names.temporary, queries)
 
     def _sees_more(self) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.engine import table_reader
+from ivm.engine import stored_tables
 from ivm.engine.changefeed import ChangeFeeds, Subscription
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.values.zset import empty
@@ -125,7 +125,7 @@ def test_writers_who_must_wait_for_a_flush_that_fails_have_done_nothing(
         raise errors.UnavailableError("the disk is full")
 
     with created() as db:
-        monkeypatch.setattr(table_reader, "MOST_PENDING", 0)
+        monkeypatch.setattr(stored_tables, "MOST_PENDING", 0)
         db.insert("t", {"a": [1]})  # stands, whatever is pending behind it
         with monkeypatch.context() as patch:
             patch.setattr(db._engine.warehouse, "flush", full)

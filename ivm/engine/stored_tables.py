@@ -1,8 +1,8 @@
-"""What DuckDB shows of tables and views, and bringing it up to the log before anybody looks.
+"""The tables and views as DuckDB stores them, and flushes, which bring them up to the log.
 
-Law: after `flush` DuckDB has every commit made before the call, of the relations meant; a snapshot
-taken under `write_lock` together with its flush shows one epoch. A flush that fails loses nothing:
-what it took is pending still.
+Contract: after `flush` DuckDB has every commit made before the call to the relations asked for; a
+snapshot pinned under `write_lock` together with its flush shows one epoch. A flush that fails loses
+nothing: its deltas stay pending.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MOST_PENDING = 4_000_000
 """Rows beyond which writers wait for a flush, before they do anything."""
 
 
-class TableReader:
-    """The tables in DuckDB, as of the log.
+class StoredTables:
+    """Reads and writes the tables in DuckDB, which stand at an epoch before the log's or at it.
 
     Attributes:
-        warehouse: holds them.
+        warehouse: the DuckDB file.
         catalog: names and schemas.
-        log: tells whether what is pending may be used.
-        pending: what they lack.
+        log: knows whether the pending deltas may be used.
+        pending: the deltas that the tables do not have yet.
     """
 
     def __init__(
