@@ -25,13 +25,12 @@ from prompt_toolkit.styles import Style
 
 from ivm.database import Database
 from ivm.shell.commands import COMMANDS, run_command
-from ivm.shell.completer import SqlCompleter, vocabulary
 from ivm.shell.completion import Vocabulary
 from ivm.shell.console import Console, Settings
-from ivm.shell.lexer import SqlLexer
 from ivm.shell.listing import listed
 from ivm.shell.open import MEMORY, title, version_number
 from ivm.shell.output import colours_wanted, standard_error, standard_output
+from ivm.shell.prompt_adapters import SqlCompleter, SqlLexer, vocabulary
 from ivm.shell.script import complete
 from ivm.storage.errors import IvmError
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivm.shell.completer import vocabulary
 from ivm.shell.completion import Column, Vocabulary, suggest
 from ivm.shell.expected import wants
+from ivm.shell.prompt_adapters import vocabulary
 from ivm.shell.scope import scope_of
 
 NAMES = Vocabulary(

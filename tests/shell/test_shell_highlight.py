@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from prompt_toolkit.document import Document
 
 from ivm.shell.highlight import painted, pieces
-from ivm.shell.lexer import SqlLexer
 from ivm.shell.output import Paint
+from ivm.shell.prompt_adapters import SqlLexer
 
 
 @given(st.text(max_size=40))

@@ -15,8 +15,7 @@ from rich.cells import cell_len
 
 from ivm.shell.cell_text import csv_lines, json_lines, texts
 from ivm.shell.output import Paint
-from ivm.shell.table import Shown, box, line_by_line, markdown, shown_part
-from ivm.shell.width import clip, fit, pad
+from ivm.shell.table import Shown, box, clip, fit, line_by_line, markdown, pad, shown_part
 
 PLAIN = Paint(False)
 

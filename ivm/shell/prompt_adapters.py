@@ -1,4 +1,4 @@
-"""prompt_toolkit's side of completion: names from the database, files from the disk."""
+"""Adapters of completion and highlighting to prompt_toolkit, which scripts need not load."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from prompt_toolkit.completion import (
     PathCompleter,
 )
 from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text.utils import split_lines
+from prompt_toolkit.lexers import Lexer
 
 from ivm.shell.completion import Vocabulary, suggest
 from ivm.shell.expected import wants
+from ivm.shell.highlight import pieces
 
 _FUNCTIONS = r"""
 SELECT DISTINCT function_name FROM duckdb_functions()
@@ -63,3 +67,14 @@ def vocabulary() -> tuple[list[str], frozenset[str]]:
         functions = [name for (name,) in connection.execute(_FUNCTIONS).fetchall()]
         reserved = frozenset(word for (word,) in connection.execute(_RESERVED).fetchall())
     return functions, reserved
+
+
+class SqlLexer(Lexer):
+    """prompt_toolkit's view of `pieces`."""
+
+    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
+        fragments: StyleAndTextTuples = [
+            (f"class:{style}" if style else "", piece) for style, piece in pieces(document.text)
+        ]
+        lines = list(split_lines(fragments))
+        return lambda number: lines[number] if number < len(lines) else []
