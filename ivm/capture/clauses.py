@@ -42,7 +42,7 @@ class Clauses:
     def place(self, begin: int, *words: str) -> int:
         """The first token at or behind `begin`, outside parentheses, where `words` stand in a row;
         the number of tokens if they do not."""
-        return self.reader(begin).place(*words)
+        return self.reader(begin).index(*words)
 
     def params(self, sql: str) -> Any:
         """The parameters that `sql` names, None if it names none."""

@@ -81,10 +81,10 @@ class _Given:
 
 
 def _given(rows: LiteralRows, column: int, parameters: Parameters) -> _Given | None:
-    places = rows.places[column]
-    if places is None:
+    sources = rows.column_parameters[column]
+    if sources is None:
         return _literals(rows, column)
-    return _python([parameters[p] for p in places])  # type: ignore[index]
+    return _python([parameters[p] for p in sources])  # type: ignore[index]
 
 
 def _columns(

@@ -114,12 +114,12 @@ def _keys_fit(info: TableInfo, statement: st.KeyedChange, params: Params) -> boo
     for column in range(len(statement.columns) - statement.keys, len(statement.columns)):
         position = info.position(statement.columns[column])
         assert position is not None
-        places = statement.rows.places[column]
+        sources = statement.rows.column_parameters[column]
         type = info.schema[position][1]
-        if places is None:
+        if sources is None:
             fits = _literal_fits(statement.rows.cells[column][0], type)
         else:
-            fits = _parameter_fits(params, places[0], type)
+            fits = _parameter_fits(params, sources[0], type)
         if not fits:
             return False
     return True

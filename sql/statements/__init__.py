@@ -1,1 +1,1 @@
-"""Statements in a script: where they end, their kinds, and those that DuckDB does not know."""
+"""Scripts cut into statements, the kinds of statements, and the statements DuckDB does not know."""

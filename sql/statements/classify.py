@@ -1,6 +1,6 @@
-"""Tells which kind of statement a row of tokens is, reading only as far as it must.
+"""Classifies a statement by its tokens, and reads no more of them than that needs.
 
-Law: a statement that changes rows is never called a Query; where the words leave it open
+Contract: a statement that changes rows is never a Query; where its first words leave that open
 (a change inside a CTE, EXPLAIN ANALYZE of a change) it is a Dml of kind "other".
 """
 
@@ -56,7 +56,10 @@ _SESSION = _words("ATTACH DETACH USE SET RESET PRAGMA CALL LOAD INSTALL IMPORT U
 
 
 def classify(script: str, tokens: Sequence[Token]) -> Statement:
-    """The statement made of `tokens` (at least one, no semicolon) of `script`.
+    """Returns the statement that `tokens` of `script` form.
+
+    Args:
+        tokens: at least one, none of them a semicolon.
 
     Raises:
         SqlError: one of our own statements does not parse.
@@ -136,7 +139,7 @@ def _transaction(source: SourceText, reader: Reader) -> TransactionControl:
 
 
 def _inner(source: SourceText, reader: Reader) -> Statement:
-    """The statement from here on, its offset counted in `source.text`."""
+    """The statement from the current token on, its offset counted in `source.text`."""
     if reader.done:
         raise reader.error("expected a statement")
     statement = classify(source.script, reader.tokens[reader.at :])

@@ -1,6 +1,7 @@
-"""Reads the head of CREATE, DROP, ALTER, COMMENT and of the statements about the session.
+"""Reads the heads of CREATE, DROP, ALTER, COMMENT and of the statements about the session.
 
-Law: what a head does not tell is left empty, never guessed; DuckDB reports its own errors.
+Contract: a field that the head does not determine stays empty, never guessed; DuckDB reports its
+own syntax errors.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _TARGETS = {"FUNCTION": "macro"}
 
 
 def _qualifiers(reader: Reader) -> bool:
-    """Step over words between the verb and the target; whether one says TEMPORARY."""
+    """Skips the words between the verb and the target, and returns whether one is TEMPORARY."""
     temporary = False
     while reader.peek() in _QUALIFIERS:
         temporary = temporary or reader.peek() in _TEMPORARY
@@ -43,7 +44,7 @@ def _optional_name(reader: Reader) -> tuple[Name, ...]:
 
 
 def _on(reader: Reader, target: str) -> Name | None:
-    """The table behind ON in CREATE INDEX, CREATE TRIGGER and DROP TRIGGER."""
+    """The table after ON in CREATE INDEX, CREATE TRIGGER and DROP TRIGGER."""
     if target not in ("index", "trigger"):
         return None
     while not reader.done:
@@ -54,7 +55,7 @@ def _on(reader: Reader, target: str) -> Name | None:
 
 
 def create(reader: Reader, text: str, offset: int) -> Ddl:
-    """CREATE of anything but a materialized view."""
+    """Reads CREATE of anything but a materialized view."""
     reader.expect("CREATE")
     replace = reader.accept("OR", "REPLACE")
     temporary = _qualifiers(reader)
@@ -66,7 +67,7 @@ def create(reader: Reader, text: str, offset: int) -> Ddl:
 
 
 def drop(reader: Reader, text: str, offset: int) -> Ddl:
-    """DROP of anything but a materialized view."""
+    """Reads DROP of anything but a materialized view."""
     reader.expect("DROP")
     _qualifiers(reader)
     target = _target(reader)
@@ -78,7 +79,7 @@ def drop(reader: Reader, text: str, offset: int) -> Ddl:
 
 
 def alter(reader: Reader, text: str, offset: int) -> Ddl:
-    """ALTER of anything but a materialized view."""
+    """Reads ALTER of anything but a materialized view."""
     reader.expect("ALTER")
     target = _target(reader)
     exists = reader.accept("IF", "EXISTS")
@@ -88,14 +89,14 @@ def alter(reader: Reader, text: str, offset: int) -> Ddl:
 
 
 def comment(reader: Reader, text: str, offset: int) -> Ddl:
-    """COMMENT ON target name IS …"""
+    """Reads COMMENT ON target name IS …"""
     reader.expect("COMMENT", "ON")
     target = _target(reader)
     return Ddl(text, offset, "comment", target, _optional_name(reader))
 
 
 def session(reader: Reader, text: str, offset: int) -> Ddl:
-    """ATTACH, DETACH, USE, SET, RESET, PRAGMA, CALL, LOAD, INSTALL, IMPORT."""
+    """Reads a statement about the session: ATTACH, USE, SET, PRAGMA, LOAD, IMPORT and the like."""
     action = reader.peek().lower()
     reader.at += 1
     target = ""

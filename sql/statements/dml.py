@@ -1,13 +1,13 @@
 """Reads the heads of INSERT, UPDATE, DELETE, MERGE and TRUNCATE.
 
-Law: a change hidden in a parenthesis (a data-modifying CTE) is found wherever it stands; then
-only a comparison of whole tables tells what the statement did, and its kind is "other".
+Contract: a change inside parentheses (a data-modifying CTE) is always found. Its effect is known
+only by comparing all rows of the tables before and after, so the statement's kind is "other".
 
-Reads UPDATE and DELETE of one row: `… WHERE key = value [AND …]`, values being literals.
+UPDATE and DELETE of one row, `… WHERE key = value [AND …]`, are read completely.
 
-Law: what is read here says the same to DuckDB; anything else (other conditions, FROM, RETURNING,
-parameters inside an expression) is not read, and DuckDB runs the statement. Whether the columns of
-the WHERE clause are a key is not known here.
+Contract: a `KeyedChange` means to the fast path what the statement means to DuckDB. Statements with
+other conditions, FROM, RETURNING, or parameters inside an expression are run by DuckDB. Whether the
+columns of the WHERE clause are a key is not known here.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ _SOURCES = frozenset(("SELECT", "FROM", "WITH", "TABLE"))
 def changes_inside(reader: Reader) -> bool:
     """Whether a parenthesis anywhere holds an INSERT, UPDATE, DELETE, MERGE or TRUNCATE."""
     words = [t.word for t in reader.tokens]
-    for place, (word, depth) in enumerate(zip(words[:-2], depths(reader.tokens), strict=False)):
-        verb, follower = words[place + 1], words[place + 2]
+    for index, (word, depth) in enumerate(zip(words[:-2], depths(reader.tokens), strict=False)):
+        verb, follower = words[index + 1], words[index + 2]
         if depth == 0 or word not in ("(", ")") or verb not in VERBS:
             continue
         if follower in _FOLLOWERS.get(verb, ()) or verb == "TRUNCATE":
             return True
-        if verb == "UPDATE" and "SET" in words[place + 2 : place + 10]:
+        # Without SET a few words on, `update` is a name in the parenthesis.
+        if verb == "UPDATE" and "SET" in words[index + 2 : index + 10]:
             return True
     return False
 
 
 def changing(source: SourceText, reader: Reader) -> Dml:
-    """The change whose verb stands here; a WITH clause may stand before it."""
+    """Reads the change whose verb is the current token; a WITH clause may precede it."""
     body = reader.tokens[reader.at].start - source.offset
     statement = _CHANGES[reader.peek()](source, reader)
     if type(statement) is Dml and changes_inside(reader):
@@ -130,7 +131,7 @@ def _merge(source: SourceText, reader: Reader) -> Dml:
 def dml(
     source: SourceText, kind: str, table: Name, alias: str | None, returning: bool, sources: bool
 ) -> Dml:
-    """A change without a WITH clause."""
+    """Makes a change without a WITH clause."""
     text, offset = source.text, source.offset
     return Dml(text, offset, kind, table, alias, returning, sources=sources)
 
@@ -158,14 +159,17 @@ _Pair: TypeAlias = tuple[str, Sequence[Token], str]
 
 
 def keyed_change(source: SourceText, reader: Reader, kind: str, table: Name) -> KeyedChange | None:
-    """The statement, whose tokens behind the table's name stand here; None if it is another.
+    """Reads an UPDATE or DELETE by key, from the token after the table's name.
 
     Args:
         kind: "update" or "delete".
+
+    Returns:
+        The change; None if the statement has any other form.
     """
     if reader.tokens[0].word != kind.upper():
-        return None  # a WITH clause stands before it
-    where = reader.place("WHERE")
+        return None  # a WITH clause precedes it
+    where = reader.index("WHERE")
     head, conditions = reader.tokens[reader.at : where], reader.tokens[where + 1 :]
     if [token.word for token in head[:1]] != (["SET"] if kind == "update" else []):
         return None
@@ -184,12 +188,12 @@ def keyed_change(source: SourceText, reader: Reader, kind: str, table: Name) -> 
         return None
     names = tuple([name for name, _ in cells])
     expressions = tuple([(name, text) for name, _, text in computed])
-    place = (source.text, source.offset, kind, table)
-    return KeyedChange(*place, columns=names, rows=rows, keys=len(keys), computed=expressions)
+    common = (source.text, source.offset, kind, table)
+    return KeyedChange(*common, columns=names, rows=rows, keys=len(keys), computed=expressions)
 
 
 def _pair(source: SourceText, part: Sequence[Token]) -> _Pair:
-    """`name = value`."""
+    """Reads `name = value`."""
     reader = Reader(part)
     name = reader.identifier()
     reader.expect("=")

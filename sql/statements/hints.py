@@ -1,6 +1,6 @@
-"""The way out of a syntax error, where the statement's words tell one.
+"""Hints at the cause of a syntax error, derived from the statement's words.
 
-Law: a hint is a question, never a correction: the statement stays as it was written.
+Contract: a hint is a question, never a correction: the statement stays as it was written.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ _WORDS = (
 _WITH_TIES = re.compile(r"WITH\s+TIES\b", re.IGNORECASE)
 
 
-def hint(statement: str, place: int) -> str:
-    """What may be meant, as the end of a sentence; "" where nothing is likely.
+def hint(statement: str, offset: int) -> str:
+    """Returns the likely cause as the end of a sentence, "" if none is likely.
 
     Args:
         statement: the text that does not parse.
-        place: where the parser stopped, in characters.
+        offset: where the parser stopped, in characters.
     """
-    if _WITH_TIES.match(statement, place):
+    if _WITH_TIES.match(statement, offset):
         return ": DuckDB has no WITH TIES; QUALIFY rank() OVER (ORDER BY …) <= n says the same"
     words = tokens(statement)
     depth = depths(words)[-1] if words else 0
     if depth:
         return f"; is {'a closing' if depth > 0 else 'an opening'} parenthesis missing?"
-    at = next((i for i, token in enumerate(words) if token.start <= place < token.end), None)
+    at = next((i for i, token in enumerate(words) if token.start <= offset < token.end), None)
     if at is None:
         return ""
     if words[at].word == "MATERIALIZED":
         return "; is VIEW missing behind it?"
     for token in (words[at], *words[max(at - 1, 0) : at]):
-        near = difflib.get_close_matches(token.word, _WORDS, 1, 0.75)
-        if near and token.word not in _WORDS:
-            return f"; did you mean {near[0]}?"
+        similar = difflib.get_close_matches(token.word, _WORDS, 1, 0.75)
+        if similar and token.word not in _WORDS:
+            return f"; did you mean {similar[0]}?"
     side_by_side = at > 0 and _is_value(words[at]) and _ends_value(words[at - 1])
     return "; is a comma missing before it?" if side_by_side else ""
 

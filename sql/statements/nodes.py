@@ -1,7 +1,7 @@
-"""The kinds of statement a script can hold, as frozen dataclasses.
+"""The kinds of statements as frozen dataclasses.
 
-Law: `text` is the statement exactly as the user wrote it, without the closing semicolon, and
-`script[offset : offset + len(text)] == text`; nothing is ever rendered back from a tree.
+Law: `script[offset : offset + len(text)] == text`. `text` is the statement exactly as the user
+wrote it, without the closing semicolon; no statement is rendered back from a tree.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Statement:
     """Any statement.
 
     Attributes:
-        text: the statement as written, without its semicolon, outer blanks and comments.
-        offset: characters before it in the script.
+        text: the statement as written, without its semicolon and the blanks and comments around it.
+        offset: its offset in the script, in characters.
     """
 
     text: str
@@ -34,8 +34,8 @@ class CreateView(Statement):
 
     Attributes:
         query: the SELECT, verbatim.
-        query_offset: characters before the query in `text`.
-        columns: the view's column names, empty when the query's own names stand.
+        query_offset: the query's offset in `text`.
+        columns: the view's column names, empty if the view has the query's names.
     """
 
     name: Name
@@ -94,15 +94,15 @@ class Dml(Statement):
 
     Attributes:
         kind: "insert", "update", "delete", "merge", "truncate", "copy", or "other" for a
-            statement that changes rows in an unusual place (a data-modifying CTE, EXPLAIN
-            ANALYZE of a change): only a comparison of whole tables captures that one.
+            statement whose change is nested (a data-modifying CTE, EXPLAIN ANALYZE of a change):
+            only a comparison of all rows of the tables captures it.
         table: the changed table as written; None for "other".
         alias: the table's alias in the statement, if it has one.
         returning: it has a RETURNING clause.
-        body: characters before the verb in `text`; a WITH clause stands before it.
+        body: the verb's offset in `text`, not 0 after a WITH clause.
         or_action: "replace" or "ignore" of INSERT OR …, else "".
         on_conflict: it has an ON CONFLICT clause.
-        sources: other relations take part (SELECT, FROM, USING, a file).
+        sources: it reads other relations (SELECT, FROM, USING, a file).
     """
 
     kind: str
@@ -121,7 +121,7 @@ class Insert(Dml):
 
     Attributes:
         columns: the columns named, or None for all.
-        rows: the cells, not yet values (see `values_list.columns_of`).
+        rows: the cells as SQL texts, not yet values.
     """
 
     columns: tuple[str, ...] | None = None
@@ -133,10 +133,10 @@ class KeyedChange(Dml):
     """UPDATE … SET … WHERE key = value, or DELETE … WHERE key = value: the fast path.
 
     Attributes:
-        columns: the columns set to literals or parameters, then those of the WHERE clause.
+        columns: the columns set to literals or parameters, then the columns of the WHERE clause.
         rows: their cells, in one row.
-        keys: how many of them are of the WHERE clause.
-        computed: other columns that are set, each with its expression.
+        keys: how many of the columns are in the WHERE clause.
+        computed: the columns set to other expressions, each with its expression.
     """
 
     columns: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ class Ddl(Statement):
         action: "create", "drop", "alter", "comment", "attach", "detach", "use", "set", "reset",
             "pragma", "call", "load", "install", "import", "copy database".
         target: "table", "view", "index", "macro", "type", "schema", "sequence", "trigger",
-            "database", "variable", "secret", …; "" where the action says it all.
+            "database", "variable", "secret", …; "" if the action needs none.
         names: the objects named (several in one DROP), possibly empty.
         on: the table of an index or trigger, else None.
     """
@@ -223,6 +223,6 @@ class Deallocate(Statement):
 
 @dataclass(frozen=True)
 class Other(Statement):
-    """Anything else (CHECKPOINT, VACUUM, …), passed to DuckDB; `kind` is its first word."""
+    """Any other statement (CHECKPOINT, VACUUM, …), passed to DuckDB; `kind` is its first word."""
 
     kind: str

@@ -1,8 +1,9 @@
-"""Splits a script into statements and says what each one is.
+"""Splits a script into statements and classifies each.
 
-Law: joining the statements' texts at their offsets gives back the script's tokens; DuckDB's own
-tokenizer cuts and DuckDB's own parser judges, so a script that DuckDB takes is taken here.
-Texts are cached: the same parametrised statement costs about a microsecond the second time.
+Law: the statements' texts at their offsets hold all tokens of the script but the semicolons.
+DuckDB's own tokenizer splits and DuckDB's own parser checks, so a script that DuckDB accepts is
+accepted here. Results are cached by text: parsing a parametrised statement again takes about a
+microsecond.
 """
 
 from __future__ import annotations
@@ -62,13 +63,13 @@ __all__ = [
 ]
 
 _CACHED_LENGTH = 8192  # longer texts are bulk data, seldom seen twice
-_HEAD_LENGTH = 4096  # of a long INSERT, tokenized alone: 10 000 rows make 100 000 tokens
+_HEAD_LENGTH = 4096  # of a long INSERT only this is tokenized: 10 000 rows have 100 000 tokens
 
-_CHECKED_LENGTH = 65536  # a longer single statement is read by DuckDB's parser once, when it runs
+_CHECKED_LENGTH = 65536  # DuckDB parses a longer single statement only once, when it runs
 
 
 def parse(script: str) -> tuple[Statement, ...]:
-    """The statements of a script, in order.
+    """Returns the statements of a script, in order.
 
     Args:
         script: any number of statements between semicolons; empty ones are dropped.
@@ -77,7 +78,7 @@ def parse(script: str) -> tuple[Statement, ...]:
         The statements; the same tuple for the same short text.
 
     Raises:
-        SqlError: the script does not parse; nothing of it may be run.
+        SqlError: the script does not parse; none of its statements may be run.
         UnsupportedError: a statement about views that has no meaning here.
     """
     if len(script) <= _CACHED_LENGTH:
@@ -107,16 +108,16 @@ def _parse(script: str) -> tuple[Statement, ...]:
 
 
 def _bulk_insert(script: str) -> Insert | None:
-    """A script that is one long INSERT … VALUES of literals, or None."""
+    """Reads a script that is one long INSERT … VALUES of literals; None for any other."""
     head = Reader(tokens(script[:_HEAD_LENGTH]))
     if head.peek() != "INSERT":
         return None
     end = len(script.rstrip(" \t\r\n;"))
     last = Token("", script[end - 1 : end], end - 1)
-    place = next((i for i, t in enumerate(head.tokens) if t.word == "VALUES"), None)
-    if place is None:
+    values = next((i for i, t in enumerate(head.tokens) if t.word == "VALUES"), None)
+    if values is None:
         return None
-    statement = classify(script, [*head.tokens[: place + 1], last])
+    statement = classify(script, [*head.tokens[: values + 1], last])
     return statement if isinstance(statement, Insert) else None
 
 
@@ -132,7 +133,7 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
         yield part
 
 
-# --- DuckDB's judgement ------------------------------------------------------------------
+# --- checked by DuckDB's parser ----------------------------------------------------------
 
 _OWN = (DropView, ExplainView, VerifyView, ShowViews, Subscribe, Insert)
 
@@ -141,7 +142,7 @@ _scratch = Scratch("SET errors_as_json = true")
 
 
 def _check(script: str, statement: Statement) -> None:
-    """Let DuckDB's parser read a statement before any statement of the script is run."""
+    """Raises SqlError if DuckDB's parser refuses a statement, before any of the script is run."""
     if isinstance(statement, _OWN):
         return
     text, offset = statement.text, statement.offset
@@ -159,15 +160,13 @@ def _check(script: str, statement: Statement) -> None:
 
 def _sql_error(script: str, text: str, offset: int, message: str) -> SqlError:
     detail = json.loads(message[message.index("{") :])
-    place = int(detail.get("position", 0))
-    inside = len(text.encode()[:place].decode(errors="ignore"))
-    position = offset + inside
-    return SqlError(
-        detail["exception_message"] + _at(script, position) + hint(text, inside), position
-    )
+    in_bytes = int(detail.get("position", 0))
+    inside = len(text.encode()[:in_bytes].decode(errors="ignore"))
+    found = offset + inside
+    return SqlError(detail["exception_message"] + _at(script, found) + hint(text, inside), found)
 
 
-def _at(script: str, position: int) -> str:
-    line = script.count("\n", 0, position) + 1
-    column = position - (script.rfind("\n", 0, position) + 1) + 1
+def _at(script: str, offset: int) -> str:
+    line = script.count("\n", 0, offset) + 1
+    column = offset - (script.rfind("\n", 0, offset) + 1) + 1
     return f" (line {line}, column {column})"

@@ -1,6 +1,6 @@
-"""Definitions of views and macros as DuckDB keeps them, in words that the parser knows.
+"""Definitions of views and macros as DuckDB stores them, respelled so that they parse again.
 
-Law: DuckDB's own tokens decide: what stands in strings and quoted names is no word and no sign.
+Invariant: DuckDB's own tokens decide; the content of strings and quoted names is never a keyword.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from ivm.sql.statements.tokens import Reader, depths, tokens
 
 
 def view_query(definition: str) -> str:
-    """The query in the text of a CREATE VIEW: what follows its first AS outside of parentheses.
+    """Returns the query of a CREATE VIEW: the text after its first AS outside of parentheses.
 
     Args:
-        definition: the statement, as `duckdb_views()` has it.
+        definition: the statement, as `duckdb_views()` shows it.
     """
     words = tokens(definition)
-    head = Reader(words).place("AS")
+    head = Reader(words).index("AS")
     if head == len(words):
         return definition
     return bare_lambdas(definition[words[head].end :].strip().removesuffix(";"))
 
 
 def bare_lambdas(text: str) -> str:
-    """The text without the parentheses that DuckDB writes around lambdas.
+    """Removes the parentheses that DuckDB writes around lambdas, as in `f(l, (lambda x: x))`.
 
     Args:
-        text: of a query or an expression.
+        text: a query or an expression.
     """
     found = tokens(text)
     dropped = [
@@ -36,8 +36,8 @@ def bare_lambdas(text: str) -> str:
         if opening.word == "(" and word.word == "LAMBDA"
         for token in (opening, found[i + depths(found[i:]).index(0)])
     ]
-    kept, start = [], 0
-    for place in sorted(dropped):
-        kept.append(text[start:place])
-        start = place + 1
-    return "".join([*kept, text[start:]])
+    pieces, start = [], 0
+    for offset in sorted(dropped):
+        pieces.append(text[start:offset])
+        start = offset + 1
+    return "".join([*pieces, text[start:]])

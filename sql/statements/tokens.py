@@ -1,7 +1,7 @@
-"""DuckDB's own tokens of a script, and a reader that walks over them.
+"""DuckDB's own tokens of a script, and a cursor over them.
 
-Law: offsets are characters, not bytes; comments are no tokens; a string, a quoted name or a
-dollar-quoted text is one token, so a semicolon inside it never ends a statement.
+Invariant: offsets count characters, not bytes. Comments are not tokens. A string, a quoted name or
+a dollar-quoted text is one token, so a semicolon inside it never ends a statement.
 """
 
 from __future__ import annotations
@@ -21,8 +21,13 @@ _BLANKS = " \t\r\n\f\v\u00a0\ufeff"
 
 
 class Token(NamedTuple):
-    """One token: `word` is its text in upper case if it is an unquoted word, a sign or a number,
-    and "" if it is a string or a quoted name (which are never keywords)."""
+    """One token of a script.
+
+    Attributes:
+        word: the text in upper case of an unquoted word, a sign or a number; "" of a string or a
+            quoted name, which are never keywords.
+        start: its offset in the script.
+    """
 
     word: str
     text: str
@@ -34,28 +39,28 @@ class Token(NamedTuple):
 
 
 def tokens(script: str) -> list[Token]:
-    """The script's tokens without comments and blanks, as DuckDB itself cuts them.
+    """Returns the script's tokens, without comments and blanks, from DuckDB's own tokenizer.
 
     Raises:
-        SqlError: it holds what is no text.
+        SqlError: the script holds a character that UTF-8 cannot encode.
     """
     data = None if script.isascii() else _encoded(script)
     raw = duckdb.tokenize(script)
     if not raw:
         return []
-    ends = [offset for offset, _ in raw[1:]]
+    ends = [start for start, _ in raw[1:]]
     ends.append(len(script) if data is None else len(data))
-    result, position, byte = [], 0, 0
+    result, offset, byte = [], 0, 0
     for (start, kind), end in zip(raw, ends, strict=True):
         if data is None:
-            position, text = start, script[start:end]
-        else:
-            position += len(data[byte:start].decode())
+            offset, text = start, script[start:end]
+        else:  # DuckDB counts in bytes
+            offset += len(data[byte:start].decode())
             byte, text = start, data[start:end].decode()
         if kind != duckdb.token_type.comment:
             text = text.rstrip(_BLANKS)
             opaque = kind == duckdb.token_type.string_const or text[:1] == '"'
-            result.append(Token("" if opaque else text.upper(), text, position))
+            result.append(Token("" if opaque else text.upper(), text, offset))
     return result
 
 
@@ -69,7 +74,7 @@ def _encoded(script: str) -> bytes:
 
 
 def open_comment(script: str) -> int | None:
-    """Where a comment begins that nothing ends, or None."""
+    """The offset of an unterminated comment, None if there is none."""
     if "/*" not in script:
         return None
     start, kind = duckdb.tokenize(script)[-1]
@@ -80,29 +85,29 @@ def open_comment(script: str) -> int | None:
 
 
 def depths(tokens: Sequence[Token]) -> list[int]:
-    """How many parentheses are open behind each token."""
+    """Counts the open parentheses after each token."""
     return list(accumulate([_NESTING.get(token.word, 0) for token in tokens]))
 
 
 def top_level(tokens: Sequence[Token]) -> list[int]:
-    """The places outside all parentheses; that of one that closes the last of them is outside."""
-    return [place for place, depth in enumerate(depths(tokens)) if depth == 0]
+    """Indexes of the tokens outside all parentheses, an outermost closing parenthesis included."""
+    return [index for index, depth in enumerate(depths(tokens)) if depth == 0]
 
 
 def split(tokens: Sequence[Token], between: str = ",") -> list[Sequence[Token]]:
-    """The tokens between the signs or words `between` that stand outside all parentheses."""
-    cuts = [place for place in top_level(tokens) if tokens[place].word == between]
+    """Splits the tokens at each sign or word `between` outside all parentheses."""
+    cuts = [index for index in top_level(tokens) if tokens[index].word == between]
     begins, ends = [0, *[cut + 1 for cut in cuts]], [*cuts, len(tokens)]
     return [tokens[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
 
 def text_of(script: str, tokens: Sequence[Token]) -> str:
-    """What the script says from the first of the tokens to the last, "" if there are none."""
+    """The script's text from the first of the tokens to the last, "" if there are none."""
     return script[tokens[0].start : tokens[-1].end] if tokens else ""
 
 
 class SourceText(NamedTuple):
-    """One statement's place in its script."""
+    """One statement's text and its offset in its script."""
 
     script: str
     text: str
@@ -110,7 +115,7 @@ class SourceText(NamedTuple):
 
 
 class Reader:
-    """A position in the tokens of one statement."""
+    """A cursor over the tokens of one statement; `at` is the index of the current token."""
 
     __slots__ = ("at", "tokens")
 
@@ -119,25 +124,25 @@ class Reader:
         self.at = at
 
     def peek(self, ahead: int = 0) -> str:
-        """The word `ahead` tokens on, "" behind the end."""
-        place = self.at + ahead
-        return self.tokens[place].word if place < len(self.tokens) else ""
+        """The word `ahead` tokens after the current one, "" after the last."""
+        index = self.at + ahead
+        return self.tokens[index].word if index < len(self.tokens) else ""
 
     def accept(self, *words: str) -> bool:
-        """Step over `words` if they all stand here."""
+        """Skips `words` if the next tokens are these; returns whether they are."""
         if any(self.peek(i) != word for i, word in enumerate(words)):
             return False
         self.at += len(words)
         return True
 
     def expect(self, *words: str) -> None:
-        """Step over `words`, or raise SqlError at the first that is missing."""
+        """Skips `words`, or raises SqlError at the first that is missing."""
         for word in words:
             if not self.accept(word):
                 raise self.error(f"expected {word}")
 
     def error(self, reason: str) -> SqlError:
-        """An SqlError at this token."""
+        """Returns an SqlError that names the current token."""
         if self.at >= len(self.tokens):
             return SqlError(f"syntax error at end of input: {reason}", self._end())
         here = self.tokens[self.at]
@@ -151,33 +156,33 @@ class Reader:
         return self.at >= len(self.tokens)
 
     def finish(self) -> None:
-        """Raise SqlError unless all tokens are read."""
+        """Raises SqlError unless all tokens are read."""
         if not self.done:
             raise self.error("expected the end of the statement")
 
     def identifier(self) -> str:
-        """One name, quotes resolved."""
+        """Reads one name, quotes resolved."""
         if self.done or not _names(self.tokens[self.at]):
             raise self.error("expected a name")
         self.at += 1
         return unquoted(self.tokens[self.at - 1])
 
     def name(self) -> tuple[str, ...]:
-        """A qualified name of any number of parts (schemas may be nested)."""
+        """Reads a qualified name of any number of parts (schemas may be nested)."""
         parts = [self.identifier()]
         while self.accept("."):
             parts.append(self.identifier())
         return tuple(parts)
 
     def names(self) -> tuple[tuple[str, ...], ...]:
-        """Qualified names between commas."""
+        """Reads qualified names separated by commas."""
         found = [self.name()]
         while self.accept(","):
             found.append(self.name())
         return tuple(found)
 
     def columns(self) -> tuple[str, ...]:
-        """`(name, …)`, the parentheses included."""
+        """Reads `(name, …)`, the parentheses included."""
         self.expect("(")
         found = [self.identifier()]
         while self.accept(","):
@@ -186,7 +191,7 @@ class Reader:
         return tuple(found)
 
     def skip_parentheses(self) -> None:
-        """Step over a balanced `( … )` that begins here."""
+        """Skips a balanced `( … )` that begins at the current token."""
         depth = 0
         while not self.done:
             word = self.peek()
@@ -197,20 +202,20 @@ class Reader:
         raise self.error("the parenthesis is not closed")
 
     def find(self, *words: str) -> bool:
-        """Whether `words` stand in a row outside all parentheses at or after this token."""
-        return self.place(*words) < len(self.tokens)
+        """Whether `words` stand in a row outside all parentheses, from the current token on."""
+        return self.index(*words) < len(self.tokens)
 
-    def place(self, *words: str) -> int:
-        """The first token where `find` finds `words`; the number of tokens if it does not."""
-        for place in top_level(self.tokens[self.at :]):
-            row = self.tokens[self.at + place : self.at + place + len(words)]
+    def index(self, *words: str) -> int:
+        """The index of the first token where `find` finds `words`, else the number of tokens."""
+        for ahead in top_level(self.tokens[self.at :]):
+            row = self.tokens[self.at + ahead : self.at + ahead + len(words)]
             if [token.word for token in row] == list(words):
-                return self.at + place
+                return self.at + ahead
         return len(self.tokens)
 
 
 def unquoted(token: Token) -> str:
-    """The name that a token is."""
+    """The name that a token spells, without its quotes."""
     text = token.text
     return text[1:-1].replace('""', '"') if text[0] == '"' else text
 

@@ -1,6 +1,6 @@
-"""Reads our own statements on materialized views.
+"""Reads the statements on materialized views, which DuckDB does not know.
 
-Law: the view's query is the user's text, verbatim, but for WITH TIES (see `with_ties`).
+Invariant: the view's query is the user's text, verbatim, but for WITH TIES (see `with_ties`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ivm.storage.errors import UnsupportedError
 
 
 def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView:
-    """CREATE [OR REPLACE] MATERIALIZED VIEW, read from behind these words."""
+    """Reads CREATE [OR REPLACE] MATERIALIZED VIEW, from the token after these words."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
     columns = reader.columns() if reader.peek() == "(" else ()
@@ -27,7 +27,7 @@ def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView
 
 
 def drop_view(source: SourceText, reader: Reader) -> DropView:
-    """DROP MATERIALIZED VIEW, read from behind these words."""
+    """Reads DROP MATERIALIZED VIEW, from the token after these words."""
     if_exists = reader.accept("IF", "EXISTS")
     names = reader.names()
     cascade = reader.accept("CASCADE")
@@ -37,7 +37,7 @@ def drop_view(source: SourceText, reader: Reader) -> DropView:
 
 
 def verify_view(source: SourceText, reader: Reader) -> VerifyView:
-    """VERIFY MATERIALIZED VIEW name, VERIFY MATERIALIZED VIEWS."""
+    """Reads VERIFY MATERIALIZED VIEW name, or VERIFY MATERIALIZED VIEWS."""
     reader.expect("VERIFY", "MATERIALIZED")
     name = None
     if not reader.accept("VIEWS"):
@@ -48,7 +48,7 @@ def verify_view(source: SourceText, reader: Reader) -> VerifyView:
 
 
 def subscribe(source: SourceText, reader: Reader) -> Subscribe:
-    """SUBSCRIBE [TO] name."""
+    """Reads SUBSCRIBE [TO] name."""
     reader.expect("SUBSCRIBE")
     if reader.peek() == "TO" and reader.peek(1):
         reader.at += 1
@@ -58,13 +58,13 @@ def subscribe(source: SourceText, reader: Reader) -> Subscribe:
 
 
 def refuse_refresh(source: SourceText, reader: Reader) -> Statement:
-    """REFRESH …: raises UnsupportedError."""
+    """Raises UnsupportedError for REFRESH …"""
     way = "use VERIFY MATERIALIZED VIEW to compare one with its query"
     reason = f"REFRESH is not needed: views are always up to date; {way}"
     raise UnsupportedError(reason, source.offset)
 
 
 def refuse_alter(source: SourceText) -> None:
-    """ALTER MATERIALIZED VIEW: raises UnsupportedError."""
+    """Raises UnsupportedError for ALTER MATERIALIZED VIEW."""
     way = "drop it and create it anew, or use CREATE OR REPLACE MATERIALIZED VIEW"
     raise UnsupportedError(f"ALTER MATERIALIZED VIEW is not supported: {way}", source.offset)

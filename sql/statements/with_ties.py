@@ -1,9 +1,9 @@
-"""FETCH FIRST n ROWS WITH TIES at the end of a view's query, said in DuckDB's SQL.
+"""Rewrites FETCH FIRST n ROWS WITH TIES at the end of a view's query to QUALIFY.
 
 Law: the first n rows of an order and all that tie with the last of them are the rows whose RANK in
-that order is at most n. DuckDB has no WITH TIES, so the view's query is one with QUALIFY from the
-start: that is stored, explained and verified. As in ORDER BY, a key that is a number or a name of
-the select list is a column of the result; any other one is an expression beside the select list.
+that order is at most n. DuckDB has no WITH TIES, so the query with QUALIFY is the one that is
+stored, explained and verified. As in ORDER BY, a key that is a number or a name of the select list
+is a column of the result; any other key is an expression over the FROM clause.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ivm.sql.statements.tokens import Token, split, text_of, tokens, top_level, 
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import fold
 
-_BESIDE = frozenset(["FROM", "WHERE", "GROUP", "HAVING", "WINDOW"])
-_LATER = frozenset(["QUALIFY", "UNION", "INTERSECT", "EXCEPT"])  # ranks are of what they leave
+_CLAUSES = frozenset(["FROM", "WHERE", "GROUP", "HAVING", "WINDOW"])
+_LATER = frozenset(["QUALIFY", "UNION", "INTERSECT", "EXCEPT"])  # ranks count the rows they leave
 _FETCHED = frozenset(["FIRST", "NEXT", "ROW", "ROWS"])
-_AROUND = "SELECT * FROM ("
+_WRAPPER = "SELECT * FROM ("
 _WAY = "write QUALIFY rank() OVER (ORDER BY …) <= n instead"
 
 
 class _Item(NamedTuple):
-    """An entry of a select list: its name if it has one, its expression, its number if known."""
+    """An item of a select list: its name if any, its expression, its number (from 1) if known."""
 
     name: str | None
     value: Sequence[Token]
@@ -32,39 +32,42 @@ class _Item(NamedTuple):
 
 
 def without_ties_clause(query: str, offset: int) -> tuple[str, int]:
-    """A view's query with QUALIFY for WITH TIES, and how much is put in front of the user's text.
+    """Rewrites a view's query that ends with WITH TIES to one with QUALIFY.
 
     Args:
-        query: as it is returned, if it does not end with WITH TIES.
-        offset: its place in the script.
+        query: the user's text, returned unchanged if it does not end with WITH TIES.
+        offset: its offset in the script, for errors.
+
+    Returns:
+        The query, and the number of characters put in front of the user's text.
 
     Raises:
-        SqlError: there is no order to tie in.
-        UnsupportedError: it is not said here in DuckDB's SQL.
+        SqlError: the query has no ORDER BY.
+        UnsupportedError: no rewriting to QUALIFY is known.
     """
     words = tokens(query)
     if [t.word for t in words[-2:]] != ["WITH", "TIES"]:
         return query, 0
-    place, top = offset + words[-2].start, top_level(words)
+    clause, top = offset + words[-2].start, top_level(words)
     order = max((i for i in top if _words(words[i : i + 2]) == ["ORDER", "BY"]), default=-1)
     limit = max((i for i in top if words[i].word in ("LIMIT", "FETCH")), default=-1)
     if not 0 < order < limit:
-        raise SqlError("WITH TIES needs an ORDER BY: without one there are no ties", place)
+        raise SqlError("WITH TIES needs an ORDER BY: without one there are no ties", clause)
     if any(words[i].word == "OFFSET" for i in top if i > order):
-        raise UnsupportedError(f"OFFSET beside WITH TIES: {_WAY}, with BETWEEN for <=", place)
+        raise UnsupportedError(f"OFFSET beside WITH TIES: {_WAY}, with BETWEEN for <=", clause)
     count = [t.word for t in words[limit + 1 : -2] if t.word not in _FETCHED] or ["1"]
     if len(count) > 1 or not count[0].isdigit():
-        raise UnsupportedError(f"WITH TIES of what is no whole number of rows: {_WAY}", place)
+        raise UnsupportedError(f"WITH TIES of what is no whole number of rows: {_WAY}", clause)
     keys = [_key(part) for part in split(words[order + 2 : limit]) if part]
     if not keys or any(_words(key) == ["ALL"] for key, _ in keys):
-        raise UnsupportedError("ORDER BY ALL beside WITH TIES: name the columns", place)
+        raise UnsupportedError("ORDER BY ALL beside WITH TIES: name the columns", clause)
     text = query[: words[order - 1].end]
     if ("DISTINCT", "ON") in itertools.pairwise(_words(words[:order])):
-        text = query[: words[limit - 1].end]  # its rows are the first ones in the order
+        text = query[: words[limit - 1].end]  # the order decides which row DISTINCT ON keeps
     return _ranked(query, text, words[:order], keys, count[0])
 
 
-_Key = tuple[Sequence[Token], Sequence[Token]]  # and its direction
+_Key = tuple[Sequence[Token], Sequence[Token]]  # an expression and its direction
 
 
 def _ranked(
@@ -72,25 +75,25 @@ def _ranked(
 ) -> tuple[str, int]:
     items = _items(head)
     found = [_item(key, items) for key, _ in keys]
-    around = None not in found or not _takes_qualify(head)
+    wrapped = None not in found or not _takes_qualify(head)
     listed = []
     for (key, direction), item in zip(keys, found, strict=True):
         value = text_of(query, key)
-        if item is not None and around and item.number is not None:
+        if item is not None and wrapped and item.number is not None:
             value = f"#{item.number}"
-        elif item is not None and not around:
+        elif item is not None and not wrapped:
             if not item.value:
                 raise UnsupportedError(f"ORDER BY {value} beside WITH TIES: name the column")
             value = f"({text_of(query, item.value)})"
         listed.append(f"{value} {text_of(query, direction)}".rstrip())
     bound = f"QUALIFY rank() OVER (ORDER BY {', '.join(listed)}) <= {count}"
-    if around:
-        return f"{_AROUND}{text}) AS q {bound}", len(_AROUND)
+    if wrapped:
+        return f"{_WRAPPER}{text}) AS q {bound}", len(_WRAPPER)
     return f"{text} {bound}", 0
 
 
 def _item(key: Sequence[Token], items: list[_Item]) -> _Item | None:
-    """The output column that a key means."""
+    """The column of the result that a key names, None for an expression over the FROM clause."""
     word = key[0].word
     if len(key) == 1 and word.isdigit():
         listed = (item for item in items if item.number == int(word))
@@ -102,7 +105,7 @@ def _item(key: Sequence[Token], items: list[_Item]) -> _Item | None:
 
 
 def _takes_qualify(head: list[Token]) -> bool:
-    """Whether ranks beside the select list are those of the result's rows."""
+    """Whether a QUALIFY of this query itself ranks the rows of its result."""
     words = [head[i].word for i in top_level(head)]
     following = zip(words, [*words[1:], ""], strict=True)
     distinct = any(a == "DISTINCT" and b != "FROM" for a, b in following)
@@ -116,7 +119,7 @@ def _takes_qualify(head: list[Token]) -> bool:
 
 
 def _items(head: list[Token]) -> list[_Item]:
-    """The select list; of a query that begins otherwise, nothing."""
+    """The items of the select list; none of a query that does not begin with SELECT."""
     top = top_level(head)
     start = next((i for i in top if head[i].word in ("SELECT", "FROM", "VALUES")), None)
     if start is None or head[start].word != "SELECT":
@@ -124,7 +127,8 @@ def _items(head: list[Token]) -> list[_Item]:
     start += 2 if head[start + 1].word in ("DISTINCT", "ALL") else 1
     if _words(head[start : start + 1]) == ["ON"]:
         start = next(i for i in top if i > start and head[i].word == ")") + 1
-    ends = (i for i in top if i >= start and head[i].word in _BESIDE | _LATER)
+    ends = (i for i in top if i >= start and head[i].word in _CLAUSES | _LATER)
+    # FROM after DISTINCT belongs to IS DISTINCT FROM.
     end = next((i for i in ends if head[i - 1].word != "DISTINCT"), len(head))
     items: list[_Item] = []
     number: int | None = 1
@@ -136,7 +140,7 @@ def _items(head: list[Token]) -> list[_Item]:
 
 
 def _named(part: Sequence[Token]) -> tuple[str | None, Sequence[Token]]:
-    """The name and the expression of an entry of a select list."""
+    """The name and the expression of an item of a select list."""
     if _words(part[1:2]) == [":"]:
         return fold(unquoted(part[0])), part[2:]
     if _words(part[-2:-1]) == ["AS"]:
@@ -169,5 +173,5 @@ def _words(part: Sequence[Token]) -> list[str]:
 
 
 def _same(token: Token) -> str:
-    """What two tokens of one meaning share."""
+    """A spelling that is equal for tokens of one meaning."""
     return token.word or token.text

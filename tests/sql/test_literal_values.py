@@ -104,13 +104,13 @@ def test_cells_by_column() -> None:
 def test_parameters_are_counted_row_by_row() -> None:
     rows = rows_of("(?, 1, ?), (?, 2, ?)")
     assert rows is not None
-    assert rows.places == ((0, 2), None, (1, 3))
+    assert rows.column_parameters == ((0, 2), None, (1, 3))
     rows = rows_of("($2, $1, 1), ($1, $2, 2)")
     assert rows is not None
-    assert rows.places == ((1, 0), (0, 1), None)
+    assert rows.column_parameters == ((1, 0), (0, 1), None)
     named = rows_of("($a, $b)")
     assert named is not None
-    assert named.places == (("a",), ("b",))
+    assert named.column_parameters == (("a",), ("b",))
 
 
 @pytest.mark.parametrize(
