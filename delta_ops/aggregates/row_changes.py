@@ -10,8 +10,8 @@ import numpy as np
 
 from ivm.delta_ops.operator import Types
 from ivm.storage.values import key_codes
+from ivm.storage.values.canonical import row_tuples
 from ivm.storage.values.column import Column, Indexes, Mask
-from ivm.storage.values.row_tuples import small_rows
 from ivm.storage.values.zset import Weights
 
 
@@ -36,7 +36,7 @@ def changes(
 
 def differs(columns: tuple[Column, ...], types: Types) -> bool:
     """Returns whether the one row before and the one after have different bits."""
-    rows = small_rows(columns, types, False) if columns else [(), ()]
+    rows = row_tuples(columns, types, False) if columns else [(), ()]
     return rows[0] != rows[1] if rows is not None else bool(_differ(1, columns, types)[0])
 
 
@@ -44,7 +44,7 @@ def _differ(count: int, columns: tuple[Column, ...], types: Types) -> Mask:
     """Returns whether row i and row count + i have different bits, for every i."""
     if not columns:
         return np.zeros(count, np.bool_)
-    rows = small_rows(columns, types, False)
+    rows = row_tuples(columns, types, False)
     if rows is not None:
         return np.array([rows[i] != rows[count + i] for i in range(count)])
     before = np.arange(count)

@@ -15,9 +15,9 @@ import numpy as np
 from ivm.delta_ops.state.hash_index import HashIndex, Same
 from ivm.delta_ops.state.key_store import KeyStore
 from ivm.storage.values import consolidate, key_codes
+from ivm.storage.values.canonical import row_tuples
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.key_codes import is_exact
-from ivm.storage.values.row_tuples import small_rows
 from ivm.storage.values.types import ColumnType
 
 _FIRST_CAPACITY = 32
@@ -80,7 +80,7 @@ class GroupTable:
         """
         if not self._types:
             return np.zeros(1, np.int64), np.zeros(count, np.int64)
-        rows = small_rows(columns, self._types, not self._exact_rows)
+        rows = row_tuples(columns, self._types, not self._exact_rows)
         if rows is not None:
             return self._locate_few(columns, rows)
         if self._exact_rows or is_exact(self._types):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.values.column import Indexes, Mask
-from ivm.storage.values.scatter import scatter, scatter_one
+from ivm.storage.values.hashing import scatter, scatter_one
 
 Same: TypeAlias = Callable[[Indexes, Indexes], Mask]
 """(probe numbers, slots) → whether the probe's key is the slot's key."""

@@ -23,11 +23,11 @@ from ivm.storage.arrangement.run_cursors import RunSource
 from ivm.storage.arrangement.spine import Spine, adopt, grow
 from ivm.storage.arrangement.write_buffer import WriteBuffer, has_room
 from ivm.storage.errors import InternalError
+from ivm.storage.values.canonical import row_tuples
 from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.key_codes import KeyCodes, same_key
 from ivm.storage.values.order import OrderKey
-from ivm.storage.values.row_tuples import small_rows
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, all_ones
 
@@ -279,7 +279,7 @@ def _equal_keys(
 ) -> Mask:
     """Returns whether key probe[i] equals stored key i."""
     if len(keys[0]) == 1:
-        one, many = small_rows(keys, types, True), small_rows(stored, types, True)
+        one, many = row_tuples(keys, types, True), row_tuples(stored, types, True)
         if one is not None and many is not None:
             return np.array([key == one[0] for key in many])
     return same_key(keys, probe, stored, np.arange(len(probe)), types)

@@ -16,7 +16,7 @@ from ivm.storage.arrangement.bucket_index import words
 from ivm.storage.arrangement.run import Run
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import AnyCodes, Indexes
-from ivm.storage.values.scatter import scatter
+from ivm.storage.values.hashing import scatter
 
 _SPARE = 8  # buckets a code, beside the first ones, when a filter is made
 _FIRST = 1 << 17

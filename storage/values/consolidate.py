@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.storage.values import thresholds
+from ivm.storage.values.canonical import row_tuples
 from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, Indexes, Mask
 from ivm.storage.values.group_numbers import Groups, has_repeats, number_exact, number_hashed
+from ivm.storage.values.hashing import MULTIPLIER, scatter
 from ivm.storage.values.key_codes import is_exact, key_codes, row_codes, same_key, same_row
-from ivm.storage.values.row_tuples import small_rows
-from ivm.storage.values.scatter import MULTIPLIER, scatter
 from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet, add
 
@@ -34,9 +34,9 @@ def consolidate(zset: ZSet, types: Sequence[ColumnType]) -> ZSet:
     if not types:
         total = zset.weights.sum(keepdims=True)
         return ZSet((), total[total != 0])
-    small = small_rows(zset.columns, types, False)
-    if small is not None:
-        return _consolidate_small(zset, small)
+    tuples = row_tuples(zset.columns, types, False)
+    if tuples is not None:
+        return _consolidate_small(zset, tuples)
     first, inverse = distinct_rows(zset.columns, types)
     if len(first) == count:
         return zset if np.count_nonzero(zset.weights) == count else zset.filter(zset.weights != 0)
@@ -129,9 +129,9 @@ def _consolidate_small(zset: ZSet, rows: list[tuple[object, ...]]) -> ZSet:
 
 def distinct_rows(columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:
     """Groups of exactly equal rows."""
-    small = small_rows(columns, types, False)
-    if small is not None:
-        return _group_small(small)
+    tuples = row_tuples(columns, types, False)
+    if tuples is not None:
+        return _group_small(tuples)
     some = _cheap(columns, types)
     if not some or len(some) == len(types):
         return _by_row_hash(columns, types)
@@ -182,9 +182,9 @@ def group(columns: Sequence[Column], types: Sequence[ColumnType]) -> Groups:
     Returns:
         Numbers that depend on the rows and their order alone.
     """
-    small = small_rows(columns, types, True)
-    if small is not None:
-        return _group_small(small)
+    tuples = row_tuples(columns, types, True)
+    if tuples is not None:
+        return _group_small(tuples)
     codes, limit = _digits(columns[0], types[0])
     for column, type in zip(columns[1:], types[1:], strict=True):
         digits, base = _digits(column, type)

@@ -13,8 +13,8 @@ import numpy as np
 
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Codes, Indexes, Mask
+from ivm.storage.values.hashing import scatter
 from ivm.storage.values.radix_sort import order_of
-from ivm.storage.values.scatter import scatter
 
 Same = Callable[[Indexes, Indexes], Mask]
 

@@ -6,6 +6,10 @@ hashes; the converse is checked by `equality`, never assumed. A byte string is r
 strings need no loop: H = mix(len·K + Σⱼ mix(wⱼ + (j+1)·P)). A row is the polynomial Σᵢ hᵢ·Cⁿ⁻ⁱ⁻¹.
 Nested values: a list is the sum of its elements' hashes mixed with their positions, a struct a row,
 a map a list of structs, a union its tag and member, an ENUM the string of its label.
+
+Law: `scatter` puts a word w into the bucket w·K mod 2⁶⁴ without its last `shift` bits, K being
+2⁶⁴/φ made odd: equal words share a bucket, neighbours lie far apart. Source: Knuth, The Art of
+Computer Programming 3, §6.4.
 """
 
 from __future__ import annotations
@@ -17,8 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ivm.storage.values import dictionary, thresholds
-from ivm.storage.values.canonical import canonical_values
-from ivm.storage.values.column import ArrowColumn, Column, DictionaryColumn, FixedColumn
+from ivm.storage.values.canonical import canonical_values, word_bits
+from ivm.storage.values.column import (
+    ArrowColumn,
+    Column,
+    DictionaryColumn,
+    FixedColumn,
+    Indexes,
+)
 from ivm.storage.values.nested import (
     ByteParts,
     FixedParts,
@@ -28,11 +38,12 @@ from ivm.storage.values.nested import (
     UnionParts,
     parts,
 )
-from ivm.storage.values.row_tuples import word_bits
-from ivm.storage.values.scatter import MULTIPLIER
 from ivm.storage.values.types import ColumnType
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
+
+MULTIPLIER = 0x9E3779B97F4A7C15
+"""K."""
 
 _MASK = (1 << 64) - 1
 _K2 = 0xD6E8FEB86659FD93
@@ -47,6 +58,16 @@ _CHUNK = 1 << 15  # rows hashed at a time, so that the passes stay in the cache
 _LOOP_WORDS = 8  # words of a string hashed one pass each; the rest all at once
 
 _memo: dict[str | bytes, int] = {}
+
+
+def scatter(words: Hashes, shift: np.uint64) -> Indexes:
+    """The bucket of each word, below 2 to the (64 − shift)."""
+    return ((words * _U1) >> shift).view(np.int64)
+
+
+def scatter_one(word: int, shift: int) -> int:
+    """The bucket of one word, the same as of `scatter`."""
+    return ((word * MULTIPLIER) & _MASK) >> shift
 
 
 def hash_rows(

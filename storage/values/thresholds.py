@@ -18,7 +18,7 @@ HASHED_ROWS = 2
 HASHED_STRINGS = 96
 """strings that are hashed one by one, through a memo (`values.hashing`)"""
 TUPLE_ROWS = 16
-"""rows of a batch that is consolidated as tuples in a dict (`values.row_tuples`)"""
+"""rows of a batch that is consolidated as tuples in a dict (`values.canonical`)"""
 SORTED_CODES = 16
 """codes sorted by Python (`values.sort`)"""
 LABELLED_ROWS = 16

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ivm.storage.values import zset
+from ivm.storage.values.canonical import row_tuples
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import consolidate, group
-from ivm.storage.values.row_tuples import small_rows
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.flush import NetChange, is_exact
@@ -152,7 +152,7 @@ def _partners(
     olds: Sequence[Column], news: Sequence[Column], types: Sequence[ColumnType]
 ) -> Indexes:
     """The old key that is equal to each new one, or -1 (all old ones are different)."""
-    known, wanted = small_rows(olds, types, True), small_rows(news, types, True)
+    known, wanted = row_tuples(olds, types, True), row_tuples(news, types, True)
     if known is not None and wanted is not None:
         at = {row: i for i, row in enumerate(known)}
         return np.array([at.get(row, -1) for row in wanted], np.int64)
