@@ -26,35 +26,33 @@ from ivm.storage.warehouse.table_info import TableInfo
 
 Converted: TypeAlias = tuple[TableInfo, dict[int, Column], int]
 """A table, columns of its types by their position in it, and the count of rows."""
+Write: TypeAlias = Callable[[dict[int, Column], int], None]
+"""A method of `TableWriter`."""
 
 
 def insert(session: Session, table: str, rows: Rows) -> int:
     """See `Database.insert`."""
-    columns = _columns(session, table, rows)
-    with session.writing() as transaction:
-        info, given, count = columns()
-        if count:
-            _writer(session, transaction, info).insert(given, count)
-        return count
+    return _change(session, table, rows, lambda writer: writer.insert)
 
 
 def upsert(session: Session, table: str, rows: Rows) -> int:
     """See `Database.upsert`."""
-    columns = _columns(session, table, rows)
-    with session.writing() as transaction:
-        info, given, count = columns()
-        if count:
-            _writer(session, transaction, info).upsert(given, count)
-        return count
+    return _change(session, table, rows, lambda writer: writer.upsert)
 
 
 def delete(session: Session, table: str, keys: Rows) -> int:
     """See `Database.delete`."""
-    columns = _columns(session, table, keys)
+    return _change(session, table, keys, lambda writer: writer.delete)
+
+
+def _change(
+    session: Session, table: str, rows: Rows, method: Callable[[TableWriter], Write]
+) -> int:
+    columns = _columns(session, table, rows)
     with session.writing() as transaction:
         info, given, count = columns()
         if count:
-            _writer(session, transaction, info).delete(given, count)
+            method(_writer(session, transaction, info))(given, count)
         return count
 
 
