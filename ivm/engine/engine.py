@@ -23,7 +23,6 @@ from ivm.engine.definitions import Definitions
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
-from ivm.engine.pending import PendingDeltas
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.views import Views
@@ -33,6 +32,7 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.flush import NetChange
+from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.system_tables import BASE
 from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ivm.catalog.catalog import Catalog
 from ivm.engine.log_writer import LogWriter
-from ivm.engine.pending import PendingDeltas
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.identifiers import quote
 from ivm.storage.log.change import TableChange
@@ -19,6 +18,7 @@ from ivm.storage.values.zset import ZSet, add, empty
 from ivm.storage.warehouse.duck import Cursor, chunks, run
 from ivm.storage.warehouse.flush import NetChange, apply_change
 from ivm.storage.warehouse.net_changes import PendingTable, PendingView
+from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.refused import RefusedError
 from ivm.storage.warehouse.warehouse import OutcomeUnknownError, Warehouse
 

@@ -23,7 +23,6 @@ from collections.abc import Iterable, Sequence
 import duckdb
 import numpy as np
 
-from ivm.delta_ops.state.versions import Versions
 from ivm.ingest.snapshot import Snapshot
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches
 from ivm.storage.log.change import TableChange
@@ -32,7 +31,7 @@ from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add
 
 
-class KeyIndex(Versions[Arrangement]):
+class KeyIndex:
     """An arrangement of some columns of a table by its key.
 
     Args:
@@ -56,7 +55,7 @@ class KeyIndex(Versions[Arrangement]):
         self.columns = tuple(columns)
         self.key = tuple(self.columns.index(position) for position in key)
         layout = Layout(tuple(schema[i][1] for i in self.columns), self.key)
-        super().__init__(Arrangement.build(layout, batches))
+        self._rows = self._committed = Arrangement.build(layout, batches)
 
     def find(self, keys: Sequence[Column]) -> Matches:
         """The live rows whose key equals each probe row.
@@ -67,7 +66,7 @@ class KeyIndex(Versions[Arrangement]):
         Returns:
             Matches: which probe, and the rows (columns `self.columns`) with positive weights.
         """
-        return self.after.latest(keys) if self._unique else self.after.lookup_live(keys)
+        return self._rows.latest(keys) if self._unique else self._rows.lookup_live(keys)
 
     def record(self, change: TableChange) -> None:
         """Apply a change of the running transaction; its removed rows hold at least `columns`."""
@@ -78,7 +77,15 @@ class KeyIndex(Versions[Arrangement]):
         if len(change.added):
             parts.append(change.added.project(self.columns).dictionary_encoded())
         if parts:
-            self.append(add(parts))
+            self._rows = self._rows.append(add(parts))
+
+    def commit(self) -> None:
+        """Adopts what the running transaction has recorded."""
+        self._committed = self._rows
+
+    def rollback(self) -> None:
+        """Drops what the running transaction has recorded."""
+        self._rows = self._committed
 
 
 def present(matches: Matches, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -112,7 +119,7 @@ class LateIndex(KeyIndex):
             batches = list(itertools.takewhile(lambda _: not self._stopped, read))
             if self._stopped:
                 return
-            stored = Arrangement.build(self.after.layout, batches)
+            stored = Arrangement.build(self._rows.layout, batches)
         except Exception:
             return  # there is no whole: whoever needs the index next makes it anew, and meets this
         with self._using:
@@ -124,10 +131,10 @@ class LateIndex(KeyIndex):
         with self._using:
             stored = self._stored
             if stored is None:
-                stored = Arrangement.build(self.after.layout, [self._asked(keys)])
-        found = stored.lookup(keys), self.after.lookup(keys)
+                stored = Arrangement.build(self._rows.layout, [self._asked(keys)])
+        found = stored.lookup(keys), self._rows.lookup(keys)
         probe = np.concatenate([part.probe for part in found])
-        return self.after.live(Matches(probe, add([part.rows for part in found])), len(keys[0]))
+        return self._rows.live(Matches(probe, add([part.rows for part in found])), len(keys[0]))
 
     def _asked(self, keys: Sequence[Column]) -> ZSet:
         try:
@@ -139,18 +146,18 @@ class LateIndex(KeyIndex):
     @property
     def over(self) -> bool:
         """Whether another index must take its place, or may: nothing is read nor staged."""
-        return self._failed or (not self._reading.is_alive() and self.before is self.after)
+        return self._failed or (not self._reading.is_alive() and self._committed is self._rows)
 
     def whole(self) -> KeyIndex | None:
         """The index of all rows, when this one is over; None if they could not be read."""
         if self._failed or self._stored is None:
             return None
         rows = self._stored
-        for batch in self.after.batches():
+        for batch in self._rows.batches():
             rows = rows.append(batch)
         info = self._snapshot.info
         index = KeyIndex(info.schema, info.primary_key, self.columns, (), unique=True)
-        index.reset(rows)
+        index._rows = index._committed = rows
         return index
 
     def stop(self) -> None:

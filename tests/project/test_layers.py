@@ -156,9 +156,9 @@ def test_a_room_imports_only_from_below(layer: str) -> None:
         ("ivm.storage.log.record", "from ivm.storage.warehouse import duck", 1),
         ("ivm.storage.errors", "from ivm.storage.values.types import Schema", 1),
         ("ivm.sql.plan.nodes", "from ivm.sql.bind.bind import bind", 1),
-        ("ivm.engine.pending", "from ivm.session.session import Session", 1),
-        ("ivm.engine.pending", "from ivm.database import Database", 1),
-        ("ivm.database", "from ivm.engine.pending import Pending", 0),
+        ("ivm.engine.engine", "from ivm.session.session import Session", 1),
+        ("ivm.engine.engine", "from ivm.database import Database", 1),
+        ("ivm.database", "from ivm.engine.engine import Engine", 0),
         ("ivm.sql.bind.bind", "from ivm.sql.plan.nodes import Plan", 0),
     ],
 )

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import ivm
-from ivm.engine import pending
 from ivm.storage.errors import UnavailableError
+from ivm.storage.warehouse import pending
 from tests.support.view_oracle import assert_verified
 
 VIEWS = {

@@ -1,14 +1,14 @@
-"""What the log has and DuckDB has not yet: deltas of tables and views, collected until a flush.
+"""Pending deltas: the changes of tables and views in the log that the DuckDB file lacks.
 
-Law: tables and views here stand at `epoch`, DuckDB's at an earlier one; `take` hands out
-either all of it (base tables flush together, with every view) or some views alone, which may run
-ahead of the tables but never behind. What no log record holds (the difference of a recomputed view
-and what follows from it) is handed out whole: a crash must not leave the one without the other.
-What was handed out counts as pending until `confirm` says that DuckDB has it.
+Invariant: tables and views here stand at `epoch`, DuckDB's at an earlier one. `take` returns
+either all pending deltas (base tables flush together, with every view) or those of some views
+alone, which may be ahead of the tables but never behind them. Changes that no log record holds
+(the difference of a recomputed view and its consequences) are only taken together: a crash must
+not leave one without the other. Deltas that were taken count as pending until `confirm`.
 
-A DuckDB transaction costs as much as what a few views bring to it. So a view that is flushed takes
-along others that will likely be read soon: those read since they were last taken along, as long
-as they have few rows. A view that nobody reads any more is not taken along twice.
+The cost of a DuckDB transaction is the work that a few views bring to it. So a flush of one view
+includes other views that will likely be read soon: those read since they were last included, as
+long as they have few rows. A view that is not read any more is not included twice.
 """
 
 from __future__ import annotations
@@ -16,27 +16,49 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
-from ivm.catalog.catalog import Catalog
 from ivm.storage.log.change import TableChange
+from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.flush import NetChange
 from ivm.storage.warehouse.net_changes import PendingTable, PendingView
+from ivm.storage.warehouse.table_info import TableInfo
 
 Tables = dict[str, PendingTable]
 Views = dict[str, PendingView]
 
 ALONG = 256
-"""Rows that all views taken along may have together. Up to here they are written as Python values,
-and what is wasted on views that nobody reads again is less than twice the fixed cost of a flush
+"""Rows that all included views may have together. Up to here they are written as Python values,
+and the work wasted on views that are not read again is less than twice the fixed cost of a flush
 (measured: a transaction 5 ms, 1 / 64 / 256 rows more 1 / 6 / 9 ms, on a slow machine)."""
+
+
+class ViewShape(Protocol):
+    """The columns and the key of a materialized view, see `PendingView`."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def key(self) -> tuple[int, ...] | None: ...
+
+
+class RelationSchemas(Protocol):
+    """The tables and views by canonical name, as the catalog has them now."""
+
+    @property
+    def tables(self) -> Mapping[str, TableInfo]: ...
+
+    @property
+    def views(self) -> Mapping[str, ViewShape]: ...
 
 
 class PendingDeltas:
     """Deltas by relation; safe for one writer and any number of flushing readers.
 
     Args:
-        catalog: for schemas and keys.
+        relations: for schemas and keys.
         epoch: of the last commit.
 
     Attributes:
@@ -44,8 +66,8 @@ class PendingDeltas:
         rows: of all that is pending.
     """
 
-    def __init__(self, catalog: Catalog, epoch: int) -> None:
-        self._catalog = catalog
+    def __init__(self, relations: RelationSchemas, epoch: int) -> None:
+        self._relations = relations
         self._lock = threading.Lock()
         self._tables: Tables = {}
         self._views: Views = {}
@@ -63,7 +85,14 @@ class PendingDeltas:
         *,
         logged: bool = True,
     ) -> None:
-        """Collect one epoch; whether a log record tells of its changes."""
+        """Collects one epoch.
+
+        Args:
+            epoch: of the commit.
+            changes: of base tables.
+            deltas: of views.
+            logged: a log record holds the changes.
+        """
         with self._lock:
             self.epoch = epoch
             self._whole |= not logged
@@ -81,16 +110,16 @@ class PendingDeltas:
                 self.rows += len(delta)
 
     def read(self, names: Iterable[str]) -> None:
-        """Somebody reads these relations, pending or not."""
+        """Notes that these relations are read, pending or not."""
         with self._lock:
             self._read.update(names)
 
     def take(self, only: Iterable[str] | None) -> tuple[Tables, Views, int]:
-        """Take deltas out, to be flushed; then `confirm` or `put_back` them.
+        """Takes deltas to be flushed; `confirm` or `put_back` must follow.
 
         Args:
-            only: relations to be read, None for all. If they are views without exception, or have
-                nothing pending, just those views are taken, and what they take along; all is
+            only: relations to be read, None for all. If none of them is a table with pending
+                changes, only the views among them are taken, with those included; everything is
                 taken if part of it is in no log.
 
         Returns:
@@ -112,7 +141,7 @@ class PendingDeltas:
             return tables, views, self.epoch
 
     def _along(self) -> list[str]:
-        """Views to be taken along, those with the fewest rows first."""
+        """Views to be included, those with the fewest rows first."""
         likely = sorted(self._read & self._views.keys(), key=lambda name: self._views[name].rows)
         rows = itertools.accumulate([self._views[name].rows for name in likely])
         taken = [name for name, total in zip(likely, rows, strict=True) if total <= ALONG]
@@ -120,21 +149,21 @@ class PendingDeltas:
         return taken
 
     def net(self, names: Iterable[str]) -> dict[str, NetChange]:
-        """What is pending of some relations; it stays pending."""
+        """The net changes pending for some relations; they stay pending."""
         with self._lock:
             self._restore()
             parts = ((n, self._tables.get(n) or self._views.get(n)) for n in names)
             return {name: part.net() for name, part in parts if part is not None}
 
     def confirm(self) -> None:
-        """DuckDB has what was taken last."""
+        """DuckDB has the deltas taken last."""
         with self._lock:
             if self._out is not None:
                 self.rows -= _rows(*self._out)
             self._out = None
 
     def put_back(self) -> None:
-        """The flush failed: what it took comes before what has been collected since."""
+        """The flush failed: its deltas come before those collected since."""
         with self._lock:
             self._restore()
 
@@ -154,12 +183,12 @@ class PendingDeltas:
 
     def new_table(self, name: str) -> PendingTable:
         """An empty collection for a base table."""
-        info = self._catalog.tables[name]
+        info = self._relations.tables[name]
         return PendingTable(info.schema, info.primary_key)
 
     def new_view(self, name: str) -> PendingView:
         """An empty collection for a view."""
-        view = self._catalog.views[name]
+        view = self._relations.views[name]
         return PendingView(view.schema, view.key)
 
 
