@@ -6,6 +6,7 @@ serves every propagation. Names are canonical (see `identifiers`); `NameRules` s
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -94,6 +95,7 @@ class Catalog:
         self._databases: tuple[str, ...] = ()
         self._schemas: tuple[Path, ...] = ()
         self._expected: frozenset[str] = frozenset()
+        self._indexing = threading.Lock()
         self._index()
 
     def expect_views(self, names: Iterable[str]) -> None:
@@ -156,8 +158,11 @@ class Catalog:
         self._index()
 
     def _index(self) -> None:
-        relations = (*self.tables, *self.views)
-        self.names = NameRules(self.database, self._databases, self._schemas, relations)
+        with (
+            self._indexing
+        ):  # databases are attached without the writer lock: the last one sees all
+            relations = (*self.tables, *self.views)
+            self.names = NameRules(self.database, self._databases, self._schemas, relations)
 
     def resolve(self, parts: Sequence[str], hidden: frozenset[str] = NOTHING) -> str | None:
         """The canonical name of a relation, or None if there is none; see `NameRules.resolve`."""
