@@ -13,11 +13,11 @@ import duckdb
 
 from ivm.capture.clauses import Params
 from ivm.capture.merge import capture_merge
-from ivm.capture.reach import reached_tables
 from ivm.capture.result import Captured, run_verbatim
 from ivm.capture.row_diff import watched
+from ivm.capture.side_effects import tables_changed
 from ivm.capture.simple import capture_copy, capture_delete, capture_insert, capture_truncate
-from ivm.capture.trial import in_users_words
+from ivm.capture.trial import without_our_sql
 from ivm.capture.update import capture_update
 from ivm.capture.upsert import capture_upsert
 from ivm.sql.statements.nodes import Dml
@@ -63,7 +63,7 @@ def capture(
     try:
         return _capture(cursor, statement, table, params, tables)
     except duckdb.Error as error:
-        raise in_users_words(error) from None
+        raise without_our_sql(error) from None
 
 
 def _capture(
@@ -74,7 +74,7 @@ def _capture(
     tables: Mapping[str, TableInfo] | None,
 ) -> Captured:
     known = tables if tables is not None else {} if table is None else {table.name: table}
-    reached = reached_tables(cursor, statement, table, known)
+    reached = tables_changed(cursor, statement, table, known)
     if reached:
         with watched(cursor, reached) as watches:
             result = run_verbatim(cursor, statement, params)

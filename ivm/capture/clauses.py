@@ -33,13 +33,13 @@ class Clauses:
 
     def verb(self, word: str) -> int:
         """The first token that is `word` outside parentheses: where a WITH clause ends."""
-        return self.place(0, word)
+        return self.find(0, word)
 
     def piece(self, begin: int, end: int) -> str:
         """The text of the tokens from `begin` up to but without `end`."""
         return text_of(self.text, self.tokens[begin:end])
 
-    def place(self, begin: int, *words: str) -> int:
+    def find(self, begin: int, *words: str) -> int:
         """The first token at or behind `begin`, outside parentheses, where `words` stand in a row;
         the number of tokens if they do not."""
         return self.reader(begin).index(*words)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
-from ivm.capture.row_diff import beside_everything, temporary, watching
+from ivm.capture.row_diff import run_and_compare, temporary, watching
 from ivm.capture.trial import Trial, attempt
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import SqlError
@@ -45,7 +45,7 @@ def capture_merge(cursor: Cursor, statement: Dml, info: TableInfo, params: Param
         return None if merge is None else _from_a_copy(trial, cursor, clauses, merge, info)
 
     result = attempt(cursor, from_a_copy)
-    return result or beside_everything(cursor, statement, info, params)
+    return result or run_and_compare(cursor, statement, info, params)
 
 
 def _from_a_copy(
@@ -86,11 +86,11 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
     verb, end = clauses.verb("MERGE"), len(clauses.tokens)
     if "SOURCE" in [t.word for t in clauses.tokens]:  # WHEN NOT MATCHED BY SOURCE
         return None
-    using = clauses.place(verb, "USING")
+    using = clauses.find(verb, "USING")
     branches = min(
-        clauses.place(using, "WHEN", "MATCHED"), clauses.place(using, "WHEN", "NOT", "MATCHED")
+        clauses.find(using, "WHEN", "MATCHED"), clauses.find(using, "WHEN", "NOT", "MATCHED")
     )
-    condition = min(clauses.place(using + 1, "ON"), clauses.place(using + 1, "USING"))
+    condition = min(clauses.find(using + 1, "ON"), clauses.find(using + 1, "USING"))
     alias = _alias(clauses, using + 1, condition)
     if alias is None or condition > branches:
         return None

@@ -75,8 +75,8 @@ def run_returning(
     Returns:
         What the user sees, and every row that RETURNING gave, with all the table's columns.
     """
-    whole = ", ".join(f"{quote(n)} AS __ivm_row_{i}" for i, (n, _) in enumerate(table.schema))
-    relation = cursor.sql(f"{sql}{',' if shows_rows else ' RETURNING'} {whole}", params=params)
+    listed = ", ".join(f"{quote(n)} AS __ivm_row_{i}" for i, (n, _) in enumerate(table.schema))
+    relation = cursor.sql(f"{sql}{',' if shows_rows else ' RETURNING'} {listed}", params=params)
     types = [str(t) for t in relation.types]
     found = carried(relation).to_arrow_table()
     width = found.num_columns - len(table.schema)

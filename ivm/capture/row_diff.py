@@ -62,7 +62,7 @@ def watching(
 ) -> Iterator[Watch]:
     """Watch the rows of a table that meet a condition over `t`, and all rows that will be new."""
     if info.position("rowid") is not None:  # DuckDB's fault `hidden_row_ids`
-        yield _WholeWatch(cursor, info)
+        yield _CopyWatch(cursor, info)
         return
     source = f"SELECT rowid AS {ROW_ID}, * FROM {info.qualified} t WHERE {condition}"
     with temporary(cursor, f"__ivm_before_{info.name}", f"AS {source}", params) as before:
@@ -76,7 +76,7 @@ def watched(cursor: Cursor, tables: Iterable[TableInfo]) -> Iterator[list[Watch]
         yield [stack.enter_context(watching(cursor, info)) for info in tables]
 
 
-def beside_everything(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
+def run_and_compare(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
     """Run a statement that binds as it stands, beside a comparison of its whole table."""
     require_binding(cursor, statement.text, params)
     with watching(cursor, info) as watch:
@@ -84,12 +84,12 @@ def beside_everything(cursor: Cursor, statement: Dml, info: TableInfo, params: P
         return result.with_changes({info.name: watch.changes()})
 
 
-def whole(cursor: Cursor, info: TableInfo) -> ZSet:
+def all_rows(cursor: Cursor, info: TableInfo) -> ZSet:
     """All rows of a table."""
     return from_arrow(table(cursor, f"SELECT * FROM {info.qualified}"), info.schema)
 
 
-def rows_behind(cursor: Cursor, info: TableInfo, last: int) -> ZSet:
+def rows_appended(cursor: Cursor, info: TableInfo, last: int) -> ZSet:
     """The rows appended since `last_row_id` gave `last`."""
     sql = f"SELECT * FROM {info.qualified} t WHERE t.rowid > {last}"
     return from_arrow(table(cursor, sql), info.schema)
@@ -118,16 +118,16 @@ def rows_now(cursor: Cursor, info: TableInfo, row_ids: pa.ChunkedArray, last: in
         cursor.unregister("__ivm_ids")
 
 
-class _WholeWatch:
+class _CopyWatch:
     """Keeps the table's rows themselves: for tables whose row ids cannot be read."""
 
     def __init__(self, cursor: Cursor, info: TableInfo) -> None:
         self.table = info
         self._cursor = cursor
-        self._before = whole(cursor, info)
+        self._before = all_rows(cursor, info)
 
     def changes(self) -> Change:
-        return net(self._before, whole(self._cursor, self.table), self.table.schema)
+        return net(self._before, all_rows(self._cursor, self.table), self.table.schema)
 
 
 class RowWatch:
@@ -146,7 +146,7 @@ class RowWatch:
 
     def changes(self) -> Change:
         removed, now = self._touched()
-        appended = rows_behind(self._cursor, self.table, self._last)
+        appended = rows_appended(self._cursor, self.table, self._last)
         if len(appended) and len(removed):  # rows that moved without a change
             return net(removed, add([now, appended]), self.table.schema)
         return removed, add([now, appended])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ivm.capture.clauses import Params
 from ivm.capture.result import Captured, nothing, run_returning, run_verbatim
-from ivm.capture.row_diff import watching, whole
+from ivm.capture.row_diff import all_rows, watching
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
@@ -37,7 +37,7 @@ def capture_delete(cursor: Cursor, statement: Dml, table: TableInfo, params: Par
 
 def capture_truncate(cursor: Cursor, statement: Dml, table: TableInfo, params: Params) -> Captured:
     """Read the whole table, then empty it."""
-    removed = whole(cursor, table)
+    removed = all_rows(cursor, table)
     result = run_verbatim(cursor, statement, params)
     return result.with_changes({table.name: (removed, nothing(table.schema))})
 

@@ -64,7 +64,7 @@ _EXPLAIN = re.compile(r"^(LINE 1: )EXPLAIN (.*)\n {8}(.*)", re.MULTILINE)
 _OURS = re.compile(r'(?:,| RETURNING) "(?:[^"]|"")*" AS __ivm_row_0.*')
 
 
-def in_users_words(error: duckdb.Error) -> duckdb.Error:
+def without_our_sql(error: duckdb.Error) -> duckdb.Error:
     """The error without the parts of its quoted line that the user did not write."""
     message = _OURS.sub("", _EXPLAIN.sub(r"\1\2\n\3", str(error)))
     if "__ivm" in message:

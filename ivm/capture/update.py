@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
-from ivm.capture.row_diff import ROW_ID, RowWatch, beside_everything, rows_now, temporary
+from ivm.capture.row_diff import ROW_ID, RowWatch, rows_now, run_and_compare, temporary
 from ivm.capture.trial import Trial, attempt, require_binding
 from ivm.sql.statements.nodes import Dml
 from ivm.sql.statements.tokens import Reader, Token, split, text_of
@@ -56,16 +56,16 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
     clauses = Clauses(statement.text, params)
     update = _read(clauses, statement, info)
     if update is None:
-        return beside_everything(cursor, statement, info, params)
+        return run_and_compare(cursor, statement, info, params)
     if update.nested and not update.simple:
         # In the query below a window or UNNEST would pass, and a query in FROM see the target.
         require_binding(cursor, statement.text, params)
-    once = _plainly if update.simple else _in_two_steps
+    once = _verbatim if update.simple else _in_two_steps
     result = attempt(cursor, lambda trial: once(trial, cursor, clauses, update, info))
-    return result or beside_everything(cursor, statement, info, params)
+    return result or run_and_compare(cursor, statement, info, params)
 
 
-def _plainly(
+def _verbatim(
     trial: Trial, cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo
 ) -> Captured:
     """Read the old rows, then run the UPDATE as it stands: its WHERE means the same twice."""
@@ -152,10 +152,10 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Update | None:
         return None
     verb = clauses.verb("UPDATE")
     end = len(clauses.tokens)
-    returning = clauses.place(verb, "RETURNING")
-    where = min(clauses.place(verb, "WHERE"), returning)
-    sources = min(clauses.place(verb, "FROM"), where)
-    begin = clauses.place(verb, "SET")
+    returning = clauses.find(verb, "RETURNING")
+    where = min(clauses.find(verb, "WHERE"), returning)
+    sources = min(clauses.find(verb, "FROM"), where)
+    begin = clauses.find(verb, "SET")
     sets = _sets(clauses, begin + 1, sources, info)
     if sets is None:
         return None

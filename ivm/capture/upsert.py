@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
-from ivm.capture.row_diff import beside_everything, temporary, watching
+from ivm.capture.row_diff import run_and_compare, temporary, watching
 from ivm.capture.trial import Trial, attempt
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import SqlError
@@ -45,7 +45,7 @@ def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
         return None if upsert is None else _from_a_copy(trial, cursor, clauses, upsert, info)
 
     result = attempt(cursor, from_a_copy)
-    return result or beside_everything(cursor, statement, info, params)
+    return result or run_and_compare(cursor, statement, info, params)
 
 
 def _from_a_copy(
@@ -88,7 +88,7 @@ def _known(upsert: _Upsert, info: TableInfo, source: str) -> str:
 def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> _Upsert | None:
     """The pieces, or None for what this module does not take apart."""
     verb = clauses.verb("INSERT")
-    reader = clauses.reader(clauses.place(verb, "INTO") + 1)
+    reader = clauses.reader(clauses.find(verb, "INTO") + 1)
     try:
         reader.name()
         if reader.accept("AS"):
@@ -97,7 +97,7 @@ def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> 
         named = reader.columns() if _lists_columns(reader.peek(), reader.peek(1)) else None
     except SqlError:
         return None
-    end = min(clauses.place(reader.at, "ON", "CONFLICT"), clauses.place(reader.at, "RETURNING"))
+    end = min(clauses.find(reader.at, "ON", "CONFLICT"), clauses.find(reader.at, "RETURNING"))
     prefix, source = clauses.piece(0, verb), clauses.piece(reader.at, end)
     by_name = reader.accept("BY", "NAME")
     if by_name:

@@ -238,9 +238,9 @@ class BindingCatalog:
         name = self._catalog.resolve(parts)
         return None if name is None else self._catalog.qualified[name]
 
-    def place(self, parts: Sequence[str]) -> Path | None:
+    def path(self, parts: Sequence[str]) -> Path | None:
         """See `ivm.sql.resolve.catalog.RelationCatalog`."""
-        return self._catalog.names.place(parts)
+        return self._catalog.names.path(parts)
 
     def schema(self, name: str) -> Schema | None:
         """See `ivm.sql.resolve.catalog.RelationCatalog`."""

@@ -15,7 +15,7 @@ from ivm.storage.identifiers import Path, canonical_name, fold, path_of
 
 NOTHING: frozenset[str] = frozenset()
 _UNKNOWN = object()
-_KEPT = 4096  # answers
+_MAX_ANSWERS = 4096
 
 
 class NameRules:
@@ -61,7 +61,7 @@ class NameRules:
         parts = tuple(parts)
         answer = self._answers.get(parts, _UNKNOWN)
         if answer is _UNKNOWN:
-            if len(self._answers) >= _KEPT:
+            if len(self._answers) >= _MAX_ANSWERS:
                 self._answers.clear()
             answer = self._answers[parts] = self._find(parts, hidden)
         return answer  # type: ignore[return-value]
@@ -70,17 +70,17 @@ class NameRules:
         *schemas, name = _folded(parts)
         if name in hidden and schemas in ([], ["main"]):
             return None
-        place = self.place(parts)
-        return None if place is None else self._relations.get(place)
+        path = self.path(parts)
+        return None if path is None else self._relations.get(path)
 
-    def place(self, parts: Sequence[str]) -> Path | None:
+    def path(self, parts: Sequence[str]) -> Path | None:
         """The folded path at which a name is looked for; None if that is in no database of ours."""
         *schemas, name = _folded(parts)
-        place = self._place(schemas)
+        schema = self._schema_path(schemas)
         named_main = len(schemas) > 1 and schemas[0] == "main"
-        return None if place is None or named_main else (*place, name)
+        return None if schema is None or named_main else (*schema, name)
 
-    def _place(self, schemas: Sequence[str]) -> Path | None:
+    def _schema_path(self, schemas: Sequence[str]) -> Path | None:
         """The folded path that the leading parts of a name mean; None in another database."""
         if not schemas:
             return ("main",)
@@ -101,13 +101,13 @@ class NameRules:
             SqlError: see `resolve`; or there is no such schema.
         """
         *written, name = parts
-        place = self._place(_folded(written))
-        if place is None:
+        path = self._schema_path(_folded(written))
+        if path is None:
             raise UnsupportedError(
                 f"{'.'.join(parts)!r} lies in another database: a materialized view is kept in the "
                 "database of its tables"
             )
-        schema = self._schemas.get(place)
+        schema = self._schemas.get(path)
         if schema is None:
             raise SqlError(f"there is no schema {'.'.join(written)!r}: CREATE SCHEMA makes one")
         return canonical_name((*schema, name))
@@ -120,7 +120,7 @@ class NameRules:
                 return []
             path = path[1:]
         found = self._relations.items()
-        return [name for place, name in found if place[:-1][: len(path)] == path]
+        return [name for known, name in found if known[:-1][: len(path)] == path]
 
 
 def _folded(path: Iterable[str]) -> Path:

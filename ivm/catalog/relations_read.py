@@ -20,7 +20,7 @@ from ivm.storage.warehouse.warehouse import Warehouse
 _WORD = re.compile(r'"((?:[^"]|"")+)"|(\w+)')
 _NAME = re.compile(r'(?:"(?:[^"]|"")*"|[^"\s])+')  # of a relation; " AS alias" may follow
 _DYNAMIC = {"query", "query_table"}
-_KEPT = 4096  # statements
+_MAX_STATEMENTS = 4096
 _UNKNOWN = frozenset({"\0"})
 _POLICY = "SET current_transaction_invalidation_policy = "
 
@@ -63,7 +63,7 @@ class Relations:
         known = self._known
         answer = known.get(sql, _UNKNOWN)
         if answer is _UNKNOWN:
-            if len(known) >= _KEPT:
+            if len(known) >= _MAX_STATEMENTS:
                 known.clear()
             found, certain = self._find(sql, self._warehouse.cursor())
             answer = known[sql] = found if certain else None

@@ -57,7 +57,7 @@ class BackgroundFlush:
             engine.tables.flush()
             engine.warehouse.troubles.over(_WORK)
         except Exception as error:
-            if not engine.log.parted:  # that is told whoever calls
+            if not engine.log.diverged:  # that is told whoever calls
                 engine.warehouse.troubles.keep(_WORK, error)
                 self._due = time.monotonic() + AGAIN
 

@@ -185,14 +185,14 @@ class Engine:
         recomputed: Mapping[str, ZSet] | None = None,
         only: Collection[str] | None = None,
     ) -> dict[str, ZSet]:
-        self.log.demand_sound()
+        self.log.demand_writable()
         return self.maintenance.step(changes, recomputed, only)
 
     def _step_back(self, *, logged: bool) -> None:
         """What could not be committed has not happened, whether or not it was logged here."""
         self.maintenance.rollback()
         if logged:
-            self.log.take_back(self.pending.epoch + 1)
+            self.log.retract(self.pending.epoch + 1)
 
     def _adopt(
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, by_duckdb: bool

@@ -36,23 +36,23 @@ class KeyIndexes:
         self._provisional: set[str] = set()
         self._missed: dict[str, int] = {}
 
-    def find(self, table: str, *, whole: bool = False) -> KeyIndex | None:
+    def find(self, table: str, *, all_columns: bool = False) -> KeyIndex | None:
         """The index of a table, if it is there and holds the columns it needs."""
-        index = self._at_hand(table)
+        index = self._ready(table)
         if index is None or len(index.columns) == len(self._catalog.tables[table].schema):
             return index
         read = self._columns_read(table)
-        return None if whole or not read.issubset(index.columns) else index
+        return None if all_columns or not read.issubset(index.columns) else index
 
-    def _at_hand(self, table: str) -> KeyIndex | None:
+    def _ready(self, table: str) -> KeyIndex | None:
         index = self._known.get(table)
         if not isinstance(index, LateIndex) or not index.over:
             return index
         self._drop(table)
-        whole = index.whole()
-        if whole is not None:
-            self._known[table] = whole
-        return whole
+        full = index.whole()
+        if full is not None:
+            self._known[table] = full
+        return full
 
     def _drop(self, table: str) -> None:
         index = self._known.pop(table, None)
@@ -64,18 +64,20 @@ class KeyIndexes:
         self._missed[table] = self._missed.get(table, 0) + 1
         return self._missed[table] > _PATIENCE
 
-    def make(self, table: str, *, whole: bool = False, cursor: Cursor | None = None) -> KeyIndex:
+    def make(
+        self, table: str, *, all_columns: bool = False, cursor: Cursor | None = None
+    ) -> KeyIndex:
         """The index of a table, filled from DuckDB.
 
         Args:
             table: canonical name.
-            whole: hold all columns, not just those that views need.
+            all_columns: hold all columns, not just those that views need.
             cursor: in a transaction that has changed the table; the index holds what it sees, and
                 is dropped if the transaction is rolled back.
         """
         info = self._catalog.tables[table]
         every = tuple(range(len(info.schema)))
-        if whole or not info.primary_key:
+        if all_columns or not info.primary_key:
             columns = every
         else:
             columns = tuple(sorted({*info.primary_key, *self._columns_read(table)}))

@@ -25,23 +25,23 @@ class LogWriter:
 
     Attributes:
         fault: why nothing may be written any more, if so.
-        parted: the memory of this process is not what the log says.
+        diverged: the memory of this process is not what the log says.
     """
 
     def __init__(self, log: ChangeLog | None, *, sync_at_commit: bool) -> None:
         self._log = log
         self._sync_at_commit = sync_at_commit
         self.fault: str | None = None
-        self.parted = False
+        self.diverged = False
 
-    def demand_sound(self) -> None:
+    def demand_writable(self) -> None:
         """Raises UnavailableError if nothing may be written any more."""
         if self.fault is not None:
             raise UnavailableError(self.fault)
 
-    def demand_whole(self) -> None:
+    def demand_readable(self) -> None:
         """Raises UnavailableError if what is in memory may not be used any more."""
-        if self.parted:
+        if self.diverged:
             raise UnavailableError(self.fault)
 
     def broken(self, why: str, cause: BaseException) -> BaseException:
@@ -54,7 +54,7 @@ class LogWriter:
         Returns:
             What is to be raised: the cause itself, with a note, where it is no error.
         """
-        self.parted = True
+        self.diverged = True
         way_out = "Close the database and open it again: the log is replayed"
         if self._log is None:
             way_out = "Close the database: what it holds in memory only is lost"
@@ -70,7 +70,7 @@ class LogWriter:
         if self._log is not None:
             self._log.append(Record(epoch, tuple(changes)))
 
-    def take_back(self, epoch: int) -> None:
+    def retract(self, epoch: int) -> None:
         """The epoch has not come to be: have no record of it, or let nothing be written any more.
 
         Nothing is raised, so that the caller can tell what went wrong.

@@ -80,7 +80,7 @@ def open_engine(
 def _load(engine: Engine) -> bool:
     """Bind the views; whether one that was recomputed is now maintained by deltas."""
     cursor = engine.warehouse.cursor()
-    stored, taken_up, given_up = load_views(cursor), False, []
+    stored, promoted, demoted = load_views(cursor), False, []
     engine.catalog.expect_views(view.name for view in stored)
     engine.reload_databases(cursor)
     engine.reload_tables(cursor)
@@ -92,18 +92,18 @@ def _load(engine: Engine) -> bool:
         engine.catalog.add_view(view)
         engine.views.attach(view)
         if not view.incremental:
-            given_up += [view] if each.state != "recomputed" else []
+            demoted += [view] if each.state != "recomputed" else []
         elif each.state == "recomputed":
-            taken_up = True
+            promoted = True
         elif each.state == "needs_rewrite":
             with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
                 engine.views.rewrite_rows(view)
-    if given_up:
+    if demoted:
         run(cursor, "BEGIN TRANSACTION")
-        for view in given_up:
+        for view in demoted:
             save_view(cursor, engine.views.stored(view, exact=True))
         run(cursor, "COMMIT")
-    return taken_up
+    return promoted
 
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
@@ -130,7 +130,7 @@ def _replay(engine: Engine) -> None:
         try:
             deltas = engine.maintenance.step(record.changes)
         except EvaluationError as error:
-            _replay_natively(engine, record, error.views)
+            _replay_in_duckdb(engine, record, error.views)
             continue
         engine.maintenance.commit()
         engine.recomputed.mark_stale([change.table for change in record.changes])
@@ -143,7 +143,7 @@ def _nothing_is_temporary(queries: Iterable[tuple[str, str]]) -> None:
     """No session has begun."""
 
 
-def _replay_natively(engine: Engine, record: Record, failing: Iterable[str]) -> None:
+def _replay_in_duckdb(engine: Engine, record: Record, failing: Iterable[str]) -> None:
     """Replay a record that was committed together with what stale views below others lacked."""
     engine.pending.epoch = record.epoch - 1
     transaction = Transaction(engine, engine.warehouse.cursor(), _nothing_is_temporary)

@@ -60,7 +60,7 @@ class StoredTables:
         only = None if only is None else frozenset(only)
         if only is not None:
             self.pending.read(only)
-        self.log.demand_whole()
+        self.log.demand_readable()
         if self.pending.rows:
             with self.warehouse.write_lock:
                 self._flush(only)
@@ -85,7 +85,7 @@ class StoredTables:
             raise
         self.pending.confirm()
 
-    def relieve(self) -> None:
+    def flush_if_large(self) -> None:
         """Flush if very much is pending, for whoever is about to add to it."""
         if self.pending.rows > MOST_PENDING:
             self.flush()

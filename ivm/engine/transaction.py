@@ -56,7 +56,7 @@ class Transaction:
         self._views = TransactionViews(engine, cursor, self.changes, refuse_temporary)
         self._views_before: dict[str, View] | None = None
         self._tables_differ = False
-        self._heals = self._late = self._written_late = False
+        self._late_flush_allowed = self._flush_refused = self._flushed_late = False
         self._last_used = time.monotonic()
         self._busy = threading.RLock()
         self._begun = begun
@@ -107,25 +107,25 @@ class Transaction:
             return None  # the session's cursor alone knows the constraints
         return self._engine.definitions.fast_path(table)
 
-    def index(self, table: str, *, whole: bool = False) -> KeyIndex:
+    def index(self, table: str, *, all_columns: bool = False) -> KeyIndex:
         """The table's key index, including this transaction's changes."""
         indexes = self._engine.indexes
-        index = indexes.find(table, whole=whole)
+        index = indexes.find(table, all_columns=all_columns)
         if index is not None:
             return index
         if not self.changes_catalog and not any(change.table == table for change in self.changes):
-            return indexes.make(table, whole=whole)
+            return indexes.make(table, all_columns=all_columns)
         # Only this cursor sees a table made here; what was removed holds too few columns to be
         # replayed: DuckDB has the rows.
         self.begin_in_duckdb()
-        return indexes.make(table, whole=whole, cursor=self._cursor)
+        return indexes.make(table, all_columns=all_columns, cursor=self._cursor)
 
-    def index_at_hand(self, table: str, *, whole: bool) -> KeyIndex | None:
+    def index_if_worthwhile(self, table: str, *, all_columns: bool) -> KeyIndex | None:
         """As `index`, but None as long as making it does not pay."""
         indexes = self._engine.indexes
-        index = indexes.find(table, whole=whole)
+        index = indexes.find(table, all_columns=all_columns)
         if index is None and indexes.is_worth_making(table):
-            index = self.index(table, whole=whole)
+            index = self.index(table, all_columns=all_columns)
         return index
 
     def add(self, change: TableChange) -> None:
@@ -168,21 +168,21 @@ class Transaction:
         try:
             self._engine.tables.flush()
         except RefusedError:
-            if not self._heals:
+            if not self._late_flush_allowed:
                 raise
-            self._late = True
+            self._flush_refused = True
 
-    def may_heal(self) -> None:
+    def allow_late_flush(self) -> None:
         """The transaction is of one statement, which may take away what refuses a flush."""
-        self._heals = True
+        self._late_flush_allowed = True
 
-    def write_late(self, *, alone: bool = False) -> None:
+    def flush_late(self, *, alone: bool = False) -> None:
         """Write behind that statement what could not be flushed before it.
 
         Args:
             alone: DuckDB goes by what it took away until that is committed, as by an index.
         """
-        if not self._late:
+        if not self._flush_refused:
             return
         if alone:
             run(self._cursor, "COMMIT")
@@ -191,7 +191,7 @@ class Transaction:
             run(self._cursor, "BEGIN TRANSACTION")
         else:
             self._engine.warehouse.write_lock.acquire()
-            self._written_late = True
+            self._flushed_late = True
             self.change_tables()  # DuckDB's commit decides of it, as of the statement
             self._engine.tables.flush_within(self._cursor)
 
@@ -254,7 +254,7 @@ class Transaction:
         try:
             self._commit()
         except BaseException as error:
-            if engine.pending.epoch == before or engine.log.parted:
+            if engine.pending.epoch == before or engine.log.diverged:
                 self.rollback()
                 raise
             error.add_note(COMMITTED)
@@ -333,7 +333,7 @@ class Transaction:
                 logged=not self._duckdb_decides,
                 only=self._views.followed,
             )
-            if self._written_late:
+            if self._flushed_late:
                 self._engine.pending.confirm()
 
     @contextlib.contextmanager
@@ -393,7 +393,7 @@ class Transaction:
 
     def _end(self, reason: str) -> None:
         self.over = reason
-        if self._written_late:
+        if self._flushed_late:
             self._engine.pending.put_back()  # does nothing after `confirm`
             self._engine.warehouse.write_lock.release()
         self._engine.catalog.committed = None

@@ -161,7 +161,7 @@ class TransactionViews:
     def _write_deltas(self, names: Iterable[str]) -> None:
         """Write what the tables of views, and of those below them, lack of their whole deltas."""
         views = self._engine.catalog.at_or_below(names)
-        self._engine.log.demand_sound()
+        self._engine.log.demand_writable()
         deltas = self._engine.maintenance.preview(self._changes, self.recomputed, views)
         for name in views:
             part = PendingView(self._engine.catalog.views[name].schema)

@@ -15,12 +15,12 @@ from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import canonical_name, path_of
 from ivm.storage.warehouse.duck import Cursor, rows
 
-_STAND_INS = f"""
+_VIEWS_AND_MACROS = f"""
 SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal AND {REACHED} UNION ALL
 SELECT function_name, macro_definition FROM system.main.duckdb_functions()
 WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND {REACHED}
 """
-StandIn = tuple[str, str]
+NamedText = tuple[str, str]
 """The name and the text of what stands for other relations."""
 
 
@@ -51,17 +51,17 @@ def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> f
 
 def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:
     """Relations named by a word of the query, or of the views and macros named in it."""
-    words = words_behind(query, stand_ins(cursor))
+    words = words_behind(query, views_and_macros(cursor))
     every = (*catalog.tables, *catalog.views)
     return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))
 
 
-def stand_ins(cursor: Cursor) -> list[StandIn]:
+def views_and_macros(cursor: Cursor) -> list[NamedText]:
     """All plain views and macros that the cursor sees."""
-    return [(name, text) for name, text in rows(cursor, _STAND_INS)]
+    return [(name, text) for name, text in rows(cursor, _VIEWS_AND_MACROS)]
 
 
-def words_behind(query: str, waiting: list[StandIn]) -> set[str]:
+def words_behind(query: str, waiting: list[NamedText]) -> set[str]:
     """The words of a query, and of the views and macros named in it."""
     words = words_of(query)
     while found := [(name, text) for name, text in waiting if words.issuperset(words_of(name))]:
@@ -75,7 +75,7 @@ def words_of(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
-def could_capture(catalog: Catalog, cursor: Cursor, name: str) -> list[View]:
+def views_shadowed_by(catalog: Catalog, cursor: Cursor, name: str) -> list[View]:
     """Views over plain views of a schema in which a new relation's name meant main's.
 
     Args:
@@ -83,5 +83,5 @@ def could_capture(catalog: Catalog, cursor: Cursor, name: str) -> list[View]:
     """
     *schemas, last = path_of(name)
     views = list(catalog.views.values()) if schemas[-1] != "main" else []
-    named, behind = words_of(f"{schemas[-1]} {last}"), stand_ins(cursor) if views else []
+    named, behind = words_of(f"{schemas[-1]} {last}"), views_and_macros(cursor) if views else []
     return [v for v in views if words_behind(v.query, behind) >= named and v.name != name]

@@ -13,9 +13,15 @@ import duckdb
 
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
-from ivm.engine.view_reads import could_capture, relations_read, stand_ins, words_behind, words_of
+from ivm.engine.view_reads import (
+    relations_read,
+    views_and_macros,
+    views_shadowed_by,
+    words_behind,
+    words_of,
+)
 from ivm.session import view_statements
-from ivm.session.ddl_refusals import refuse_alias, refuse_in_place, refuse_types, refuse_unfit
+from ivm.session.ddl_refusals import refuse_alias, refuse_conflicts, refuse_types, refuse_unfit
 from ivm.session.dml import refuse_hidden
 from ivm.session.meaning import refuse_meaning
 from ivm.session.query import query
@@ -64,13 +70,13 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     if statement.action in _SESSION:
         return query(session, statement, params)
     with session.writing() as transaction:
-        refuse_in_place(session, statement)
+        refuse_conflicts(session, statement)
         temporary = _is_of_temporary(session, statement)
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
         session.engine.indexes.release_snapshots()
         if statement.action in ("drop", "alter") and session.transaction is None:
-            transaction.may_heal()
+            transaction.allow_late_flush()
         transaction.show(session.reads(statement))
         if not temporary:
             transaction.change_catalog()
@@ -79,7 +85,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         try:
             session.cursor.execute(statement.text, params)
             counted = _count(session.cursor)
-            transaction.write_late(alone=statement.target == "index")
+            transaction.flush_late(alone=statement.target == "index")
         except duckdb.Error as error:
             raise translated(error, statement.offset, statement.text) from error
         if not temporary:
@@ -131,8 +137,8 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None
     for view in affected:
-        _demand_standing(session, statement, view, functions)
-        _learn_reads(session, view)
+        _demand_valid(session, statement, view, functions)
+        _update_reads(session, view)
         engine.views.bind(view, session.cursor, functions)
         engine.catalog.add_view(view)
     transaction.rebuild(affected)
@@ -158,7 +164,9 @@ def _affected(
     changed |= typed
     changed.update(view.name for view in _using(session, statement))
     fresh = [name for name in catalog.tables if name not in before]
-    changed.update(v.name for name in fresh for v in could_capture(catalog, session.cursor, name))
+    changed.update(
+        v.name for name in fresh for v in views_shadowed_by(catalog, session.cursor, name)
+    )
     return [v for v in catalog.views.values() if v.name in changed or v in catalog.readers(changed)]
 
 
@@ -180,7 +188,7 @@ def _using(session: Session, statement: st.Ddl) -> list[View]:
     if statement.target == "macro" and any(_is_built_in(session, n) for n in statement.names):
         return views  # it may be meant by an operator or a literal
     names = [words_of(name[-1]) for name in statement.names]
-    found, behind = [], stand_ins(session.cursor) if views else []
+    found, behind = [], views_and_macros(session.cursor) if views else []
     for view in views:
         words = words_behind(view.query, behind)
         if any(words.issuperset(name) for name in names):
@@ -196,7 +204,7 @@ def _is_built_in(session: Session, name: st.Name) -> bool:
     return bool(rows(session.cursor, found, [name[-1]]))
 
 
-def _demand_standing(
+def _demand_valid(
     session: Session, statement: st.Ddl, view: View, functions: FunctionList | None
 ) -> None:
     """The view's query still means something, and has the same columns, up to the names' case.
@@ -227,7 +235,7 @@ def _folded(schema: Schema) -> Schema:
     return tuple([(fold(name), type) for name, type in schema])
 
 
-def _learn_reads(session: Session, view: View) -> None:
+def _update_reads(session: Session, view: View) -> None:
     """A plain view or macro below may read other relations now."""
     catalog = session.engine.catalog
     reads = relations_read(catalog, session.cursor, view.query, view.name)

@@ -37,7 +37,7 @@ def refuse_alias(session: Session, statement: st.Ddl) -> None:
         )
 
 
-def refuse_in_place(session: Session, statement: st.Ddl) -> None:
+def refuse_conflicts(session: Session, statement: st.Ddl) -> None:
     """Nothing takes the place of what is ours, stands on it, or has a name that is in use.
 
     Raises:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import duckdb
 
 from ivm.capture.capture import capture
-from ivm.capture.reach import written_names
+from ivm.capture.side_effects import written_names
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
 from ivm.ingest.literal_columns import columns_of
@@ -100,8 +100,8 @@ def run_in_duckdb(
     except duckdb.Error as error:
         raise translated(error, statement.offset, statement.text) from error
     for name, (removed, added) in captured.changes.items():
-        whole = tuple(range(len(tables[name].schema)))
-        transaction.add_from_duckdb(TableChange(name, removed, whole, added))
+        every_column = tuple(range(len(tables[name].schema)))
+        transaction.add_from_duckdb(TableChange(name, removed, every_column, added))
     if captured.returned is not None:
         return Result.of_table(captured.returned, captured.types)
     return Result.count(captured.count)

@@ -56,8 +56,8 @@ def _change(
     if path is None or positions is None:
         return None
     every = len(positions) == len(info.schema) and not statement.computed
-    whole = statement.kind == "update" and not every
-    index = transaction.index_at_hand(info.name, whole=whole)
+    all_columns = statement.kind == "update" and not every
+    index = transaction.index_if_worthwhile(info.name, all_columns=all_columns)
     if index is None:
         return None
     types = [info.schema[i][1] for i in positions]
@@ -131,9 +131,9 @@ def _literal_fits(cell: str, type: ColumnType) -> bool:
     return type.sql == "VARCHAR" and cell[:1] == "'"
 
 
-def _parameter_fits(params: Params, place: int | str, type: ColumnType) -> bool:
+def _parameter_fits(params: Params, parameter: int | str, type: ColumnType) -> bool:
     try:
-        value = params[place]  # type: ignore[index]
+        value = params[parameter]  # type: ignore[index]
     except (KeyError, IndexError, TypeError):
         return False
     if type.is_integer:

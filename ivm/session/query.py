@@ -36,10 +36,10 @@ def _alone(session: Session, statement: st.Statement, params: Params) -> Result:
     try:
         return _fresh(session, statement, params)
     except RefusedError as refused:
-        return _beside(session, statement, params, refused)
+        return _without_refused(session, statement, params, refused)
 
 
-def _beside(
+def _without_refused(
     session: Session, statement: st.Statement, params: Params, refused: RefusedError
 ) -> Result:
     """Read others than the relation whose rows DuckDB refuses: theirs are written for the time."""
@@ -52,7 +52,7 @@ def _beside(
         raise refused
     engine.tables.show_pending(session.cursor, relations)
     session.cursor.execute(statement.text, params)
-    return session.stream(pinned=True, kept=False)
+    return session.stream(pinned=True, committed=False)
 
 
 def _fresh(session: Session, statement: st.Statement, params: Params) -> Result:

@@ -100,17 +100,17 @@ class Session:
             opened, self._open = self._open, None
             opened.detach()
 
-    def stream(self, *, pinned: bool = False, kept: bool = True) -> Result:
+    def stream(self, *, pinned: bool = False, committed: bool = True) -> Result:
         """The cursor's open result.
 
         Args:
             pinned: it has a transaction of its own, which ends with it.
-            kept: what that transaction has written stays.
+            committed: what that transaction has written stays.
         """
         transaction = self.transaction
 
         def on_end(error: IvmError | None) -> None:
-            if pinned and kept and error is None:
+            if pinned and committed and error is None:
                 run(self.cursor, "COMMIT")
             elif pinned:
                 with contextlib.suppress(duckdb.Error):  # DuckDB may have ended it already
@@ -135,7 +135,7 @@ class Session:
             self.release()
         if self.transaction is not None:
             return self.transaction
-        self.engine.tables.relieve()
+        self.engine.tables.flush_if_large()
         return _OwnTransaction(Transaction(self.engine, self.cursor, self.refuse_temporary))
 
     def ahead(self, compute: Callable[[], T]) -> Callable[[], T]:
@@ -183,7 +183,7 @@ class Session:
         if self.transaction is not None and self.transaction.over is None:
             raise InputError("a transaction is open already: COMMIT or ROLLBACK it first")
         self.release()
-        self.engine.tables.relieve()
+        self.engine.tables.flush_if_large()
         self.transaction = Transaction(
             self.engine, self.cursor, self.refuse_temporary, begun=True, read_only=read_only
         )

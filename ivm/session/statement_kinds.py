@@ -51,8 +51,8 @@ what DuckDB may yet learn. PREPARE reads nothing, and EXECUTE what its statement
 def read_by_kind(statement: st.Statement) -> Reads:
     """What statements of this kind read."""
     if isinstance(statement, st.Ddl):
-        whole = f"{statement.action} {statement.target}"
-        return _KINDS.get(whole) or _KINDS.get(statement.action, Reads.EVERYTHING)
+        kind = f"{statement.action} {statement.target}"
+        return _KINDS.get(kind) or _KINDS.get(statement.action, Reads.EVERYTHING)
     if isinstance(statement, st.CreateView):
         return Reads.NAMED
     if isinstance(statement, st.Query | st.Dml | st.Other):

@@ -58,7 +58,7 @@ class FastWriter:
     def upsert(self, given: dict[int, Column], count: int) -> None:
         """See `TableWriter`."""
         transaction, path = self._transaction, self._path
-        index = transaction.index(path.table, whole=len(given) < len(path.schema))
+        index = transaction.index(path.table, all_columns=len(given) < len(path.schema))
         transaction.add(path.upsert(given, count, index))
 
     def delete(self, given: dict[int, Column], count: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ivm.engine.view_reads import stand_ins, words_behind, words_of
+from ivm.engine.view_reads import views_and_macros, words_behind, words_of
 from ivm.session.names import Temporary
 from ivm.sql.resolve.bound_relations import bound_relations
 from ivm.storage.errors import UnsupportedError
@@ -29,7 +29,7 @@ def refuse_temporary(
         UnsupportedError: something is, or may be.
     """
     asked = list(queries) if temporary else []
-    behind = stand_ins(cursor) if asked else []
+    behind = views_and_macros(cursor) if asked else []
     for view, query in asked:
         words = words_behind(query, behind)
         suspects = [each for each in temporary if words.issuperset(words_of(each.name))]

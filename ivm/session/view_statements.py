@@ -12,7 +12,7 @@ import pyarrow as pa
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
 from ivm.engine.verify import verify_view
-from ivm.engine.view_reads import could_capture
+from ivm.engine.view_reads import views_shadowed_by
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.parse.function_list import list_functions
@@ -47,32 +47,32 @@ def _create(
     session.refuse_temporary([(name, statement.query)])
     # A statement that fails while the query is bound would abort the session's transaction.
     reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
-    place = statement.offset + statement.query_offset
+    offset = statement.offset + statement.query_offset
     try:
         functions = list_functions(reader)
         view = engine.views.define(reader, name, statement.query, statement.columns, functions)
         if present is None:
-            _refuse_captured(session, name, statement)
+            _refuse_shadowing(session, name, statement)
         else:
             transaction.drop_view(engine.catalog.views[present])
         transaction.create_view(view)
     except duckdb.Error as error:
-        raise translated(error, place, statement.query) from error
+        raise translated(error, offset, statement.query) from error
     except (SqlError, UnsupportedError) as error:
         if error.position is not None:
-            error.position += place
+            error.position += offset
         raise
 
 
-def _refuse_captured(session: Session, name: str, statement: st.CreateView) -> None:
+def _refuse_shadowing(session: Session, name: str, statement: st.CreateView) -> None:
     """Refuse a view whose name plain views of its schema give to a relation of main."""
     engine, last = session.engine, path_of(name)[-1]
-    captured = could_capture(engine.catalog, session.cursor, name)
-    plain = captured and PlainViews(session.cursor).find(("main", fold(last)))
-    if captured and (plain or engine.catalog.resolve((last,))):
+    shadowed = views_shadowed_by(engine.catalog, session.cursor, name)
+    plain = shadowed and PlainViews(session.cursor).find(("main", fold(last)))
+    if shadowed and (plain or engine.catalog.resolve((last,))):
         raise UnsupportedError(
             f"a view {name!r} could take the place of {last!r} below the materialized view "
-            f"{captured[0].name!r}: give it another name, or drop that view first",
+            f"{shadowed[0].name!r}: give it another name, or drop that view first",
             statement.offset,
         )
 
@@ -103,9 +103,9 @@ def drop(session: Session, statement: st.DropView, params: Params) -> Result:
         if not statement.cascade:
             session.engine.views.refuse_readers(wanted, f"drop view {', '.join(wanted)}")
         if session.transaction is None:
-            transaction.may_heal()
+            transaction.allow_late_flush()
         drop_views(session, transaction, wanted)
-        transaction.write_late()
+        transaction.flush_late()
     return Result("done")
 
 

@@ -269,7 +269,7 @@ class _FromBinder:
         return frozenset(name for (text,) in found for name in collated_names(text))
 
     def _plain_view(self, parts: tuple[str, ...]) -> Bound:
-        context, path = self._context, self._context.catalog.place(parts)
+        context, path = self._context, self._context.catalog.path(parts)
         view = None if path is None else context.plain_views.find(path)
         if view is None or view.qualified in context.views:
             raise NotIncremental(f"the relation {'.'.join(parts)}")

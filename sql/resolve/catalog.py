@@ -29,7 +29,7 @@ class RelationCatalog(Protocol):
             view (then the binder looks for a plain DuckDB view).
         """
 
-    def place(self, parts: Sequence[str]) -> Path | None:
+    def path(self, parts: Sequence[str]) -> Path | None:
         """The schemas and the name, folded, that a name as written means; None if it means another
         database's."""
 
@@ -70,7 +70,7 @@ class DuckCatalog:
         )
         return f"{quote(found[0][0])}.{quote(found[0][1])}" if found else None
 
-    def place(self, parts: Sequence[str]) -> Path | None:
+    def path(self, parts: Sequence[str]) -> Path | None:
         folded = tuple([fold(part) for part in parts[-2:]])
         return ("main", *folded) if len(folded) == 1 else folded
 

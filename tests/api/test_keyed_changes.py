@@ -164,9 +164,9 @@ def test_the_first_changes_of_a_large_table_do_not_read_it() -> None:
         indexes = db._engine.indexes
         for _ in range(8):
             db.execute("UPDATE t SET n = n + 1 WHERE id = 1")
-            assert indexes.find("t", whole=True) is None
+            assert indexes.find("t", all_columns=True) is None
         db.execute("UPDATE t SET n = n + 1 WHERE id = 1")
-        assert indexes.find("t", whole=True) is not None
+        assert indexes.find("t", all_columns=True) is not None
         assert db.execute("SELECT n FROM t WHERE id = 1").fetchall() == [(10,)]
 
 

@@ -27,7 +27,7 @@ _NO_NAMES = ("SET", "OF", "ON", "BY")  # DO UPDATE SET, AFTER UPDATE OF column O
 _Triggers = Mapping[_At, list[str]]
 
 
-def reached_tables(
+def tables_changed(
     cursor: Cursor, statement: Dml, table: TableInfo | None, tables: Mapping[str, TableInfo]
 ) -> list[TableInfo]:
     """The tables to compare as a whole, [] if the statement changes `table` alone.

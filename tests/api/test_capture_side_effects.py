@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ivm.capture.capture import capture
-from ivm.capture.reach import written_names
+from ivm.capture.side_effects import written_names
 from ivm.sql.statements.parse import Dml, parse
 from ivm.storage.warehouse.duck import run
 from tests.support.capture_pair import KEYED, KEYLESS, Twins, amounts, connect
