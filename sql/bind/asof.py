@@ -32,7 +32,7 @@ from ivm.sql.plan.nodes import (
 from ivm.sql.resolve.context import BindQuery, Context
 from ivm.sql.resolve.scope import Bound
 from ivm.sql.rewrite.expand_joins import padded, picked
-from ivm.sql.rewrite.split_keys import JoinSide, casts_text, common_type
+from ivm.sql.rewrite.split_keys import JoinSide, casts_strings, common_type
 
 _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GT: exp.LT,
@@ -217,7 +217,7 @@ def _with_keys(left: Plan, right: Plan, condition: _Condition) -> _Keyed:
     places = []
     for a, b in condition.pairs:
         wanted = common_type(*sides, a, b)
-        if wanted is None or casts_text(*sides, a, b, wanted):
+        if wanted is None or casts_strings(*sides, a, b, wanted):
             raise NotIncremental(f"an ASOF join that compares {text(a)} with {text(b)}")
-        places.append((sides[0].place(a, wanted), sides[1].place(b, wanted)))
+        places.append((sides[0].position_of(a, wanted), sides[1].position_of(b, wanted)))
     return _Keyed(sides[0].keyed(), sides[1].keyed(), condition.kinds, places)

@@ -178,7 +178,7 @@ def _range_join(
     def build(sides: Operators) -> Operator:
         left, right = _arranged(sides)
         residual = None if join.residual is None else _predicate(join.residual, join, cursors)
-        places = [ranged.places[i] for i in output]
+        places = [ranged.positions[i] for i in output]
         return RangeJoin(left, right, places, ranged.comparisons, join.null_safe, residual)
 
     key = ("range join", ranged.comparisons, tuple(output), join.null_safe, _residual(join))

@@ -26,7 +26,7 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Row numbers from `first` to `last`, both included; None: no end."""
+    """Row numbers from `first` to `last`, both included; None for no end."""
 
     first: int
     last: int | None
@@ -37,7 +37,7 @@ class _Bounds:
 
 
 def bound_ranks(plan: TopK, terms: list[exp.Expr]) -> tuple[TopK, list[exp.Expr]]:
-    """The top-k with bounds taken from the terms, and the terms that are left."""
+    """Takes the terms on its rank into the top-k's bounds; returns it and the other terms."""
     if not plan.rank:
         return plan, terms
     rank = width(plan) - 1
@@ -53,9 +53,10 @@ def bound_ranks(plan: TopK, terms: list[exp.Expr]) -> tuple[TopK, list[exp.Expr]
 
 
 def bound_window(plan: Window, terms: list[exp.Expr]) -> tuple[Window | TopK, list[exp.Expr]]:
-    """A window of a rank alone with an upper bound: a top-k, or one with all that tie.
+    """Bounds a window of one rank function by the terms; returns it and the other terms.
 
-    Any other window is as it was.
+    ROW_NUMBER with an upper bound becomes a top-k. RANK and DENSE_RANK stay a window with a bound
+    (`most`), since rows that tie are kept together. Any other window is returned unchanged.
     """
     (call, *others) = plan.calls
     name = call.function.name.lower() if isinstance(call.function, exp.Anonymous) else ""
@@ -69,7 +70,7 @@ def bound_window(plan: Window, terms: list[exp.Expr]) -> tuple[Window | TopK, li
 
 
 def _bound_with_ties(plan: Window, terms: list[exp.Expr]) -> tuple[Window, list[exp.Expr]]:
-    """The window with the least upper bound; terms with a lower bound stay."""
+    """Takes the least upper bound into the window; terms with a lower bound stay above it."""
     bounds, rest = _Bounds(1, plan.most), []
     for term in terms:
         found = _bounds(term, width(plan) - 1)
@@ -85,7 +86,7 @@ def _last(plan: TopK) -> int | None:
 
 
 def _bounds(term: exp.Expr, rank: int) -> _Bounds | None:
-    """The row numbers a term allows, if it is about the rank alone."""
+    """The row numbers that a term on the rank alone allows; None for any other term."""
     if isinstance(term, exp.Between) and position(term.this.unnest()) == rank:
         low, high = _integer(term.args["low"]), _integer(term.args["high"])
         return None if low is None or high is None else _Bounds(low, high)

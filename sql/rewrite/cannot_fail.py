@@ -1,11 +1,11 @@
 """Expressions that no row makes fail: they may be computed for rows that a join then leaves out.
 
 Law: `cannot_fail(e, types)` ⇒ DuckDB has a value or NULL of e for every row of columns of these
-types. Integers overflow, and a text that meets a number is cast; so arithmetic is of floats, or of
-decimals whose exact result has at most 38 digits, and only values of one kind meet.
+types. Integers overflow, and a string compared with a number is cast; so arithmetic is of floats,
+or of decimals whose exact result has at most 38 digits, and only values of one kind are compared.
 
-Limit: DuckDB keeps the product of two decimals of up to 18 digits in 18 digits, and refuses what is
-larger. Such products are taken all the same: amounts times rates are what groups by a key sum up.
+Limit: DuckDB keeps the product of two decimals of up to 18 digits in 18 digits, and refuses larger
+values. Such products are accepted all the same: sums by a key are mostly of amounts times rates.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class _Exact(NamedTuple):
 _Kind: TypeAlias = str | _Exact
 
 _ANY = "any"  # of NULL
-_FLOAT, _BOOLEAN, _TEXT = "float", "BOOLEAN", "VARCHAR"
+_FLOAT, _BOOLEAN, _STRING = "float", "BOOLEAN", "VARCHAR"
 
 
 def cannot_fail(expr: exp.Expr, types: Sequence[ColumnType]) -> bool:
-    """Whether the expression has a value for any row.
+    """Returns whether the expression has a value for any row.
 
     Args:
         expr: over columns by position.
@@ -48,12 +48,12 @@ def cannot_fail(expr: exp.Expr, types: Sequence[ColumnType]) -> bool:
 
 
 def _kind(expr: exp.Expr, types: Sequence[ColumnType]) -> _Kind | None:
-    """What the expression's values are; None if a row may make it fail."""
+    """The kind of the expression's values; None if a row may make it fail."""
     match expr:
         case exp.Column():
             return _of_type(types[index_of(expr)])
         case exp.Literal():
-            return _TEXT if expr.is_string else _of_number(expr.name)
+            return _STRING if expr.is_string else _of_number(expr.name)
         case exp.Null():
             return _ANY
         case exp.Boolean():
@@ -116,7 +116,10 @@ def _of_arithmetic(expr: exp.Expr, kinds: Sequence[_Kind | None]) -> _Kind | Non
 
 
 def _met(kinds: Sequence[_Kind | None]) -> _Kind | None:
-    """What values of all these kinds are where they meet, in a comparison or a CASE."""
+    """The kind in which values of all these kinds are compared, or are branches of one CASE.
+
+    None if that takes a cast that may fail.
+    """
     met = {kind for kind in kinds if kind != _ANY}
     exact = [kind for kind in met if isinstance(kind, _Exact)]
     if len(exact) < len(met):

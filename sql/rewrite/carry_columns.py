@@ -1,11 +1,11 @@
-"""A plan with further columns behind its own: correlation keys, a row of a domain, an iteration.
+"""Carried columns through a plan: correlation keys, a row of a domain, an iteration.
 
-Law: over inputs that hold, for each value v of the further columns, the rows of a plan's inputs at
+Law: over inputs that hold, for each value v of the carried columns, the rows of a plan's inputs at
 v, the node built here holds for each v the plan's rows at v. So a node that looks at each row by
-itself passes the columns on; one that groups rows, ranks them or tells them apart has them among
-its keys; two inputs meet where they agree on them; an input that is the same for every v need not
-have them where each of its rows meets rows that do. An aggregate without groups has its row also
-at a v without rows: only who knows all v can tell which rows these are.
+itself passes the columns on; a node that groups, ranks or distinguishes rows has them among its
+keys; a join of two inputs that have them demands that they agree; an input that is the same for
+every v need not have them if each of its rows is joined with rows that do. An aggregate without
+groups has its row also at a v without rows, so its row is made from the set of all v (`each`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Single: TypeAlias = (
 
 
 def without_groups(plan: object) -> TypeGuard[Aggregate | GroupRecompute]:
-    """Whether the node is an aggregate that has its one row also over no rows."""
+    """Returns whether the node is an aggregate that has its one row also over no rows."""
     if isinstance(plan, Aggregate):
         return not plan.groups
     return isinstance(plan, GroupRecompute) and plan.grouped and not plan.partition
@@ -53,11 +53,11 @@ def without_groups(plan: object) -> TypeGuard[Aggregate | GroupRecompute]:
 
 @dataclass(frozen=True)
 class Carried:
-    """A node with further columns.
+    """A node with carried columns.
 
     Attributes:
-        own: where its own columns stand.
-        further: where the carried ones do.
+        own: positions of its own columns.
+        further: positions of the carried ones.
     """
 
     plan: Plan
@@ -65,30 +65,29 @@ class Carried:
     further: Sequence[int]
 
     def behind(self) -> Plan:
-        """Its own columns, then the carried ones."""
+        """The plan with its own columns first, then the carried ones."""
         order = [*self.own, *self.further]
         return self.plan if order == list(range(width(self.plan))) else picked(self.plan, order)
 
 
-def columns(places: Iterable[int]) -> list[exp.Expr]:
-    """The columns at some places."""
-    return [column(i) for i in places]
+def columns(positions: Iterable[int]) -> list[exp.Expr]:
+    return [column(i) for i in positions]
 
 
 def carried(
     plan: Single,
     below: Plan,
-    places: Sequence[int],
+    positions: Sequence[int],
     image: Callable[[exp.Expr], exp.Expr] = lambda e: e,
 ) -> Carried:
-    """The node over a wider input, with columns of it.
+    """The node over an input with more columns, some of which it carries.
 
     Args:
         below: the columns of the node's input, then others.
-        places: those that are carried; where rows are ranked or told apart, all others.
-        image: what becomes of the node's own expressions.
+        positions: of the columns to carry; all others, if the node ranks or distinguishes rows.
+        image: rewrites the node's own expressions.
     """
-    at, keys = _insertion(plan), tuple(places)
+    at, keys = _insertion(plan), tuple(positions)
     schema = (*plan.schema[:at], *[below.schema[i] for i in keys], *plan.schema[at:])
     made: Plan
     match plan:
@@ -117,7 +116,7 @@ def carried(
 
 
 def _insertion(plan: Single) -> int:
-    """Behind how many of its own columns a node has those that it carries."""
+    """The position of a node's first carried column: keys, and inputs' columns, come first."""
     match plan:
         case Aggregate():
             return len(plan.groups)
@@ -130,7 +129,7 @@ def _insertion(plan: Single) -> int:
 
 
 def _partitioned(expr: exp.Expr, keys: Sequence[int]) -> exp.Expr:
-    """The expression with every window in it divided by further columns."""
+    """The expression with the columns added to PARTITION BY of every window in it."""
     whole = expr.copy()
     for window in whole.find_all(exp.Window):
         window.set("partition_by", [*(window.args.get("partition_by") or []), *columns(keys)])
@@ -138,7 +137,7 @@ def _partitioned(expr: exp.Expr, keys: Sequence[int]) -> exp.Expr:
 
 
 def united(plan: Union | SetOp, parts: Sequence[Plan]) -> Plan:
-    """The node over inputs that have further columns of the same types."""
+    """The node over inputs with carried columns of the same types."""
     given = iter(parts)
     made = with_inputs(plan, lambda _: next(given))
     assert isinstance(made, Union | SetOp)
@@ -146,10 +145,10 @@ def united(plan: Union | SetOp, parts: Sequence[Plan]) -> Plan:
 
 
 class Carry(ABC):
-    """Carries columns through a whole plan, from the nodes that have them by nature.
+    """Carries columns through all nodes of a plan, from the nodes that introduce them (`source`).
 
     Args:
-        schema: the columns'.
+        schema: of the carried columns.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -158,34 +157,34 @@ class Carry(ABC):
 
     @abstractmethod
     def depends(self, plan: Plan) -> bool:
-        """Whether the plan's rows are others for other values."""
+        """Returns whether the plan's rows depend on the values of the carried columns."""
 
     @abstractmethod
     def everywhere(self, plan: Plan) -> Plan:
-        """A plan that does not depend, with every value there is."""
+        """A plan that does not depend on the values, joined with all of them."""
 
     @abstractmethod
     def source(self, plan: Plan) -> Plan:
-        """A node that has the columns by nature, with them. Raises NotIncremental for others."""
+        """A node that introduces the columns, with them. Raises NotIncremental for other nodes."""
 
     @abstractmethod
     def each(self, plan: Aggregate | GroupRecompute) -> Plan:
-        """An aggregate without groups, with its row for every value there is."""
+        """An aggregate without groups, with its row for each of all values."""
 
     @abstractmethod
     def met(self, join: Join, left: Sequence[int], right: Sequence[int]) -> Join:
-        """A join whose inputs agree on columns of the left and of the right one."""
+        """The join under the condition that these columns of its inputs agree."""
 
     def alone(self, plan: Plan) -> Plan:
-        """A plan that does not depend, beside one that has the values."""
+        """The input of a join that does not depend on the values, where the other input does."""
         return plan
 
-    def expression(self, expr: exp.Expr, places: Sequence[int]) -> exp.Expr:
-        """An expression over rows whose carried columns stand at some places."""
+    def expression(self, expr: exp.Expr, positions: Sequence[int]) -> exp.Expr:
+        """Rewrites an expression over rows whose carried columns stand at some positions."""
         return expr
 
     def over(self, plan: Plan) -> Plan:
-        """The plan's columns, then the carried ones."""
+        """The plan with its own columns first, then the carried ones."""
         if not self.depends(plan):
             return self.everywhere(plan)
         if without_groups(plan):
@@ -199,11 +198,15 @@ class Carry(ABC):
     def node(self, plan: Single) -> Carried:
         """The node over its input with the columns."""
         start = width(plan.input)
-        places = range(start, start + self.count)
-        return carried(plan, self.over(plan.input), places, lambda e: self.expression(e, places))
+        own = range(start, start + self.count)
+        return carried(plan, self.over(plan.input), own, lambda e: self.expression(e, own))
 
     def join(self, plan: Join) -> Plan:
-        """Both inputs at one value, or one of them at any where the other one's rows decide."""
+        """The join of both inputs at equal values, or of one with an input that has none.
+
+        An input that does not depend on the values need not have them, unless its rows without a
+        partner are in the result: these are needed at every value.
+        """
         any_left = plan.kind == "inner" and not self.depends(plan.left)
         any_right = plan.kind != "full" and not self.depends(plan.right)
         left = self.alone(plan.left) if any_left else self.over(plan.left)
@@ -226,7 +229,7 @@ class Carry(ABC):
     def _either(
         self, joined: Join, own: Sequence[int], left: Sequence[int], right: Sequence[int]
     ) -> Plan:
-        """Of a full join either side may be missing, and its carried columns with it."""
+        """The full join with its carried columns from the side that is there."""
         pairs = zip(left, right, strict=True)
         found = [exp.Coalesce(this=column(a), expressions=[column(b)]) for a, b in pairs]
         schema = (*[joined.schema[i] for i in own], *self.schema)

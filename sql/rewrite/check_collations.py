@@ -1,7 +1,7 @@
-"""Columns with a collation: which of them a plan hands on, and that it does nothing else with them.
+"""Columns with a collation: a plan may pass them on, and do nothing else with them.
 
-Law: operators compare texts byte by byte, so a text that DuckDB would compare by a collation may go
-through a plan, but no operator and no expression may look at it. A view's own columns have none.
+Law: operators compare strings byte by byte, so a string that DuckDB would compare by a collation
+may pass through a plan, but no operator and no expression may read it. A view's columns have none.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from ivm.storage.identifiers import fold
 
 
 def refuse_collations(plan: Plan) -> Plan:
-    """The plan, if no collation can tell in it.
+    """Returns the plan unchanged.
 
     Raises:
-        NotIncremental: it looks at a column with a collation.
+        NotIncremental: it reads a column with a collation.
     """
     _collated(plan)
     return plan
 
 
 def collated_names(table: str) -> set[str]:
-    """Names, in lower case, of a table's columns with a collation (or computed beside one).
+    """Folded names of a table's columns with a collation.
+
+    If there are any, a generated column counts as one of them: it may have that of its expression.
 
     Args:
         table: its CREATE TABLE, as DuckDB writes it.
@@ -39,7 +41,7 @@ def collated_names(table: str) -> set[str]:
 
 
 def _collated(plan: Plan) -> frozenset[int]:
-    """The output columns that have a collation."""
+    """Positions of the output columns that have a collation."""
     if isinstance(plan, Scan):
         return frozenset(plan.collated)
     found: set[int] = set()
@@ -48,5 +50,5 @@ def _collated(plan: Plan) -> frozenset[int]:
             given = _collated(part)
             if not given.isdisjoint(read):
                 raise NotIncremental("what is done with a column that has a collation")
-            found.update(i for i, place in own.items() if place in given)
+            found.update(i for i, source in own.items() if source in given)
     return frozenset(found)

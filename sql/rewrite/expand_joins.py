@@ -2,9 +2,9 @@
 
 Law: with M the rows of L that have a partner in R, as a multiset, L ⟕ R = L ⋈ R + (L − M) × NULL,
 semi join = M, anti join = L − M. M is L joined with the *set* of R's keys, so it changes only when
-a key gains its first partner or loses its last. A row has a partner that it is less (greater) than
-if it is less than the greatest (greater than the least) of its key, so M is L joined with those.
-Where any other condition looks at both sides, M is L joined with the set of its rows in L ⋈ R.
+a key gains its first partner or loses its last. For a condition l < r (l > r), a row has a partner
+if l is less (greater) than the greatest (least) r of its key, so M is L joined with these r. For
+any other condition over both sides, M is L joined with the set of its rows in L ⋈ R.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ivm.storage.values.types import Schema
 
 
 def expand_join(plan: Join) -> Plan:
-    """A plan of inner joins, unions and DISTINCT with the content of a join of another kind."""
+    """Expands a join of another kind into inner joins, unions and DISTINCT of the same content."""
     matched = _matched(plan)
     if plan.kind == "semi":
         return matched
@@ -37,12 +37,17 @@ def expand_join(plan: Join) -> Plan:
     return Union(tuple(parts), plan.schema)
 
 
-def _difference(whole: Plan, part: Plan) -> Plan:
-    return Union((whole, part), whole.schema, negated=(1,))
+def _difference(rows: Plan, part: Plan) -> Plan:
+    return Union((rows, part), rows.schema, negated=(1,))
 
 
 def padded(rows: Plan, schema: Schema, start: int) -> Plan:
-    """Rows of one side (its columns from `start` on), with NULLs for the other side's columns."""
+    """Rows of one side, with NULLs for the other side's columns.
+
+    Args:
+        schema: of both sides.
+        start: the position in it of the side's first column.
+    """
     own = range(start, start + width(rows))
     exprs = tuple(
         column(i - start) if i in own else cast(exp.null(), t) for i, (_, t) in enumerate(schema)
@@ -61,7 +66,7 @@ def _mirrored(plan: Join) -> Join:
 
 
 def _matched(plan: Join) -> Plan:
-    """The left rows that have a partner, each as often as it stands on the left."""
+    """The left rows that have a partner, with their weights on the left."""
     split = width(plan.left)
     terms = conjuncts(plan.residual)
     mine = [t for t in terms if max(used(t), default=0) < split]
@@ -71,15 +76,15 @@ def _matched(plan: Join) -> Plan:
     if plan.left_keys and not rest:
         keys = Distinct(picked(plan.right, plan.right_keys))
         return _present(left, plan.left_keys, keys, plan.null_safe)
-    reaching = _reaching(plan, left, rest[0]) if len(rest) == 1 else None
-    if reaching is not None:
-        return reaching
+    compared_rows = _matched_by_comparison(plan, left, rest[0]) if len(rest) == 1 else None
+    if compared_rows is not None:
+        return compared_rows
     pairs = Distinct(picked(replace(plan, kind="inner"), tuple(range(split))))
     return _present(plan.left, tuple(range(split)), pairs, (True,) * split)
 
 
-def _reaching(plan: Join, left: Plan, term: exp.Expr) -> Plan | None:
-    """Those of the left rows for which one comparison holds with some right row of their key."""
+def _matched_by_comparison(plan: Join, left: Plan, term: exp.Expr) -> Plan | None:
+    """The left rows that a comparison matches with a right row of their key; None if it is none."""
     split, count = width(left), len(plan.left_keys)
     known = comparison(JoinSide(plan.left), JoinSide(plan.right), split, term)
     if known is None:
@@ -95,13 +100,13 @@ def _reaching(plan: Join, left: Plan, term: exp.Expr) -> Plan | None:
     return picked(joined, tuple(range(split)))
 
 
-def picked(plan: Plan, places: Sequence[int]) -> Plan:
-    """The columns at some places."""
-    schema = tuple(plan.schema[i] for i in places)
-    return Project(plan, tuple(column(i) for i in places), schema)
+def picked(plan: Plan, positions: Sequence[int]) -> Plan:
+    """The plan's columns at the positions, in their order."""
+    schema = tuple(plan.schema[i] for i in positions)
+    return Project(plan, tuple(column(i) for i in positions), schema)
 
 
 def _present(left: Plan, keys: tuple[int, ...], known: Plan, null_safe: tuple[bool, ...]) -> Plan:
-    """The left rows whose key is among the known ones, which are distinct."""
+    """The left rows whose key is in `known`, the set of the keys on the right."""
     joined = Join(left, known, "inner", keys, tuple(range(len(keys))), null_safe)
     return picked(joined, tuple(range(width(left))))

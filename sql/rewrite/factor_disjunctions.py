@@ -1,4 +1,4 @@
-"""What all branches of an OR have in common holds for itself, so joins can take keys from it.
+"""Terms common to all branches of an OR, factored out of it so that joins can take keys from them.
 
 Law: a ∧ b ∨ a ∧ c = a ∧ (b ∨ c) and a ∨ a ∧ c = a, with NULLs too. Where an OR is true, one of its
 branches is, and every term of that branch; so the OR of one term of each branch is implied.
@@ -15,8 +15,8 @@ from ivm.storage.values.types import ColumnType
 
 Terms = list[exp.Expr]
 
-# No value of a string or integer column, compared with constants like it, makes an error: so these
-# may be tested for rows that no partner lets through.
+# No value of a string or integer column fails in a comparison with constants of its type: so these
+# terms may be tested also for rows that have no partner.
 _SAFE = (
     exp.Identifier, exp.Paren, exp.And, exp.Or, exp.Not, exp.In, exp.Between,
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE,
@@ -24,15 +24,15 @@ _SAFE = (
 
 
 def factored_conjuncts(predicate: exp.Expr | None) -> Terms:
-    """The terms of a conjunction, those common to all branches of an OR drawn out of it."""
+    """The terms of a conjunction, with the terms common to all branches of an OR factored out."""
     return [part for term in conjuncts(predicate) for part in _factored(term)]
 
 
 def implied(term: exp.Expr, types: Mapping[int, ColumnType]) -> Terms:
-    """A condition over the given columns alone that holds wherever the term does, if there is one.
+    """The condition over the given columns alone that an OR implies, as a list of at most one.
 
     Args:
-        term: an OR over these and other columns, or anything else, of which nothing is implied.
+        term: an OR over these and other columns; nothing is implied by any other term.
         types: of the columns, by position.
     """
     branches = _branches(term)
@@ -78,7 +78,7 @@ def _disjunction(parts: Terms) -> exp.Expr:
 
 
 def is_safe(term: exp.Expr, types: Mapping[int, ColumnType]) -> bool:
-    """Whether no value makes the term fail.
+    """Returns whether no value makes the term fail.
 
     It compares columns of one family of types, all given, with such constants.
     """

@@ -1,13 +1,13 @@
-"""Joins that only look up columns of the group stand above the aggregate.
+"""Joins that only look up columns of a group by a unique key move above the aggregate.
 
-Law: let T have a unique key k, and let the join A ⋈ T on a = k pass to the aggregate no column of T
-but as a group. If the group determines a, then γ(G; A ⋈ T) = γ(G', A) ⋈ T on a = k, where G' is G
-without T's columns and with a: the same rows form a group, and each group meets one row of T.
+Law: let T have a unique key k, and let the aggregate read columns of T in the join A ⋈ T on a = k
+only as groups. If the group determines a, then γ(G; A ⋈ T) = γ(G'; A) ⋈ T on a = k, where G' is G
+without T's columns and with a: the same rows form a group, and each group has one row of T.
 
-So a group by a customer and all that is known of him keeps accumulators by his key alone, and what
-changes in him touches one row. T is a table that is not filtered: the others would make groups of
-rows that the filter leaves out. The same may happen to rows without a partner in T, so only
-expressions that are defined for any row pass.
+So a grouping by a customer's key and attributes keeps accumulators by the key alone, and a change
+of an attribute touches one row. T is not filtered: under a filter, groups would be formed of rows
+that it excludes. The same is true of rows without a partner in T, so all other expressions must
+have a value for any row (`cannot_fail`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ _SUMMED_DIGITS = 28
 
 @dataclass(frozen=True)
 class _Block:
-    """Relations side by side, the conditions over their columns, and what is made of them."""
+    """Inner joins taken apart: the items, the conditions on them, and a projection.
+
+    Columns are numbered through all items, in their order.
+    """
 
     items: tuple[Plan, ...]
     terms: tuple[exp.Expr, ...]
@@ -90,9 +93,11 @@ class _Block:
         return known
 
     def without(self, item: int, lost: set[int], stand_in: int) -> _Block:
-        """The block without one item; the expressions at the lost places stand for another column.
+        """The block without one item and the conditions on it.
 
-        Conditions over the item go with it.
+        Args:
+            lost: positions of expressions that read the item: `stand_in` takes their place, so
+                that the others keep their positions.
         """
         gone = self.columns(item)
 
@@ -106,7 +111,7 @@ class _Block:
 
 
 def _pair(term: exp.Expr) -> tuple[int, int] | None:
-    """The two columns that a condition says are equal."""
+    """The two columns that an equality compares; None for any other condition."""
     sides = equality_sides(term)
     if sides is None or not isinstance(term.unnest(), exp.EQ):
         return None
@@ -115,17 +120,17 @@ def _pair(term: exp.Expr) -> tuple[int, int] | None:
 
 
 def lift_lookups(plan: Plan) -> Plan:
-    """The plan with every such join above its aggregate."""
+    """Moves every such join above its aggregate."""
     plan = with_inputs(plan, lift_lookups)
     return _lifted(plan) if isinstance(plan, Aggregate) and plan.groups else plan
 
 
 def _lifted(plan: Aggregate) -> Plan:
-    items, terms, places = _flatten(plan.input, 0)
-    exprs: Sequence[exp.Expr] = [column(i) for i in places]
+    items, terms, positions = _flatten(plan.input, 0)
+    exprs: Sequence[exp.Expr] = [column(i) for i in positions]
     if isinstance(plan.input, Project):
-        items, terms, places = _flatten(plan.input.input, 0)
-        exprs = [remap(e, places.__getitem__) for e in plan.input.exprs]
+        items, terms, positions = _flatten(plan.input.input, 0)
+        exprs = [remap(e, positions.__getitem__) for e in plan.input.exprs]
     block = _Block(tuple(items), tuple(terms), tuple(exprs))
     for item in range(len(items)):
         partners = _partners(block, item, plan)
@@ -135,27 +140,32 @@ def _lifted(plan: Aggregate) -> Plan:
 
 
 def _flatten(plan: Plan, start: int) -> tuple[list[Plan], list[exp.Expr], list[int]]:
-    """The items of inner joins, the conditions over them, and where the plan's columns are."""
+    """The items of inner joins, the conditions on them, and the plan's columns as positions.
+
+    Args:
+        start: the position of the first item's first column.
+    """
     match plan:
         case Filter():
-            items, terms, places = _flatten(plan.input, start)
-            own = [remap(t, places.__getitem__) for t in conjuncts(plan.predicate)]
-            return items, terms + own, places
+            items, terms, positions = _flatten(plan.input, start)
+            own = [remap(t, positions.__getitem__) for t in conjuncts(plan.predicate)]
+            return items, terms + own, positions
         case Join(kind="inner", left_keys=()):
-            items, terms, places = _flatten(plan.left, start)
+            items, terms, positions = _flatten(plan.left, start)
             others = _flatten(plan.right, start + sum(width(item) for item in items))
-            places = places + others[2]
-            own = [remap(t, places.__getitem__) for t in conjuncts(plan.residual)]
-            return items + others[0], terms + others[1] + own, places
+            positions = positions + others[2]
+            own = [remap(t, positions.__getitem__) for t in conjuncts(plan.residual)]
+            return items + others[0], terms + others[1] + own, positions
         case Project() if all(position(e) is not None for e in plan.exprs):
-            items, terms, places = _flatten(plan.input, start)
-            return items, terms, [places[i] for e in plan.exprs if (i := position(e)) is not None]
+            items, terms, positions = _flatten(plan.input, start)
+            columns = [positions[i] for e in plan.exprs if (i := position(e)) is not None]
+            return items, terms, columns
         case _:
             return [plan], [], list(range(start, start + width(plan)))
 
 
 def _partners(block: _Block, item: int, plan: Aggregate) -> list[int] | None:
-    """The columns that the item's key is equal to, if it only looks up columns of the group."""
+    """The columns equal to the item's key, in its order; None if it does not look up a group."""
     table, own = block.items[item], block.columns(item)
     if not isinstance(table, Scan) or table.key is None or len(block.items) < 2:
         return None
@@ -172,7 +182,7 @@ def _partners(block: _Block, item: int, plan: Aggregate) -> list[int] | None:
 
 
 def _looks_up(block: _Block, own: range, plan: Aggregate) -> bool:
-    """Whether columns of the item are groups, and nothing else; no row makes the others fail."""
+    """Returns whether the aggregate reads the item only as groups, and nothing else can fail."""
     lost = {i for i, e in enumerate(block.exprs) if position(e) in own}
     read = set[int]().union(*[call.reads() for call in plan.aggregates])
     others = [e for i, e in enumerate(block.exprs) if i not in lost]
@@ -183,27 +193,31 @@ def _looks_up(block: _Block, own: range, plan: Aggregate) -> bool:
 
 
 def _adds_up(call: AggregateCall, given: Sequence[ColumnType]) -> bool:
-    """Whether the call has a value for any rows."""
+    """Returns whether the call cannot fail, whatever rows it gets."""
     arguments = [given[i] for i in call.arguments]
     short = [t.is_word or (t.is_decimal and t.precision <= _SUMMED_DIGITS) for t in arguments]
     return call.function in _PICKS or all(short)
 
 
 def _apart(plan: Aggregate, block: _Block, item: int, partners: list[int]) -> Plan:
-    """The aggregate without the item, joined with it."""
+    """The aggregate over the other items, joined with the item.
+
+    The new groups are the old ones that are not the item's, and the partners that are not yet
+    among them; a projection on top restores the plan's columns.
+    """
     own, table = block.columns(item), block.items[item]
     assert isinstance(table, Scan)
     assert table.key is not None
     lost = {i for i, e in enumerate(block.exprs) if position(e) in own}
     count = len(block.exprs)
-    kept = [g for g in plan.groups if g not in lost]
-    places = [position(block.exprs[g]) for g in kept]
-    new = [i for i in partners if i not in places]
+    others = [g for g in plan.groups if g not in lost]
+    positions = [position(block.exprs[g]) for g in others]
+    new = [i for i in partners if i not in positions]
     longer = replace(block, exprs=(*block.exprs, *[column(i) for i in new]))
-    groups = kept + list(range(count, count + len(new)))
+    groups = others + list(range(count, count + len(new)))
     below = _aggregate(plan, longer.without(item, lost, partners[0]), groups)
     split = len(groups) + len(plan.aggregates)
-    found = [column([*places, *new].index(i)) for i in partners]
+    found = [column([*positions, *new].index(i)) for i in partners]
     pairs = zip(found, table.key, strict=True)
     terms = [compared(exp.EQ, partner, column(split + i)) for partner, i in pairs]
     joined = Join(_lifted(below), table, "inner", residual=conjunction(terms))

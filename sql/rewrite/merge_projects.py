@@ -1,4 +1,4 @@
-"""Neighbouring projections become one, and projections that change nothing go.
+"""Neighbouring projections become one, and projections that change nothing are dropped.
 
 Law: a projection of a projection is the projection of the substituted expressions. An expression
 used more than once stays below, so that it is computed once.
@@ -23,7 +23,7 @@ def merge_projects(plan: Plan) -> Plan:
 
 
 def _plain(plan: Plan) -> Plan:
-    """The plan without a projection on top that passes every column on."""
+    """The plan without the projection on top, if that passes every column on unchanged."""
     if isinstance(plan, Project):
         same = [position(e) for e in plan.exprs] == list(range(len(types(plan.input))))
         return plan.input if same else plan
@@ -43,6 +43,6 @@ def _merged(plan: Project) -> Project:
 
 
 def _once(plan: Project, below: Project) -> bool:
-    """Whether no computed column of `below` is read twice."""
+    """Returns whether no computed column of `below` is read twice."""
     reads = Counter(index_of(c) for e in plan.exprs for c in e.find_all(exp.Column))
     return all(n == 1 or position(below.exprs[i]) is not None for i, n in reads.items())

@@ -1,11 +1,12 @@
 """Inner joins are ordered along their equalities, and equalities become keys.
 
-Law: inner joins commute and associate, and a condition may be tested at any join that sees its
-columns. An item that another one looks up by a unique key is joined with that one first, its own
-lookups before: a snowflake's outer tables meet each other and not its facts, so a change of a fact
-goes through fewer and smaller joins. Of the lookups of one item those that select rows come first.
-What is left keeps the order written, except that an item without an equality to those before it
-waits; so a comma join has a cross product only where the query has one.
+Law: inner joins commute and associate, and a condition may be tested at any join that has its
+columns. A table that an item looks up by a unique key is joined with that item first, and with its
+own lookups before that: the outer tables of a snowflake are joined with each other and not with the
+facts, so a change of a fact goes through fewer and smaller joins. Of the lookups of one item,
+selective ones come first. The other items keep the order of the query, except that an item without
+an equality to the items before it waits; so a comma join has a cross product only where the query
+has one.
 """
 
 from __future__ import annotations
@@ -25,26 +26,31 @@ from ivm.sql.rewrite.transfer_conditions import is_table, transferred
 Terms = list[exp.Expr]
 Push = Callable[[Plan, Terms], Plan]
 _Equality = tuple[int, set[int]]
-"""A column, and the columns of what it is to be equal to."""
+"""A column, and the columns that the other side of its equality reads."""
 
 
 @dataclass(frozen=True)
 class _Joined:
-    """Some items joined: the plan, and where each original column stands in it."""
+    """Some items joined.
+
+    Attributes:
+        positions: original position of a column (in all items side by side) → its position in
+            `plan`.
+    """
 
     plan: Plan
-    places: dict[int, int]
+    positions: dict[int, int]
 
     def over(self, columns: set[int]) -> bool:
-        return columns <= self.places.keys()
+        return columns <= self.positions.keys()
 
 
 def order_joins(plan: Join, terms: Terms, push: Push) -> Plan:
-    """An inner join and the inner joins directly below it, ordered and keyed.
+    """Orders an inner join and the inner joins directly below it, and gives them keys.
 
     Args:
-        terms: further conditions over it.
-        push: gives a plan filtered by terms.
+        terms: further conditions over its columns.
+        push: returns a plan filtered by terms, pushed down into it.
     """
     items, conditions = _flatten(plan, 0)
     rest = conditions + terms
@@ -61,11 +67,11 @@ def order_joins(plan: Join, terms: Terms, push: Push) -> Plan:
         if not is_table(item):
             weaker += [t for t in further if used(t) <= own]
         moved = [_moved(c, -start) for c in mine + weaker]
-        places = {i: i - start for i in own}
-        leaves.append(_Joined(push(item, moved), places))
+        positions = {i: i - start for i in own}
+        leaves.append(_Joined(push(item, moved), positions))
         start += width(item)
     whole = _chain(*_fold_lookups(leaves, [c for c in rest if used(c)]))
-    exprs = tuple(column(whole.places[i]) for i in range(width(plan)))
+    exprs = tuple(column(whole.positions[i]) for i in range(width(plan)))
     return Project(whole.plan, exprs, plan.schema)
 
 
@@ -74,7 +80,11 @@ def _moved(term: exp.Expr, by: int) -> exp.Expr:
 
 
 def _flatten(plan: Plan, start: int) -> tuple[list[Plan], Terms]:
-    """The items of nested inner joins, and all conditions over their columns side by side."""
+    """The items of nested inner joins, and the conditions over the columns of all items.
+
+    Args:
+        start: the position of the first item's first column.
+    """
     if not isinstance(plan, Join) or plan.kind != "inner" or plan.left_keys:
         return [plan], []
     left, left_terms = _flatten(plan.left, start)
@@ -84,7 +94,7 @@ def _flatten(plan: Plan, start: int) -> tuple[list[Plan], Terms]:
 
 
 def _fold_lookups(leaves: list[_Joined], terms: Terms) -> tuple[list[_Joined], Terms]:
-    """The leaves with those that are looked up joined with those that look them up."""
+    """Joins every leaf that is looked up with the leaf that looks it up; returns the terms left."""
     equalities = _equalities(terms)
     while (found := _next_lookup(leaves, equalities)) is not None:
         table, by = found
@@ -97,19 +107,19 @@ def _equalities(terms: Terms) -> list[_Equality]:
     pairs = [pair for term in terms if (pair := equality_sides(term)) is not None]
     sides = [*pairs, *[(b, a) for a, b in pairs]]
     found = [(position(own), used(other)) for own, other in sides]
-    return [(place, over) for place, over in found if place is not None and over]
+    return [(own, over) for own, over in found if own is not None and over]
 
 
 def _next_lookup(
     leaves: list[_Joined], equalities: list[_Equality]
 ) -> tuple[_Joined, _Joined] | None:
-    """A leaf that has nothing more to look up itself, and one that looks it up."""
+    """A leaf whose own lookups are done, and a leaf that looks it up."""
     known = [_users(leaf, leaves, equalities) for leaf in leaves]
     users = {i: found for i, found in enumerate(known) if found}
     ready = {i for i, (by, *_) in users.items() if not _waits(i, by, users, leaves)}
 
     def late(i: int) -> tuple[bool, bool]:
-        """Whether others that the same leaf looks up are not ready; all of its rows are kept."""
+        """Sort key: leaves with siblings that are not ready are late, then those with all rows."""
         along = (j for j, found in users.items() if found[0] is users[i][0])
         return any(j not in ready for j in along), not _selects(leaves[i].plan)
 
@@ -118,25 +128,25 @@ def _next_lookup(
 
 
 def _waits(leaf: int, by: _Joined, users: dict[int, list[_Joined]], leaves: list[_Joined]) -> bool:
-    """Whether the leaf looks up another one than that which looks it up."""
+    """Returns whether the leaf itself looks up a leaf other than `by`, which looks it up."""
     others = [j for j in users if j != leaf and leaves[j] is not by]
     return any(user is leaves[leaf] for j in others for user in users[j])
 
 
 def _users(table: _Joined, leaves: list[_Joined], equalities: list[_Equality]) -> list[_Joined]:
-    """The other leaves that have a value for each column of some unique key of the table."""
+    """The other leaves that equate all columns of some unique key of the table."""
     keys = unique_keys(table.plan)
-    own = [(table.places[i], over) for i, over in equalities if i in table.places]
+    own = [(table.positions[i], over) for i, over in equalities if i in table.positions]
     found = []
     for leaf in leaves:
-        given = {place for place, over in own if leaf.over(over)}
+        given = {i for i, over in own if leaf.over(over)}
         if leaf is not table and any(given.issuperset(key) for key in keys):
             found.append(leaf)
     return found
 
 
 def _selects(plan: Plan) -> bool:
-    """Whether not all rows of its tables are in the plan, by its conditions."""
+    """Returns whether a filter stands anywhere in the plan."""
     return isinstance(plan, Filter) or any(_selects(part) for part in inputs(plan))
 
 
@@ -156,7 +166,7 @@ def _chain(leaves: list[_Joined], terms: Terms) -> _Joined:
 def _join_apart(
     whole: _Joined, waiting: list[_Joined], terms: Terms
 ) -> tuple[_Joined, list[_Joined], Terms]:
-    """Nothing connects: join the rest by itself where it can, then take one cross product."""
+    """Joins two waiting leaves that an equality connects; else takes one cross product."""
     for i, leaf in enumerate(waiting):
         for j, other in enumerate(waiting[i + 1 :], i + 1):
             if _connects(leaf, other, terms):
@@ -177,11 +187,11 @@ def _connects(left: _Joined, right: _Joined, terms: Terms) -> bool:
 
 
 def _joined(left: _Joined, right: _Joined, terms: Terms) -> tuple[_Joined, Terms]:
-    """The join of two parts with every condition that both of them see, and the other terms."""
+    """The join of two parts on every condition over their columns alone, and the other terms."""
     split = width(left.plan)
-    places = {**left.places, **{i: p + split for i, p in right.places.items()}}
-    mine = [t for t in terms if used(t) <= places.keys()]
-    rest = [t for t in terms if not used(t) <= places.keys()]
-    residual = conjunction([remap(t, places.__getitem__) for t in mine])
+    positions = {**left.positions, **{i: p + split for i, p in right.positions.items()}}
+    mine = [t for t in terms if used(t) <= positions.keys()]
+    rest = [t for t in terms if not used(t) <= positions.keys()]
+    residual = conjunction([remap(t, positions.__getitem__) for t in mine])
     joined = split_keys(Join(left.plan, right.plan, "inner", residual=residual))
-    return _Joined(joined, places), rest
+    return _Joined(joined, positions), rest

@@ -1,9 +1,9 @@
-"""Columns that no operator above reads are not carried.
+"""Columns that no operator above reads are removed.
 
-Law: a projection onto the needed columns stays the same when every node below is narrowed to what
-it needs itself. DISTINCT, set operations and top-k need all their columns, since these tell rows
-apart or break ties; so do recursive queries, whose steps read them. No relation is narrowed to no
-column at all: its rows must be counted.
+Law: a projection onto the needed columns stays the same when every node below is narrowed to the
+columns that it needs itself. DISTINCT, set operations and top-k need all their columns, since these
+distinguish rows or break ties; so do recursive queries, whose steps read them. No relation is
+narrowed to no column at all: its rows must be counted.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Needed = list[int]
 
 
 def prune_columns(plan: Plan) -> Plan:
-    """The plan with every node as narrow as its readers allow."""
+    """The plan in which every node has only the columns that its readers need."""
     return _pruned(plan, list(range(width(plan))))
 
 
 def _pruned(plan: Plan, needed: Needed) -> Plan:
-    """The needed columns of the plan (ascending, at least one), and no others."""
+    """The plan's needed columns (ascending, at least one), and no others."""
     match plan:
         case ViewScan():
             return _narrow(plan, needed, _schema(plan, needed))
@@ -47,22 +47,23 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
             return replace(plan, inputs=parts, schema=_schema(plan, needed))
         case Window(most=None) if needed[-1] < width(plan.input):
             return _pruned(plan.input, needed)
-    node, kept = _trimmed(plan, needed)
-    wanted = _wanted(node, {kept.index(i) for i in needed})
+    node, left = _trimmed(plan, needed)
+    wanted = _wanted(node, {left.index(i) for i in needed})
     below = [_pruned(part, columns) for part, columns in zip(inputs(node), wanted, strict=True)]
-    places = [{old: new for new, old in enumerate(columns)} for columns in wanted]
-    passed = zip(origins(node), places, strict=True)
-    gone = {i for own, stay in passed for i, place in own.items() if place not in stay}
-    left = [old for i, old in enumerate(kept) if i not in gone]
-    made = moved(node, below, places)
-    return _narrow(made, [left.index(i) for i in needed], _schema(plan, needed))
+    positions = [{old: new for new, old in enumerate(columns)} for columns in wanted]
+    passed = zip(origins(node), positions, strict=True)
+    # A column that the node merely passes on goes with the input's column, if nobody needs that.
+    gone = {i for own, stay in passed for i, source in own.items() if source not in stay}
+    stays = [old for i, old in enumerate(left) if i not in gone]
+    made = moved(node, below, positions)
+    return _narrow(made, [stays.index(i) for i in needed], _schema(plan, needed))
 
 
 def _wanted(plan: Plan, shown: set[int]) -> list[Needed]:
-    """For each input, the columns that the node reads or shows; one where it only counts rows."""
+    """For each input, the columns that the node reads or shows; one, if it only counts rows."""
     found = []
     for part, read, own in zip(inputs(plan), reads(plan), origins(plan), strict=True):
-        columns = read.union(place for i, place in own.items() if i in shown)
+        columns = read.union(source for i, source in own.items() if i in shown)
         every = range(width(part)) if breaks_ties(plan) else columns
         found.append(sorted(every) or [_cheapest(part)])
     return found
@@ -79,7 +80,7 @@ def _narrow(plan: Plan, needed: Needed, schema: Schema) -> Plan:
 
 
 def _cheapest(plan: Plan) -> int:
-    """The column to keep where rows are only counted."""
+    """The narrowest column, to be kept where rows are only counted."""
 
     def cost(type: ColumnType) -> int:
         return 1000 if type.dtype is None else type.dtype.itemsize
@@ -88,7 +89,7 @@ def _cheapest(plan: Plan) -> int:
 
 
 def _trimmed(plan: Plan, needed: Needed) -> tuple[Plan, Needed]:
-    """The node without the columns it makes that are not needed, and the columns it still has."""
+    """The node without the columns that it computes in vain, and the positions it still has."""
     match plan:
         case Scan():
             return _scan(plan, needed), needed
@@ -99,42 +100,42 @@ def _trimmed(plan: Plan, needed: Needed) -> tuple[Plan, Needed]:
             exprs = tuple(plan.exprs[i] for i in needed)
             return replace(plan, exprs=exprs, schema=_schema(plan, needed)), needed
         case Aggregate():
-            kept, own = _own(len(plan.groups), needed)
+            left, own = _own(len(plan.groups), needed)
             calls = tuple(plan.aggregates[i] for i in own)
-            return replace(plan, aggregates=calls, schema=_schema(plan, kept)), kept
+            return replace(plan, aggregates=calls, schema=_schema(plan, left)), left
         case Window(most=None):
-            kept, own = _own(width(plan.input), needed)
+            left, own = _own(width(plan.input), needed)
             functions = tuple(plan.calls[i] for i in own)
-            return replace(plan, calls=functions, schema=_schema(plan, kept)), kept
+            return replace(plan, calls=functions, schema=_schema(plan, left)), left
         case TopK():
-            kept, own = _own(width(plan.input), needed)
-            return replace(plan, rank=bool(own), schema=_schema(plan, kept)), kept
+            left, own = _own(width(plan.input), needed)
+            return replace(plan, rank=bool(own), schema=_schema(plan, left)), left
         case Unnest():
             return _unnest(plan, needed)
     return plan, list(range(width(plan)))
 
 
 def _own(start: int, needed: Needed) -> tuple[Needed, Needed]:
-    """All columns before `start` and the needed ones after it; these, counted from there."""
+    """All columns before `start` and the needed ones from there on; the latter less `start`."""
     own = [i for i in needed if i >= start]
     return [*range(start), *own], [i - start for i in own]
 
 
 def _scan(plan: Scan, needed: Needed) -> Scan:
-    whole = plan.key is not None and set(plan.key) <= set(needed)
-    key = tuple(needed.index(i) for i in plan.key) if plan.key and whole else None
+    has_key = plan.key is not None and set(plan.key) <= set(needed)
+    key = tuple(needed.index(i) for i in plan.key) if plan.key and has_key else None
     columns = tuple(plan.columns[i] for i in needed)
     collated = tuple(needed.index(i) for i in plan.collated if i in needed)
     return Scan(plan.relation, columns, _schema(plan, needed), key, collated)
 
 
 def _unnest(plan: Unnest, needed: Needed) -> tuple[Unnest, Needed]:
-    """All lists stay, since they tell how many rows there are; other columns only if read."""
+    """The node with all its lists, since their lengths determine the number of rows."""
     count, call = len(plan.kept), plan.call
     passed = [i for i in needed if i < count]
-    kept = [*passed, *range(count, width(plan))]
+    left = [*passed, *range(count, width(plan))]
     if call is not None:
-        kept = needed
+        left = needed
         call = replace(call, columns=tuple(call.columns[i - count] for i in needed[len(passed) :]))
-    places = tuple(plan.kept[i] for i in passed)
-    return replace(plan, kept=places, schema=_schema(plan, kept), call=call), kept
+    positions = tuple(plan.kept[i] for i in passed)
+    return replace(plan, kept=positions, schema=_schema(plan, left), call=call), left

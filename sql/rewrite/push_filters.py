@@ -1,10 +1,10 @@
-"""Filters move down to where their columns come from; joins take their keys from them.
+"""Filters move down to the inputs of their columns; joins take their keys from them.
 
 Law: σp(e) has the rows of e where p is true. p commutes with a projection it can be written over,
 with the side of an inner join whose columns it uses alone, with UNION ALL, with the base of a
-recursive query if its step carries the columns, and with any grouping if it is a function of the
-group. Values that are equal but not the same (0.0 and -0.0, '1 month' and
-'30 days') are told apart by some predicates, so over such columns nothing passes a grouping.
+recursive query if its step passes the columns unchanged, and with any grouping if it is a function
+of the group. Some predicates distinguish values that are equal but differ in representation (0.0
+and -0.0, '1 month' and '30 days'), so filters over such columns do not pass a grouping.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from ivm.sql.plan.nodes import (
     width,
 )
 from ivm.sql.rewrite.bound_ranks import bound_ranks, bound_window
-from ivm.sql.rewrite.carried_columns import carried_columns
 from ivm.sql.rewrite.factor_disjunctions import factored_conjuncts
+from ivm.sql.rewrite.invariant_columns import invariant_columns
 from ivm.sql.rewrite.order_joins import order_joins
 from ivm.sql.rewrite.reject_nulls import rejects_nulls
 from ivm.sql.rewrite.split_keys import split_keys
@@ -49,12 +49,12 @@ _Grouping = Distinct | Aggregate | GroupRecompute | TopK | Window | Unnest
 
 
 def push_filters(plan: Plan) -> Plan:
-    """The plan with every filter as low as it may stand."""
+    """The plan with every filter pushed down as far as the law allows."""
     return _push(plan, [])
 
 
 def _push(plan: Plan, terms: Terms) -> Plan:
-    """The rows of `plan` where all terms hold, with the terms moved into it where possible."""
+    """The rows of `plan` where all terms hold; terms that cannot move into it stay above it."""
     match plan:
         case Filter():
             return _push(plan.input, factored_conjuncts(plan.predicate) + terms)
@@ -88,7 +88,7 @@ def filtered(plan: Plan, terms: Terms) -> Plan:
 
 
 def image_of(project: Project) -> Callable[[exp.Column], exp.Expr]:
-    """What a column of a projection stands for. The cast keeps a literal's type what it is."""
+    """Maps a projection's columns to their expressions, cast so that a literal keeps its type."""
 
     def image(node: exp.Column) -> exp.Expr:
         index = index_of(node)
@@ -99,7 +99,7 @@ def image_of(project: Project) -> Callable[[exp.Column], exp.Expr]:
 
 
 def _push_outer(plan: Join, terms: Terms) -> Plan:
-    """Terms over the preserved side pass; so do conditions that only choose partners."""
+    """Passes terms over the preserved side, and conditions that only choose partners."""
     split = width(plan.left)
     if plan.kind == "left" and any(rejects_nulls(term, split) for term in terms):
         return order_joins(replace(plan, kind="inner"), terms, _push)
@@ -121,7 +121,7 @@ def _push_outer(plan: Join, terms: Terms) -> Plan:
 
 
 def _of_partners(plan: Join, terms: Terms) -> Terms:
-    """What follows of the right side's rows from terms that hold of every pair."""
+    """Conditions on the right side alone that follow from terms that hold of every pair."""
     if is_table(plan.right):
         return []
     split = width(plan.left)
@@ -146,32 +146,35 @@ def _push_grouped(plan: _Grouping, terms: Terms) -> Plan:
 
 
 def _push_recursive(plan: Recursive, terms: Terms) -> Plan:
-    below, above = _passing(terms, _exact({i: i for i in carried_columns(plan)}, plan))
+    below, above = _passing(terms, _exact({i: i for i in invariant_columns(plan)}, plan))
     whole = replace(plan, base=_push(plan.base, below), step=_push(plan.step, []))
     return filtered(whole, above)
 
 
 def _passing(terms: Terms, columns: Mapping[int, int]) -> tuple[Terms, Terms]:
-    """The terms over columns that are some below, moved there, and the others."""
+    """The terms over the mapped columns alone, remapped to the input, and the other terms."""
     passing = [t for t in terms if (read := used(t)) and read <= columns.keys()]
     moved = [remap(term, columns.__getitem__) for term in passing]
     return moved, [t for t in terms if t not in passing]
 
 
 def _group_columns(plan: _Grouping) -> Mapping[int, int]:
-    """Columns that choose whole groups (of an unnest, rows): output position → input position."""
+    """Maps output to input positions of columns that are equal in all rows of a group.
+
+    Of an unnest, a group is the rows that one input row gives.
+    """
     (own,) = origins(plan)
     if isinstance(plan, Unnest):
         return own
     if not isinstance(plan, Distinct | Aggregate):
-        own = {i: place for i, place in own.items() if place in plan.partition}
+        own = {i: source for i, source in own.items() if source in plan.partition}
     return _exact(own, plan.input)
 
 
 def _exact(columns: Mapping[int, int], below: Plan) -> Mapping[int, int]:
-    """Those of the columns whose equal values are the same value."""
+    """The columns whose equal values have one representation."""
     given = types(below)
-    return {i: place for i, place in columns.items() if _is_exact(given[place])}
+    return {i: source for i, source in columns.items() if _is_exact(given[source])}
 
 
 def _is_exact(type: ColumnType) -> bool:

@@ -1,8 +1,7 @@
-"""Conditions that no row padded with NULLs can pass.
+"""Conditions that no row padded with NULLs can pass: they make a left join an inner one.
 
 Law: a comparison is NULL where one side is, and arithmetic and casts of NULL are NULL. So above a
-left join, a comparison with such an expression of a right column keeps only rows with a partner,
-and the join may as well be an inner one.
+left join, a comparison with such an expression of a right column keeps only rows with a partner.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _STRICT = (exp.Neg, exp.Add, exp.Sub, exp.Mul)
 
 
 def rejects_nulls(term: exp.Expr, start: int) -> bool:
-    """Whether the term cannot be true where all columns from `start` on are NULL."""
+    """Returns whether the term cannot be true where all columns from `start` on are NULL."""
     bare = term.unnest()
     if not isinstance(bare, _COMPARISONS) or _may_fail(term):
         return False
@@ -24,12 +23,12 @@ def rejects_nulls(term: exp.Expr, start: int) -> bool:
 
 
 def _may_fail(term: exp.Expr) -> bool:
-    """An inner join may test the term also for rows that have no partner."""
+    """Returns whether the term calls error(): an inner join may test it also for other rows."""
     return any(call.name.lower() == "error" for call in term.find_all(exp.Anonymous))
 
 
 def _strict(expr: exp.Expr) -> set[int]:
-    """Columns whose NULL makes the expression NULL."""
+    """Positions of the columns whose NULL makes the expression NULL."""
     if isinstance(expr, exp.Column):
         return {index_of(expr)}
     if type(expr) is exp.Cast or isinstance(expr, exp.Paren):

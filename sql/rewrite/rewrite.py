@@ -28,7 +28,7 @@ def rewrite(plan: Plan) -> Plan:
     """The plan after all rules, in their order.
 
     Raises:
-        NotIncremental: it still looks at a column with a collation.
+        NotIncremental: it still reads a column with a collation.
     """
     for rule in RULES:
         plan = rule(plan)

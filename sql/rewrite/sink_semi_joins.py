@@ -1,8 +1,8 @@
-"""Semi-joins move down an inner join, to the one relation whose key they look up.
+"""Semi-joins move below an inner join, to the relation whose unique key they look up.
 
 Law: (A ⋈ B) ⋉ C on columns of A alone is (A ⋉ C) ⋈ B. It is done where these columns hold a unique
-key of A: then a change of C meets at most one row of A for each of its keys, and the joins above
-see only the rows that are left.
+key of A: then a change of C selects at most one row of A for each of its keys, and the joins above
+get only the rows selected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ivm.sql.rewrite.split_keys import equality_sides
 
 
 def sink_semi_joins(plan: Plan) -> Plan:
-    """The plan with every such semi-join as low as it may stand."""
+    """The plan with every such semi-join pushed down as far as the law allows."""
     plan = with_inputs(plan, sink_semi_joins)
     if isinstance(plan, Join) and plan.kind == "semi" and plan.residual is not None:
         return _sunk(plan.left, plan, plan.residual) or plan
@@ -28,7 +28,7 @@ def sink_semi_joins(plan: Plan) -> Plan:
 
 
 def _sunk(plan: Plan, semi: Join, condition: exp.Expr) -> Plan | None:
-    """`plan` ⋉ the semi-join's right side, the semi-join standing below some inner join.
+    """`plan` ⋉ the semi-join's right side, computed below some inner join; None if none fits.
 
     Args:
         plan: the part of the left side that has all columns the condition reads.
@@ -37,8 +37,8 @@ def _sunk(plan: Plan, semi: Join, condition: exp.Expr) -> Plan | None:
     """
     match plan:
         case Filter() | Project():
-            (places,) = origins(plan)
-            moved = _moved(condition, places, width(plan), width(plan.input))
+            (positions,) = origins(plan)
+            moved = _moved(condition, positions, width(plan), width(plan.input))
             below = None if moved is None else _sunk(plan.input, semi, moved)
             return None if below is None else replace(plan, input=below)
         case Join(kind="inner", left_keys=()):
@@ -48,8 +48,8 @@ def _sunk(plan: Plan, semi: Join, condition: exp.Expr) -> Plan | None:
 
 
 def _sunk_in_side(plan: Join, semi: Join, condition: exp.Expr) -> Plan | None:
-    for name, side, places in zip(("left", "right"), inputs(plan), origins(plan), strict=True):
-        moved = _moved(condition, places, width(plan), width(side))
+    for name, side, positions in zip(("left", "right"), inputs(plan), origins(plan), strict=True):
+        moved = _moved(condition, positions, width(plan), width(side))
         if moved is None:
             continue
         below = _sunk(side, semi, moved)
@@ -60,16 +60,22 @@ def _sunk_in_side(plan: Join, semi: Join, condition: exp.Expr) -> Plan | None:
 
 
 def _moved(
-    condition: exp.Expr, places: Mapping[int, int], whole: int, narrow: int
+    condition: exp.Expr, positions: Mapping[int, int], before: int, after: int
 ) -> exp.Expr | None:
-    """The condition over other columns on the left: `narrow` in the place of `whole`."""
-    if any(i not in places for i in used(condition) if i < whole):
+    """The condition over another left side; None if that lacks a column it reads.
+
+    Args:
+        positions: left position → position in the new left side.
+        before: how many columns the left side has.
+        after: how many the new one has.
+    """
+    if any(i not in positions for i in used(condition) if i < before):
         return None
-    return remap(condition, lambda i: i - whole + narrow if i >= whole else places[i])
+    return remap(condition, lambda i: i - before + after if i >= before else positions[i])
 
 
 def _finds_key(side: Plan, condition: exp.Expr) -> bool:
-    """Whether the condition equates a unique key of the side with columns of the other."""
+    """Returns whether the condition equates a unique key of the side with the other's columns."""
     split = width(side)
     found: set[int | None] = set()
     for term in conjuncts(condition):

@@ -1,7 +1,7 @@
 """Equalities between the two sides of a join become its keys.
 
-Law: a key column has one type on both sides, the one DuckDB compares in; where that is unknown, the
-equality stays in the residual condition. Keys that are expressions are computed below the join.
+Law: a key column has one type on both sides, in which DuckDB compares them; where that is unknown,
+the equality stays in the residual. Keys that are expressions are computed below the join.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ivm.storage.values.types import ColumnType
 
 
 def equality_sides(term: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
-    """Both sides of an `=` or IS NOT DISTINCT FROM."""
+    """Both sides of an `=` or IS NOT DISTINCT FROM; None for any other term."""
     bare = term.unnest()
     if isinstance(bare, (exp.EQ, exp.NullSafeEQ)):
         return bare.this.unnest(), bare.expression.unnest()
@@ -35,7 +35,11 @@ def equality_sides(term: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
 
 
 def split_keys(plan: Join) -> Plan:
-    """The join with keys taken from its residual; its columns are the same."""
+    """Takes keys from the join's residual; the columns stay the same.
+
+    Raises:
+        NotIncremental: a string would be cast below the join.
+    """
     split = width(plan.left)
     left, right = JoinSide(plan.left), JoinSide(plan.right)
     keys: list[tuple[int, int, bool]] = []
@@ -51,7 +55,10 @@ def split_keys(plan: Join) -> Plan:
 
 
 def _sides(term: exp.Expr, split: int) -> tuple[exp.Expr, exp.Expr] | None:
-    """An equality's side over the left input and its side over the right input's own columns."""
+    """An equality's side over the left input, and its side over the right one (by its positions).
+
+    None for a term that is no equality of the two inputs.
+    """
     sides = equality_sides(term)
     if sides is None or not (used(sides[0]) and used(sides[1])):
         return None
@@ -70,7 +77,7 @@ class JoinSide:
         self.plan = plan
         self.exprs = [column(i) for i in range(width(plan))]
         self.schema = list(plan.schema)
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._types: dict[str, ColumnType] = {}
 
     def type(self, expr: exp.Expr) -> ColumnType:
@@ -84,21 +91,22 @@ class JoinSide:
                 self._types[key] = types_of(cursor, [key], self.plan.schema)[0]
         return self._types[key]
 
-    def place(self, expr: exp.Expr, wanted: ColumnType) -> int:
-        """The column that holds the expression in the wanted type."""
+    def position_of(self, expr: exp.Expr, wanted: ColumnType) -> int:
+        """The position of the expression in the wanted type, added as a column if there is none."""
         known, own = position(expr), self.type(expr)
         if known is not None and own == wanted:
             return known
         expr = expr if own == wanted else cast(expr, wanted)
         key = text(expr)
-        if key not in self._places:
-            self._places[key] = len(self.exprs)
+        if key not in self._positions:
+            self._positions[key] = len(self.exprs)
             self.exprs.append(expr)  # type: ignore[arg-type]
             self.schema.append((f"c{len(self.schema)}", wanted))
-        return self._places[key]
+        return self._positions[key]
 
     def keyed(self) -> Plan:
-        if not self._places:
+        """The input with the columns that were added."""
+        if not self._positions:
             return self.plan
         return Project(self.plan, tuple(self.exprs), tuple(self.schema))
 
@@ -113,11 +121,14 @@ def common_type(left: JoinSide, right: JoinSide, a: exp.Expr, b: exp.Expr) -> Co
         return None
 
 
-def casts_text(
+def casts_strings(
     left: JoinSide, right: JoinSide, a: exp.Expr, b: exp.Expr, wanted: ColumnType
 ) -> bool:
-    """Whether text would be cast: DuckDB casts the rows that meet, a column below the join all,
-    also those that are no number."""
+    """Returns whether a string would be cast to the wanted type.
+
+    DuckDB deviation: it casts in the rows that it compares, but a column below the join casts in
+    all rows, also in those whose string is no number.
+    """
     return not wanted.is_string and (left.type(a).is_string or right.type(b).is_string)
 
 
@@ -125,9 +136,9 @@ def _key(left: JoinSide, right: JoinSide, a: exp.Expr, b: exp.Expr) -> tuple[int
     wanted = common_type(left, right, a, b)
     if wanted is None:
         return None
-    if casts_text(left, right, a, b, wanted):
+    if casts_strings(left, right, a, b, wanted):
         raise NotIncremental(f"a join of text with {wanted.sql}")
-    return left.place(a, wanted), right.place(b, wanted)
+    return left.position_of(a, wanted), right.position_of(b, wanted)
 
 
 def _with_keys(
@@ -151,6 +162,5 @@ def _with_keys(
     )
     if width(joined) == width(plan):
         return joined
-    places = range(width(plan))
-    exprs = tuple(column(i if i < split else i + added) for i in places)
+    exprs = tuple(column(i if i < split else i + added) for i in range(width(plan)))
     return Project(joined, exprs, plan.schema)

@@ -1,8 +1,8 @@
 """Comparisons between the two sides of an inner join become ranges to be looked up.
 
-Law: both sides of a comparison have one type, the one DuckDB compares in, and it is of values that
-sort here as they do there; what is compared is computed below the join. Any other condition stays
-in the residual. NULL meets nothing, in a range as in SQL.
+Law: both sides of a comparison have one type, in which DuckDB compares them and whose values sort
+here as they do there; the values are computed below the join. Any other condition stays in the
+residual. NULL is in no range, as it equals nothing in SQL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ivm.delta_ops.joins.range_search import MIRRORED, Comparison
 from ivm.sql.plan.expressions import compared, conjunction, conjuncts, remap, structure, used
 from ivm.sql.plan.nodes import Join, Plan, types, width
 from ivm.sql.plan.unique_key import unique_key
-from ivm.sql.rewrite.split_keys import JoinSide, casts_text, common_type
+from ivm.sql.rewrite.split_keys import JoinSide, casts_strings, common_type
 from ivm.storage.values.order import OrderKey, orderable
 from ivm.storage.values.types import ColumnType
 
@@ -36,20 +36,20 @@ class RangeJoined:
     """An inner join on ranges.
 
     Attributes:
-        join: over sides with the columns compared; its residual is what remains.
+        join: over sides with the columns compared, and without the comparisons in its residual.
         comparisons: of columns of its left side with columns of its right side.
-        places: where each column of the original join stands.
-        orders: of the rows of each side under their keys; none where a key has one row.
+        positions: in it, of the columns of the original join.
+        orders: of the rows of each side under their keys; empty where a key has one row.
     """
 
     join: Join
     comparisons: tuple[Comparison, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     orders: tuple[tuple[OrderKey, ...], tuple[OrderKey, ...]]
 
 
 def split_ranges(plan: Join) -> RangeJoined | None:
-    """The join with the comparisons taken from its residual; None if no side is to be searched."""
+    """Takes comparisons from the join's residual; None if no side could be searched by them."""
     split = width(plan.left)
     left, right = JoinSide(plan.left), JoinSide(plan.right)
     terms = conjuncts(plan.residual)
@@ -58,20 +58,20 @@ def split_ranges(plan: Join) -> RangeJoined | None:
     if not closed:
         return None
     known = [[c for c in found if _is_bounded(c, closed)] for found in known]
-    found = tuple([_placed(left, right, c) for comparisons in known for c in comparisons])
+    found = tuple([_over_columns(left, right, c) for comparisons in known for c in comparisons])
     rest = [term for term, comparisons in zip(terms, known, strict=True) if not comparisons]
     added = len(left.exprs) - split
-    places = tuple(i if i < split else i + added for i in range(width(plan)))
-    residual = conjunction([remap(t, places.__getitem__) for t in rest])
+    positions = tuple(i if i < split else i + added for i in range(width(plan)))
+    residual = conjunction([remap(t, positions.__getitem__) for t in rest])
     join = replace(plan, left=left.keyed(), right=right.keyed(), residual=residual)
     mirrored = [c.mirrored() for c in found]
     orders = (
         _order(join.left, join.left_keys, found),
         _order(join.right, join.right_keys, mirrored),
     )
-    # Without keys an order is all there is to search by.
+    # Without keys, only an order can be searched, so both sides need one.
     useful = any(orders) if plan.left_keys else all(orders)
-    return RangeJoined(join, found, places, orders) if useful else None
+    return RangeJoined(join, found, positions, orders) if useful else None
 
 
 def _order(
@@ -84,7 +84,7 @@ def _order(
 
 
 def _is_bounded(known: Compared, closed: Sequence[Compared]) -> bool:
-    """Whether a NULL of what an open bound is compared with is shut out by another comparison."""
+    """Returns whether a comparison is closed, or NULLs of its closed side fail another one."""
     if not known.open:
         return True
     if known.open == "right":
@@ -92,9 +92,9 @@ def _is_bounded(known: Compared, closed: Sequence[Compared]) -> bool:
     return structure(known.right) in [structure(c.right) for c in closed]
 
 
-def _placed(left: JoinSide, right: JoinSide, known: Compared) -> Comparison:
-    """The comparison of columns of the two sides."""
-    a, b = left.place(known.left, known.type), right.place(known.right, known.type)
+def _over_columns(left: JoinSide, right: JoinSide, known: Compared) -> Comparison:
+    """The comparison by positions; expressions are added to the sides as columns."""
+    a, b = left.position_of(known.left, known.type), right.position_of(known.right, known.type)
     return Comparison(a, known.operator, b, known.open)
 
 
@@ -113,9 +113,9 @@ class Compared(NamedTuple):
 
 
 def _comparisons(left: JoinSide, right: JoinSide, split: int, term: exp.Expr) -> list[Compared]:
-    """The comparisons that a term stands for; none if it is another condition.
+    """The comparisons that a term comes to; none if it is another condition.
 
-    BETWEEN compares all three in one type, so its halves must agree on that.
+    BETWEEN compares its three operands in one type, so its halves must agree on the type.
     """
     bare = term.unnest()
     if isinstance(bare, exp.Or):
@@ -133,7 +133,7 @@ def _comparisons(left: JoinSide, right: JoinSide, split: int, term: exp.Expr) ->
 
 
 def _open_comparison(left: JoinSide, right: JoinSide, split: int, term: exp.Or) -> Compared | None:
-    """`x IS NULL OR …`, where x is a side of the comparison."""
+    """Reads `x IS NULL OR …`, where x is a side of the comparison; None for any other term."""
     a, b = term.this.unnest(), term.expression.unnest()
     null, other = (a, b) if isinstance(a, exp.Is) else (b, a)
     if not isinstance(null, exp.Is) or not isinstance(null.expression, exp.Null):
@@ -141,14 +141,18 @@ def _open_comparison(left: JoinSide, right: JoinSide, split: int, term: exp.Or) 
     known = comparison(left, right, split, other)
     if known is None:
         return None
-    place = structure(null.this)
-    if place not in (structure(other.this), structure(other.expression)):
+    tested = structure(null.this)
+    if tested not in (structure(other.this), structure(other.expression)):
         return None
     return known._replace(open="right" if min(used(null.this)) >= split else "left")
 
 
 def comparison(left: JoinSide, right: JoinSide, split: int, term: exp.Expr) -> Compared | None:
-    """The term as a comparison of the two sides of a join, the left one being `split` wide."""
+    """Reads a term as a comparison of the two sides of a join; None if it is none that sorts.
+
+    Args:
+        split: how many columns the left side has.
+    """
     bare = term.unnest()
     operator = _NAMES.get(type(bare))  # type: ignore[arg-type]  # another kind is not found
     if operator is None or not isinstance(bare, exp.Binary) or bare.find(exp.Collate):
@@ -162,14 +166,14 @@ def comparison(left: JoinSide, right: JoinSide, split: int, term: exp.Expr) -> C
         return None
     b = remap(b, lambda i: i - split)
     wanted = common_type(left, right, a, b)
-    if wanted is None or not orderable(wanted) or casts_text(left, right, a, b, wanted):
+    if wanted is None or not orderable(wanted) or casts_strings(left, right, a, b, wanted):
         return None
-    if _reads_text(left, a) or _reads_text(right, b):
+    if _casts_string(left, a) or _casts_string(right, b):
         return None
     return Compared(a, operator, b, wanted)
 
 
-def _reads_text(side: JoinSide, expr: exp.Expr) -> bool:
-    """Whether it casts text, which then must be right also in rows that meet none."""
+def _casts_string(side: JoinSide, expr: exp.Expr) -> bool:
+    """Returns whether the expression casts strings: below the join, that may fail in more rows."""
     casts = [c for c in expr.find_all(exp.Cast) if not isinstance(c, exp.TryCast)]
     return any(side.type(c.this).is_string for c in casts)

@@ -1,8 +1,8 @@
-"""What holds of a column holds of every column that equals it.
+"""Conditions on a column are transferred to every column that equals it.
 
 Law: where a = b, p(a) = p(b). So `orders JOIN totals USING (customer) WHERE orders.customer = 5`
-needs of the totals those of customer 5 alone. Such a term is tested for rows that no partner lets
-through, so it is one that no value makes fail; and whole tables are left alone, whose rows are
+needs only the totals of customer 5. A transferred term is tested also for rows that have no
+partner, so only terms that no value makes fail are transferred; and none to tables, whose rows are
 found by the key of the join.
 """
 
@@ -22,36 +22,37 @@ Terms = list[exp.Expr]
 
 
 def transferred(terms: Terms, types: Mapping[int, ColumnType]) -> Terms:
-    """Conditions on one column that follow from those on its equals, and are not among the terms.
+    """Conditions on one column that the terms imply by its equals, and that are not among them.
 
     Args:
-        terms: what holds all at once.
+        terms: conditions that hold together.
         types: of the columns, by position.
     """
     equals = _equals(terms)
     known = {structure(term) for term in terms}
     found: dict[Hashable, exp.Expr] = {}
     for term in terms:
-        if len(places := used(term)) != 1 or not is_safe(term, types):
+        if len(columns := used(term)) != 1 or not is_safe(term, types):
             continue
-        for other in equals.get(min(places), ()):
-            moved = remap(term, {min(places): other}.__getitem__)
+        (own,) = columns
+        for other in equals.get(own, ()):
+            moved = remap(term, {own: other}.__getitem__)
             if is_safe(moved, types) and structure(moved) not in known:
                 found.setdefault(structure(moved), moved)
     return list(found.values())
 
 
 def is_table(plan: Plan) -> bool:
-    """Whether a plan has the rows of a table as they are."""
+    """Returns whether a plan has all rows of a table, perhaps with other columns."""
     return isinstance(plan, Scan) or (isinstance(plan, Project) and is_table(plan.input))
 
 
 def _equals(terms: Terms) -> dict[int, set[int]]:
-    """The columns that equal each one, itself among them."""
+    """Maps each column of an equality to all columns that equal it, itself among them."""
     equals: dict[int, set[int]] = {}
     for term in terms:
-        places = [position(side) for side in equality_sides(term) or ()]
-        if len(places) == 2 and None not in places:
-            both = set[int]().union(*[equals.get(p, {p}) for p in places if p is not None])
+        sides = [position(side) for side in equality_sides(term) or ()]
+        if len(sides) == 2 and None not in sides:
+            both = set[int]().union(*[equals.get(i, {i}) for i in sides if i is not None])
             equals.update(dict.fromkeys(both, both))
     return equals
