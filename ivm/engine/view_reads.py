@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 
 from ivm.catalog.catalog import Catalog, View
-from ivm.sql.parse.function_list import REACHED
+from ivm.sql.parse.function_list import VISIBLE_DATABASES
 from ivm.sql.resolve.bound_relations import bound_relations
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import canonical_name, path_of
 from ivm.storage.warehouse.duck import Cursor, rows
 
 _VIEWS_AND_MACROS = f"""
-SELECT view_name, sql FROM system.main.duckdb_views() WHERE NOT internal AND {REACHED} UNION ALL
+SELECT view_name, sql FROM system.main.duckdb_views()
+WHERE NOT internal AND {VISIBLE_DATABASES} UNION ALL
 SELECT function_name, macro_definition FROM system.main.duckdb_functions()
-WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND {REACHED}
+WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND {VISIBLE_DATABASES}
 """
 NamedText = tuple[str, str]
 """The name and the text of what stands for other relations."""

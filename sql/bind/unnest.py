@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from sqlglot import exp
 
-from ivm.sql.plan.built_in import PLACE, call
+from ivm.sql.plan.built_in import MAIN, call
 from ivm.sql.plan.columns import all_expressions
 from ivm.sql.plan.expressions import cast, column, structure, text
 from ivm.sql.plan.nodes import (
@@ -69,7 +69,7 @@ def _fields(expr: exp.Expr, type: ColumnType, depth: int, context: Context) -> I
 
 def struct_fields(type: ColumnType, context: Context) -> Schema:
     """Names and types of a struct's fields."""
-    return describe(context.cursor, f"SELECT {PLACE}unnest(NULL::{type.sql})")
+    return describe(context.cursor, f"SELECT {MAIN}unnest(NULL::{type.sql})")
 
 
 def _dimensions(type: ColumnType) -> tuple[int, ColumnType]:
@@ -82,7 +82,7 @@ def _dimensions(type: ColumnType) -> tuple[int, ColumnType]:
 
 def element_types(lists: Sequence[int], schema: Schema, context: Context) -> list[ColumnType]:
     """Types of the elements of LIST columns."""
-    return list(types_of(context.cursor, [f"{PLACE}unnest(c{i})" for i in lists], schema))
+    return list(types_of(context.cursor, [f"{MAIN}unnest(c{i})" for i in lists], schema))
 
 
 class Unnests:

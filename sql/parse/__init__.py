@@ -1,1 +1,1 @@
-"""A query as DuckDB's parser reads it, in sqlglot's tree."""
+"""SQL texts as sqlglot's syntax trees, checked against DuckDB's own parser."""

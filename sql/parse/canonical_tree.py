@@ -1,7 +1,7 @@
-"""Syntax trees of DuckDB's, so that those which mean the same are equal.
+"""Canonical forms of DuckDB's syntax trees.
 
-Law: two trees with equal canonical forms are one query to DuckDB, in other words: synonyms,
-defaults that are written out, an INTERVAL in three spellings.
+Law: trees with equal canonical forms have one meaning in DuckDB, in different spellings: synonyms,
+explicit defaults, the three ways to write an INTERVAL.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from ivm.storage.identifiers import fold
 
-_PLACES = ("query_location", "query_location_length", "syntax_type", "is_operator")
-_TURNED = {
+_IGNORED = ("query_location", "query_location_length", "syntax_type", "is_operator")
+_NEGATED = {
     "OPERATOR_IS_NULL": "OPERATOR_IS_NOT_NULL",
     "COMPARE_NOT_DISTINCT_FROM": "COMPARE_DISTINCT_FROM",
 }
@@ -21,17 +21,17 @@ _INTERVAL = re.compile(r"\s*(-?\d+)\s+([a-z]+?)s?\s*")
 
 
 def canonical(node: Any, names: dict[str, str]) -> Any:
-    """DuckDB's syntax tree of a query without what says the same in other words.
+    """Returns the canonical form of DuckDB's syntax tree of a query.
 
     Args:
         node: the tree, or a part of it.
-        names: the chief names of functions and types.
+        names: the chief names of functions and types (see `synonyms`).
     """
     if isinstance(node, list):
         return [canonical(part, names) for part in node]
     if not isinstance(node, dict):
         return node
-    plain = {k: canonical(v, names) for k, v in node.items() if k not in _PLACES}
+    plain = {k: canonical(v, names) for k, v in node.items() if k not in _IGNORED}
     if "function_name" in plain:
         return _canonical_call(plain, names)
     if "type_name" in plain:
@@ -54,7 +54,7 @@ def canonical(node: Any, names: dict[str, str]) -> Any:
 
 
 def _canonical_type(type: dict[str, Any], names: dict[str, str]) -> Any:
-    """NUMERIC is DECIMAL(18, 3); the length of a VARCHAR says nothing."""
+    """DECIMAL is DECIMAL(18, 3), DECIMAL(n) is DECIMAL(n, 0); a VARCHAR's length has no effect."""
     name = fold(type["type_name"])
     type["type_name"] = name = names.get(f"type {name}", name)
     del type["qualified_name"]
@@ -79,23 +79,23 @@ def _list_of(constructor: dict[str, Any]) -> Any:
 
 
 def _canonical_arrow(arrow: dict[str, Any], written: dict[str, Any]) -> Any:
-    """j -> 'a' ->> 'b' is (j -> 'a') ->> 'b', though the parser takes it from the right.
+    """j -> 'a' ->> 'b' is (j -> 'a') ->> 'b', though DuckDB's parser groups it from the right.
 
     Args:
-        written: what is right of the arrow, as it was.
+        written: the arrow's right operand before it was made canonical.
     """
-    whole = arrow["expr"]
+    operand = arrow["expr"]
     if written.get("function_name") != "->>" or not written["is_operator"]:
         return arrow
-    first, *others = whole["arguments"]
+    first, *others = operand["arguments"]
     left = {**arrow, "expr": first["expression"], "alias": ""}
     left = _canonical_arrow(left, written["arguments"][0]["expression"])
     arguments = [{**first, "expression": left}, *others]
-    return {**whole, "arguments": arguments, "alias": arrow["alias"]}
+    return {**operand, "arguments": arguments, "alias": arrow["alias"]}
 
 
 def _bare_values(item: dict[str, Any]) -> Any:
-    """WITH t AS (VALUES …), which sqlglot writes back as a SELECT from a derived table."""
+    """Undoes sqlglot's spelling of WITH t AS (VALUES …), a SELECT from a derived table."""
     query = item.get("subquery", {}).get("node", {})
     source = query.get("from_table") or {}
     plain = item.get("type") == "SUBQUERY" and not item["column_name_alias"]
@@ -115,15 +115,15 @@ def _canonical_order(key: dict[str, Any]) -> Any:
     """ASC NULLS LAST is the default; `bind` refuses to read orders under other settings."""
     defaults = {"NULLS LAST": "ORDER_DEFAULT", "ASCENDING": "ORDER_DEFAULT"}
     nulls, direction = key["null_order"], key["type"]
-    kept = {"null_order": defaults.get(nulls, nulls), "type": defaults.get(direction, direction)}
-    return {**key, **kept}
+    plain = {"null_order": defaults.get(nulls, nulls), "type": defaults.get(direction, direction)}
+    return {**key, **plain}
 
 
 def _canonical_not(negation: dict[str, Any]) -> Any:
     """NOT x IS NULL and x IS NOT NULL are one; so are NOT x IS TRUE and x IS NOT TRUE."""
     (inner,) = negation["children"]
-    turned = _TURNED.get(inner.get("type"))
-    return negation if turned is None else {**inner, "type": turned}
+    negated = _NEGATED.get(inner.get("type"))
+    return negation if negated is None else {**inner, "type": negated}
 
 
 def _canonical_call(call: dict[str, Any], names: dict[str, str]) -> Any:
@@ -155,7 +155,7 @@ def _uncast(node: Any, type_name: str) -> Any:
 
 
 def _within_group(call: dict[str, Any]) -> None:
-    """quantile(x, 0.5 ORDER BY x) is how WITHIN GROUP (ORDER BY x) is written back."""
+    """Undoes sqlglot's spelling of WITHIN GROUP (ORDER BY x), quantile(x, 0.5 ORDER BY x)."""
     orders = call.get("order_bys", {}).get("orders", [])
     value = call["arguments"][0]["expression"]
     if len(orders) == 1 and orders[0]["expression"] == value:
@@ -182,8 +182,7 @@ def _canonical_interval(call: dict[str, Any], unit: str) -> Any:
     while value.get("class") == "CAST" or value.get("function_name") == "trunc":
         value = value["child"] if "child" in value else value["arguments"][0]["expression"]
     text = str(value.get("literal", {}).get("text"))
-    whole = text.lstrip("-").isdigit()
-    return {"interval": text, "unit": unit} if whole else call
+    return {"interval": text, "unit": unit} if text.lstrip("-").isdigit() else call
 
 
 def _canonical_cast(cast: dict[str, Any]) -> Any:

@@ -1,9 +1,10 @@
-"""Comparisons, orders and groups by a collation, as those of what the collation makes of a text.
+"""Rewrites comparisons, orders and groups by a collation to functions of the strings.
 
-Law: DuckDB compares x COLLATE c with y as f(x) with f(y), where f drops what c does not tell apart,
-or is the sort key of a language; so do ORDER BY x COLLATE c, PARTITION BY, DISTINCT ON and
-count(DISTINCT …). Between x COLLATE c and what may be no text it may compare otherwise: only
-literals and terms with a collation are read. Anywhere else COLLATE stays as it is.
+Law: DuckDB compares x COLLATE c with y as f(x) with f(y), where f maps the strings that c does not
+distinguish to one string, or to the sort key of a language; so do ORDER BY x COLLATE c, PARTITION
+BY, DISTINCT ON and count(DISTINCT …).
+Limit: DuckDB may compare x COLLATE c differently with values that are not strings, so only literals
+and terms with a collation are rewritten. Any other COLLATE stays.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sqlglot import exp
 from ivm.sql.plan.built_in import call
 from ivm.storage.identifiers import fold
 
-_FUNCTIONS: dict[str, tuple[str, ...]] = {  # from the inside out
+_FUNCTIONS: dict[str, tuple[str, ...]] = {  # innermost first
     "nocase": ("lower",),
     "noaccent": ("strip_accents",),
     "nfc": ("nfc_normalize",),
@@ -32,7 +33,7 @@ _COMPARISONS = (
 
 
 def without_collations(tree: exp.Expr) -> exp.Expr:
-    """The tree with functions for collations where that says the same."""
+    """Replaces collations by functions where the meaning is the same; the tree is changed."""
     for node in list(tree.find_all(exp.Ordered, exp.In, exp.Between, *_COMPARISONS)):
         operands = _operands(node)
         collated = [operand for operand in operands if isinstance(operand, exp.Collate)]
@@ -44,14 +45,14 @@ def without_collations(tree: exp.Expr) -> exp.Expr:
         for operand in operands:
             operand.replace(_applied(operand, collated[0]))
     for node in list(tree.find_all(exp.Collate)):
-        term = comparison_key(node) if _tells_apart(node) else None
+        term = comparison_key(node) if _only_distinguishes(node) else None
         if term is not None:
             node.replace(term)
     return tree
 
 
 def comparison_key(node: exp.Collate) -> exp.Expr | None:
-    """What is equal, and in order, where the text is by its collation; None if that is unknown."""
+    """An expression that compares as the string does by its collation; None if none is known."""
     inner = node.this.unnest()
     if inner.is_number or inner.find(exp.Collate):
         return None
@@ -60,8 +61,8 @@ def comparison_key(node: exp.Collate) -> exp.Expr | None:
     return _applied(node, node) if known else None
 
 
-def _tells_apart(node: exp.Collate) -> bool:
-    """Whether it stands where texts are told apart and none is shown."""
+def _only_distinguishes(node: exp.Collate) -> bool:
+    """Whether the strings are only distinguished there, and none of them is shown."""
     above = node.parent
     if isinstance(above, exp.Window):
         return node.arg_key == "partition_by"
@@ -77,7 +78,7 @@ def _is_count(distinct: exp.Distinct) -> bool:
 
 
 def _operands(node: exp.Expr) -> Sequence[exp.Expr]:
-    """What is compared; nothing, if it is a subquery's rows or a column of the result."""
+    """The operands compared; none if they are a subquery's rows or a column of the result."""
     if isinstance(node, exp.Ordered):
         return [] if _names_result(node) else [node.this]
     if isinstance(node, exp.In):
@@ -88,7 +89,7 @@ def _operands(node: exp.Expr) -> Sequence[exp.Expr]:
 
 
 def _names_result(key: exp.Ordered) -> bool:
-    """Whether a key may mean an alias, which hides a column here but not in a function's call."""
+    """Whether an ORDER BY key may mean an alias; inside a function's call it would be a column."""
     query = key.parent.parent if key.parent is not None else None
     if isinstance(query, exp.SetOperation):
         return True
@@ -106,7 +107,7 @@ def _parts(node: exp.Expr) -> Sequence[exp.Expr]:
 
 
 def _applied(operand: exp.Expr, collation: exp.Collate) -> exp.Expr:
-    """What the collation makes of a text, which may have it itself."""
+    """The operand with the collation's functions applied, and without a COLLATE of its own."""
     found = operand.this if isinstance(operand, exp.Collate) else operand
     name = _name(collation)
     if name not in _FUNCTIONS:

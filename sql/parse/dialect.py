@@ -1,7 +1,7 @@
-"""DuckDB's dialect as sqlglot is to read and write it here.
+"""Corrections of sqlglot's DuckDB dialect, for reading and for writing.
 
-Law: what is read is written back in the same words as far as sqlglot can; whether it was is for
-others to tell.
+Contract: a text is written back as it was read as far as sqlglot can; `parse_query` checks whether
+it was.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _PLAIN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION",
 
 
 class _Parser(DuckDBParser):
-    """Reads names for the values in a PIVOT's IN, expressions in its USING, and what ends it; and
-    an arrow between the arguments of a function as JSON's, as lambdas have the word."""
+    """Reads aliases in a PIVOT's IN, expressions in its USING, and its ORDER BY and LIMIT; an arrow
+    among a function's arguments is JSON's, since lambdas are written with their keyword."""
 
     LAMBDAS: ClassVar[dict[TokenType, Any]] = {
         token: parser for token, parser in DuckDBParser.LAMBDAS.items() if token != TokenType.ARROW
@@ -32,8 +32,8 @@ class _Parser(DuckDBParser):
     }
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
-        """An index is written back as it is read, whatever takes the place of what it indexes;
-        sqlglot counts from 0 and back, where it takes that for a list."""
+        """Keeps an index as it is written; sqlglot would convert it to count from 0 and back, but
+        only where it takes the indexed expression for a list."""
         if isinstance(this, exp.Bracket):
             this.set("offset", 1)
         return super()._parse_bracket(this)
@@ -52,19 +52,19 @@ class _Parser(DuckDBParser):
         return pivot
 
     def _parse_primary(self) -> exp.Expr | None:
-        """0.5 is another type than .5."""
+        """Keeps .5 as it is written: 0.5 has another type."""
         if self._match_pair(TokenType.DOT, TokenType.NUMBER):
             return exp.Literal.number(f".{self._prev.text}")
         return super()._parse_primary()
 
     def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
-        """A list behind IN is one value, not the values in it: NULL in it is not asked."""
+        """Reads a list after IN as one value: among operands, a NULL would turn FALSE into NULL."""
         if self._curr is not None and self._curr.token_type == TokenType.L_BRACKET:
             return self.expression(exp.In(this=this, field=self._parse_column()))
         return super()._parse_in(this, alias)
 
     def _parse_escape(self, this: exp.Expr | None) -> exp.Expr | None:
-        """Any expression may be the character."""
+        """Reads any expression as the escape character."""
         if not self._match(TokenType.ESCAPE):
             return this
         return self.expression(exp.Escape(this=this, expression=self._parse_bitwise()))
@@ -80,13 +80,13 @@ class _Parser(DuckDBParser):
 
 
 class _Tokenizer(DuckDB.Tokenizer):
-    """Knows x'AA'."""
+    """Reads x'AA'."""
 
     HEX_STRINGS: ClassVar[list[Any]] = [("x'", "'"), ("X'", "'")]
 
 
 class Read(DuckDB):
-    """DuckDB's dialect, with what sqlglot does not read of it."""
+    """DuckDB's dialect, with the syntax that sqlglot lacks."""
 
     INDEX_OFFSET = 0
     Parser = _Parser
@@ -94,7 +94,7 @@ class Read(DuckDB):
 
 
 class _VerbatimParser(_Parser):
-    """Reads every function as a name and its arguments, but for what is none."""
+    """Reads every function as a name and its arguments; ARRAY, COLUMNS and CAST are none."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         name: DuckDBParser.FUNCTIONS[name] for name in ("ARRAY", "COLUMNS")
@@ -119,7 +119,7 @@ class _VerbatimParser(_Parser):
 
 
 class Verbatim(DuckDB):
-    """DuckDB's dialect with function names left alone."""
+    """DuckDB's dialect with all function names as they are written."""
 
     INDEX_OFFSET = 0
     Parser = _VerbatimParser
@@ -128,24 +128,24 @@ class Verbatim(DuckDB):
 
 class _Writer(Writer):
     def join_sql(self, expression: exp.Join, join_op: str | None = None) -> str:
-        """A comma stays a comma, also before UNNEST."""
+        """Keeps a comma, also before UNNEST."""
         if not any(value for part, value in expression.args.items() if part != "this"):
             return f", {self.sql(expression, 'this')}"
         return str(super().join_sql(expression, join_op))
 
     def pivot_sql(self, expression: exp.Pivot) -> str:
-        """The ORDER BY and LIMIT of a PIVOT statement stay there."""
+        """Keeps the ORDER BY and LIMIT of a PIVOT statement in it."""
         parts = [self.sql(expression, part) for part in ("order", "limit", "offset")]
         return super().pivot_sql(expression) + "".join(parts)
 
     def limitoptions_sql(self, expression: exp.LimitOptions) -> str:
-        """DuckDB takes the word PERCENT behind a number only."""
+        """Writes %, since DuckDB accepts the word PERCENT only after a number."""
         return " %" if expression.args.get("percent") else ""
 
     def hexstring_sql(
         self, expression: exp.HexString, binary_function_repr: str | None = None
     ) -> str:
-        """Bytes stay a literal."""
+        """Keeps bytes a literal."""
         return f"x'{expression.name}'"
 
 

@@ -1,4 +1,4 @@
-"""DuckDB's own reading of a query, as JSON."""
+"""DuckDB's own syntax tree and bound plan of a query, as JSON."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def syntax_tree(query: str, cursor: Cursor) -> dict[str, Any] | None:
 
 
 def read_or_error(query: str, cursor: Cursor) -> tuple[dict[str, Any], str]:
-    """The syntax tree of a SELECT, and why DuckDB cannot serialize it (empty if it can)."""
+    """The syntax tree of a SELECT, and DuckDB's error if it cannot serialize it ("" if it can)."""
     tree = _read(f"system.main.json_serialize_sql({literal(query)})", cursor)
     return tree, tree["error_message"] if tree["error"] else ""
 
 
 def bound_plan(query: str, cursor: Cursor) -> Any:
-    """The plan before optimization, with the type of every expression."""
+    """DuckDB's plan before optimization, with the type of every expression."""
     return _read(f"system.main.json_serialize_plan({literal(query)}, optimize := false)", cursor)
 
 
@@ -34,7 +34,7 @@ def _read(call: str, cursor: Cursor) -> Any:
 
 
 def nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """All nodes, each before those below it."""
+    """All nodes of a tree, parents before their children."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

@@ -1,7 +1,7 @@
-"""The text of a user's expression over one table's columns, as a tree.
+"""Parses a user's expression over one table's columns, such as a CHECK.
 
-Law: the tree says what DuckDB reads in the text, and every function in it is DuckDB's own: a text
-that calls a name for which there is a macro (an operator is a name too) has no tree.
+Contract: the tree means what the text means to DuckDB, and every function in it is DuckDB's own. A
+text that calls a macro (an operator is a call, too) has no tree.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ _scratch = Scratch()
 
 
 def expression_of(text: str, columns: Sequence[str], macros: Collection[str]) -> exp.Expr | None:
-    """The expression with columns c0, c1, … for the table's, or None where it is not to be told.
+    """Parses an expression, its columns written c0, c1, … by position.
 
     Args:
         text: an expression that DuckDB accepts for the table.
         columns: the names of the table's columns.
-        macros: names of the user's functions and macros, in small letters.
+        macros: folded names of the user's functions and macros.
+
+    Returns:
+        The tree; None if it is not certain to mean the same.
     """
     query = f"SELECT {text}"
     with _scratch.borrow() as cursor:

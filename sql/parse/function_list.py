@@ -1,7 +1,7 @@
-"""The macros and unstable functions that a cursor sees, as DuckDB lists them.
+"""The macros, aggregates and unstable functions that a cursor sees, as DuckDB lists them.
 
-Law: a list holds until a function or a macro is created, replaced or dropped. DuckDB takes some ten
-milliseconds to make it, so it is asked for once for all that is bound meanwhile.
+Invariant: a list is valid until a function or a macro is created, replaced or dropped. DuckDB takes
+about ten milliseconds to make it, so callers keep one for all queries they bind meanwhile.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from ivm.sql.plan.built_in import places
+from ivm.sql.plan.built_in import schema_prefixes
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor, rows
 
-# Other attached databases have names of their own.
-REACHED = "database_name IN (system.main.current_database(), 'temp', 'system')"
+# Functions and views of other attached databases are called only by qualified names.
+VISIBLE_DATABASES = "database_name IN (system.main.current_database(), 'temp', 'system')"
 _LIST = f"""
 SELECT function_name, function_type = 'table_macro',
     parameters, macro_definition,
@@ -22,7 +22,8 @@ SELECT function_name, function_type = 'table_macro',
     internal, internal OR schema_name IN (system.main.current_schema(), 'main'),
     function_type = 'aggregate'
 FROM system.main.duckdb_functions()
-WHERE function_type IN ('macro', 'table_macro') AND macro_definition IS NOT NULL AND {REACHED}
+WHERE function_type IN ('macro', 'table_macro') AND macro_definition IS NOT NULL
+        AND {VISIBLE_DATABASES}
     OR internal AND stability IN ('VOLATILE', 'CONSISTENT_WITHIN_QUERY')
     OR function_type = 'aggregate'
 ORDER BY system.main.len(parameters)
@@ -31,13 +32,13 @@ ORDER BY system.main.len(parameters)
 
 @dataclass(frozen=True)
 class Macro:
-    """One macro, or one of several with the same name and other parameters.
+    """A macro, or one overload of it.
 
     Attributes:
-        table: it is called in FROM.
+        table: it is a table macro.
         typed: its parameters have types.
-        internal: DuckDB's own.
-        near: a name without a schema may mean it.
+        internal: it is DuckDB's own.
+        on_search_path: a name without a schema may mean it.
     """
 
     name: str
@@ -46,22 +47,22 @@ class Macro:
     definition: str
     typed: bool
     internal: bool
-    near: bool
+    on_search_path: bool
 
     @property
     def query(self) -> str:
-        """The definition as a query, that of a scalar macro of one row."""
+        """The definition as a query; a scalar macro's has one row."""
         return self.definition if self.table else f"SELECT {self.definition}"
 
 
 @dataclass(frozen=True)
 class FunctionList:
-    """What there is.
+    """The functions that matter to a view, by folded name.
 
     Attributes:
-        unstable: what may differ from call to call, the user's own Python functions included.
-        aggregates: the functions of many rows.
-        macros: those with fewer parameters first.
+        unstable: functions whose result may differ from call to call, user-defined ones included.
+        aggregates: the aggregate functions.
+        macros: the macros, fewest parameters first.
     """
 
     unstable: frozenset[str]
@@ -70,20 +71,20 @@ class FunctionList:
 
     @functools.cached_property
     def hiding(self) -> frozenset[str]:
-        """The names of the user's macros that are names of built-in functions too."""
-        own = [macro.name for macro in self.macros if macro.near and not macro.internal]
-        return frozenset([name for name in own if name in places()])
+        """The names of the user's macros that hide a built-in function."""
+        own = [macro.name for macro in self.macros if macro.on_search_path and not macro.internal]
+        return frozenset([name for name in own if name in schema_prefixes()])
 
 
 def own_names(cursor: Cursor) -> frozenset[str]:
-    """The names, folded, of the user's functions and macros that text may mean."""
+    """The folded names of all functions and macros that the user has defined."""
     names = f"""SELECT DISTINCT function_name FROM system.main.duckdb_functions()
-        WHERE NOT internal AND {REACHED}"""
+        WHERE NOT internal AND {VISIBLE_DATABASES}"""
     return frozenset([fold(name) for (name,) in rows(cursor, names)])
 
 
 def list_functions(cursor: Cursor) -> FunctionList:
-    """The functions that a cursor sees."""
+    """Reads the functions that a cursor sees from DuckDB's catalog."""
     found = rows(cursor, _LIST)
     macros = [
         Macro(fold(name), table, tuple(map(fold, parameters)), *rest)

@@ -1,8 +1,9 @@
-"""Macros of the user's that hide a built-in function: which call of a query means which.
+"""Refuses queries in which a user's macro that hides a built-in function could be missed.
 
-Law: as in DuckDB, a name without a schema means the macro, and so do the operator, the literal and
-the clause that stand for a call of that name. A query is planned only if the planner's tree calls
-each such name as often as DuckDB's does, and its plan's SQL never without a schema.
+Law: in DuckDB a name without a schema means the macro, and so do the operators, literals and
+clauses that stand for a call of that name.
+Invariant: a query has a plan only if the planner's tree calls each such name as often as DuckDB's
+tree does, and the plan's SQL never calls one without a schema.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from ivm.sql.plan.nodes import NotIncremental
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor
 
-# What brackets and dots stand for; operators have names that are no words.
+# Brackets and dots stand for calls of these; the names of operators are no identifiers.
 _LITERALS = frozenset(
     ["list_value", "struct_pack", "row", "array_extract", "array_slice", "struct_extract"]
 )
 _WORD = re.compile(r"\w+")
-# What is chosen or counted by asking an empty database, which has no macros.
+# Their expressions are evaluated in an empty database, which has no macros.
 _ASKED = (exp.Limit, exp.Offset, exp.Fetch, exp.Columns, exp.Star, exp.Like, exp.ILike, exp.Glob)
 
 
 def refuse_literals(hiding: frozenset[str]) -> None:
-    """Refuse to plan where a macro hides an operator or a literal: any plan's SQL may have them.
+    """Refuses to plan if a macro hides an operator or a literal: any plan's SQL may have them.
 
     Raises:
         NotIncremental: names the macro.
@@ -42,11 +43,12 @@ def refuse_literals(hiding: frozenset[str]) -> None:
 
 
 def refuse_unseen(tree: exp.Expr, parsed: Any, hiding: frozenset[str]) -> None:
-    """Refuse a tree that does not call the macros where DuckDB does.
+    """Refuses a tree that does not call the macros as often as DuckDB does.
 
     Args:
-        tree: the planner's.
+        tree: the planner's syntax tree.
         parsed: DuckDB's own.
+        hiding: names of macros that hide built-in functions.
 
     Raises:
         NotIncremental: names the macro.
@@ -65,10 +67,10 @@ def refuse_unseen(tree: exp.Expr, parsed: Any, hiding: frozenset[str]) -> None:
 
 
 def refuse_caught(query: str, cursor: Cursor, functions: FunctionList) -> None:
-    """Refuse SQL of a plan in which a macro would be called, by us or by a macro of DuckDB's.
+    """Refuses a plan's SQL if it would call a hiding macro, also inside a macro of DuckDB's.
 
     Raises:
-        NotIncremental: names the macro, or DuckDB does not tell what the SQL calls.
+        NotIncremental: names the macro; or DuckDB cannot serialize the SQL.
     """
     hiding = functions.hiding
     if not hiding:
@@ -83,7 +85,7 @@ def refuse_caught(query: str, cursor: Cursor, functions: FunctionList) -> None:
 
 
 def _callers(functions: FunctionList, hiding: frozenset[str]) -> frozenset[str]:
-    """DuckDB's own macros in whose definition one of the names is called."""
+    """DuckDB's own macros whose definitions call one of the names."""
     found = hiding
     for _ in range(3):  # macros that call macros
         own = [m for m in functions.macros if m.internal]

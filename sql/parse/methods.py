@@ -1,11 +1,11 @@
-"""Methods, `x.f(y)`, as the calls that they are.
+"""Rewrites method calls, `x.f(y)`, as plain calls.
 
-Law: DuckDB reads `x.f(y)` as f(x, y). sqlglot turns each column to the left of a call behind a dot
-or an arrow into bare names, as if they were parts of the function's own name; here they are columns
-again. To DuckDB a column of the FROM clause hides the parameter of a lambda if its name alone (or a
-field of it) stands before a method, and nowhere else: such a name is a column with a mark here, and
-who knows the FROM clause decides. Any other name of a parameter stays a bare name. What stands
-behind the name of a schema or of a database is that one's function, if it has one.
+Law: DuckDB reads `x.f(y)` as f(x, y). sqlglot turns each column left of a dot or an arrow before a
+call into bare names, as if they were parts of the function's name; here they become columns again.
+Deviation of DuckDB: a column of the FROM clause hides a lambda's parameter only where its bare name
+(or a field of it) precedes a method. Such a name becomes a marked column, and the binder, which
+knows the FROM clause, decides. Other names of parameters stay bare names. A call after the name of
+a schema or database is a function of that schema or database, if it has one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _ARROWS = (exp.JSONExtract, exp.JSONExtractScalar)
 _NAMED = (exp.Column, exp.Alias, exp.Dot, exp.Lambda, exp.Window)  # names in them are no values
 _KEYED = (exp.PropertyEQ, exp.Kwarg)
 _MARK = "parameter"
-_PLACES = """
+_SCHEMAS = """
 SELECT schema_name FROM system.main.duckdb_schemas()
 UNION SELECT database_name FROM system.main.duckdb_databases()
 """
 
 
-def refuse_places(parsed: Any, cursor: Cursor) -> None:
-    """Refuse what may be a method of a column, or a function of a schema or database of its name.
+def refuse_schema_calls(parsed: Any, cursor: Cursor) -> None:
+    """Refuses a call that may be a method of a column or a function of a schema of that name.
 
     Args:
         parsed: DuckDB's syntax tree.
@@ -39,13 +39,13 @@ def refuse_places(parsed: Any, cursor: Cursor) -> None:
         NotIncremental: names the schema or database.
     """
     named = {fold(node["schema"]) for node in nodes(parsed) if _is_behind_name(node)}
-    places = {fold(name) for (name,) in rows(cursor, _PLACES)} if named else set()
-    for name in sorted(named & places):
+    known = {fold(name) for (name,) in rows(cursor, _SCHEMAS)} if named else set()
+    for name in sorted(named & known):
         raise NotIncremental(f"a call behind {name}, which is a schema or database")
 
 
 def without_methods(tree: exp.Expr) -> exp.Expr:
-    """The tree with plain calls for methods (it is changed), innermost first."""
+    """Replaces methods by plain calls, innermost first; the tree is changed."""
     found: list[exp.Expr] = list(tree.find_all(exp.Dot, *_ARROWS, bfs=False))
     for node in reversed(found):
         if not isinstance(node.expression, exp.Func):
@@ -64,19 +64,19 @@ def _is_behind_name(node: dict[str, Any]) -> bool:
 
 
 def is_marked(node: exp.Expr) -> bool:
-    """Whether it names a lambda's parameter if no column of the FROM clause has the name."""
+    """Whether a column means a lambda's parameter unless the FROM clause has a column so named."""
     return _MARK in node.meta
 
 
-def is_caught(tree: exp.Expr, place: exp.Expr) -> bool:
-    """Whether a lambda around a place has a parameter with the name of a column in a tree."""
-    parameters = _parameters(place)
+def is_caught(tree: exp.Expr, target: exp.Expr) -> bool:
+    """Whether a column of the tree would become a lambda's parameter if it replaced the target."""
+    parameters = _parameters(target)
     names = (column.parts[0].name for column in tree.find_all(exp.Column) if parameters)
     return any(fold(name) in parameters for name in names)
 
 
 def parameter(node: exp.Column) -> exp.Expr:
-    """The parameter of a lambda around, or a field of it, that a marked name means."""
+    """The enclosing lambda's parameter, or a field of it, that a marked name means."""
     first, *fields = node.parts
     found: exp.Expr = exp.to_identifier(first.name)
     for name in fields:
@@ -85,7 +85,7 @@ def parameter(node: exp.Column) -> exp.Expr:
 
 
 def path(node: exp.Expr) -> list[exp.Identifier]:
-    """The bare names between dots that an expression is; none if it is anything else."""
+    """The bare names of an expression `a.b.c`; none if it is anything else."""
     if isinstance(node, exp.Identifier):
         return [node]
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
@@ -95,8 +95,8 @@ def path(node: exp.Expr) -> list[exp.Identifier]:
 
 
 def with_parameters(tree: exp.Expr) -> exp.Expr:
-    """The tree (it is changed) with parameters for the marked names outside of queries in it:
-    where there is no FROM clause, or none that hides them."""
+    """Replaces marked names by parameters, outside of queries in the tree, which is changed: there
+    no FROM clause hides them."""
 
     def is_query(node: exp.Expr) -> bool:
         return isinstance(node, exp.Query)
@@ -108,7 +108,7 @@ def with_parameters(tree: exp.Expr) -> exp.Expr:
 
 
 def _parameters(node: exp.Expr) -> frozenset[str]:
-    """The names of the parameters that may be meant where a node stands."""
+    """The names of the lambda parameters that are in scope at a node."""
     found: set[str] = set()
     below, above = node, node.parent
     while isinstance(above, exp.Expr):
@@ -121,7 +121,7 @@ def _parameters(node: exp.Expr) -> frozenset[str]:
 
 
 def _receiver(node: exp.Expr, parameters: frozenset[str]) -> exp.Expr:
-    """What stands left of a method, with columns for its bare names, and a mark on a column that
+    """The left operand of a method, with columns for its bare names, and a mark on a column that
     may be a parameter."""
     names = path(node)
     if not names or fold(names[0].name) not in parameters:
@@ -133,7 +133,7 @@ def _receiver(node: exp.Expr, parameters: frozenset[str]) -> exp.Expr:
 
 
 def _with_columns(node: exp.Expr, parameters: frozenset[str]) -> exp.Expr:
-    """A copy of an expression with columns for its bare names."""
+    """Copies an expression, with columns for its bare names."""
     if isinstance(node, exp.Identifier):
         return node.copy() if fold(node.name) in parameters else exp.Column(this=node.copy())
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
@@ -152,7 +152,7 @@ def _with_columns(node: exp.Expr, parameters: frozenset[str]) -> exp.Expr:
 
 
 def _is_value(parent: exp.Expr, part: str, node: exp.Expr) -> bool:
-    """Whether a part of an expression is one itself, and not a name or a type."""
+    """Whether a part of an expression is an expression itself, not a name or a type."""
     if isinstance(parent, exp.Lambda):
         return part == "this"
     if isinstance(parent, _KEYED) and part == "this":

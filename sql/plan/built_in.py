@@ -1,7 +1,7 @@
-"""DuckDB's own functions: their names, and calls of them that no macro of the user's can hide.
+"""DuckDB's own functions: their names, and calls of them that no user's macro can hide.
 
-Law: a macro hides the built-in function of its name from every call without a schema, so every call
-that we write names the schema. In a bound plan each call of a built-in name is DuckDB's own: the
+Invariant: every call that we write names the schema, because a macro hides the built-in function of
+its name from calls without one. In a bound plan each call of a built-in name is DuckDB's own: the
 user's macros have been expanded, or there is no plan.
 """
 
@@ -19,45 +19,47 @@ from ivm.storage.identifiers import fold
 from ivm.storage.scratch import Scratch
 from ivm.storage.warehouse.duck import rows
 
-PLACE = "system.main."
+MAIN = "system.main."
+"""The schema of most built-in functions, as it is written before their names."""
+
 _OURS = "built in"
-_QUOTED_OR_PLACE = re.compile(
+_QUOTED_OR_SCHEMA = re.compile(
     r"""('(?:[^']|'')*'|"(?:[^"]|"")*")|\bsystem\.(?:main|pg_catalog)\."""
 )
 PEERS_ALIKE = frozenset(["rank", "dense_rank", "rank_dense", "percent_rank", "cume_dist"])
-"""The window functions that have one value for rows with equal keys."""
+"""The window functions that have one value for all peers."""
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 FACTS = Scratch()
-"""Asked about functions and types: it has none but DuckDB's own."""
+"""An empty database, for questions about DuckDB's own functions and types."""
 
 Node = TypeVar("Node", bound=exp.Expr)
 
 
 @functools.cache
-def places() -> Mapping[str, str]:
-    """The functions and macros that come with DuckDB: folded name → what stands before it."""
+def schema_prefixes() -> Mapping[str, str]:
+    """The schemas of DuckDB's own functions and macros: folded name → `system.schema.`"""
     query = (
         "SELECT DISTINCT function_name, schema_name FROM duckdb_functions()"
-        " WHERE internal ORDER BY schema_name DESC"  # main comes last, and stands
+        " WHERE internal ORDER BY schema_name DESC"  # main comes last, and wins
     )
     with FACTS.borrow() as scratch:
         return {fold(name): f"system.{schema}." for name, schema in rows(scratch, query)}
 
 
 def qualified(name: str) -> str:
-    """How a function of a plan is called; one that is none of DuckDB's keeps its bare name."""
-    return places().get(fold(name), "") + name
+    """A function's name with its schema; a function that is not DuckDB's keeps its bare name."""
+    return schema_prefixes().get(fold(name), "") + name
 
 
-def without_places(sql: str) -> str:
-    """SQL of ours, for people: functions without what stands before their names."""
-    return _QUOTED_OR_PLACE.sub(lambda found: found[1] or "", sql)
+def without_schemas(sql: str) -> str:
+    """Removes the schemas of built-in functions from SQL of ours, for EXPLAIN."""
+    return _QUOTED_OR_SCHEMA.sub(lambda found: found[1] or "", sql)
 
 
 @functools.cache
 def synonyms() -> dict[str, str]:
-    """The chief name of each built-in function and type that has several."""
+    """Each built-in alias → the name it is an alias of; those of types begin with `type `."""
     functions = (
         "SELECT DISTINCT lower(function_name), lower(alias_of) FROM duckdb_functions()"
         " WHERE internal AND alias_of <> ''"
@@ -72,7 +74,7 @@ def synonyms() -> dict[str, str]:
 
 
 def chief_name(name: str) -> str:
-    """The chief name of a function, in lower case as the name given; its own if there is none."""
+    """The name that a function's name is an alias of, or the name itself; both in lower case."""
     known = synonyms()
     while name in known:
         name = known[name]
@@ -80,19 +82,19 @@ def chief_name(name: str) -> str:
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
-    """A call that means DuckDB's own function, in a tree in which the user's may stand too."""
+    """Makes a call of DuckDB's own function, for a tree that may also call the user's functions."""
     made = exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
     return ours(made)
 
 
 def ours(node: Node) -> Node:
-    """The node, a call that means DuckDB's own function."""
+    """Marks a call as one of DuckDB's own function, and returns it."""
     node.meta[_OURS] = True
     return node
 
 
 def is_ours(node: exp.Expr) -> bool:
-    """Whether the node was given to `ours`."""
+    """Whether the node was marked by `ours`."""
     return _OURS in node.meta
 
 
@@ -107,7 +109,7 @@ def call_name(node: exp.Expr) -> str:
 
 
 class _Writer(Writer):
-    """Writes the names of functions in full."""
+    """Writes the names of built-in functions with their schemas."""
 
     def func(
         self,
@@ -118,9 +120,9 @@ class _Writer(Writer):
         normalize: bool = True,
     ) -> str:
         written = super().func(name, *args, prefix=prefix, suffix=suffix, normalize=normalize)
-        return places().get(fold(name), "") + written
+        return schema_prefixes().get(fold(name), "") + written
 
 
 def duck_text(expr: exp.Expr) -> str:
-    """A bound expression as DuckDB is to read it."""
+    """Renders a bound expression as SQL for DuckDB, not for people."""
     return _Writer(**WRITTEN).generate(expr)

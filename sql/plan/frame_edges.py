@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ivm.delta_ops.operator import CursorFactory
 from ivm.delta_ops.ordered.frame import MICROS_PER_DAY, UP_TO_PEERS, Frame, RangeKey, span
-from ivm.sql.plan.built_in import PLACE, duck_text
+from ivm.sql.plan.built_in import MAIN, duck_text
 from ivm.sql.plan.expressions import used
 from ivm.sql.plan.nodes import Window, types
 from ivm.storage.values.types import ColumnType
@@ -115,7 +115,7 @@ class FrameReader:
 
     def _evaluated(self, value: exp.Expr) -> tuple[Any, str]:
         """The constant as a Python value, an interval with its parts, and the time zone."""
-        constants = f"SELECT {duck_text(value)}, {PLACE}current_setting('TimeZone')"
+        constants = f"SELECT {duck_text(value)}, {MAIN}current_setting('TimeZone')"
         with contextlib.closing(self._cursors()) as cursor:
             found = duck.table(cursor, constants)
         return found.column(0)[0].as_py(), found.column(1)[0].as_py()

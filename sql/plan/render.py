@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from ivm.sql.plan.built_in import duck_text, qualified, without_places
+from ivm.sql.plan.built_in import duck_text, qualified, without_schemas
 from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import cast, column, index_of, replace, text
 from ivm.sql.plan.nodes import (
@@ -115,7 +115,7 @@ def summary(plan: Plan) -> str:
         case Join():
             return f"Join {plan.kind} {_condition(plan)}"
         case Aggregate():
-            calls = ", ".join(without_places(call_text(call)) for call in plan.aggregates)
+            calls = ", ".join(without_schemas(call_text(call)) for call in plan.aggregates)
             return f"Aggregate {calls} by ({', '.join(f'c{i}' for i in plan.groups)})"
         case GroupRecompute():
             return f"GroupRecompute {', '.join(text(e) for e in plan.exprs)}"
@@ -124,7 +124,7 @@ def summary(plan: Plan) -> str:
         case Recursive():
             return f"Recursive {'UNION' if plan.distinct else 'UNION ALL'}"
         case Window():
-            return f"Window {without_places(', '.join(window_texts(plan)))}"
+            return f"Window {without_schemas(', '.join(window_texts(plan)))}"
         case TopK():
             return f"TopK limit {plan.limit} offset {plan.offset} by {_over(plan)}"
         case DynamicLimit():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from ivm.sql.plan.built_in import PLACE, duck_text
+from ivm.sql.plan.built_in import MAIN, duck_text
 from ivm.sql.plan.calls import WindowCall
 from ivm.sql.plan.expressions import position, used
 from ivm.sql.plan.frame_edges import rows_edge
@@ -69,9 +69,9 @@ def placed(source: str, partition: str, order: str, completed: str) -> str:
     """
     peers = f"{partition}{order}"
     return (
-        f"(SELECT *, {PLACE}row_number() OVER ({partition}{completed}) AS {_PLACE}, "
-        f"{PLACE}rank() OVER ({peers}) AS {_LOW}, "
-        f"{_LOW} + {PLACE}count(*) OVER ({peers}RANGE CURRENT ROW) AS {_HIGH} FROM {source} AS t)"
+        f"(SELECT *, {MAIN}row_number() OVER ({partition}{completed}) AS {_PLACE}, "
+        f"{MAIN}rank() OVER ({peers}) AS {_LOW}, "
+        f"{_LOW} + {MAIN}count(*) OVER ({peers}RANGE CURRENT ROW) AS {_HIGH} FROM {source} AS t)"
     )
 
 
@@ -97,7 +97,7 @@ def split_text(call: WindowCall, over: Over) -> str:
 
 
 def _over_parts(name: str, listed: str) -> str:
-    return f"{PLACE}list_aggregate({listed}, '{name}')"
+    return f"{MAIN}list_aggregate({listed}, '{name}')"
 
 
 def _of_values(call: exp.Expr, ignore_nulls: bool, parts: list[str], over: Over) -> str:
@@ -108,11 +108,11 @@ def _of_values(call: exp.Expr, ignore_nulls: bool, parts: list[str], over: Over)
     if ignore_nulls:
         given = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
         values = exp.Filter(this=values, expression=exp.Where(this=given))
-    listed = f"{PLACE}list_concat({', '.join([over(values, part, False) for part in parts])})"
+    listed = f"{MAIN}list_concat({', '.join([over(values, part, False) for part in parts])})"
     if name == "nth_value":
         return f"{listed}[{duck_text(further[0])}]"
     parameters = ", ".join([listed, f"'{name}'", *map(duck_text, further)])
-    return f"{PLACE}list_aggregate({parameters})"
+    return f"{MAIN}list_aggregate({parameters})"
 
 
 def _listed(call: exp.Expr, parts: list[str], over: Over) -> str:
@@ -169,7 +169,7 @@ def _parts(frame: exp.Expr) -> list[str]:
     if start is None or start < 0:
         first = "UNBOUNDED" if start is None else -start
         back = f"{_PLACE} - {_LOW} + 1"
-        stop = back if end is None or end >= 0 else f"{PLACE}greatest({back}, {-end})"
+        stop = back if end is None or end >= 0 else f"{MAIN}greatest({back}, {-end})"
         parts.append(f"ROWS BETWEEN {first} PRECEDING AND ({stop}) PRECEDING")
     here = (start is None or start <= 0) and (end is None or end >= 0)
     if here and frame.args["exclude"].name.upper() == "TIES":
@@ -177,6 +177,6 @@ def _parts(frame: exp.Expr) -> list[str]:
     if end is None or end > 0:
         last = "UNBOUNDED" if end is None else end
         ahead = f"{_HIGH} - {_PLACE}"
-        begin = ahead if start is None or start <= 0 else f"{PLACE}greatest({ahead}, {start})"
+        begin = ahead if start is None or start <= 0 else f"{MAIN}greatest({ahead}, {start})"
         parts.append(f"ROWS BETWEEN ({begin}) FOLLOWING AND {last} FOLLOWING")
     return [f"ORDER BY {_PLACE} {part}" for part in parts]

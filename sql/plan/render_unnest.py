@@ -7,7 +7,7 @@ columns stands beside them in FROM.
 
 from __future__ import annotations
 
-from ivm.sql.plan.built_in import PLACE, duck_text, qualified
+from ivm.sql.plan.built_in import MAIN, duck_text, qualified
 from ivm.sql.plan.calls import RowCall
 from ivm.sql.plan.nodes import TableFunction, Unnest
 from ivm.storage.identifiers import quote
@@ -18,14 +18,14 @@ def render_unnest(plan: Unnest, source: str) -> str:
     if plan.call is not None:
         return _render_call(plan, plan.call, source)
     lists = [f"t.c{i}" for i in plan.lists]
-    lengths = [f"coalesce({PLACE}len({item}), 0)" for item in lists]
-    longest = lengths[0] if len(lengths) == 1 else f"{PLACE}greatest({', '.join(lengths)})"
+    lengths = [f"coalesce({MAIN}len({item}), 0)" for item in lists]
+    longest = lengths[0] if len(lengths) == 1 else f"{MAIN}greatest({', '.join(lengths)})"
     items = list(lists)
     if plan.ordinality:
-        items.append(f"{PLACE}range(1, {longest} + 1)")
+        items.append(f"{MAIN}range(1, {longest} + 1)")
     if plan.outer:
         items = [f"CASE WHEN {longest} = 0 THEN [NULL] ELSE {item} END" for item in items]
-    columns = [f"t.c{i}" for i in plan.kept] + [f"{PLACE}unnest({item})" for item in items]
+    columns = [f"t.c{i}" for i in plan.kept] + [f"{MAIN}unnest({item})" for item in items]
     listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate(columns))
     return f"SELECT {listed} FROM {source} AS t"
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ivm.sql.parse.duckdb_tree import read_or_error, syntax_tree
-from ivm.sql.parse.function_list import REACHED, FunctionList, list_functions
+from ivm.sql.parse.function_list import VISIBLE_DATABASES, FunctionList, list_functions
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import fold
@@ -43,9 +43,9 @@ _TABLE_FUNCTIONS = frozenset(
 _TELLING = ("information_schema", "pg_catalog")
 _RELATIONS = f"""
 SELECT view_name, schema_name, internal FROM system.main.duckdb_views()
-WHERE schema_name <> 'information_schema' AND {REACHED}
+WHERE schema_name <> 'information_schema' AND {VISIBLE_DATABASES}
 UNION ALL SELECT table_name, schema_name, FALSE FROM system.main.duckdb_tables()
-WHERE {REACHED}
+WHERE {VISIBLE_DATABASES}
 """
 _ATTACHED = """
 SELECT database_name FROM system.main.duckdb_databases()

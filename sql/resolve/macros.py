@@ -42,7 +42,7 @@ class Macros:
         self._hiding = hiding
         self._known: dict[str, list[Macro]] = {}
         for macro in functions.macros:
-            if macro.near and (not macro.internal or macro.name in internal):
+            if macro.on_search_path and (not macro.internal or macro.name in internal):
                 self._known.setdefault(macro.name, []).append(macro)
 
     def has_scalar(self, name: str) -> bool:

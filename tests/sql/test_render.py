@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from ivm.sql.plan.built_in import without_places
+from ivm.sql.plan.built_in import without_schemas
 from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import Filter, Join, Plan, Project, Scan, TopK, Union, Values
@@ -93,5 +93,5 @@ def test_rank_is_counted_before_the_offset(cursor: Cursor) -> None:
 
 def test_what_people_read_keeps_texts_as_they_are() -> None:
     call = AggregateCall("string_agg", (0, 1), False, None, INTEGER)
-    shown = without_places(f"{call_text(call)} FILTER (WHERE 'it''s system.main.' = c0)")
+    shown = without_schemas(f"{call_text(call)} FILTER (WHERE 'it''s system.main.' = c0)")
     assert shown == "string_agg(c0, c1) FILTER (WHERE 'it''s system.main.' = c0)"

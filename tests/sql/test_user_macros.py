@@ -21,7 +21,7 @@ from tests.support import ROOT
 from tests.support.view_oracle import assert_verified
 from tests.tiers import TIER, examples
 
-CALLED = re.compile(r"""(?:main\.|PLACE\}|(?:call|qualified)\(["'])([a-z_]+)""")
+CALLED = re.compile(r"""(?:main\.|MAIN\}|(?:call|qualified)\(["'])([a-z_]+)""")
 OURS = ("ivm", "sql", "delta_ops", "storage")
 TABLES = [
     "CREATE TABLE t(id INT, a INT, s VARCHAR)",
