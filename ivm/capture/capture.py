@@ -1,8 +1,8 @@
-"""Runs a change in DuckDB and tells exactly which rows it removed and added.
+"""Runs a change in DuckDB and finds exactly the rows it removed and added.
 
-Law: table before − removed + added = table after, as multisets of exact rows, and the user's result
-is DuckDB's own. Every expression of the statement is evaluated once; the caller begins and ends
-the transaction, and after an error it must roll back.
+Law: table before − removed + added = table after, as multisets of exact rows.
+Contract: the user's result is DuckDB's own, and every expression of the statement is evaluated
+once. The caller begins and ends the transaction, and after an error it must roll back.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ def capture(
     params: Params = None,
     tables: Mapping[str, TableInfo] | None = None,
 ) -> Captured:
-    """Run a statement that changes rows, in the cursor's open transaction.
+    """Runs a statement that changes rows, in the cursor's open transaction.
 
     Args:
         cursor: in a transaction that sees the current rows of every base table.
         statement: any `Dml`.
-        table: the changed base table; None if it is none of them (temporary, another database) or
-            if `statement.kind` is "other".
+        table: the changed base table; None if the statement changes another table (temporary, of
+            another database) or if `statement.kind` is "other".
         params: the statement's parameters.
         tables: all base tables by canonical name: those that triggers and data-modifying CTEs
             may change. Only `table` when left out.
 
     Returns:
-        The changes of base tables and what the user gets to see.
+        The changes of base tables and the result for the user.
 
     Raises:
-        duckdb.Error: as DuckDB raises it; the transaction is aborted then, as DuckDB aborts it.
+        duckdb.Error: as DuckDB raises it; the transaction is then aborted.
     """
     try:
         return _capture(cursor, statement, table, params, tables)
@@ -74,9 +74,9 @@ def _capture(
     tables: Mapping[str, TableInfo] | None,
 ) -> Captured:
     known = tables if tables is not None else {} if table is None else {table.name: table}
-    reached = tables_changed(cursor, statement, table, known)
-    if reached:
-        with watched(cursor, reached) as watches:
+    changed = tables_changed(cursor, statement, table, known)
+    if changed:
+        with watched(cursor, changed) as watches:
             result = run_verbatim(cursor, statement, params)
             changes = {watch.table.name: watch.changes() for watch in watches}
         return result.with_changes(changes)

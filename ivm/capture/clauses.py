@@ -1,7 +1,7 @@
-"""Cuts a change into its clauses, as texts, and hands each piece its own parameters.
+"""Cuts a change into its clauses, as texts, and finds the parameters of each piece.
 
-Law: a piece is the user's text between two tokens, never rendered from a tree; only `?` becomes
-`$1`, `$2`, …, so that a piece names its parameters whichever piece stands before it.
+Invariant: a piece is the user's text between two tokens, never rendered from a tree. Only `?`
+becomes `$1`, `$2`, …, so that a piece names its parameters without the pieces before it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 
 class Clauses:
-    """The tokens of one change, its parameters named.
+    """The tokens of one change, its parameters numbered.
 
     Args:
         text: the statement.
@@ -28,24 +28,24 @@ class Clauses:
         self._values = _by_name(params)
 
     def reader(self, at: int = 0) -> Reader:
-        """A reader that stands at token `at`."""
+        """A reader whose next token is number `at`."""
         return Reader(self.tokens, at)
 
     def verb(self, word: str) -> int:
-        """The first token that is `word` outside parentheses: where a WITH clause ends."""
+        """The number of the first token `word` outside parentheses: there a WITH clause ends."""
         return self.find(0, word)
 
     def piece(self, begin: int, end: int) -> str:
-        """The text of the tokens from `begin` up to but without `end`."""
+        """The text of the tokens from `begin` to before `end`."""
         return text_of(self.text, self.tokens[begin:end])
 
     def find(self, begin: int, *words: str) -> int:
-        """The first token at or behind `begin`, outside parentheses, where `words` stand in a row;
-        the number of tokens if they do not."""
+        """The number of the first token from `begin`, outside parentheses, where `words` follow one
+        another; the count of tokens if they nowhere do."""
         return self.reader(begin).index(*words)
 
     def params(self, sql: str) -> Any:
-        """The parameters that `sql` names, None if it names none."""
+        """The values of the parameters that `sql` names; None if it names none."""
         if not self._values:
             return None
         names = [t.text for t, mark in _pairs(tokens(sql)) if mark == "$"]

@@ -1,8 +1,8 @@
 """MERGE INTO: watches the target rows that the source matches.
 
-Law: the source is evaluated once, into a temporary table under its own alias; matched rows and
-new rows are all that MERGE touches, unless a branch is for rows NOT MATCHED BY SOURCE: then, and
-where the source has no plain alias, the whole table is compared.
+The source is evaluated once, into a temporary table under its own alias. MERGE changes matched rows
+and adds new ones, unless a branch is for rows NOT MATCHED BY SOURCE: then, and where the source has
+no plain alias, the whole table is compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SOURCE = "__ivm_source"
 
 
 class _Merge(NamedTuple):
-    """The pieces of a MERGE; `query` selects its source, `condition` is ON … or USING …."""
+    """The pieces of a MERGE; `query` selects its source, `condition` is its ON or USING clause."""
 
     prefix: str
     target: str
@@ -37,7 +37,7 @@ class _Merge(NamedTuple):
 
 
 def capture_merge(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
-    """Run the MERGE from a copy of its source, watching the rows that the source matches."""
+    """Runs the MERGE from a copy of its source, and watches the rows that the source matches."""
     clauses = Clauses(statement.text, params)
 
     def from_a_copy(trial: Trial) -> Captured | None:
@@ -64,7 +64,7 @@ def _from_a_copy(
 
 
 def _matched(merge: _Merge, source: str) -> str:
-    """SELECT of the row ids of matched target rows."""
+    """Writes the SELECT of the row ids of matched target rows."""
     joined = f"{merge.target} JOIN {source} AS {quote(merge.alias)} {merge.condition}"
     return f"SELECT {merge.reference}.rowid FROM {joined}"
 
@@ -79,7 +79,7 @@ def _merge(merge: _Merge, source: str) -> str:
 
 
 def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
-    """The pieces, or None for what this module does not take apart."""
+    """The pieces; None for a statement that this module does not take apart."""
     hidden = info.position("rowid") is not None  # DuckDB's fault `hidden_row_ids`
     if hidden or statement.table is None:
         return None
@@ -108,7 +108,7 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Merge | None:
 
 
 def _alias(clauses: Clauses, begin: int, end: int) -> str | None:
-    """The name under which the source is known, if it is one plain relation."""
+    """The name of the source in the statement; None if it is no plain relation with an alias."""
     reader = clauses.reader(begin)
     try:
         alias = "" if reader.peek() == "(" else reader.name()[-1]

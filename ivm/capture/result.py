@@ -1,4 +1,4 @@
-"""What a captured statement did and what its user sees; statements run as they are."""
+"""The effect of a captured statement and its result for the user; statements run unchanged."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Captured:
 
     Attributes:
         changes: canonical table name to the rows removed and added; unchanged tables are absent.
-        count: rows changed as DuckDB counts them; -1 where DuckDB shows rows instead.
-        returned: the rows that DuckDB shows (RETURNING, or a query around a change), or None.
+        count: rows changed as DuckDB counts them; -1 where DuckDB returns rows instead.
+        returned: the rows that DuckDB returns (RETURNING, or a query around a change), or None.
         types: DuckDB type names of the returned columns.
     """
 
@@ -39,23 +39,23 @@ class Captured:
 
     @property
     def rows(self) -> int:
-        """Rows that a plain change (not a query around one) has changed."""
+        """The number of rows that a plain change (not a query around one) has changed."""
         return self.count if self.returned is None else len(self.returned)
 
     def with_changes(self, changes: Mapping[str, Change]) -> Captured:
-        """The same result beside the given changes (those that are none are left out)."""
+        """The same result with these changes; tables without a changed row are left out."""
         real = {name: c for name, c in changes.items() if len(c[0]) or len(c[1])}
         return replace(self, changes=real)
 
 
 def run_verbatim(cursor: Cursor, statement: Dml, params: Params) -> Captured:
-    """Run the statement as it stands; its changes are not looked at."""
+    """Runs the statement unchanged, without capturing its changes."""
     shows_rows = statement.returning or statement.kind == "other"
     return run_shown(cursor, statement.text, params, shows_rows)
 
 
 def run_shown(cursor: Cursor, sql: str, params: Params, shows_rows: bool) -> Captured:
-    """Run a change and keep what DuckDB answers: rows, or the count of changed rows."""
+    """Runs a change and reads DuckDB's answer: rows, or the count of changed rows."""
     relation = cursor.sql(sql, params=params)
     if not shows_rows:
         return Captured({}, count=int(relation.fetchall()[0][0]))
@@ -66,14 +66,14 @@ def run_shown(cursor: Cursor, sql: str, params: Params, shows_rows: bool) -> Cap
 def run_returning(
     cursor: Cursor, sql: str, params: Params, table: TableInfo, shows_rows: bool
 ) -> tuple[Captured, ZSet]:
-    """Run a change that ends in RETURNING (or before it), with the whole row returned beside.
+    """Runs a change with all columns of the table appended to its RETURNING clause.
 
     Args:
         sql: the statement; its RETURNING clause, if any, is its last one.
-        shows_rows: it has a RETURNING clause.
+        shows_rows: whether it has a RETURNING clause.
 
     Returns:
-        What the user sees, and every row that RETURNING gave, with all the table's columns.
+        The result for the user, and the changed rows with all the table's columns.
     """
     listed = ", ".join(f"{quote(n)} AS __ivm_row_{i}" for i, (n, _) in enumerate(table.schema))
     relation = cursor.sql(f"{sql}{',' if shows_rows else ' RETURNING'} {listed}", params=params)
@@ -91,7 +91,7 @@ def run_returning(
 
 
 def net(removed: ZSet, added: ZSet, schema: Schema) -> Change:
-    """Equal rows of both sides cancelled."""
+    """The rows removed and added without those that are in both."""
     types = [t for _, t in schema]
     difference = consolidate(add([removed.negate(), added]), types)
     gone, come = difference.weights < 0, difference.weights > 0

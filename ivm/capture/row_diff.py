@@ -1,9 +1,10 @@
-"""Compares rows of a table before and after a statement, whatever the statement does.
+"""Compares the rows of a table before and after a statement, whatever the statement does.
 
-Law: removed = watched rows that are gone or changed in place; added = their new values and the
-rows behind the greatest row id before. Exact if every old row the statement touches is watched:
-within a transaction DuckDB never gives a row id twice, and new or moved rows get greater ones
-(tried on 2.0: indexed updates, updates of lists, deletes and re-inserts in one transaction).
+Law: removed = watched rows that are gone or have changed; added = their new values and the rows
+whose row id is above the greatest one before. This is exact if every old row that the statement
+changes is watched: within a transaction DuckDB never assigns a row id twice, and new or moved rows
+get greater ones (tried on 2.0: indexed updates, updates of lists, deletes and re-inserts in one
+transaction).
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ _BOOLEAN = type_of("BOOLEAN")
 
 
 class Watch(Protocol):
-    """A table under watch."""
+    """A table whose rows are compared."""
 
     table: TableInfo
 
     def changes(self) -> Change:
-        """The rows removed and added since the watch began."""
+        """The rows removed and added since it was created."""
 
 
 @contextlib.contextmanager
 def temporary(cursor: Cursor, name: str, definition: str, params: Any = None) -> Iterator[str]:
-    """A temporary table for the length of the block; gives its quoted name.
+    """Creates a temporary table for the block, and yields its quoted name.
 
     If the block fails in a way that aborts the transaction, the table goes with the transaction.
     """
@@ -60,7 +61,7 @@ def temporary(cursor: Cursor, name: str, definition: str, params: Any = None) ->
 def watching(
     cursor: Cursor, info: TableInfo, condition: str = "true", params: Any = None
 ) -> Iterator[Watch]:
-    """Watch the rows of a table that meet a condition over `t`, and all rows that will be new."""
+    """Watches the rows of a table that meet a condition over `t`, and all rows that will be new."""
     if info.position("rowid") is not None:  # DuckDB's fault `hidden_row_ids`
         yield _CopyWatch(cursor, info)
         return
@@ -71,13 +72,13 @@ def watching(
 
 @contextlib.contextmanager
 def watched(cursor: Cursor, tables: Iterable[TableInfo]) -> Iterator[list[Watch]]:
-    """Watch several whole tables."""
+    """Watches all rows of several tables."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(watching(cursor, info)) for info in tables]
 
 
 def run_and_compare(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
-    """Run a statement that binds as it stands, beside a comparison of its whole table."""
+    """Runs a statement unchanged, and compares all rows of its table before and after."""
     require_binding(cursor, statement.text, params)
     with watching(cursor, info) as watch:
         result = run_verbatim(cursor, statement, params)

@@ -1,7 +1,7 @@
-"""Finds statements whose changes reach further than their words, and the tables they reach.
+"""Finds the tables that a statement changes besides its target: by triggers and CTEs.
 
-Law: the answer may name too many tables, never too few: a trigger's or CTE's target is looked for
-by its last name in every schema, and a target that is not found means all tables.
+Contract: the answer may name too many tables, never too few. The target of a trigger or CTE is
+searched by its last name in every schema, and a target that is not found means all tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Triggers = Mapping[_At, list[str]]
 def tables_changed(
     cursor: Cursor, statement: Dml, table: TableInfo | None, tables: Mapping[str, TableInfo]
 ) -> list[TableInfo]:
-    """The tables to compare as a whole, [] if the statement changes `table` alone.
+    """The tables to be compared before and after; [] if the statement changes `table` alone.
 
     Args:
         table: the table that the statement names, if it is a base table.
@@ -56,26 +56,26 @@ def _triggers(cursor: Cursor) -> _Triggers:
 
 
 def _at(name: str) -> _At:
-    """A table's innermost schema and name: what DuckDB tells of a trigger's table."""
+    """The innermost schema and the name of a table: DuckDB lists no more of a trigger's table."""
     return path_of(name)[-2:]
 
 
 def _closure(start: Iterable[str], triggers: _Triggers, tables: Mapping[str, Any]) -> set[str]:
     """The tables of `start` and those that their triggers change, and so on."""
-    reached: set[str] = set()
+    changed: set[str] = set()
     waiting = list(start)
     while waiting:
         name = waiting.pop()
-        if name in reached:
+        if name in changed:
             continue
-        reached.add(name)
+        changed.add(name)
         for sql in triggers.get(_at(name), ()):
             waiting += _targets(sql, tables)
-    return reached
+    return changed
 
 
 def _targets(sql: str, tables: Mapping[str, Any]) -> set[str]:
-    """Tables that a text may change; all of them if one it names is not known."""
+    """The tables that a text may change; all of them if it names an unknown one."""
     found: set[str] = set()
     for name in written_names(sql):
         last = fold(name[-1])
@@ -87,7 +87,7 @@ def _targets(sql: str, tables: Mapping[str, Any]) -> set[str]:
 
 
 def written_names(sql: str) -> list[Name]:
-    """The names behind INSERT INTO, UPDATE, DELETE FROM, … anywhere in a text, as written."""
+    """The names after INSERT INTO, UPDATE, DELETE FROM, … anywhere in a text, as written."""
     reader = Reader(tokens(sql))
     names = []
     while not reader.done:

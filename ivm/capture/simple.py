@@ -1,14 +1,10 @@
-"""INSERT without a conflict action that replaces rows: RETURNING gives exactly the new rows.
+"""Changes whose rows RETURNING or the row ids name exactly: INSERT, DELETE, TRUNCATE and COPY.
 
-Law: it removes nothing; a row that ON CONFLICT DO NOTHING passes over is not returned.
-
-DELETE and TRUNCATE: RETURNING gives the removed rows, TRUNCATE removes all there are.
-
-Law: a row that DELETE … USING matches twice is removed and returned once.
-
-COPY table FROM: it only appends, so the new rows are those behind the last row before.
-
-Law: a row id is never given twice within a transaction; new rows get greater ones.
+INSERT without a conflict action that replaces rows removes nothing, and RETURNING gives exactly the
+new rows: a row that ON CONFLICT DO NOTHING skips is not returned.
+DELETE returns the removed rows; a row that DELETE … USING matches twice is removed and returned
+once. TRUNCATE removes all rows.
+COPY … FROM only appends, and new rows get greater row ids than all rows before (see `row_diff`).
 """
 
 from __future__ import annotations
@@ -22,28 +18,28 @@ from ivm.storage.warehouse.table_info import TableInfo
 
 
 def capture_insert(cursor: Cursor, statement: Dml, table: TableInfo, params: Params) -> Captured:
-    """Run an INSERT and take the rows it returns."""
+    """Runs an INSERT; the added rows are those it returns."""
     text, shown = statement.text, statement.returning
     result, added = run_returning(cursor, text, params, table, shown)
     return result.with_changes({table.name: (nothing(table.schema), added)})
 
 
 def capture_delete(cursor: Cursor, statement: Dml, table: TableInfo, params: Params) -> Captured:
-    """Run a DELETE and take the rows it returns."""
+    """Runs a DELETE; the removed rows are those it returns."""
     text, shown = statement.text, statement.returning
     result, removed = run_returning(cursor, text, params, table, shown)
     return result.with_changes({table.name: (removed, nothing(table.schema))})
 
 
 def capture_truncate(cursor: Cursor, statement: Dml, table: TableInfo, params: Params) -> Captured:
-    """Read the whole table, then empty it."""
+    """Runs a TRUNCATE; the removed rows are read before."""
     removed = all_rows(cursor, table)
     result = run_verbatim(cursor, statement, params)
     return result.with_changes({table.name: (removed, nothing(table.schema))})
 
 
 def capture_copy(cursor: Cursor, statement: Dml, table: TableInfo, params: Params) -> Captured:
-    """Run a COPY … FROM and read what it appended."""
+    """Runs a COPY … FROM; the added rows are read after it by their row ids."""
     with watching(cursor, table, "false") as watch:
         result = run_verbatim(cursor, statement, params)
         return result.with_changes({table.name: watch.changes()})

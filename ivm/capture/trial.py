@@ -1,9 +1,9 @@
-"""Tries a rewritten statement without harm to the transaction, and words DuckDB's errors.
+"""Tries a rewritten statement without aborting the transaction, and corrects DuckDB's errors.
 
-Law: DuckDB 2.0 aborts a transaction at any error, a misspelt column included, unless told that
-errors of parser and binder are harmless. They are told so while a rewriting is tried, for a
-rewriting may fail to bind where the user's own text does not; such an error comes before the
-statement has changed anything.
+DuckDB 2.0 aborts a transaction at any error, a misspelt column included, unless a setting makes
+errors of parser and binder harmless. A rewritten statement may fail to bind where the user's own
+text does not, so the setting is on while it is tried; such an error is raised before the statement
+has changed anything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SYNTACTIC = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserExcep
 
 
 class Trial:
-    """A rewriting under trial: its errors of parser and binder are harmless until `commit`."""
+    """A rewritten statement: its errors of parser and binder are harmless until `commit`."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -31,13 +31,13 @@ class Trial:
         run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
 
     def commit(self) -> None:
-        """Called just before the statement that changes the table: from now on, errors count."""
+        """Makes errors abort the transaction again: the next statement changes the table."""
         self.committed = True
         run(self._cursor, f"{_POLICY}'STANDARD_POLICY'")
 
 
 def attempt(cursor: Cursor, rewritten: Callable[[Trial], Captured | None]) -> Captured | None:
-    """Run a rewriting of a change; None if it gives up or does not bind: nothing has changed."""
+    """Runs a rewritten change; None, with nothing changed, if there is none or it does not bind."""
     trial = Trial(cursor)
     try:
         return rewritten(trial)
@@ -52,7 +52,7 @@ def attempt(cursor: Cursor, rewritten: Callable[[Trial], Captured | None]) -> Ca
 
 
 def require_binding(cursor: Cursor, sql: str, params: Any) -> None:
-    """Let DuckDB plan the user's own statement.
+    """Has DuckDB plan the user's own statement.
 
     Raises:
         duckdb.Error: the statement does not bind; the transaction is aborted.
@@ -65,7 +65,7 @@ _OURS = re.compile(r'(?:,| RETURNING) "(?:[^"]|"")*" AS __ivm_row_0.*')
 
 
 def without_our_sql(error: duckdb.Error) -> duckdb.Error:
-    """The error without the parts of its quoted line that the user did not write."""
+    """The error without the parts of its quoted line that are not the user's."""
     message = _OURS.sub("", _EXPLAIN.sub(r"\1\2\n\3", str(error)))
     if "__ivm" in message:
         message = message.split("\n\nLINE ")[0]

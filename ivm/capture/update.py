@@ -1,13 +1,13 @@
-"""UPDATE: the old rows are read before, the new ones as they are stored after.
+"""UPDATE: the old rows are read before it, the new ones after it, as they are stored.
 
-Law: one query evaluates the WHERE, FROM and SET clauses, once, into a temporary table of row id,
-old row and new values; a second UPDATE writes these values. An UPDATE of one table with a WHERE
-that means the same twice runs as it stands. A row that FROM matches twice gets one of its new
-values, as in DuckDB, which does not say which.
+One query evaluates the WHERE, FROM and SET clauses, once, into a temporary table of row id, old row
+and new values; a second UPDATE writes these values. An UPDATE of one table whose WHERE has the same
+result when it is evaluated twice runs unchanged. A row that FROM matches twice gets one of its new
+values, as in DuckDB, which does not specify which.
 
-RETURNING does not tell the new rows: it returns (DuckDB's fault `returned_values`) what was not
-written (DuckDB's fault `unwritten_values`), and a foreign key may forbid it
-(DuckDB's fault `returning_of_referenced_rows`).
+RETURNING cannot be used to read the new rows: it may return values that are not stored
+(DuckDB's fault `returned_values`, DuckDB's fault `unwritten_values`), and a foreign key may forbid
+it (DuckDB's fault `returning_of_referenced_rows`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class _Update(NamedTuple):
     """The clauses of an UPDATE.
 
     Attributes:
-        sets: a column's position to the SQL of its new value.
-        nested: a new value may call a function, or FROM hold a query.
-        simple: one table, and a WHERE of columns, literals, parameters and operators alone.
+        sets: the SQL of the new value by the column's position.
+        nested: whether a new value may call a function, or FROM contain a query.
+        simple: whether there is one table, and a WHERE of columns, literals, parameters and
+            operators alone.
     """
 
     prefix: str
@@ -52,13 +53,14 @@ class _Update(NamedTuple):
 
 
 def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
-    """Run an UPDATE in two steps, or as it stands beside a comparison of the whole table."""
+    """Runs an UPDATE in two steps, or unchanged with a comparison of all rows of its table."""
     clauses = Clauses(statement.text, params)
     update = _read(clauses, statement, info)
     if update is None:
         return run_and_compare(cursor, statement, info, params)
     if update.nested and not update.simple:
-        # In the query below a window or UNNEST would pass, and a query in FROM see the target.
+        # Our query would allow what UPDATE refuses: a window or UNNEST in SET, and a query in FROM
+        # that reads the target's columns.
         require_binding(cursor, statement.text, params)
     once = _verbatim if update.simple else _in_two_steps
     result = attempt(cursor, lambda trial: once(trial, cursor, clauses, update, info))
@@ -68,7 +70,7 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
 def _verbatim(
     trial: Trial, cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo
 ) -> Captured:
-    """Read the old rows, then run the UPDATE as it stands: its WHERE means the same twice."""
+    """Reads the old rows, then runs the UPDATE unchanged: its WHERE finds the same rows twice."""
     reference, text = update.reference, clauses.text
     query = f"SELECT {reference}.rowid, {reference}.* FROM {update.target} {update.where}"
     found = table(cursor, query, clauses.params(query))
@@ -98,7 +100,7 @@ def _definition(update: _Update, info: TableInfo) -> str:
 
 
 def _fill(update: _Update, info: TableInfo, new: str) -> str:
-    """INSERT of row id, old row and new values of every row to be updated."""
+    """Writes the INSERT of row id, old row and new values of every row to be updated."""
     old = [f"{update.reference}.{quote(name)}" for name, _ in info.schema]
     values = ", ".join([f"{update.reference}.rowid", *old, *update.sets.values()])
     sources = f", {update.sources}" if update.sources else ""
@@ -107,10 +109,10 @@ def _fill(update: _Update, info: TableInfo, new: str) -> str:
 
 
 def _demand_all(info: TableInfo, found: int, changed: int) -> None:
-    """Every row that the WHERE found has been changed, and no other.
+    """Checks that exactly the rows that the WHERE found have been changed.
 
     Raises:
-        InternalError: the table would differ from what was told of it.
+        InternalError: the captured change would differ from the table's.
     """
     if found != changed:
         raise InternalError(
@@ -120,7 +122,7 @@ def _demand_all(info: TableInfo, found: int, changed: int) -> None:
 
 
 def _write(cursor: Cursor, update: _Update, info: TableInfo, new: str) -> Captured:
-    """Write the new values by row id."""
+    """Writes the new values by row id."""
     sets = ", ".join(f"{quote(info.schema[i][0])} = __ivm_new.__ivm_new_{i}" for i in update.sets)
     same = same_row(cursor, info.qualified)
     sql = (
@@ -135,7 +137,7 @@ def _write(cursor: Cursor, update: _Update, info: TableInfo, new: str) -> Captur
 
 
 def _once(cursor: Cursor, new: str) -> tuple[str, int]:
-    """The rows to be updated, each once, however often FROM matched it, and how many they are."""
+    """The rows to be updated, each once however often FROM matched it, and their number."""
     count = f"SELECT system.main.count(*), system.main.count(DISTINCT {ROW_ID}) FROM {new}"
     matched, distinct = rows(cursor, count)[0]
     once = new if matched == distinct else f"(SELECT DISTINCT ON ({ROW_ID}) * FROM {new})"
@@ -146,7 +148,7 @@ def _once(cursor: Cursor, new: str) -> tuple[str, int]:
 
 
 def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Update | None:
-    """The clauses, or None for what this module does not take apart."""
+    """The clauses; None for a statement that this module does not take apart."""
     hidden = info.position("rowid") is not None  # DuckDB's fault `hidden_row_ids`
     if hidden or statement.table is None:
         return None
@@ -177,7 +179,7 @@ _QUERY_WORDS = frozenset(("SELECT", "FROM", "VALUES", "TABLE", "WITH"))
 
 
 def _is_simple(condition: Sequence[Token]) -> bool:
-    """Whether a condition has no function call and no subquery."""
+    """Returns whether a condition has no function call and no subquery."""
     before = "("
     for token in condition:
         if token.word in _QUERY_WORDS or (token.word == "(" and before not in _BEFORE_PARENTHESIS):
@@ -187,7 +189,7 @@ def _is_simple(condition: Sequence[Token]) -> bool:
 
 
 def _sets(clauses: Clauses, begin: int, end: int, info: TableInfo) -> dict[int, str] | None:
-    """`column = value, …` by position; None for `(a, b) = …` and what is odd."""
+    """The values of `column = value, …` by position; None for `(a, b) = …` and repeated columns."""
     sets: dict[int, str] = {}
     for part in split(clauses.tokens[begin:end]):
         reader = Reader(part)

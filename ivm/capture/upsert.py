@@ -1,8 +1,8 @@
 """INSERT OR REPLACE and INSERT … ON CONFLICT: old rows are those with the new rows' keys.
 
-Law: the source is evaluated once, into a temporary table with the types of the target's columns;
-the target's rows that have one of its keys in the conflict columns are the only old rows the
-statement can touch. Where these columns are not to be told, the whole table is compared.
+The source is evaluated once, into a temporary table with the types of the target's columns. The
+statement can change only those old rows that have one of the source's keys in the conflict columns.
+Where these columns cannot be determined, the whole table is compared.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SOURCE = "__ivm_source"
 
 
 class _Upsert(NamedTuple):
-    """The pieces of an INSERT; `columns` are the positions it fills, `key` the conflict columns,
-    `naming` the words between its head and the copied source."""
+    """The pieces of an INSERT; `columns` are the positions it fills, `key` those of the conflict
+    columns, `naming` the words between its head and the copied source."""
 
     prefix: str
     head: str
@@ -37,7 +37,7 @@ class _Upsert(NamedTuple):
 
 
 def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
-    """Run the INSERT from a copy of its source, watching the rows it may replace."""
+    """Runs the INSERT from a copy of its source, and watches the rows it may replace."""
     clauses = Clauses(statement.text, params)
 
     def from_a_copy(trial: Trial) -> Captured | None:
@@ -76,7 +76,7 @@ def _insert(upsert: _Upsert, info: TableInfo, source: str) -> str:
 
 
 def _known(upsert: _Upsert, info: TableInfo, source: str) -> str:
-    """SQL: row `t` has the key of a source row."""
+    """Writes the condition that row `t` has the key of a source row."""
     names = [quote(info.schema[i][0]) for i in upsert.key]
     equal = " AND ".join(f"s.{name} = t.{name}" for name in names)
     return f"EXISTS (SELECT 1 FROM {source} s WHERE {equal})"
@@ -86,7 +86,7 @@ def _known(upsert: _Upsert, info: TableInfo, source: str) -> str:
 
 
 def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> _Upsert | None:
-    """The pieces, or None for what this module does not take apart."""
+    """The pieces; None for a statement that this module does not take apart."""
     verb = clauses.verb("INSERT")
     reader = clauses.reader(clauses.find(verb, "INTO") + 1)
     try:
@@ -120,7 +120,7 @@ def _lists_columns(word: str, following: str) -> bool:
 
 
 def _positions(named: tuple[str, ...] | None, info: TableInfo) -> tuple[int, ...] | None:
-    """The columns that the INSERT fills; None if one is unknown."""
+    """The positions of the columns that the INSERT fills; None if one is unknown."""
     if named is None:
         return tuple([i for i in range(len(info.schema)) if i not in info.generated])
     found = [info.position(name) for name in named]
@@ -129,7 +129,7 @@ def _positions(named: tuple[str, ...] | None, info: TableInfo) -> tuple[int, ...
 
 
 def _key(clauses: Clauses, conflict: int, info: TableInfo) -> tuple[int, ...]:
-    """The conflict columns; () if they are not to be told."""
+    """The positions of the conflict columns; () if they cannot be determined."""
     keys = [key for key in (info.primary_key, *info.uniques) if key]
     reader = clauses.reader(conflict)
     if reader.accept("ON", "CONFLICT") and reader.peek() == "(":

@@ -1,1 +1,1 @@
-"""Which tables, views and functions there are, and what their names mean."""
+"""The tables, views and functions of a database, and the meaning of their names."""

@@ -1,7 +1,7 @@
-"""What relations there are: base tables, materialized views, and which reads which.
+"""The relations of a database: base tables, materialized views, and which view reads which.
 
-Law: `views` stands in dependency order (a view after everything it reads), so one pass over it
-serves every propagation. Names are canonical (see `identifiers`); `NameRules` says which is meant.
+Invariant: `views` is in dependency order (a view after everything it reads), so one pass over it
+serves every propagation. Names are canonical (see `identifiers`); `NameRules` resolves them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ivm.storage.warehouse.table_info import TableInfo
 
 
 def name_parts(name: object) -> tuple[str, ...]:
-    """The parts of a name given in Python, written as in SQL (quotes may be left out).
+    """Splits a name given in Python, written as in SQL (quotes may be left out), into its parts.
 
     Raises:
-        InputError: it is no text.
+        InputError: it is no string, or holds half of a surrogate pair.
     """
     if not isinstance(name, str) or not is_text(name):
         raise InputError(f"a table or view is named by text such as 'orders', not by {name!r}")
@@ -35,16 +35,16 @@ class View:
     """One materialized view.
 
     Attributes:
-        name: canonical name; its rows lie in the DuckDB table of that name.
+        name: canonical name; its rows are in the DuckDB table of that name.
         query: the user's SELECT, verbatim.
         schema: names and types of its columns.
         reads: relations it reads directly (base tables and views), canonical.
-        plan: what is maintained incrementally, or None: whole recompute.
+        plan: the plan that is maintained incrementally; None for a recomputed view.
         reason: why there is no plan.
         compiled: its plan in a circuit of its own, until the circuit of all views takes it over.
         described: names and types as DuckDB describes the query, when it was created.
         key: positions of columns known to be unique in the view, None if none are.
-        rounds: DuckDB's answer to the query may differ from the circuit's in its last bits.
+        rounds: whether DuckDB's answer to the query may differ from the circuit's in the last bits.
         bases: base tables it reads, also through other views.
         recomputed_below: recomputed views it reads, also through other views, lowest first.
     """
@@ -68,7 +68,7 @@ class View:
 
     @property
     def constant(self) -> bool:
-        """It reads no table, so its rows never change."""
+        """Returns whether it reads no table, so that its rows never change."""
         return not self.bases
 
 
@@ -82,8 +82,9 @@ class Catalog:
         tables: base tables by canonical name.
         views: materialized views by canonical name, in dependency order.
         qualified: SQL spelling of every table and view by canonical name.
-        names: which relation a name means; another object after every change of the catalog.
-        committed: the views before the open transaction changed the catalog; None if none does.
+        names: resolves names; another object after every change of the catalog.
+        committed: the views before the open transaction changed the catalog; None if no open
+            transaction has.
     """
 
     def __init__(self, database: str) -> None:
@@ -99,11 +100,11 @@ class Catalog:
         self._index()
 
     def expect_views(self, names: Iterable[str]) -> None:
-        """These tables hold views, though they are not entered yet."""
+        """Announces names whose tables hold views that `add_view` will add: no base tables."""
         self._expected = frozenset(names)
 
     def load_tables(self, tables: Mapping[str, TableInfo], schemas: Iterable[Path]) -> None:
-        """Take the file's tables and schemas as they are now; some tables hold views."""
+        """Replaces the tables and schemas by those of the file; some tables hold views."""
         self.qualified = {name: info.qualified for name, info in tables.items()}
         held = self.views.keys() | self._expected
         self.tables = {name: info for name, info in tables.items() if name not in held}
@@ -111,12 +112,12 @@ class Catalog:
         self._index()
 
     def load_databases(self, names: Iterable[str]) -> None:
-        """Take the names of all attached databases as they are now."""
+        """Replaces the names of the attached databases."""
         self._databases = tuple(names)
         self._index()
 
     def add_view(self, view: View) -> None:
-        """Enter a view whose `reads` are all known; derives `bases` and `recomputed_below`."""
+        """Adds a view whose `reads` are all known, and derives `bases` and `recomputed_below`."""
         bases: set[str] = set()
         below: dict[str, None] = {}
         for name in view.reads:
@@ -135,22 +136,22 @@ class Catalog:
         self._index()
 
     def with_sources(self, reads: Iterable[str]) -> frozenset[str]:
-        """Relations, and what they follow from: base tables and recomputed views."""
+        """Relations together with the base tables and recomputed views below them."""
         lower = [view for name in reads if (view := self.views.get(name)) is not None]
         below = [{*view.bases, *view.recomputed_below} for view in lower]
         return frozenset(reads).union(*below)
 
     def relation_schema(self, name: str) -> Schema:
-        """Columns of a table or view by its canonical name."""
+        """The columns of the table or view of a canonical name."""
         view = self.views.get(name)
         return self.tables[name].schema if view is None else view.schema
 
     def snapshot(self) -> dict[str, View]:
-        """The views as they are now, for `restore`."""
+        """A copy of the views for `restore`; `bind` changes the objects themselves."""
         return {name: replace(view) for name, view in self.views.items()}
 
     def restore(self, views: dict[str, View]) -> None:
-        """Take back changes of the views (tables are loaded anew by the caller)."""
+        """Undoes changes of the views; the caller loads the tables anew."""
         self.views = views
 
     def remove_view(self, name: str) -> None:
@@ -180,7 +181,7 @@ class Catalog:
         return self.views[name]
 
     def _known(self) -> str:
-        """What there is instead of a view that is not there."""
+        """The names of the views, for the message that one does not exist."""
         if not self.views:
             return "there is none yet: CREATE MATERIALIZED VIEW … AS SELECT … makes one"
         return f"there are: {', '.join(self.views)}"
@@ -204,7 +205,7 @@ class Catalog:
         return found
 
     def recomputed(self, changed: Iterable[str]) -> Iterator[View]:
-        """Whole-recompute views that a change of these base tables makes stale."""
+        """The recomputed views that a change of these base tables makes stale."""
         touched = set(changed)
         for view in self.views.values():
             if not view.incremental and not view.bases.isdisjoint(touched):
@@ -212,12 +213,12 @@ class Catalog:
 
     @property
     def tables_by_schema(self) -> dict[str, Schema]:
-        """Columns of every base table, for the log's segment headers."""
+        """The columns of every base table, for the log's segment headers."""
         return {name: info.schema for name, info in self.tables.items()}
 
 
 class BindingCatalog:
-    """The catalog as the binder asks it: a relation's one name is its qualified SQL spelling.
+    """The catalog behind the binder's interface: relations are named by their qualified spelling.
 
     Args:
         catalog: tables and views.
@@ -227,7 +228,7 @@ class BindingCatalog:
         self._catalog = catalog
 
     def canonical(self, spelling: str) -> str:
-        """The canonical name behind a spelling."""
+        """The canonical name of the relation with a qualified spelling."""
         for name, qualified in self._catalog.qualified.items():
             if qualified == spelling:
                 return name

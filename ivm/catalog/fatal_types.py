@@ -1,8 +1,9 @@
 """Types on which DuckDB ends the process: DuckDB's fault `arrays_in_tuples`.
 
-Law: a TUPLE (`ROW(…)` without names) that holds an ARRAY of fixed length, at any depth, can be
-stored and shown, but DuckDB ends the process, or refuses all further work, where such values are
-joined, grouped or compared, as deletions and VERIFY do. No table or view gets a column of it.
+A TUPLE (`ROW(…)` without names) that holds an ARRAY of fixed length, at any depth, can be stored
+and shown. DuckDB ends the process, or refuses all further work, where such values are joined,
+grouped or compared, as deletions and VERIFY do.
+Invariant: no table or view has a column of such a type.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _FATAL = re.compile(r"TUPLE\(.*\[\d+\]", re.DOTALL)
 
 
 def refuse_fatal_types(what: str, schema: Schema) -> None:
-    """Refuse a relation with a column that DuckDB cannot work with.
+    """Refuses a relation with a column that DuckDB cannot work with.
 
     Args:
         what: the relation, for people.

@@ -1,7 +1,7 @@
 """The user's Python functions in SQL, also in views.
 
-Law: a view may call only what gives the same value for the same arguments; a function lives as long
-as the open database, so those that views call are given anew to `connect`.
+Contract: a function that a view calls returns the same value for the same arguments. Functions are
+not stored: those that views call are passed to every `connect`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NULLS = {"default": FunctionNullHandling.DEFAULT, "special": FunctionNullHandli
 
 
 def demand_function(given: object) -> None:
-    """Raise InputError if it is no `Function`."""
+    """Raises InputError if the argument is no `Function`."""
     if not isinstance(given, Function):
         raise InputError(f"give ivm.Function(name, function), not {given!r}")
 
@@ -39,7 +39,8 @@ class Function:
         parameters: DuckDB types; None reads them from the function's annotations.
         returns: a DuckDB type; None reads it from the annotations.
         type: ``native`` or ``arrow``.
-        null_handling: ``default``: NULL in, NULL out without a call; ``special``: it is called.
+        null_handling: ``default``: a NULL argument gives NULL without a call; ``special``: the
+            function is called with it.
         side_effects: its value may differ from call to call; views may not call it.
     """
 
@@ -52,10 +53,10 @@ class Function:
     side_effects: bool = False
 
     def register(self, cursor: Cursor) -> None:
-        """Let every cursor of the database call it.
+        """Makes the function known to every cursor of the database.
 
         Raises:
-            InputError: DuckDB does not take it (a name in use, an unknown type).
+            InputError: DuckDB does not accept it (a name in use, an unknown type).
         """
         if self.type not in _KINDS or self.null_handling not in _NULLS:
             raise InputError(

@@ -1,8 +1,8 @@
-"""Which relation a name means: DuckDB's rules for names of one part and of several.
+"""Name resolution: DuckDB's rules for names of one part and of several.
 
-Laws. A first part that is a database's name means that database; one that is a schema of ours as
-well is ambiguous in a name of two parts, and is refused. What lies in another database, or among
-the session's temporary relations, is none of ours: those hide our relations of schema main.
+A first part that is a database's name means that database; if it is also a schema of the opened
+database, a name of two parts is ambiguous and refused. Relations of other databases and temporary
+relations are not in the catalog; temporary ones hide the relations of schema main.
 (Tried on 2.0: `main.t` finds a temporary `t` too, and `main.x.t` never finds the schema x in main.)
 """
 
@@ -19,11 +19,11 @@ _MAX_ANSWERS = 4096
 
 
 class NameRules:
-    """The names there are at one time; never changed, so that answers can be kept.
+    """The names of one state of the catalog: immutable, so that answers can be cached.
 
     Args:
         database: DuckDB's name of the opened database.
-        databases: of all that are attached, it, `temp` and `system` included.
+        databases: names of all attached databases, also of this one, `temp` and `system`.
         schemas: of the opened database.
         relations: canonical names of its tables and views.
 
@@ -47,7 +47,7 @@ class NameRules:
         self._answers: dict[Sequence[str], str | None] = {}
 
     def resolve(self, parts: Sequence[str], hidden: frozenset[str] = NOTHING) -> str | None:
-        """The canonical name of the relation of ours that a statement means, or None.
+        """The canonical name of the relation that a name means; None if it is not in the catalog.
 
         Args:
             parts: the name as written, quotes resolved.
@@ -74,14 +74,18 @@ class NameRules:
         return None if path is None else self._relations.get(path)
 
     def path(self, parts: Sequence[str]) -> Path | None:
-        """The folded path at which a name is looked for; None if that is in no database of ours."""
+        """The folded path that a name means in the opened database; None if it means another."""
         *schemas, name = _folded(parts)
         schema = self._schema_path(schemas)
         named_main = len(schemas) > 1 and schemas[0] == "main"
         return None if schema is None or named_main else (*schema, name)
 
     def _schema_path(self, schemas: Sequence[str]) -> Path | None:
-        """The folded path that the leading parts of a name mean; None in another database."""
+        """The folded path of the schema that a name's leading parts mean; None in another database.
+
+        Raises:
+            SqlError: see `resolve`.
+        """
         if not schemas:
             return ("main",)
         if schemas[0] not in self._databases:
@@ -94,10 +98,10 @@ class NameRules:
         return (tuple(schemas[1:]) or ("main",)) if schemas[0] == self._database else None
 
     def new(self, parts: Sequence[str]) -> str:
-        """The canonical name that a new relation of ours gets.
+        """The canonical name of a relation that is to be created under a name.
 
         Raises:
-            UnsupportedError: the name says another database.
+            UnsupportedError: the name means another database.
             SqlError: see `resolve`; or there is no such schema.
         """
         *written, name = parts
@@ -113,7 +117,7 @@ class NameRules:
         return canonical_name((*schema, name))
 
     def inside(self, schema: Sequence[str]) -> list[str]:
-        """Canonical names of all relations in a schema and in those below it."""
+        """The canonical names of all relations in a schema and in the schemas inside it."""
         path = _folded(schema)
         if len(path) > 1 and path[0] in self._databases:
             if path[0] != self._database:

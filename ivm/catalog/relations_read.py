@@ -1,9 +1,9 @@
-"""Which relations a statement reads, by its text.
+"""The relations that a statement reads, found from its text.
 
-Law: the answer may name too many, never too few: a query's relations are DuckDB's own answer; of
-any other statement every word counts, and a word behind which other relations stand (a plain view,
-a macro, dynamic SQL) means all of them. What a session made for itself (temporary views and macros,
-a definition that is not yet committed) only its own cursor knows.
+Contract: the answer may name too many, never too few. The relations of a query are DuckDB's own
+answer. In any other statement every word may name a relation, and the name of a plain view, a macro
+or a function that runs SQL means all relations. Definitions that only one session sees (temporary
+ones, and those not committed yet) are known to its own cursor alone.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _POLICY = "SET current_transaction_invalidation_policy = "
 
 
 class Relations:
-    """Answers by text, kept until the catalog changes.
+    """A cache of answers by text, emptied whenever the catalog changes.
 
-    What is found while the catalog changes is kept for nobody: it may be of before.
+    An answer computed while the catalog changes is not cached: it may be of the catalog before.
 
     Args:
-        warehouse: its cursors are asked unless the session's own is given.
-        catalog: the relations there are.
+        warehouse: gives the cursors that are asked.
+        catalog: the relations that can be named.
 
     Attributes:
-        generation: grows whenever names may come to mean something else.
+        generation: a number that grows whenever names may come to mean something else.
     """
 
     def __init__(self, warehouse: Warehouse, catalog: Catalog) -> None:
@@ -46,9 +46,9 @@ class Relations:
         self.generation = 0
 
     def forget(self) -> None:
-        """The catalog has changed."""
+        """Drops all answers: the catalog has changed."""
         self.generation += 1
-        self._known = {}  # another one: whoever is looking something up has the old one
+        self._known = {}  # a new dict: a look-up under way in another thread fills the old one
         self._triggers = None
 
     def everything(self) -> frozenset[str]:
@@ -56,9 +56,10 @@ class Relations:
         return frozenset((*self._catalog.tables, *self._catalog.views))
 
     def read_by(self, sql: str) -> frozenset[str] | None:
-        """Canonical names of the tables and views that a statement reads.
+        """The canonical names of the tables and views that a statement reads.
 
-        None if it names what is not in the catalog: the session's cursor may know it.
+        Returns:
+            None if it names a relation that is not in the catalog: see `seen_by`.
         """
         known = self._known
         answer = known.get(sql, _UNKNOWN)
@@ -70,7 +71,7 @@ class Relations:
         return answer
 
     def triggers(self) -> bool:
-        """Whether there are any: what they read, a change reads."""
+        """Returns whether the file has triggers; a change reads the relations that they read."""
         if self._triggers is None:
             cursor = self._warehouse.cursor()
             self._triggers = bool(
@@ -79,16 +80,16 @@ class Relations:
         return self._triggers
 
     def seen_by(self, cursor: Cursor, sql: str) -> frozenset[str]:
-        """As `read_by`, with the eyes of a session, whose transaction survives the question."""
+        """The same answer as a session's cursor sees it; its transaction survives an error."""
         run(cursor, f"{_POLICY}'SYNTACTIC_ERRORS_DO_NOT_INVALIDATE'")
         try:
-            found, _ = self._find(sql, cursor)  # what is unknown to the session too is not ours
+            found, _ = self._find(sql, cursor)  # a name unknown here too is of no relation of ours
         finally:
             run(cursor, f"{_POLICY}'STANDARD_POLICY'")
         return found
 
     def _find(self, sql: str, cursor: Cursor) -> tuple[frozenset[str], bool]:
-        """The relations, and whether all names were of relations of ours."""
+        """The relations, and whether every name in the statement is of one of them."""
         try:
             named = cursor.get_table_names(sql, qualified=True)
         except duckdb.Error:  # no SELECT, with parameters, or it does not bind: DuckDB will say so
@@ -108,12 +109,12 @@ def _last(name: str) -> str:
 
 
 def _words(sql: str) -> set[str]:
-    """Everything in a statement that could be the name of a relation, lower case."""
+    """All words in a statement that could be the name of a relation, folded."""
     return {fold(quoted.replace('""', '"') or word) for quoted, word in _WORD.findall(sql)}
 
 
 def _indirect(cursor: Cursor) -> set[str]:
-    """Names behind which other relations stand."""
+    """The folded names of plain views, macros and functions that run SQL."""
     found = rows(
         cursor,
         "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal UNION ALL"
