@@ -1,6 +1,7 @@
-"""Days to calendar parts, by table for the years 1900 to 2099 and by numpy's calendar elsewhere.
+"""Calendar parts of days, from a table for the years 1900 to 2099, else by numpy's calendar.
 
-Law: ±infinity has no calendar day: a batch that holds one is undecided.
+Days and months are counted from 1970. A batch with ±infinity, which has no calendar day, is
+undecided.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from ivm.storage.values.calendar import Days, first_day, month_index
 DayFunction = Callable[[Days], Days]
 
 MICROS_PER_DAY = 86_400_000_000
-_FIRST = -25567  # 1900-01-01
-_LAST = 47482  # 2100-01-01
+_FIRST = -25567  # 1900-01-01, the first day in the tables
+_LAST = 47482  # 2100-01-01, the first day after them
 _FIRST_MONTH, _LAST_MONTH = -70 * 12, 130 * 12
-FAR = 100_000_000  # days; the last timestamps are a little further away
+DAY_LIMIT = 100_000_000
+"""Days from 1970 up to which kernels compute; the last timestamps are a little further away."""
 
 
 def year(days: Days) -> Days:
@@ -39,12 +41,12 @@ def quarter(days: Days) -> Days:
 
 
 def day_of_week(days: Days) -> Days:
-    """Sunday is 0."""
-    return (days + 4) % 7
+    """Counts from Sunday, which is 0."""
+    return (days + 4) % 7  # 1970-01-01 was a Thursday
 
 
 def iso_day_of_week(days: Days) -> Days:
-    """Monday is 1."""
+    """Counts from Monday, which is 1."""
     return (days + 3) % 7 + 1
 
 
@@ -53,7 +55,7 @@ def day_of_year(days: Days) -> Days:
 
 
 def start_of_week(days: Days) -> Days:
-    """The Monday on or before."""
+    """The Monday on or before each day."""
     return days - (days + 3) % 7
 
 
@@ -74,7 +76,7 @@ def last_day_of_month(days: Days) -> Days:
 
 
 def iso_year(days: Days) -> Days:
-    """The year of the week's Thursday."""
+    """The year of the Thursday of each day's week, as ISO 8601 has it."""
     return year(start_of_week(days) + 3)
 
 
@@ -88,23 +90,23 @@ def _table(function: DayFunction) -> Days:
     return function(np.arange(_FIRST, _LAST, dtype=np.int64))
 
 
-def not_far(days: Values) -> Days:
-    """The days as int64; a batch with ±infinity or a day near the ends is undecided."""
-    long: Days = days.astype(np.int64)
-    refuse_if(beyond(long, FAR))
-    return long
+def within_limit(days: Values) -> Days:
+    """Returns the days as int64; a batch with a day beyond `DAY_LIMIT` is undecided."""
+    days64: Days = days.astype(np.int64)
+    refuse_if(beyond(days64, DAY_LIMIT))
+    return days64
 
 
 def by_day(function: DayFunction) -> Callable[[Values], Days]:
-    """`function` over any finite days, through a table where they are near."""
+    """Returns `function` for any finite days: a table look-up where the table has them all."""
     table = _table(function)
 
     def look_up(days: Values) -> Days:
-        near = (days >= _FIRST) & (days < _LAST)
-        if np.count_nonzero(near) == len(days):
+        tabled = (days >= _FIRST) & (days < _LAST)
+        if np.count_nonzero(tabled) == len(days):
             found: Days = table[days - _FIRST]
             return found
-        return function(not_far(days))
+        return function(within_limit(days))
 
     return look_up
 
@@ -115,16 +117,16 @@ def _first_days() -> Days:
 
 
 def _first_day(months: Days) -> Days:
-    """As `first_day`, through a table where the months are near."""
-    near = (months >= _FIRST_MONTH) & (months < _LAST_MONTH)
-    if np.count_nonzero(near) < len(months):
+    """Returns `first_day(months)`, from a table where it has them all."""
+    tabled = (months >= _FIRST_MONTH) & (months < _LAST_MONTH)
+    if np.count_nonzero(tabled) < len(months):
         return first_day(months)
     found: Days = _first_days()[months - _FIRST_MONTH]
     return found
 
 
 def add_months(days: Values, months: Values) -> Days:
-    """The same day of the month `months` later, or that month's last day."""
+    """The same day of the month `months` later, or the last day of a month that is shorter."""
     start = by_day(month_index)(days) + months
     first = _first_day(start)
     length = _first_day(start + 1) - first

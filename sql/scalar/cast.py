@@ -1,7 +1,7 @@
-"""Casts between fixed-width types, and to VARCHAR where the text is simple.
+"""Casts between fixed-width types, and to VARCHAR where the string form is simple.
 
-Law: a cast that DuckDB would refuse is undecided. Rounding: decimals half away from zero, floats
-half to even. VARCHAR to other types stays with DuckDB, except for constants, which it folds.
+Contract: a cast that DuckDB would refuse is undecided. Decimals are rounded half away from zero,
+floats half to even. DuckDB casts VARCHAR to other types (constants once, when they are folded).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ivm.sql.scalar.kernel import (
     UndecidedError,
     Values,
     beyond,
-    is_wide,
-    null_term,
+    is_128_bit,
+    null_operand,
     refuse_if,
     round_half_away,
     unary,
 )
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
-from ivm.sql.scalar.text_forms import to_text
+from ivm.sql.scalar.string_forms import to_string
 from ivm.storage.values.types import WIDE, ColumnType
 
 Convert = Callable[[Values], Values]
@@ -39,19 +39,19 @@ _LAST_DAY = 106_751_990
 _LARGEST = 2**63 - 1
 
 
-def cast(compiler: ExpressionCompiler, term: Operand, type: ColumnType) -> Operand:
-    """`term` cast to `type`.
+def cast(compiler: ExpressionCompiler, operand: Operand, type: ColumnType) -> Operand:
+    """Casts an operand to another type.
 
     Raises:
         NotListedError: there is no kernel for this pair of types.
     """
-    if term.is_null:
-        return null_term(type)
+    if operand.is_null:
+        return null_operand(type)
     if type.sql == "VARCHAR":
-        return to_text(term)
-    if type.is_float or term.type.is_float:
+        return to_string(operand)
+    if type.is_float or operand.type.is_float:
         compiler.inexact = True
-    return unary(term, type, _converter(term.type, type))
+    return unary(operand, type, _converter(operand.type, type))
 
 
 def _converter(source: ColumnType, target: ColumnType) -> Convert:
@@ -69,13 +69,13 @@ def _from_integer(source: ColumnType, target: ColumnType) -> Convert | None:
     if target.is_integer:
         return lambda values: _to_integer(values, target)
     if target.is_decimal:
-        digits = 39 if is_wide(source) else len(str(np.iinfo(source.dtype).max))
+        digits = 39 if is_128_bit(source) else len(str(np.iinfo(source.dtype).max))
         return _rescaling(digits, target.scale, target)
-    if target.sql == "BOOLEAN" and not is_wide(source):
+    if target.sql == "BOOLEAN" and not is_128_bit(source):
         return lambda values: values != 0
-    if target.sql == "DOUBLE" and is_wide(source):
+    if target.sql == "DOUBLE" and is_128_bit(source):
         return lambda values: int128.to_double(int128.load(values))
-    if target.is_float and not is_wide(source):
+    if target.is_float and not is_128_bit(source):
         return lambda values: values.astype(target.dtype)
     return None
 
@@ -84,7 +84,7 @@ def _from_decimal(source: ColumnType, target: ColumnType) -> Convert | None:
     if target.sql == "DOUBLE":
         if source.precision <= 15:
             return lambda values: values.astype(np.float64) / float(10**source.scale)
-        is_huge = is_wide(source)
+        is_huge = is_128_bit(source)
         return lambda values: decimal_to_double(values, source.scale, is_huge)
     if target.is_decimal:
         shift = target.scale - source.scale
@@ -97,11 +97,11 @@ def _from_decimal(source: ColumnType, target: ColumnType) -> Convert | None:
 
 
 def _from_float(source: ColumnType, target: ColumnType) -> Convert | None:
-    if target.is_integer and not is_wide(target):
+    if target.is_integer and not is_128_bit(target):
         return lambda values: _float_to_integer(values, target)
     if target.sql == "BOOLEAN":
         return lambda values: values != 0
-    if source.sql == "DOUBLE" and target.is_decimal and not is_wide(target):
+    if source.sql == "DOUBLE" and target.is_decimal and not is_128_bit(target):
         return lambda values: _double_to_decimal(values, target)
     if source.sql == "FLOAT" and target.sql == "DOUBLE":
         return lambda values: values.astype(np.float64)
@@ -111,7 +111,7 @@ def _from_float(source: ColumnType, target: ColumnType) -> Convert | None:
 
 
 def _from_boolean(source: ColumnType, target: ColumnType) -> Convert | None:
-    if (target.is_integer or target.is_float) and not is_wide(target):
+    if (target.is_integer or target.is_float) and not is_128_bit(target):
         return lambda values: values.astype(target.dtype)
     return None
 
@@ -137,8 +137,8 @@ _FAMILIES: tuple[
 
 
 def _to_integer(values: Values, target: ColumnType) -> Values:
-    if is_wide(target):
-        return values if values.dtype == WIDE else _narrow_or_wide(values)
+    if is_128_bit(target):
+        return values if values.dtype == WIDE else _narrow_if_it_fits(values)
     if values.dtype == WIDE and target.sql == "UBIGINT":
         refuse_if(values["hi"] != 0)
         low: Values = values["lo"]
@@ -152,14 +152,15 @@ def _to_integer(values: Values, target: ColumnType) -> Values:
     return narrow.astype(target.dtype)
 
 
-def _narrow_or_wide(values: Values) -> Values:
+def _narrow_if_it_fits(values: Values) -> Values:
+    """Returns int64 if all values fit, which later kernels compute faster, else 128 bits."""
     narrow = int128.narrow(values)
     return int128.store(int128.load(values)) if narrow is None else narrow
 
 
 def _rescaling(digits: int, shift: int, target: ColumnType) -> Convert:
-    """A cast to more decimals of numbers with `digits` digits before the point."""
-    if digits > target.precision - target.scale or is_wide(target):
+    """Returns a cast that adds `shift` digits after the point; `digits` are before it at most."""
+    if digits > target.precision - target.scale or is_128_bit(target):
         return lambda values: _rescale_up(values, shift, target)
     if shift == 0:
         return lambda values: values.astype(np.int64, copy=False)
@@ -167,11 +168,11 @@ def _rescaling(digits: int, shift: int, target: ColumnType) -> Convert:
 
 
 def _rescale_up(values: Values, shift: int, target: ColumnType) -> Values:
-    """values · 10^shift as decimals of `target`."""
+    """Computes values · 10^shift as decimals of `target`."""
     narrow = int128.narrow(values)
-    if narrow is not None and not is_wide(target):
-        whole = 10 ** (target.precision - shift)
-        refuse_if((narrow >= whole) | (narrow <= -whole))
+    if narrow is not None and not is_128_bit(target):
+        bound = 10 ** (target.precision - shift)
+        refuse_if((narrow >= bound) | (narrow <= -bound))
         scaled64: Values = narrow * 10**shift
         return scaled64
     if narrow is not None and shift <= 18:
@@ -183,9 +184,9 @@ def _rescale_up(values: Values, shift: int, target: ColumnType) -> Values:
     return _decimal_form(scaled, target)
 
 
-def _decimal_form(scaled: int128.Wide, target: ColumnType) -> Values:
+def _decimal_form(scaled: int128.Int128, target: ColumnType) -> Values:
     stored = int128.store(scaled)
-    if is_wide(target):
+    if is_128_bit(target):
         return check_digits(stored, target)
     narrow = int128.narrow(stored)
     if narrow is None:
@@ -194,15 +195,14 @@ def _decimal_form(scaled: int128.Wide, target: ColumnType) -> Values:
 
 
 def _round_off(values: Values, shift: int, target: ColumnType) -> Values:
-    """values ÷ 10^shift, rounded half away from zero, wide or narrow as `target`."""
+    """Computes values ÷ 10^shift, rounded half away from zero, as values of `target`."""
     if shift == 0:
         return values
     narrow = int128.narrow(values)
     if narrow is not None and shift <= 18:
-        rounded = _round_off_narrow(narrow, 10**shift)
-        return rounded
-    quotient = round_off_wide(int128.load(values), shift)
-    return int128.store(quotient) if is_wide(target) else _need_narrow(int128.store(quotient))
+        return _round_off_narrow(narrow, 10**shift)
+    quotient = round_off_int128(int128.load(values), shift)
+    return int128.store(quotient) if is_128_bit(target) else _need_narrow(int128.store(quotient))
 
 
 def _need_narrow(values: Values) -> Values:
@@ -213,13 +213,14 @@ def _need_narrow(values: Values) -> Values:
 
 
 def _round_off_narrow(values: Values, factor: int) -> Values:
-    refuse_if(beyond(values, _LARGEST))
+    refuse_if(beyond(values, _LARGEST))  # −2^63 has no absolute value
     size = np.abs(values)
     rounded = size // factor + (size % factor >= (factor + 1) // 2)
     return np.where(values < 0, -rounded, rounded)
 
 
-def round_off_wide(values: int128.Wide, shift: int) -> int128.Wide:
+def round_off_int128(values: int128.Int128, shift: int) -> int128.Int128:
+    """Computes values ÷ 10^shift, rounded half away from zero."""
     quotient, rest = int128.divide_by_power_of_ten(values, shift)
     half = int128.from_int(10**shift // 2)
     up = ~int128.less(int128.magnitude(rest), half)
@@ -230,12 +231,13 @@ def round_off_wide(values: int128.Wide, shift: int) -> int128.Wide:
 def _float_to_integer(values: Values, target: ColumnType) -> Values:
     assert target.dtype is not None
     info = np.iinfo(target.dtype)
+    # NaN fails both comparisons. The double of 2^63 − 1 is 2^63, which does not fit: hence the <.
     refuse_if(~((values >= float(info.min)) & (values < float(info.max))))
     return np.rint(values).astype(target.dtype)
 
 
 def _double_to_decimal(values: Values, target: ColumnType) -> Values:
-    """Scaled in floating point, then rounded half away from zero, as DuckDB does."""
+    """Scales in floating point, then rounds half away from zero, as DuckDB does."""
     scaled = round_half_away(values * 10.0**target.scale)
     refuse_if(~(np.abs(scaled) < 10.0**target.precision))
     return scaled.astype(np.int64)
@@ -248,25 +250,25 @@ def _double_to_float(values: Values) -> Values:
 
 
 def date_to_timestamp(days: Values) -> Values:
-    """Midnight of each day in microseconds; ±infinity stays so."""
-    long = days.astype(np.int64)
-    endless = np.abs(long) >= _INFINITE_DAY
-    refuse_if((np.abs(long) > _LAST_DAY) & ~endless)
-    times = long * _DAY
-    return np.where(endless, np.sign(long) * _INFINITE_TIME, times) if endless.any() else times
+    """The microseconds of each day's midnight; ±infinity remains infinite."""
+    days64 = days.astype(np.int64)
+    infinite = np.abs(days64) >= _INFINITE_DAY
+    refuse_if((np.abs(days64) > _LAST_DAY) & ~infinite)
+    times = days64 * _DAY
+    return np.where(infinite, np.sign(days64) * _INFINITE_TIME, times) if infinite.any() else times
 
 
 def timestamp_to_date(times: Values) -> Values:
-    """The day of each timestamp; ±infinity stays so."""
-    endless = (times == _INFINITE_TIME) | (times == -_INFINITE_TIME)
+    """The day of each timestamp; ±infinity remains infinite."""
+    infinite = (times == _INFINITE_TIME) | (times == -_INFINITE_TIME)
     days = (times // _DAY).astype(np.int32)
-    if not endless.any():
+    if not infinite.any():
         return days
-    return np.where(endless, np.sign(times) * _INFINITE_DAY, days).astype(np.int32)
+    return np.where(infinite, np.sign(times) * _INFINITE_DAY, days).astype(np.int32)
 
 
 def _explicit(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    return compiler.cast(compiler.term(node.this), compiler.type(node))
+    return compiler.cast(compiler.operand(node.this), compiler.type(node))
 
 
 RULES: Rules = {

@@ -1,8 +1,8 @@
 """Comparisons: = <> < <= > >=, IS [NOT] DISTINCT FROM, BETWEEN, IN.
 
-Law: both sides are cast to the one type DuckDB compares them in. NaN equals NaN and is the greatest
-float, −0.0 equals 0.0, strings order by their bytes. Types that do not order by their stored form
-(ENUM, INTERVAL, JSON, nested) are not on the list.
+Law: both sides are cast to the one type in which DuckDB compares them. NaN equals NaN and is the
+greatest float, −0.0 equals 0.0, strings order by their bytes. Types with another order than their
+stored form has (ENUM, INTERVAL, JSON, nested) are not on the list.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ivm.sql.scalar.kernel import (
     binary,
     both,
     fixed,
-    is_wide,
-    null_term,
+    is_128_bit,
+    null_operand,
 )
 from ivm.sql.scalar.logic import any_of, conjunction, is_null, negation
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
@@ -68,7 +68,7 @@ def _float_less(a: Values, b: Values) -> Mask:
 
 
 def _float_equal(a: Values, b: Values) -> Mask:
-    equal: Mask = (a == b) | ((a != a) & (b != b))
+    equal: Mask = (a == b) | ((a != a) & (b != b))  # in numpy NaN is not equal to itself
     return equal
 
 
@@ -80,7 +80,8 @@ _FLOAT: dict[str, Compare] = {
     ">": lambda a, b: _float_less(b, a),
     ">=": lambda a, b: ~_float_less(a, b),
 }
-# Against a number (no NaN) on the right: a NaN on the left is greater.
+# Cheaper forms for a constant that is no NaN on the right: only a NaN on the left needs care,
+# which is greater.
 _FLOAT_TO_NUMBER: dict[str, Compare] = {
     **_PLAIN,
     ">": lambda a, b: ~(a <= b),
@@ -89,8 +90,8 @@ _FLOAT_TO_NUMBER: dict[str, Compare] = {
 _MIRROR = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _wide_compare(sign: str) -> Compare:
-    compare: Callable[[int128.Wide, int128.Wide], Mask] = {
+def _compare_int128(sign: str) -> Compare:
+    compare: Callable[[int128.Int128, int128.Int128], Mask] = {
         "=": int128.equal,
         "<>": lambda a, b: ~int128.equal(a, b),
         "<": int128.less,
@@ -104,11 +105,11 @@ def _wide_compare(sign: str) -> Compare:
 def _compare_fixed(sign: str, type: ColumnType) -> Compare:
     if type.is_float:
         return _FLOAT[sign]
-    if type.sql in ("HUGEINT",) or (type.is_decimal and is_wide(type)):
-        return _wide_compare(sign)
+    if type.sql in ("HUGEINT",) or (type.is_decimal and is_128_bit(type)):
+        return _compare_int128(sign)
     if type.sql == "UUID" and sign in ("=", "<>"):
-        return _wide_compare(sign)
-    if (type.is_integer or type.is_decimal) and not is_wide(type):
+        return _compare_int128(sign)
+    if (type.is_integer or type.is_decimal) and not is_128_bit(type):
         return _PLAIN[sign]
     if type.sql in _ORDERED or type.sql in _MORE_ORDERED:
         return _PLAIN[sign]
@@ -116,11 +117,11 @@ def _compare_fixed(sign: str, type: ColumnType) -> Compare:
 
 
 def compare(sign: str, left: Operand, right: Operand) -> Operand:
-    """The comparison of two terms of one type."""
+    """Compares two operands of one type."""
     if left.is_null or right.is_null:
-        return null_term(BOOLEAN)
+        return null_operand(BOOLEAN)
     if left.type.sql in ("VARCHAR", "BLOB") or (left.type.base == "ENUM" and sign in ("=", "<>")):
-        return _compare_text(sign, left, right)
+        return _compare_strings(sign, left, right)
     if left.type.is_float and _is_number(right):
         return binary(left, right, BOOLEAN, _FLOAT_TO_NUMBER[sign])
     if left.type.is_float and _is_number(left):
@@ -128,37 +129,37 @@ def compare(sign: str, left: Operand, right: Operand) -> Operand:
     return binary(left, right, BOOLEAN, _compare_fixed(sign, left.type))
 
 
-def _is_number(term: Operand) -> bool:
-    return isinstance(term.constant, FixedColumn) and not np.isnan(term.constant.values[0])
+def _is_number(operand: Operand) -> bool:
+    return isinstance(operand.constant, FixedColumn) and not np.isnan(operand.constant.values[0])
 
 
-def arrow_input(term: Operand) -> Callable[[Sequence[Column], int], pa.Array | pa.Scalar]:
-    """The term's Arrow array, or its scalar if it is a constant."""
-    if term.constant is not None:
-        scalar = term.constant.array[0]  # type: ignore[union-attr]
+def arrow_input(operand: Operand) -> Callable[[Sequence[Column], int], pa.Array | pa.Scalar]:
+    """Returns a function to the operand's Arrow array, or to a scalar if it is constant."""
+    if operand.constant is not None:
+        scalar = operand.constant.array[0]  # type: ignore[union-attr]
         return lambda columns, count: scalar
-    kernel = term.kernel
+    kernel = operand.kernel
     return lambda columns, count: kernel(columns, count).array  # type: ignore[union-attr]
 
 
-def _compare_text(sign: str, left: Operand, right: Operand) -> Operand:
+def _compare_strings(sign: str, left: Operand, right: Operand) -> Operand:
     if sign in ("=", "<>") and right.constant is not None:
         return _compare_dictionary(sign, left, right)
     return _compare_arrow(sign, left, right)
 
 
 def _compare_dictionary(sign: str, left: Operand, right: Operand) -> Operand:
-    """Equality with a constant: labels are compared by their number."""
+    """Tests equality with a constant; strings of a dictionary are compared by their numbers."""
     first = Operand(left.type, lambda columns, count: columns[0])
-    general = fixed(_compare_arrow(sign, first, right))
-    value, text = left.kernel, right.constant.array[0].as_py()  # type: ignore[union-attr]
+    in_arrow = fixed(_compare_arrow(sign, first, right))
+    value, string = left.kernel, right.constant.array[0].as_py()  # type: ignore[union-attr]
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         column = value(columns, count)
         if not isinstance(column, DictionaryColumn):
-            return general([column], count)
+            return in_arrow([column], count)
         codes = column.codes
-        number = dictionary.number(text)
+        number = dictionary.number(string)  # at each batch: the string may have one by now
         found = codes == number if sign == "=" else codes != number
         valid = column.valid
         return FixedColumn(found if valid is None else found & valid, valid)
@@ -198,7 +199,7 @@ def _distinct(negated: bool) -> Callable[[ExpressionCompiler, exp.Expr], Operand
 
 
 def not_distinct(left: Operand, right: Operand) -> Operand:
-    """IS NOT DISTINCT FROM: never NULL."""
+    """Tests IS NOT DISTINCT FROM, which is never NULL."""
     equal = fixed(compare("=", left, right))
     if left.is_null or right.is_null:
         return _both_null(left, right)
@@ -226,19 +227,21 @@ def _in(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     value = compiler.cast_to(node.this, type)
     literals = [side for side in node.expressions if isinstance(side, exp.Literal)]
     others = [side for side in node.expressions if not isinstance(side, exp.Literal)]
-    if len(literals) < 3 or type.is_float or is_wide(type):
+    # From three literals on, one look-up in all of them beats a comparison with each. Floats are
+    # compared one by one: a search would not find NaN.
+    if len(literals) < 3 or type.is_float or is_128_bit(type):
         literals, others = [], node.expressions
     tests = [compare("=", value, compiler.cast_to(side, type)) for side in others]
     return any_of([*_membership(value, literals), *tests])
 
 
 def _membership(value: Operand, literals: Sequence[exp.Expr]) -> list[Operand]:
-    """One test for all literals (at least three, or none)."""
+    """Returns one test for all literals, or none if there are none."""
     if not literals:
         return []
     choices = fold_all(literals, value.type)
     if isinstance(choices, ArrowColumn):
-        return [_text_membership(value, choices.array)]
+        return [_string_membership(value, choices.array)]
     _compare_fixed("=", value.type)
     return [_fixed_membership(value, np.unique(choices.values))]
 
@@ -248,8 +251,8 @@ def _fixed_membership(value: Operand, choices: Values) -> Operand:
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         column = argument(columns, count)
-        place = np.minimum(np.searchsorted(choices, column.values), last)
-        found = choices[place] == column.values
+        position = np.minimum(np.searchsorted(choices, column.values), last)
+        found = choices[position] == column.values
         return FixedColumn(
             found if column.valid is None else found & column.valid, both(column.valid, None)
         )
@@ -257,7 +260,7 @@ def _fixed_membership(value: Operand, choices: Values) -> Operand:
     return Operand(BOOLEAN, kernel)
 
 
-def _text_membership(value: Operand, choices: pa.Array) -> Operand:
+def _string_membership(value: Operand, choices: pa.Array) -> Operand:
     if value.type.sql != "VARCHAR" and value.type.base != "ENUM":
         raise NotListedError(f"{value.type} IN (…)")
     argument, options = value.kernel, pc.SetLookupOptions(value_set=choices)

@@ -1,8 +1,8 @@
-"""Scalar expressions compiled to numpy and Arrow kernels, for what is tested equal to DuckDB.
+"""Scalar expressions compiled to numpy and Arrow kernels, if all their constructs are on the list.
 
-Law: a kernel gives the bits, NULLs and errors that DuckDB gives for the same rows, or the
-expression is not on the list and `compile_scalar` returns None; then DuckDB computes every batch.
-A kernel that meets a batch it cannot settle asks DuckDB for that batch itself.
+Contract: a kernel has the bits, NULLs and errors that DuckDB has for the same rows (the tests
+compare the two). It passes a batch to DuckDB where it cannot be sure of that. An expression with a
+construct that is not on the list has no kernel, and DuckDB computes all its batches.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ivm.sql.scalar import (
     logic,
     rounding,
     string,
+    string_forms,
     temporal,
-    text_forms,
 )
 from ivm.sql.scalar import cast as scalar_cast
 from ivm.sql.scalar.constants import Fallback
@@ -36,7 +36,7 @@ from ivm.sql.scalar.kernel import (
     UndecidedError,
     expand,
     fixed,
-    is_wide,
+    is_128_bit,
 )
 from ivm.sql.scalar.rules import ExpressionCompiler
 from ivm.storage.values.column import Column, FixedColumn, Mask, empty_column
@@ -48,7 +48,7 @@ _RULES = {
     **comparison.RULES,
     **conditional.RULES,
     **division.RULES,
-    **text_forms.RULES,
+    **string_forms.RULES,
     **like.RULES,
     **logic.RULES,
     **rounding.RULES,
@@ -62,43 +62,43 @@ _FUNCTIONS = {**string.FUNCTIONS, **temporal.FUNCTIONS}
 def compile_scalar(
     expr: exp.Expr, types: Sequence[ColumnType], output: ColumnType, *, optimized: bool = True
 ) -> Kernel | None:
-    """The kernel of an expression.
+    """Compiles an expression to a kernel.
 
     Args:
         expr: its columns are c0, c1, …, positions in `types`.
         types: the types of the input columns.
         output: the type of `expr` as DuckDB's DESCRIBE gave it.
-        optimized: DuckDB evaluates it after its optimizer, as in a query; a CHECK as it stands.
+        optimized: DuckDB's optimizer rewrites it first, as in a query; not so in a CHECK.
 
     Returns:
         A function of (columns, row count) to a column of `output`, which raises EvaluationError
         where DuckDB fails; None if some construct is not on the list.
     """
     try:
-        compiler, term = _compile(expr, types)
+        compiler, operand = _compile(expr, types)
     except NotListedError:
         return None
-    if term.type.sql != output.sql:
+    if operand.type.sql != output.sql:
         return None
-    return _finish(term, compiler.inexact, Fallback(expr, types, output, optimized))
+    return _finish(operand, compiler.inexact, Fallback(expr, types, output, optimized))
 
 
 def compile_predicate(expr: exp.Expr, types: Sequence[ColumnType]) -> Predicate | None:
-    """The mask of rows where a condition is true (NULL counts as false).
+    """Compiles a condition to the mask of the rows where it is true (neither false nor NULL).
 
     Returns:
-        A function of (columns, row count) to bool[n], or None as `compile_scalar`.
+        A function of (columns, row count) to bool[n]; None as `compile_scalar` does.
     """
     try:
-        compiler, term = _compile(expr, types)
-        term = compiler.cast(term, BOOLEAN)
+        compiler, operand = _compile(expr, types)
+        operand = compiler.cast(operand, BOOLEAN)
     except NotListedError:
         return None
-    return _finish_predicate(term, compiler.inexact, Fallback(expr, types, BOOLEAN))
+    return _finish_predicate(operand, compiler.inexact, Fallback(expr, types, BOOLEAN))
 
 
 def explain_missing(expr: exp.Expr, types: Sequence[ColumnType]) -> str | None:
-    """The first construct of `expr` that is not on the list, or None if all are."""
+    """Names the first construct of `expr` that is not on the list; None if all are."""
     try:
         _compile(expr, types)
     except NotListedError as missing:
@@ -107,7 +107,7 @@ def explain_missing(expr: exp.Expr, types: Sequence[ColumnType]) -> str | None:
 
 
 def cast_column(column: Column, source: ColumnType, target: ColumnType) -> Column | None:
-    """A column cast to another type, None where DuckDB must do it."""
+    """Casts a column; None where DuckDB must do it."""
     if len(column) == 0:
         return empty_column(target)
     kernel = _cast_kernel(source, target)
@@ -120,9 +120,9 @@ def cast_column(column: Column, source: ColumnType, target: ColumnType) -> Colum
 @functools.lru_cache(256)
 def _cast_kernel(source: ColumnType, target: ColumnType) -> Kernel | None:
     compiler = ExpressionCompiler((source,), _RULES, _FUNCTIONS, scalar_cast.cast)
-    given = Operand(source, lambda columns, count: columns[0])
+    column = Operand(source, lambda columns, count: columns[0])
     try:
-        cast = compiler.cast(given, target)
+        cast = compiler.cast(column, target)
     except NotListedError:
         return None
     return _silenced(_widened(cast), compiler.inexact)
@@ -133,11 +133,11 @@ def _compile(expr: exp.Expr, types: Sequence[ColumnType]) -> tuple[ExpressionCom
         raise NotListedError("an expression nested too deeply for a kernel")
     compiler = ExpressionCompiler(types, _RULES, _FUNCTIONS, scalar_cast.cast)
     compiler.binder.learn(expr)
-    return compiler, compiler.term(expr)
+    return compiler, compiler.operand(expr)
 
 
 def _is_deep(expr: exp.Expr) -> bool:
-    """Whether the kernel would be too many calls in one another; CASE is one for each branch."""
+    """Returns whether the kernel would nest too many calls; each branch of a CASE is one."""
     waiting = [(expr, 0)]
     while waiting:
         node, depth = waiting.pop()
@@ -148,12 +148,12 @@ def _is_deep(expr: exp.Expr) -> bool:
     return False
 
 
-def _finish(term: Operand, inexact: bool, fallback: Fallback) -> Kernel:
-    """Constants spread, empty batches settled, undecided batches given to DuckDB."""
-    column = term.constant
+def _finish(operand: Operand, inexact: bool, fallback: Fallback) -> Kernel:
+    """Repeats a constant in every row, and passes undecided batches to DuckDB."""
+    column = operand.constant
     if column is not None:
         return lambda columns, count: expand(column, count)
-    compute, type = _silenced(_widened(term), inexact), term.type
+    compute, type = _silenced(_widened(operand), inexact), operand.type
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         if count == 0:
@@ -166,11 +166,11 @@ def _finish(term: Operand, inexact: bool, fallback: Fallback) -> Kernel:
     return kernel
 
 
-def _finish_predicate(term: Operand, inexact: bool, fallback: Fallback) -> Predicate:
-    column = term.constant
+def _finish_predicate(operand: Operand, inexact: bool, fallback: Fallback) -> Predicate:
+    column = operand.constant
     if column is not None:
         return lambda columns, count: expand(column, count).values  # type: ignore[union-attr]
-    compute = _silenced(term.kernel, inexact)
+    compute = _silenced(operand.kernel, inexact)
 
     def predicate(columns: Sequence[Column], count: int) -> Mask:
         if count == 0:
@@ -183,11 +183,11 @@ def _finish_predicate(term: Operand, inexact: bool, fallback: Fallback) -> Predi
     return predicate
 
 
-def _widened(term: Operand) -> Kernel:
-    """The kernel with 16-byte numbers in their stored form."""
-    if not is_wide(term.type) or not (term.type.is_integer or term.type.is_decimal):
-        return term.kernel
-    compute = fixed(term)
+def _widened(operand: Operand) -> Kernel:
+    """Returns the kernel with 128-bit numbers in their stored form."""
+    if not is_128_bit(operand.type) or not (operand.type.is_integer or operand.type.is_decimal):
+        return operand.kernel
+    compute = fixed(operand)
 
     def widened(columns: Sequence[Column], count: int) -> Column:
         column = compute(columns, count)
@@ -197,7 +197,7 @@ def _widened(term: Operand) -> Kernel:
 
 
 def _silenced(kernel: Kernel, inexact: bool) -> Kernel:
-    """Float operations that overflow or divide by zero give ±Inf or NaN, without a warning."""
+    """Returns the kernel without numpy's warnings of floats that become ±Inf or NaN."""
     if not inexact:
         return kernel
 

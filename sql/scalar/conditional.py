@@ -1,7 +1,7 @@
 """CASE, IF, COALESCE, IFNULL, NULLIF.
 
-Limit: all branches are computed for all rows. DuckDB computes a branch only where it is needed,
-which shows only when a branch fails: then the batch is undecided and DuckDB computes it, lazily.
+Contract: every branch is computed for all rows, where DuckDB computes it only for the rows that
+need it. The difference shows only when a branch fails: then the batch is undecided.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ivm.sql.scalar.kernel import (
     Operand,
     expand,
     fixed,
-    null_term,
+    null_operand,
     refuse_if,
 )
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
@@ -30,23 +30,23 @@ from ivm.storage.values.types import ColumnType
 
 
 def choose(test: Operand, then: Operand, other: Operand) -> Operand:
-    """`then` where `test` is true, `other` where it is false or NULL."""
+    """Takes `then` where `test` is true, `other` where it is false or NULL."""
     if then.type.dtype is None:
-        need_text(then.type)
+        _need_strings(then.type)
         return _choose_arrow(test, then, other)
     condition, first, second = fixed(test), fixed(then), fixed(other)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         mask = condition(columns, count).values
         a, b = first(columns, count), second(columns, count)
-        values = np.where(mask, *int128.alike(a.values, b.values))
+        values = np.where(mask, *int128.in_one_form(a.values, b.values))
         return FixedColumn(values, _choose_valid(mask, a.valid, b.valid))
 
     return Operand(then.type, kernel)
 
 
-def need_text(type: ColumnType) -> None:
-    """Nested values and bit strings have no choosing kernel in Arrow that is tested here."""
+def _need_strings(type: ColumnType) -> None:
+    """Raises NotListedError for nested values and BIT: Arrow's choice of them is not tested."""
     if not (type.is_string or type.base in ("ENUM", "BLOB")):
         raise NotListedError(f"a choice of {type}")
 
@@ -74,7 +74,7 @@ def _choose_arrow(test: Operand, then: Operand, other: Operand) -> Operand:
 def _case(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     default = node.args.get("default")
-    result = null_term(type) if default is None else compiler.cast_to(default, type)
+    result = null_operand(type) if default is None else compiler.cast_to(default, type)
     for branch in reversed(node.args["ifs"]):
         if _fails(branch.args["true"]):
             result = _unless(_test(compiler, node.this, branch.this), result)
@@ -85,12 +85,12 @@ def _case(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 
 def _fails(then: exp.Expr) -> bool:
-    """Whether a branch is a call of error()."""
+    """Returns whether a branch is a call of error()."""
     return isinstance(then, exp.Anonymous) and then.name.lower() == "error"
 
 
 def _unless(test: Operand, other: Operand) -> Operand:
-    """`other`; DuckDB words the error if a row has `test` true."""
+    """Takes `other`; undecided if `test` is true in a row, so that DuckDB raises the error."""
     condition, result = fixed(test), other.kernel
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
@@ -101,25 +101,25 @@ def _unless(test: Operand, other: Operand) -> Operand:
 
 
 def _test(compiler: ExpressionCompiler, subject: exp.Expr | None, when: exp.Expr) -> Operand:
-    """The condition of a branch; with a constant condition it still has one value a row."""
+    """The condition of a branch, in every row also if it is constant."""
     if subject is not None:
         left, right = compiler.compared([subject, when])
         test = compare("=", left, right)
     else:
-        test = compiler.cast(compiler.term(when), BOOLEAN)
+        test = compiler.cast(compiler.operand(when), BOOLEAN)
     return test if test.constant is None else _every_row(test)
 
 
-def _every_row(term: Operand) -> Operand:
-    column = term.constant
+def _every_row(operand: Operand) -> Operand:
+    column = operand.constant
     assert column is not None
-    return Operand(term.type, lambda columns, count: expand(column, count))
+    return Operand(operand.type, lambda columns, count: expand(column, count))
 
 
 def _if(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type = compiler.type(node)
     otherwise = node.args.get("false")
-    other = null_term(type) if otherwise is None else compiler.cast_to(otherwise, type)
+    other = null_operand(type) if otherwise is None else compiler.cast_to(otherwise, type)
     then = compiler.cast_to(node.args["true"], type)
     return choose(_test(compiler, None, node.this), then, other)
 
@@ -129,16 +129,16 @@ def _coalesce(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     parts = [compiler.cast_to(part, type) for part in (node.this, *node.expressions)]
     result = parts.pop()
     while parts:
-        result = _first_known(parts.pop(), result)
+        result = _first_not_null(parts.pop(), result)
     return result
 
 
-def _first_known(first: Operand, second: Operand) -> Operand:
+def _first_not_null(first: Operand, second: Operand) -> Operand:
     if first.constant is not None:
         return second if first.is_null else _every_row(first)
     if first.type.dtype is None:
-        need_text(first.type)
-        return _first_known_arrow(first, second)
+        _need_strings(first.type)
+        return _first_not_null_arrow(first, second)
     one, two = fixed(first), fixed(second)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
@@ -146,13 +146,13 @@ def _first_known(first: Operand, second: Operand) -> Operand:
         if a.valid is None:
             return a
         b = two(columns, count)
-        values = np.where(a.valid, *int128.alike(a.values, b.values))
+        values = np.where(a.valid, *int128.in_one_form(a.values, b.values))
         return FixedColumn(values, _choose_valid(a.valid, None, b.valid))
 
     return Operand(first.type, kernel)
 
 
-def _first_known_arrow(first: Operand, second: Operand) -> Operand:
+def _first_not_null_arrow(first: Operand, second: Operand) -> Operand:
     one, two = first.kernel, arrow_input(second)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
@@ -169,7 +169,7 @@ def _nullif(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     type: ColumnType = compiler.type(node)
     value = compiler.cast_to(node.this, type)
     test = compare("=", left, right)
-    return choose(test if test.constant is None else _every_row(test), null_term(type), value)
+    return choose(test if test.constant is None else _every_row(test), null_operand(type), value)
 
 
 RULES: Rules = {

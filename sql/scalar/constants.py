@@ -1,7 +1,7 @@
-"""Types and constants of expressions, asked of DuckDB and never guessed.
+"""Types and constants of expressions, computed by DuckDB and never guessed.
 
-Limit: a private in-memory database answers, under DuckDB's default settings, so an expression that
-names the user's own macros or types is not bound here and stays off the list.
+Limit: a private in-memory database computes them, under DuckDB's default settings. An expression
+that names the user's macros or types is not known there, and thus is not on the list.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _ROW = "ivm_row"
 
 
 def sql_of(expr: exp.Expr) -> str:
-    """The expression as DuckDB reads it."""
-    return expr.sql(dialect="duckdb")  # on a copy: the generator may rewrite what it prints
+    """The expression as SQL for DuckDB."""
+    return expr.sql(dialect="duckdb")  # on a copy: the generator may rewrite the tree
 
 
 def column_index(expr: exp.Expr) -> int:
@@ -49,7 +49,7 @@ def _describe(types: tuple[str, ...], expressions: tuple[str, ...]) -> tuple[str
 
 
 class Binder:
-    """Answers for the types of a tree's subexpressions; one DESCRIBE serves the whole tree.
+    """Finds the types of a tree's subexpressions, all of them with one DESCRIBE.
 
     Args:
         types: the types of the input columns c0, c1, …
@@ -59,11 +59,11 @@ class Binder:
         self.types = tuple(types)
         self._names = tuple(t.sql for t in types)
         self._known: dict[str, str] = {}
-        self._texts: dict[int, str] = {}
-        self._nodes: list[exp.Expr] = []  # keeps the ids above from being given anew
+        self._sql: dict[int, str] = {}
+        self._nodes: list[exp.Expr] = []  # holds the nodes, so that no other gets an id from above
 
     def learn(self, tree: exp.Expr) -> None:
-        """Describe all subexpressions of `tree` at once (what fails is asked for singly later)."""
+        """Describes all subexpressions of `tree` at once; if one fails, each later by itself."""
         parts = {self.text(n): None for n in tree.walk() if _has_type(n)}
         for node in tree.walk():
             sides = _compared(node)
@@ -74,7 +74,7 @@ class Binder:
             self._known.update(zip(parts, answer, strict=True))
 
     def type(self, expr: exp.Expr) -> ColumnType:
-        """DuckDB's type of `expr`.
+        """Returns DuckDB's type of `expr`.
 
         Raises:
             NotListedError: it cannot stand alone in a SELECT list.
@@ -86,10 +86,10 @@ class Binder:
         return self._type(common_sql(sides))
 
     def text(self, expr: exp.Expr) -> str:
-        """`sql_of`, which is slow, once for each node of the tree."""
-        known = self._texts.get(id(expr))
+        """Returns `sql_of(expr)`, which is slow, and remembers it for each node of the tree."""
+        known = self._sql.get(id(expr))
         if known is None:
-            known = self._texts[id(expr)] = sql_of(expr)
+            known = self._sql[id(expr)] = sql_of(expr)
             self._nodes.append(expr)
         return known
 
@@ -103,7 +103,7 @@ class Binder:
 
 
 def _has_type(node: exp.Expr) -> bool:
-    """Nodes worth a place in the DESCRIBE; the many literals of an IN list are not."""
+    """Returns whether a node belongs in the DESCRIBE; an IN list can have thousands of literals."""
     if isinstance(node, exp.Literal) and isinstance(node.parent, exp.In):
         return False
     return isinstance(node, exp.Condition)
@@ -122,7 +122,7 @@ def _compared(node: exp.Expr) -> list[exp.Expr]:
 
 
 def common_sql(sides: Sequence[exp.Expr]) -> str:
-    """An expression whose type is the one DuckDB compares `sides` in."""
+    """Returns an expression whose type is the one in which DuckDB compares `sides`."""
     first, *rest = [f"({sql_of(side)})" for side in sides]
     branches = " ".join(f"WHEN TRUE THEN {side}" for side in rest)
     return f"CASE {branches} ELSE {first} END"
@@ -136,24 +136,24 @@ def _stable_functions() -> frozenset[str]:
         return frozenset(name for (name,) in duck.rows(scratch, query))
 
 
-# Syntax that the parser keeps as functions.
+# Syntax that sqlglot parses as functions; DuckDB does not list it among its functions.
 _SYNTAX: tuple[type[exp.Expr], ...] = (
     *(exp.Cast, exp.TryCast, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Extract),
     *(exp.And, exp.Or, exp.Not, exp.Is, exp.Between, exp.In, exp.TimestampTrunc, exp.Array),
 )
-_OPEN = (exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star, exp.Lambda)
+_VARYING = (exp.Column, exp.Query, exp.Placeholder, exp.Parameter, exp.Star, exp.Lambda)
 
 
 def is_constant(expr: exp.Expr) -> bool:
-    """True when `expr` has one value for ever: no column, no parameter, only stable functions."""
+    """Returns whether `expr` has no column, no parameter, and only CONSISTENT functions."""
     return all(_is_stable(node) for node in expr.walk())
 
 
 def _is_stable(node: exp.Expr) -> bool:
-    if isinstance(node, _OPEN):
+    if isinstance(node, _VARYING):
         return False
     if isinstance(node, exp.DataType):
-        return "TZ" not in node.sql(dialect="duckdb").upper()  # its text depends on TimeZone
+        return "TZ" not in node.sql(dialect="duckdb").upper()  # casts depend on TimeZone
     if not isinstance(node, exp.Func) or isinstance(node, _SYNTAX):
         return True
     name = node.name if isinstance(node, exp.Anonymous) else sql_of(node).split("(")[0]
@@ -166,7 +166,7 @@ def _evaluate(
     output: Schema,
     database: Scratch = _scratch,
 ) -> Column:
-    """The first column of a query over a private database."""
+    """The first column of a query over the private database."""
     with database.borrow() as scratch:
         return duck.evaluate(scratch, sql, inputs, output).columns[0]
 
@@ -175,13 +175,13 @@ def fold(expr: exp.Expr | str, type: ColumnType) -> Column:
     """The one-row column of a constant expression.
 
     Raises:
-        NotListedError: DuckDB fails on it, which is then left to DuckDB at each evaluation.
+        NotListedError: DuckDB fails on it, and is to fail at each evaluation, if there is one.
     """
     return _fold(expr if isinstance(expr, str) else sql_of(expr), type)
 
 
 def fold_all(exprs: Sequence[exp.Expr], type: ColumnType) -> Column:
-    """The constants, cast to `type`, as one column; raises as `fold` does."""
+    """Casts constants to `type`, as one column; raises as `fold` does."""
     casts = [f"CAST({sql_of(expr)} AS {type.sql})" for expr in exprs]
     return _fold(f"unnest([{', '.join(casts)}])", type)
 
@@ -213,9 +213,10 @@ class Fallback:
 
     Args:
         expr: columns are c0, c1, …
-        types: the types of those columns.
+        types: their types.
         output: the type of the result.
-        optimized: as DuckDB rewrites it for a query: `a * 1000 > 0` asks for `a > 0`.
+        optimized: DuckDB's optimizer rewrites the expression as in a query: of `a * 1000 > 0` it
+            computes `a > 0`, which cannot overflow.
     """
 
     def __init__(
@@ -232,7 +233,7 @@ class Fallback:
         self._used = _inputs(expr, types)
 
     def column(self, columns: Sequence[Column], count: int) -> Column:
-        """The expression's column.
+        """Computes the expression's column.
 
         Raises:
             EvaluationError: DuckDB fails on these rows.
@@ -241,7 +242,7 @@ class Fallback:
         return self._run(sql, columns, count, (("v", self._output),))
 
     def mask(self, columns: Sequence[Column], count: int) -> Mask:
-        """True at the rows that pass ``WHERE <expression>``; raises as `column` does."""
+        """Marks the rows that pass ``WHERE <expression>``; raises as `column` does."""
         sql = f"SELECT {_ROW} FROM {_BATCH} WHERE {self._text}"
         rows = self._run(sql, columns, count, ((_ROW, type_of("BIGINT")),))
         mask = np.zeros(count, np.bool_)

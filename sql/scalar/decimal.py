@@ -1,9 +1,10 @@
 """DECIMAL to DOUBLE, rounded correctly.
 
-Law: DuckDB gives the double nearest to value ÷ 10^scale, except for decimals of more than 18 digits
-without scale, which it casts as a HUGEINT. Here: one division where value and power are exact
-doubles; else a quotient in double-double arithmetic, about 2^-100 off, which is undecided where the
-exact quotient may lie on the other side of a rounding boundary.
+Law: the result is the double nearest to value ÷ 10^scale, as DuckDB has it, except for decimals of
+more than 18 digits without scale, which DuckDB casts as a HUGEINT. Where value and power are exact
+doubles, one division is rounded correctly. Else the quotient is computed in double-double
+arithmetic, with an error of about 2^-100; it is undecided where that error could change the
+rounding.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _DOUBT = 2.0**-30
 
 
 def decimal_to_double(values: Values, scale: int, is_huge: bool) -> Doubles:
-    """Unscaled decimals in either form as doubles.
+    """Casts decimals in either form (integers, without the point) to doubles.
 
     Args:
         scale: digits after the point.
@@ -45,8 +46,8 @@ def _is_exact(values: Values, scale: int) -> bool:
     return scale == 0 or not np.count_nonzero((values > _EXACT) | (values < -_EXACT))
 
 
-def _double_double(values: int128.Wide) -> tuple[Doubles, Doubles]:
-    """The 128-bit integers as unevaluated sums of two doubles, from four exact digits."""
+def _double_double(values: int128.Int128) -> tuple[Doubles, Doubles]:
+    """Splits 128-bit integers into sums of two doubles, from four digits of 32 bits each."""
     low_half = np.uint64(0xFFFFFFFF)
     high = (values.hi >> 32).astype(np.float64) * 2.0**96
     parts = (
@@ -62,15 +63,16 @@ def _double_double(values: int128.Wide) -> tuple[Doubles, Doubles]:
 
 
 def _two_sum(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """a + b exactly, as the rounded sum and its error (Knuth)."""
+    """Adds exactly: returns the rounded sum and its error (Knuth's algorithm)."""
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)
 
 
 def _two_product(a: Doubles, b: float) -> tuple[Doubles, Doubles]:
-    """a · b exactly, as the rounded product and its error (Dekker)."""
+    """Multiplies exactly: returns the rounded product and its error (Dekker's algorithm)."""
     product = a * b
+    # Each factor is split into halves of at most 26 bits, whose products are exact doubles.
     scaled_a, scaled_b = _SPLITTER * a, _SPLITTER * b
     a1, b1 = scaled_a - (scaled_a - a), scaled_b - (scaled_b - b)
     a2, b2 = a - a1, b - b1
@@ -82,12 +84,16 @@ def _divide(high: Doubles, low: Doubles, power: float) -> Doubles:
     product, error = _two_product(first, power)
     second = ((high - product) - error + low) / power
     quotient, rest = _two_sum(first, second)
-    refuse_if(_is_near_boundary(quotient, rest))
+    refuse_if(_is_ambiguous(quotient, rest))
     return quotient
 
 
-def _is_near_boundary(quotient: Doubles, rest: Doubles) -> npt.NDArray[np.bool_]:
-    """The exact quotient is about half way to the next double (a quarter below a power of two)."""
+def _is_ambiguous(quotient: Doubles, rest: Doubles) -> npt.NDArray[np.bool_]:
+    """Marks quotients so near the middle of two doubles that the error could change the rounding.
+
+    The middle is half a unit in the last place away; below a power of two, where the doubles stand
+    twice as close, a quarter.
+    """
     share = np.abs(rest / np.spacing(quotient))
     is_power = np.frexp(quotient)[0] == np.copysign(0.5, quotient)
     result: npt.NDArray[np.bool_] = (share > 0.5 - _DOUBT) | (is_power & (share > 0.25 - _DOUBT))

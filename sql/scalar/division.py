@@ -1,8 +1,8 @@
 """Division: `/` and `//` and `%`.
 
-Law: `/` is float division, whatever its sides, and a zero divisor gives ±Inf or NaN. `//` truncates
-towards zero on integers and is plain division on the rest; `%` has the sign of the dividend. A zero
-divisor of these two on integers and decimals, of `//` also on floats, is undecided: DuckDB fails.
+Law: `/` is float division, whatever the types of its sides; by zero it is ±Inf or NaN. `//` is
+truncated towards zero on integers, and plain division on floats; `%` has the sign of the dividend.
+A zero divisor of `//`, and of `%` on integers and decimals, is undecided: DuckDB fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ivm.sql.scalar.kernel import (
     Values,
     binary,
     binary_checked,
-    is_wide,
+    is_128_bit,
     refuse_if,
 )
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
@@ -32,7 +32,6 @@ Compute = Callable[[Values, Values], Values]
 
 
 def _divide(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    """`/` is float division; a zero divisor gives ±Inf or NaN."""
     type = compiler.type(node)
     if not type.is_float:
         raise NotListedError(f"{type} /")
@@ -41,7 +40,6 @@ def _divide(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 
 def _integer_divide(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    """`//` truncates towards zero on integers and is plain division on anything else."""
     type = compiler.type(node)
     if type.is_float:
         left, right = compiler.cast_to(node.this, type), compiler.cast_to(node.expression, type)
@@ -56,7 +54,6 @@ def _divide_nonzero(a: Values, b: Values, valid: Mask | None) -> Values:
 
 
 def _modulo(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    """`%` has the sign of the dividend."""
     type = compiler.type(node)
     if not type.is_float:
         return _division(compiler, node, np.fmod)
@@ -65,7 +62,7 @@ def _modulo(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 
 def _quotient(a: Values, b: Values) -> Values:
-    quotient = a // b
+    quotient = a // b  # numpy rounds down: one more where it is negative and leaves a rest
     truncated: Values = quotient + ((quotient < 0) & (quotient * b != a))
     return truncated
 
@@ -85,9 +82,9 @@ def _division(compiler: ExpressionCompiler, node: exp.Expr, compute: Compute) ->
 def _divide_valid(
     a: Values, b: Values, valid: Mask | None, compute: Compute, type: ColumnType
 ) -> Values:
-    """Integer division; zero divisors and MIN ÷ −1 are undecided, NULL rows divide by one."""
-    if is_wide(type):
-        return _divide_wide(a, b, valid, compute, type)
+    """Divides integers; zero divisors and MIN ÷ −1 are undecided. Rows with NULL divide by one."""
+    if is_128_bit(type):
+        return _divide_int128(a, b, valid, compute, type)
     zero = b == 0
     refuse_if(zero if valid is None else zero & valid)
     if a.dtype.kind == "i":
@@ -95,7 +92,7 @@ def _divide_valid(
     return compute(a, np.where(zero, np.ones((), b.dtype), b))
 
 
-def _divide_wide(
+def _divide_int128(
     a: Values, b: Values, valid: Mask | None, compute: Compute, type: ColumnType
 ) -> Values:
     first, second = int128.narrow(a), int128.narrow(b)

@@ -1,8 +1,10 @@
-"""What scalar kernels are made of: the kernel's type, typed terms, and NULL handling.
+"""Operands, from which kernels are composed, and the helpers that all kernels share.
 
-Law: a kernel's column is bit-equal to what DuckDB computes for the same rows, or the kernel raises
-`UndecidedError` and DuckDB itself computes the batch. So a kernel needs not know how an error reads
-nor whether a lazy branch would have skipped it: in doubt it gives the batch away.
+Contract: a kernel's column has the bits that DuckDB computes for the same rows; or the kernel
+raises `UndecidedError`, and DuckDB computes the batch. Therefore a kernel need not know the words
+of an error, nor whether a lazy branch would have avoided it: in doubt, the batch is undecided.
+
+Invariant: fixed-width values have zero bits under NULL.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ VARCHAR = type_of("VARCHAR")
 
 
 class NotListedError(Exception):
-    """A construct for which there is no kernel; its text names the construct."""
+    """A construct has no kernel; the message names it."""
 
 
 class UndecidedError(Exception):
-    """A kernel met a batch that it cannot settle (overflow, division by zero, odd Unicode)."""
+    """A batch is left to DuckDB (overflow, division by zero, rare Unicode)."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class Operand:
     """A compiled subexpression.
 
     Attributes:
-        type: DuckDB's type of it.
-        kernel: computes it; a constant's kernel returns one row, whatever the row count.
-        constant: the one-row column of an expression without columns, else None.
+        type: its type in DuckDB.
+        kernel: computes it; the kernel of a constant returns one row, whatever the row count.
+        constant: the column, of one row, of a constant; else None.
     """
 
     type: ColumnType
@@ -51,51 +53,51 @@ class Operand:
 
     @property
     def is_null(self) -> bool:
-        """True of a constant NULL."""
+        """Returns whether it is a constant NULL."""
         valid = None if self.constant is None else self.constant.valid
         return valid is not None and not valid[0]
 
 
 def constant(column: Column, type: ColumnType) -> Operand:
-    """A term that is the same one-row column for every batch."""
+    """Makes a constant operand of a column of one row."""
     return Operand(type, lambda columns, count: column, column)
 
 
-def null_term(type: ColumnType) -> Operand:
-    """A constant NULL of `type`."""
+def null_operand(type: ColumnType) -> Operand:
+    """Makes a constant NULL of `type`."""
     return constant(null_column(type, 1), type)
 
 
-def fixed(term: Operand) -> FixedKernel:
-    """The term's kernel, known to yield a `FixedColumn`."""
-    if term.type.dtype is None:
-        raise NotListedError(f"{term.type} values")
-    return term.kernel  # type: ignore[return-value]
+def fixed(operand: Operand) -> FixedKernel:
+    """The operand's kernel, if its columns are `FixedColumn`s; else raises NotListedError."""
+    if operand.type.dtype is None:
+        raise NotListedError(f"{operand.type} values")
+    return operand.kernel  # type: ignore[return-value]
 
 
 def both(left: Mask | None, right: Mask | None) -> Mask | None:
-    """Rows where both sides are not NULL."""
+    """The rows where neither side is NULL."""
     if left is None:
         return right
     return left if right is None else left & right
 
 
 def masked(values: Values, valid: Mask | None) -> FixedColumn:
-    """A column of `values` with zero bits under NULL."""
+    """Makes a column of `values`, with zero bits under NULL."""
     if valid is None:
         return FixedColumn(values)
     return FixedColumn(np.where(valid, values, np.zeros((), values.dtype)), valid)
 
 
-def unary(term: Operand, output: ColumnType, compute: Callable[[Values], Values]) -> Operand:
-    """A strict function of one fixed-width argument: NULL in, NULL out.
+def unary(operand: Operand, output: ColumnType, compute: Callable[[Values], Values]) -> Operand:
+    """Applies a function to one fixed-width operand; of NULL the result is NULL.
 
     Args:
-        compute: values of `term.type` (zero bits under NULL) to values of `output.dtype`.
+        compute: values of `operand.type` (zero bits under NULL) to values of `output.dtype`.
     """
-    if term.is_null:
-        return null_term(output)
-    argument = fixed(term)
+    if operand.is_null:
+        return null_operand(output)
+    argument = fixed(operand)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         column = argument(columns, count)
@@ -107,7 +109,7 @@ def unary(term: Operand, output: ColumnType, compute: Callable[[Values], Values]
 def binary(
     left: Operand, right: Operand, output: ColumnType, compute: Callable[[Values, Values], Values]
 ) -> Operand:
-    """A strict function of two fixed-width arguments; a constant side has one row (broadcast)."""
+    """Applies a function to two fixed-width operands; a constant one has one row (broadcast)."""
     return binary_checked(left, right, output, lambda a, b, valid: compute(a, b))
 
 
@@ -117,9 +119,9 @@ def binary_checked(
     output: ColumnType,
     compute: Callable[[Values, Values, Mask | None], Values],
 ) -> Operand:
-    """As `binary`, for functions that must look at the valid rows alone to find an error."""
+    """As `binary`, for functions that may fail only at rows without NULL."""
     if left.is_null or right.is_null:
-        return null_term(output)
+        return null_operand(output)
     first, second = fixed(left), fixed(right)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
@@ -131,29 +133,30 @@ def binary_checked(
 
 
 def refuse_if(wrong: npt.NDArray[np.bool_]) -> None:
-    """Give the batch to DuckDB if any row is marked."""
+    """Raises UndecidedError if any row is marked."""
     if np.count_nonzero(wrong):  # several times faster than any() on a few rows
         raise UndecidedError
 
 
 def round_half_away(values: Values) -> Values:
-    """C's round: x.5 away from zero, the sign of zero kept."""
-    whole = np.trunc(values)
-    up = np.abs(values - whole) >= 0.5
-    return np.where(up, whole + np.copysign(values.dtype.type(1), values), whole)
+    """Rounds as C's round does: x.5 away from zero, and −0.4 to −0.0."""
+    truncated = np.trunc(values)
+    up = np.abs(values - truncated) >= 0.5
+    return np.where(up, truncated + np.copysign(values.dtype.type(1), values), truncated)
 
 
 def beyond(values: Values, limit: int) -> Mask:
-    """Integers above `limit` or below −`limit` (the least integer has no absolute value)."""
+    """Marks integers above `limit` or below −`limit`."""
+    # Not by abs(): the least integer has no absolute value.
     result: Mask = (values > limit) | (values < -limit)
     return result
 
 
 def expand(column: Column, count: int) -> Column:
-    """A constant's one row as `count` rows."""
+    """Repeats the one row of a constant."""
     return column if count == 1 else column.take(np.zeros(count, np.int64))
 
 
-def is_wide(type: ColumnType) -> bool:
-    """True of 16-byte types."""
+def is_128_bit(type: ColumnType) -> bool:
+    """Returns whether values have 16 bytes: HUGEINT, decimals of over 18 digits, UUID, INTERVAL."""
     return type.dtype == WIDE

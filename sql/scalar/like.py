@@ -1,7 +1,7 @@
 """LIKE, NOT LIKE, ILIKE and regexp_matches with a constant pattern.
 
-Law: `%` is any text, `_` one code point (also a newline); there is no escape character unless
-ESCAPE names one. ILIKE compares lower-case forms, computed here for ASCII text alone.
+Law: `%` matches any string, `_` one code point (also a newline); there is no escape character
+unless ESCAPE names one. ILIKE compares lower-case forms, computed here for ASCII only.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from sqlglot import exp
 from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Operand, UndecidedError
 from ivm.sql.scalar.logic import negation
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
-from ivm.sql.scalar.string import constant_text, highest_byte, search, text_of, text_to_fixed
+from ivm.sql.scalar.string import (
+    constant_string,
+    highest_byte,
+    search,
+    string_operand,
+    string_to_fixed,
+)
 
 Match = Callable[[pa.Array], pa.Array]
-# A pattern is a list of literal texts and the wildcards ANY (%) and ONE (_).
+# A pattern is a list of literal strings and the wildcards ANY (%) and ONE (_).
 _ANY, _ONE = object(), object()
 _SHAPES = {
-    ("text", "%"): "starts_with",
-    ("%", "text"): "ends_with",
-    ("%", "text", "%"): "match_substring",
+    ("literal", "%"): "starts_with",
+    ("%", "literal"): "ends_with",
+    ("%", "literal", "%"): "match_substring",
 }
 
 
@@ -52,14 +58,14 @@ def _append(tokens: list[object], letter: str) -> None:
 
 
 def _matcher(tokens: list[object]) -> Match:
-    """The cheapest Arrow function that decides the pattern."""
-    texts = [t for t in tokens if isinstance(t, str)]
-    shape = ["text" if isinstance(t, str) else "%" if t is _ANY else "_" for t in tokens]
-    if shape == ["text"]:
-        text = pa.scalar(texts[0], pa.large_string())
-        return lambda array: pc.equal(array, text)
+    """Chooses the cheapest Arrow function for the pattern."""
+    literals = [t for t in tokens if isinstance(t, str)]
+    shape = ["literal" if isinstance(t, str) else "%" if t is _ANY else "_" for t in tokens]
+    if shape == ["literal"]:
+        literal = pa.scalar(literals[0], pa.large_string())
+        return lambda array: pc.equal(array, literal)
     name = _SHAPES.get(tuple(shape), "match_substring_regex")
-    options = pc.MatchSubstringOptions(texts[0] if tuple(shape) in _SHAPES else _regex(tokens))
+    options = pc.MatchSubstringOptions(literals[0] if tuple(shape) in _SHAPES else _regex(tokens))
     return lambda array: pc.call_function(name, [array], options)
 
 
@@ -68,10 +74,10 @@ def _regex(tokens: list[object]) -> str:
     return rf"(?s)\A{''.join(parts)}\z"
 
 
-def _quoted(text: str) -> str:
-    if "\0" in text:
+def _quoted(literal: str) -> str:
+    if "\0" in literal:
         raise NotListedError("LIKE pattern with a zero byte")
-    return re.sub(r"[^A-Za-z0-9_\x80-\U0010ffff]", lambda m: "\\" + m.group(), text)
+    return re.sub(r"[^A-Za-z0-9_\x80-\U0010ffff]", lambda m: "\\" + m.group(), literal)
 
 
 def _like(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -79,20 +85,22 @@ def _like(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 
 def _escape(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    escape = constant_text(compiler, node.expression)
+    escape = constant_string(compiler, node.expression)
     if not isinstance(node.this, exp.Like) or len(escape) != 1:
         raise NotListedError("ESCAPE")
     return _match(compiler, node.this, escape)
 
 
 def _match(compiler: ExpressionCompiler, node: exp.Expr, escape: str) -> Operand:
-    pattern = constant_text(compiler, node.expression)
-    found = text_to_fixed(text_of(compiler, node.this), BOOLEAN, _matcher(_tokens(pattern, escape)))
+    pattern = constant_string(compiler, node.expression)
+    found = string_to_fixed(
+        string_operand(compiler, node.this), BOOLEAN, _matcher(_tokens(pattern, escape))
+    )
     return negation(found) if node.args.get("negate") else found
 
 
 def _ilike(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    pattern = constant_text(compiler, node.expression)
+    pattern = constant_string(compiler, node.expression)
     if not pattern.isascii():
         raise NotListedError("ILIKE with a pattern beyond ASCII")
     match = _matcher(_tokens(pattern.lower(), ""))
@@ -102,17 +110,18 @@ def _ilike(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
             raise UndecidedError
         return match(pc.ascii_lower(array))
 
-    found = text_to_fixed(text_of(compiler, node.this), BOOLEAN, compute)
+    found = string_to_fixed(string_operand(compiler, node.this), BOOLEAN, compute)
     return negation(found) if node.args.get("negate") else found
 
 
-# Case folding and classes of Unicode follow the tables of each library's own version.
+# Case folding and the classes of Unicode differ between the versions of RE2 that Arrow and DuckDB
+# contain.
 _VERSIONED = re.compile(r"\\[pP]|\(\?[a-zA-Z]*i|\[:\^?(?!ascii)|\\[QC]")
 
 
 def _regexp_matches(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    """Both sides are RE2 with its default options."""
-    pattern = constant_text(compiler, node.expression)
+    """Compiles regexp_matches(): both Arrow and DuckDB search by RE2 with its default options."""
+    pattern = constant_string(compiler, node.expression)
     if _VERSIONED.search(pattern) or "\0" in pattern:
         raise NotListedError(f"the regular expression {pattern!r}")
     options = pc.MatchSubstringOptions(pattern)
@@ -120,7 +129,7 @@ def _regexp_matches(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         pc.call_function("match_substring_regex", [pa.array([], pa.large_string())], options)
     except pa.ArrowInvalid as error:
         raise NotListedError(f"the regular expression {pattern!r}") from error
-    return search(text_of(compiler, node.this), "match_substring_regex", pattern)
+    return search(string_operand(compiler, node.this), "match_substring_regex", pattern)
 
 
 RULES: Rules = {

@@ -1,7 +1,7 @@
 """Three-valued logic: AND, OR, NOT, IS [NOT] NULL, IS [NOT] TRUE / FALSE.
 
-Law: values under NULL are false, so for conjunctions and disjunctions "true" is the plain `&` or
-`|` of the values, and only the validity needs Kleene's rule.
+Values under NULL are false. Thus a conjunction or disjunction is true where the plain `&` or `|` of
+the values is, and only validity needs Kleene's rule.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ivm.storage.values.column import Column, FixedColumn, Mask
 
 
 def _boolean(compiler: ExpressionCompiler, expr: exp.Expr) -> Operand:
-    term = compiler.term(expr)
-    if term.type.sql == "BOOLEAN":
-        return term
-    return compiler.cast(term, BOOLEAN)
+    operand = compiler.operand(expr)
+    if operand.type.sql == "BOOLEAN":
+        return operand
+    return compiler.cast(operand, BOOLEAN)
 
 
 def _true(column: FixedColumn) -> Mask:
-    """Values are already false under NULL."""
+    """The rows that are true, as values under NULL are false."""
     return column.values
 
 
@@ -33,7 +33,7 @@ def _false(column: FixedColumn) -> Mask:
 
 
 def conjunction(left: Operand, right: Operand) -> Operand:
-    """AND: NULL unless one side is false or both are known."""
+    """Computes AND: NULL unless one side is false or neither is NULL."""
     first, second = fixed(left), fixed(right)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
@@ -47,7 +47,7 @@ def conjunction(left: Operand, right: Operand) -> Operand:
 
 
 def disjunction(left: Operand, right: Operand) -> Operand:
-    """OR: NULL unless one side is true or both are known."""
+    """Computes OR: NULL unless one side is true or neither is NULL."""
     first, second = fixed(left), fixed(right)
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
@@ -61,23 +61,23 @@ def disjunction(left: Operand, right: Operand) -> Operand:
 
 
 def any_of(tests: Sequence[Operand]) -> Operand:
-    """OR of at least one test."""
+    """Computes OR of at least one test."""
     result, *rest = tests
     for test in rest:
         result = disjunction(result, test)
     return result
 
 
-def negation(term: Operand) -> Operand:
-    """NOT."""
-    return unary(term, BOOLEAN, np.logical_not)
+def negation(operand: Operand) -> Operand:
+    """Computes NOT."""
+    return unary(operand, BOOLEAN, np.logical_not)
 
 
-def is_null(term: Operand) -> Operand:
-    """IS NULL of any type; a constant gives one row."""
-    if term.constant is not None:
-        return constant(FixedColumn(np.array([term.is_null])), BOOLEAN)
-    argument = term.kernel
+def is_null(operand: Operand) -> Operand:
+    """Computes IS NULL of any type."""
+    if operand.constant is not None:
+        return constant(FixedColumn(np.array([operand.is_null])), BOOLEAN)
+    argument = operand.kernel
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         valid = argument(columns, count).valid
@@ -97,12 +97,12 @@ def _binary(
 
 def _not(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
-        return _is_not_null(compiler.term(node.this.this))
+        return _is_not_null(compiler.operand(node.this.this))
     return negation(_boolean(compiler, node.this))
 
 
-def _is_not_null(term: Operand) -> Operand:
-    argument = term.kernel
+def _is_not_null(operand: Operand) -> Operand:
+    argument = operand.kernel
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         valid = argument(columns, count).valid
@@ -113,7 +113,7 @@ def _is_not_null(term: Operand) -> Operand:
 
 def _is(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if isinstance(node.expression, exp.Null):
-        return is_null(compiler.term(node.this))
+        return is_null(compiler.operand(node.this))
     if not isinstance(node.expression, exp.Boolean):
         raise NotListedError(f"IS {node.expression}")
     argument = fixed(_boolean(compiler, node.this))

@@ -1,7 +1,7 @@
 """round, floor, ceil, trunc, sign, sqrt, greatest, least.
 
-Law: round goes half away from zero, on floats as C's round does; round(x, n) on DOUBLE multiplies,
-rounds and divides, and keeps x where that is not finite.
+Law: round() rounds half away from zero, floats as C's round does; round(x, n) of a DOUBLE is
+round(x · 10ⁿ) ÷ 10ⁿ in doubles, and x where that is not finite, as in DuckDB.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ivm.sql.scalar.kernel import (
     Operand,
     UndecidedError,
     Values,
-    is_wide,
+    is_128_bit,
     round_half_away,
     unary,
 )
@@ -33,18 +33,18 @@ _INTEGER = type_of("INTEGER")
 
 
 def _round(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    type, term = compiler.type(node), compiler.term(node.this)
+    type, operand = compiler.type(node), compiler.operand(node.this)
     digits = _digits(node.args.get("decimals"))
     if type.is_float:
         compiler.inexact = True
-        return _round_float(compiler.cast(term, type), digits, type)
-    if term.type.is_decimal and type.is_decimal:
+        return _round_float(compiler.cast(operand, type), digits, type)
+    if operand.type.is_decimal and type.is_decimal:
         if digits < 0:
             raise NotListedError("round() to negative digits")
-        return _shrink(term, type, _half_away)
-    if term.type.is_integer and digits >= 0:
-        return term
-    raise NotListedError(f"round({term.type}, {digits})")
+        return _shrink(operand, type, _half_away)
+    if operand.type.is_integer and digits >= 0:
+        return operand
+    raise NotListedError(f"round({operand.type}, {digits})")
 
 
 def _digits(decimals: exp.Expr | None) -> int:
@@ -59,9 +59,9 @@ def _digits(decimals: exp.Expr | None) -> int:
     return int(column.values[0])
 
 
-def _round_float(term: Operand, digits: int, type: ColumnType) -> Operand:
+def _round_float(operand: Operand, digits: int, type: ColumnType) -> Operand:
     if digits == 0:
-        return unary(term, type, round_half_away)
+        return unary(operand, type, round_half_away)
     if digits < 0 or digits > 15 or type.sql != "DOUBLE":
         raise NotListedError(f"round({type}, {digits})")
     power = 10.0**digits
@@ -70,10 +70,13 @@ def _round_float(term: Operand, digits: int, type: ColumnType) -> Operand:
         rounded = round_half_away(values * power) / power
         return np.where(np.isfinite(rounded), rounded, values)
 
-    return unary(term, type, compute)
+    return unary(operand, type, compute)
 
 
 Adjust = Callable[[Values, int], Values]
+
+
+# Of a quotient that was truncated towards zero, by the rest of the division and half the divisor.
 
 
 def _half_away(rest: Values, half: int) -> Values:
@@ -92,13 +95,13 @@ def _toward_zero(rest: Values, half: int) -> Values:
     return np.zeros(len(rest), np.int64)
 
 
-def _shrink(term: Operand, type: ColumnType, adjust: Adjust) -> Operand:
-    """A decimal with fewer digits after the point: quotient towards zero plus an adjustment."""
-    shift = term.type.scale - type.scale
+def _shrink(operand: Operand, type: ColumnType, adjust: Adjust) -> Operand:
+    """Reduces a decimal's scale: the quotient towards zero, plus an adjustment."""
+    shift = operand.type.scale - type.scale
     if shift <= 0:
-        return term
+        return operand
     if shift > 18:
-        raise NotListedError(f"rounding of {term.type} to {type}")
+        raise NotListedError(f"rounding of {operand.type} to {type}")
     factor = 10**shift
 
     def compute(values: Values) -> Values:
@@ -109,19 +112,19 @@ def _shrink(term: Operand, type: ColumnType, adjust: Adjust) -> Operand:
         result: Values = (narrow - rest) // factor + adjust(rest, factor // 2)
         return result
 
-    return unary(term, type, compute)
+    return unary(operand, type, compute)
 
 
 def _rounding(
     on_float: Callable[[Values], Values], on_decimal: Adjust
 ) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-        type, term = compiler.type(node), compiler.term(node.this)
+        type, operand = compiler.type(node), compiler.operand(node.this)
         if type.is_float:
-            return unary(compiler.cast(term, type), type, on_float)
-        if term.type.is_decimal and type.is_decimal:
-            return _shrink(term, type, on_decimal)
-        raise NotListedError(f"{type} of {term.type}")
+            return unary(compiler.cast(operand, type), type, on_float)
+        if operand.type.is_decimal and type.is_decimal:
+            return _shrink(operand, type, on_decimal)
+        raise NotListedError(f"{type} of {operand.type}")
 
     return compile
 
@@ -134,30 +137,32 @@ def _sqrt(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 
 def _sign(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    term, type = compiler.term(node.this), compiler.type(node)
-    if term.type.is_float:
+    operand, type = compiler.operand(node.this), compiler.type(node)
+    if operand.type.is_float:
         return unary(
-            term, type, lambda values: (values > 0).astype(np.int8) - (values < 0).astype(np.int8)
+            operand,
+            type,
+            lambda values: (values > 0).astype(np.int8) - (values < 0).astype(np.int8),
         )
-    if not (term.type.is_integer or term.type.is_decimal) or is_wide(term.type):
-        raise NotListedError(f"sign({term.type})")
+    if not (operand.type.is_integer or operand.type.is_decimal) or is_128_bit(operand.type):
+        raise NotListedError(f"sign({operand.type})")
     return unary(
-        term, type, lambda values: (values > 0).astype(np.int8) - (values < 0).astype(np.int8)
+        operand, type, lambda values: (values > 0).astype(np.int8) - (values < 0).astype(np.int8)
     )
 
 
 def _extreme(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
-    """greatest and least skip NULLs; the first of equal values is taken."""
+    """Compiles greatest() and least(), which skip NULLs; of equal values, the first is taken."""
 
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
         type = compiler.type(node)
-        terms = [compiler.cast_to(side, type) for side in (node.this, *node.expressions)]
-        if any(term.constant is not None for term in terms[:1]):
+        operands = [compiler.cast_to(side, type) for side in (node.this, *node.expressions)]
+        if any(operand.constant is not None for operand in operands[:1]):
             raise NotListedError(f"{sign} from a constant")
-        result, *rest = terms
-        for term in rest:
-            better = disjunction(compare(sign, term, result), is_null(result))
-            result = choose(better, term, result)
+        result, *rest = operands
+        for operand in rest:
+            better = disjunction(compare(sign, operand, result), is_null(result))
+            result = choose(better, operand, result)
         return result
 
     return compile

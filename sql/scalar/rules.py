@@ -1,7 +1,8 @@
-"""The walk from an expression tree to a term, by one rule per kind of node.
+"""From an expression tree to an operand, by one rule for each kind of node.
 
-Law: a rule names every argument of the node it understands; a node with any other argument set is
-not on the list, so a modifier that a later parser version adds can never be dropped silently.
+Invariant: a rule names every argument of the node that it understands. A node in which another
+argument is set is not on the list: a modifier that a later version of the parser adds can never be
+ignored silently.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ Cast = Callable[["ExpressionCompiler", Operand, ColumnType], Operand]
 
 @dataclass(frozen=True)
 class Rule:
-    """How one kind of node compiles.
+    """Compiles one kind of node.
 
     Attributes:
-        compile: makes the term of a node, or raises NotListedError.
+        compile: makes the operand of a node, or raises NotListedError.
         arguments: names of the node's arguments that `compile` understands.
-        flags: values of further arguments that change nothing, e.g. ``{"safe": True}``.
+        flags: further arguments, with the values in which they change nothing: ``{"safe": True}``.
     """
 
     compile: Callable[[ExpressionCompiler, exp.Expr], Operand]
@@ -44,24 +45,24 @@ class Rule:
 def rule(
     compile: Callable[[ExpressionCompiler, exp.Expr], Operand], *arguments: str, **flags: object
 ) -> Rule:
-    """A `Rule` for nodes with the given arguments and harmless flags."""
+    """Makes a `Rule`; `flags` are keyword arguments."""
     return Rule(compile, frozenset(arguments), flags)
 
 
 Rules = Mapping[type[exp.Expr], Rule]
-Functions = Mapping[str, Callable[["ExpressionCompiler", exp.Expr], Operand]]
+FunctionRules = Mapping[str, Callable[["ExpressionCompiler", exp.Expr], Operand]]
 
 
 class ExpressionCompiler:
     """Compiles subexpressions of one tree over inputs of the given types.
 
     Attributes:
-        binder: answers for types.
-        inexact: set when a float operation occurs, which needs numpy's warnings off.
+        binder: finds the types of subexpressions.
+        inexact: set when a float operation occurs, for which numpy's warnings are disabled.
     """
 
     def __init__(
-        self, types: Sequence[ColumnType], rules: Rules, functions: Functions, cast: Cast
+        self, types: Sequence[ColumnType], rules: Rules, functions: FunctionRules, cast: Cast
     ) -> None:
         self.binder = Binder(types)
         self.inexact = False
@@ -72,14 +73,14 @@ class ExpressionCompiler:
     def type(self, expr: exp.Expr) -> ColumnType:
         return self.binder.type(expr)
 
-    def term(self, expr: exp.Expr) -> Operand:
-        """The term of a subexpression.
+    def operand(self, expr: exp.Expr) -> Operand:
+        """Compiles a subexpression.
 
         Raises:
-            NotListedError: some construct in it has no kernel.
+            NotListedError: a construct in it has no kernel.
         """
         if isinstance(expr, exp.Paren):
-            return self.term(expr.this)
+            return self.operand(expr.this)
         if isinstance(expr, exp.Column):
             return self._column(expr)
         type = self.type(expr)
@@ -92,17 +93,17 @@ class ExpressionCompiler:
         return self._apply(expr)
 
     def cast_to(self, expr: exp.Expr, type: ColumnType) -> Operand:
-        """The term of `expr` cast to `type` as DuckDB casts implicitly."""
+        """Compiles `expr`, cast to `type` as DuckDB casts implicitly."""
         if self.type(expr).sql != type.sql and is_constant(expr):
             return constant(fold(f"CAST({sql_of(expr)} AS {type.sql})", type), type)
-        return self.cast(self.term(expr), type)
+        return self.cast(self.operand(expr), type)
 
-    def cast(self, term: Operand, type: ColumnType) -> Operand:
-        """`term` cast to `type`."""
-        return term if term.type.sql == type.sql else self._cast(self, term, type)
+    def cast(self, operand: Operand, type: ColumnType) -> Operand:
+        """Casts an operand, unless it has the type."""
+        return operand if operand.type.sql == type.sql else self._cast(self, operand, type)
 
     def compared(self, sides: Sequence[exp.Expr]) -> list[Operand]:
-        """The sides of a comparison, all cast to the type they are compared in."""
+        """Compiles the sides of a comparison, cast to the type in which DuckDB compares them."""
         type = self.binder.common(sides)
         return [self.cast_to(side, type) for side in sides]
 

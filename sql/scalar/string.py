@@ -25,31 +25,31 @@ from ivm.sql.scalar.kernel import (
     Operand,
     UndecidedError,
     constant,
-    null_term,
+    null_operand,
 )
-from ivm.sql.scalar.rules import ExpressionCompiler, Functions, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
 from ivm.storage.values.column import ArrowColumn, Column, column_from_arrow
 from ivm.storage.values.types import ColumnType
 
 _EMPTY = pa.scalar("", pa.large_string())
-# Lead byte of the last code point (U+017F) up to which case mappings agree.
+# The first UTF-8 byte of U+0140 to U+017F, up to which the case mappings agree.
 _LATIN = 0xC5
 
 
-def text_of(compiler: ExpressionCompiler, expr: exp.Expr) -> Operand:
-    """The term of a VARCHAR expression; other types are not on the list."""
-    term = compiler.term(expr)
-    if term.type.sql != "VARCHAR":
-        raise NotListedError(f"a string function of {term.type}")
-    return term
+def string_operand(compiler: ExpressionCompiler, expr: exp.Expr) -> Operand:
+    """Compiles a VARCHAR expression; other types are not on the list."""
+    operand = compiler.operand(expr)
+    if operand.type.sql != "VARCHAR":
+        raise NotListedError(f"a string function of {operand.type}")
+    return operand
 
 
-def constant_text(compiler: ExpressionCompiler, expr: exp.Expr) -> str:
+def constant_string(compiler: ExpressionCompiler, expr: exp.Expr) -> str:
     """The value of a constant string that is not NULL."""
-    term = text_of(compiler, expr)
-    if term.constant is None or term.is_null:
+    operand = string_operand(compiler, expr)
+    if operand.constant is None or operand.is_null:
         raise NotListedError(f"a computed pattern: {expr.sql(dialect='duckdb')}")
-    return term.constant.array[0].as_py()  # type: ignore[union-attr, no-any-return]
+    return operand.constant.array[0].as_py()  # type: ignore[union-attr, no-any-return]
 
 
 def constant_integer(expr: exp.Expr) -> int:
@@ -63,7 +63,8 @@ def constant_integer(expr: exp.Expr) -> int:
 
 
 def highest_byte(array: pa.Array) -> int:
-    """The greatest byte of a large_string array's visible text, 0 if it is empty."""
+    """The greatest byte of the strings of a large_string array, 0 if there is none."""
+    # The array may be a slice: only the bytes between its first and last offset are its own.
     offsets = np.frombuffer(array.buffers()[1], np.int64)
     start, stop = offsets[array.offset], offsets[array.offset + len(array)]
     if start == stop:
@@ -71,11 +72,11 @@ def highest_byte(array: pa.Array) -> int:
     return int(np.frombuffer(array.buffers()[2], np.uint8)[start:stop].max())
 
 
-def text_to_text(term: Operand, compute: Callable[[pa.Array], pa.Array]) -> Operand:
-    """A strict function from VARCHAR to VARCHAR."""
-    if term.is_null:
-        return null_term(VARCHAR)
-    argument = term.kernel
+def string_to_string(operand: Operand, compute: Callable[[pa.Array], pa.Array]) -> Operand:
+    """Applies a function from VARCHAR to VARCHAR, which returns NULL for NULL."""
+    if operand.is_null:
+        return null_operand(VARCHAR)
+    argument = operand.kernel
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return ArrowColumn(compute(argument(columns, count).array))  # type: ignore[union-attr]
@@ -83,13 +84,13 @@ def text_to_text(term: Operand, compute: Callable[[pa.Array], pa.Array]) -> Oper
     return Operand(VARCHAR, kernel)
 
 
-def text_to_fixed(
-    term: Operand, type: ColumnType, compute: Callable[[pa.Array], pa.Array]
+def string_to_fixed(
+    operand: Operand, type: ColumnType, compute: Callable[[pa.Array], pa.Array]
 ) -> Operand:
-    """A strict function from VARCHAR to a fixed-width type, given in its Arrow form."""
-    if term.is_null:
-        return null_term(type)
-    argument = term.kernel
+    """Applies a function from VARCHAR to the Arrow form of a fixed-width type."""
+    if operand.is_null:
+        return null_operand(type)
+    argument = operand.kernel
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         return column_from_arrow(compute(argument(columns, count).array), type)  # type: ignore[union-attr]
@@ -110,34 +111,37 @@ def _mapped(
     compute: Callable[[pa.Array], pa.Array],
 ) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-        return text_to_text(text_of(compiler, node.this), compute)
+        return string_to_string(string_operand(compiler, node.this), compute)
 
     return compile
 
 
 def _length(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    return text_to_fixed(text_of(compiler, node.this), compiler.type(node), pc.utf8_length)
+    return string_to_fixed(string_operand(compiler, node.this), compiler.type(node), pc.utf8_length)
 
 
 def _byte_length(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     (argument,) = node.expressions
-    return text_to_fixed(text_of(compiler, argument), compiler.type(node), pc.binary_length)
+    return string_to_fixed(
+        string_operand(compiler, argument), compiler.type(node), pc.binary_length
+    )
 
 
-def _join(terms: Sequence[Operand]) -> Operand:
-    """The texts one after the other, NULL if one is NULL."""
-    inputs = [arrow_input(term) for term in terms]
+def _join(operands: Sequence[Operand]) -> Operand:
+    """Concatenates strings; NULL if one is NULL."""
+    inputs = [arrow_input(operand) for operand in operands]
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         parts: list[Any] = [get(columns, count) for get in inputs]
+        # The last argument is the separator.
         return ArrowColumn(pc.binary_join_element_wise(*parts, _EMPTY))
 
     return Operand(VARCHAR, kernel)
 
 
-def _without_null(term: Operand, separator: str) -> Operand:
-    """The text after a separator, or nothing where it is NULL."""
-    argument, between = term.kernel, pa.scalar(separator, pa.large_string())
+def _without_null(operand: Operand, separator: str) -> Operand:
+    """Puts a separator before a string, and makes NULL the empty string."""
+    argument, between = operand.kernel, pa.scalar(separator, pa.large_string())
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         array = argument(columns, count).array  # type: ignore[union-attr]
@@ -145,7 +149,7 @@ def _without_null(term: Operand, separator: str) -> Operand:
             array = pc.binary_join_element_wise(between, array, _EMPTY)
         return ArrowColumn(pc.coalesce(array, _EMPTY) if array.null_count else array)
 
-    if term.constant is not None:
+    if operand.constant is not None:
         return constant(kernel((), 1), VARCHAR)
     return Operand(VARCHAR, kernel)
 
@@ -153,25 +157,25 @@ def _without_null(term: Operand, separator: str) -> Operand:
 def _append(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if compiler.type(node).sql != "VARCHAR":
         raise NotListedError(f"|| to {compiler.type(node)}")
-    terms = [compiler.cast_to(side, VARCHAR) for side in (node.this, node.expression)]
-    if any(term.is_null for term in terms):
-        return null_term(VARCHAR)
-    return _join(terms)
+    operands = [compiler.cast_to(side, VARCHAR) for side in (node.this, node.expression)]
+    if any(operand.is_null for operand in operands):
+        return null_operand(VARCHAR)
+    return _join(operands)
 
 
 def _concat(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     if compiler.type(node).sql != "VARCHAR":
         raise NotListedError(f"concat() to {compiler.type(node)}")
-    terms = [compiler.cast_to(part, VARCHAR) for part in node.expressions]
-    return _join([_without_null(term, "") for term in terms])
+    operands = [compiler.cast_to(part, VARCHAR) for part in node.expressions]
+    return _join([_without_null(operand, "") for operand in operands])
 
 
 def _concat_with(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     first, *rest = node.expressions
-    separator = constant_text(compiler, first)
-    terms = [compiler.cast_to(part, VARCHAR) for part in rest]
-    joined = _join([_without_null(term, separator) for term in terms])
-    return text_to_text(joined, _slice(len(separator), None)) if separator else joined
+    separator = constant_string(compiler, first)
+    operands = [compiler.cast_to(part, VARCHAR) for part in rest]
+    joined = _join([_without_null(operand, separator) for operand in operands])
+    return string_to_string(joined, _slice(len(separator), None)) if separator else joined
 
 
 def _slice(start: int, stop: int | None) -> Callable[[pa.Array], pa.Array]:
@@ -179,15 +183,17 @@ def _slice(start: int, stop: int | None) -> Callable[[pa.Array], pa.Array]:
 
 
 def _substring(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    term, start = text_of(compiler, node.this), constant_integer(node.args["start"])
+    operand, start = string_operand(compiler, node.this), constant_integer(node.args["start"])
     length = node.args.get("length")
     count = None if length is None else constant_integer(length)
     if count is not None and count < 0:
         raise NotListedError("substring() of negative length")
-    return text_to_text(term, _substring_slice(start, count))
+    return string_to_string(operand, _substring_slice(start, count))
 
 
 def _substring_slice(start: int, count: int | None) -> Callable[[pa.Array], pa.Array]:
+    # Positions count from 1. DuckDB's position 0 is before the first code point, and uses up one of
+    # the count; negative positions count from the end.
     if start > 0:
         return _slice(start - 1, None if count is None else start - 1 + count)
     if start == 0:
@@ -197,45 +203,48 @@ def _substring_slice(start: int, count: int | None) -> Callable[[pa.Array], pa.A
 
 
 def _left(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    return text_to_text(text_of(compiler, node.this), _slice(0, constant_integer(node.expression)))
+    return string_to_string(
+        string_operand(compiler, node.this), _slice(0, constant_integer(node.expression))
+    )
 
 
 def _right(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    term, count = text_of(compiler, node.this), constant_integer(node.expression)
-    return text_to_text(term, _slice(0, 0) if count == 0 else _slice(-count, None))
+    operand, count = string_operand(compiler, node.this), constant_integer(node.expression)
+    return string_to_string(operand, _slice(0, 0) if count == 0 else _slice(-count, None))
 
 
 def _trim(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     trim = {"LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}.get(
         node.args.get("position", "BOTH"), pc.utf8_trim
     )
-    term, given = text_of(compiler, node.this), node.args.get("expression")
-    characters = _SPACES if given is None else constant_text(compiler, given)
+    operand, given = string_operand(compiler, node.this), node.args.get("expression")
+    characters = _SPACES if given is None else constant_string(compiler, given)
     if not characters:
-        return term
-    return text_to_text(term, lambda array: trim(array, characters=characters))
+        return operand
+    return string_to_string(operand, lambda array: trim(array, characters=characters))
 
 
-# What DuckDB trims: the characters of Unicode's category "space separator".
+# DuckDB trims Unicode's category "space separator" only; Arrow's own white space has tabs and
+# newlines too.
 _SPACES = " \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 _SPACES += "\u202f\u205f\u3000"
 
 
 def _replace(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    term = text_of(compiler, node.this)
-    old = constant_text(compiler, node.expression)
-    new = constant_text(compiler, node.args["replacement"])
+    operand = string_operand(compiler, node.this)
+    old = constant_string(compiler, node.expression)
+    new = constant_string(compiler, node.args["replacement"])
     if not old:
-        return term
-    return text_to_text(
-        term, lambda array: pc.replace_substring(array, pattern=old, replacement=new)
+        return operand
+    return string_to_string(
+        operand, lambda array: pc.replace_substring(array, pattern=old, replacement=new)
     )
 
 
-def search(term: Operand, name: str, pattern: str) -> Operand:
-    """Whether a constant text is found, by the named one of Arrow's search functions."""
+def search(operand: Operand, name: str, pattern: str) -> Operand:
+    """Searches for a constant string by one of Arrow's functions."""
     options = pc.MatchSubstringOptions(pattern)
-    return text_to_fixed(term, BOOLEAN, lambda array: pc.call_function(name, [array], options))
+    return string_to_fixed(operand, BOOLEAN, lambda array: pc.call_function(name, [array], options))
 
 
 def _searching(name: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
@@ -243,22 +252,22 @@ def _searching(name: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
         subject, pattern = (
             node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
         )
-        return search(text_of(compiler, subject), name, constant_text(compiler, pattern))
+        return search(string_operand(compiler, subject), name, constant_string(compiler, pattern))
 
     return compile
 
 
 def _position(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    term = text_of(compiler, node.this)
-    pattern = constant_text(compiler, node.args["substr"])
+    operand = string_operand(compiler, node.this)
+    pattern = constant_string(compiler, node.args["substr"])
 
     def compute(array: pa.Array) -> pa.Array:
-        if highest_byte(array) > 127:
+        if highest_byte(array) > 127:  # Arrow's offset is in bytes, DuckDB's in code points
             raise UndecidedError
         found = pc.find_substring(array, pattern=pattern)
         return pc.add(found, 1).cast(pa.int64())
 
-    return text_to_fixed(term, compiler.type(node), compute)
+    return string_to_fixed(operand, compiler.type(node), compute)
 
 
 RULES: Rules = {
@@ -278,7 +287,7 @@ RULES: Rules = {
     exp.Contains: rule(_searching("match_substring"), "this", "expression"),
     exp.StrPosition: rule(_position, "this", "substr"),
 }
-FUNCTIONS: Functions = {
+FUNCTIONS: FunctionRules = {
     "strlen": _byte_length,
     "prefix": _searching("starts_with"),
     "suffix": _searching("ends_with"),

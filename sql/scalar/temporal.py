@@ -1,7 +1,8 @@
 """Dates and timestamps: parts, truncation, differences, shifts by days and intervals.
 
-Law: a part of ±infinity is NULL and a shifted or truncated infinity stays one; batches with such
-values, and results near the ends of the ranges, are undecided. Time zones are not on the list.
+In DuckDB a part of ±infinity is NULL, and a shifted or truncated infinity remains infinite: batches
+with such values, or with results near the ends of the ranges, are undecided. Types with a time zone
+are not on the list.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ import numpy as np
 from sqlglot import exp
 
 from ivm.sql.scalar import calendar
-from ivm.sql.scalar.calendar import FAR, MICROS_PER_DAY, DayFunction, by_day, not_far
+from ivm.sql.scalar.calendar import DAY_LIMIT, MICROS_PER_DAY, DayFunction, by_day, within_limit
 from ivm.sql.scalar.kernel import NotListedError, Operand, Values, beyond, binary, refuse_if, unary
-from ivm.sql.scalar.rules import ExpressionCompiler, Functions, Rules, rule
+from ivm.sql.scalar.rules import ExpressionCompiler, FunctionRules, Rules, rule
 from ivm.storage.values.calendar import month_index
 from ivm.storage.values.types import WIDE, ColumnType, type_of
 
 _TIMESTAMP = type_of("TIMESTAMP")
-_FAR_TIME = FAR * MICROS_PER_DAY
+_TIME_LIMIT = DAY_LIMIT * MICROS_PER_DAY
 
 _PARTS: dict[str, DayFunction] = {
     "year": calendar.year,
@@ -34,7 +35,8 @@ _PARTS: dict[str, DayFunction] = {
     "week": calendar.iso_week,
     "isoyear": calendar.iso_year,
 }
-# Parts of the time of day: microseconds of the unit, and of the unit that contains it.
+# Parts of the time of day: microseconds of the unit, and of its period. DuckDB's milliseconds and
+# microseconds contain the seconds, thus their period is the minute.
 _CLOCK: dict[str, tuple[int, int]] = {
     "hour": (3_600_000_000, MICROS_PER_DAY),
     "minute": (60_000_000, 3_600_000_000),
@@ -62,56 +64,56 @@ def _days(values: Values, type: ColumnType) -> Values:
     return values if type.sql == "DATE" else values // MICROS_PER_DAY
 
 
-def _need_date(term: Operand) -> None:
-    if term.type.sql not in ("DATE", "TIMESTAMP"):
-        raise NotListedError(f"a date part of {term.type}")
+def _need_date(operand: Operand) -> None:
+    if operand.type.sql not in ("DATE", "TIMESTAMP"):
+        raise NotListedError(f"a date part of {operand.type}")
 
 
-def part(unit: str, term: Operand, output: ColumnType) -> Operand:
-    """A part of a date or timestamp by its lower-case name."""
-    _need_date(term)
-    type = term.type
+def part(unit: str, operand: Operand, output: ColumnType) -> Operand:
+    """Compiles a part of a date or timestamp, by its lower-case name."""
+    _need_date(operand)
+    type = operand.type
     if unit in _PARTS:
         look_up = by_day(_PARTS[unit])
-        return unary(term, output, lambda values: look_up(_days(values, type)))
+        return unary(operand, output, lambda values: look_up(_days(values, type)))
     if unit == "epoch":
-        return unary(term, output, lambda values: _epoch(values, type))
+        return unary(operand, output, lambda values: _epoch(values, type))
     if unit not in _CLOCK:
         raise NotListedError(f"date part {unit}")
-    step, whole = _CLOCK[unit]
+    step, period = _CLOCK[unit]
     if type.sql == "DATE":
-        return unary(term, output, _midnight)
-    return unary(term, output, lambda values: _clock(values, step, whole))
+        return unary(operand, output, _midnight)
+    return unary(operand, output, lambda values: _clock(values, step, period))
 
 
 def _midnight(days: Values) -> Values:
-    return np.zeros(len(not_far(days)), np.int64)
+    return np.zeros(len(within_limit(days)), np.int64)
 
 
-def _clock(times: Values, step: int, whole: int) -> Values:
-    _refuse_far(times)
-    return times % whole // step
+def _clock(times: Values, step: int, period: int) -> Values:
+    _refuse_beyond_limit(times)
+    return times % period // step
 
 
 def _epoch(values: Values, type: ColumnType) -> Values:
     if type.sql == "DATE":
-        return not_far(values) * 86400.0
-    _refuse_far(values)
+        return within_limit(values) * 86400.0
+    _refuse_beyond_limit(values)
     return values / 1e6
 
 
-def _refuse_far(times: Values) -> None:
-    refuse_if(beyond(times, _FAR_TIME))
+def _refuse_beyond_limit(times: Values) -> None:
+    refuse_if(beyond(times, _TIME_LIMIT))
 
 
 def _extract(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    term = compiler.term(node.expression)
-    return part(node.this.name.lower(), term, compiler.type(node))
+    operand = compiler.operand(node.expression)
+    return part(node.this.name.lower(), operand, compiler.type(node))
 
 
 def _named(unit: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-        return part(unit, compiler.term(node.this), compiler.type(node))
+        return part(unit, compiler.operand(node.this), compiler.type(node))
 
     return compile
 
@@ -120,42 +122,42 @@ def _date_part(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     unit, argument = node.expressions
     if not (isinstance(unit, exp.Literal) and unit.is_string):
         raise NotListedError("date_part() of a computed unit")
-    return part(unit.name.lower(), compiler.term(argument), compiler.type(node))
+    return part(unit.name.lower(), compiler.operand(argument), compiler.type(node))
 
 
 def _truncate(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    term, unit = compiler.term(node.this), node.args["unit"].name.lower()
-    _need_date(term)
-    output, type = compiler.type(node), term.type
+    operand, unit = compiler.operand(node.this), node.args["unit"].name.lower()
+    _need_date(operand)
+    output, type = compiler.type(node), operand.type
     if output.sql != "TIMESTAMP":
         raise NotListedError(f"date_trunc() to {output}")
     if unit in _STARTS:
         start = by_day(_STARTS[unit])
-        return unary(term, output, lambda values: start(_days(values, type)) * MICROS_PER_DAY)
+        return unary(operand, output, lambda values: start(_days(values, type)) * MICROS_PER_DAY)
     if unit not in _STEPS:
         raise NotListedError(f"date_trunc() to {unit}")
     step = _STEPS[unit]
-    return unary(compiler.cast(term, _TIMESTAMP), output, lambda times: _floor(times, step))
+    return unary(compiler.cast(operand, _TIMESTAMP), output, lambda times: _floor(times, step))
 
 
 def _floor(times: Values, step: int) -> Values:
-    _refuse_far(times)
+    _refuse_beyond_limit(times)
     return times // step * step
 
 
 def _last_day(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    term = compiler.term(node.this)
-    _need_date(term)
-    last, type = by_day(calendar.last_day_of_month), term.type
+    operand = compiler.operand(node.this)
+    _need_date(operand)
+    last, type = by_day(calendar.last_day_of_month), operand.type
     return unary(
-        term, compiler.type(node), lambda values: last(_days(values, type)).astype(np.int32)
+        operand, compiler.type(node), lambda values: last(_days(values, type)).astype(np.int32)
     )
 
 
 def _difference(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    """date_diff: how many boundaries of the unit lie between."""
+    """Compiles date_diff(), which counts the boundaries of the unit between its arguments."""
     unit = node.args["unit"].name.lower()
-    start, end = compiler.term(node.expression), compiler.term(node.this)
+    start, end = compiler.operand(node.expression), compiler.operand(node.this)
     _need_date(start)
     _need_date(end)
     if start.type.sql != end.type.sql:
@@ -169,12 +171,12 @@ def _boundaries(unit: str, type: ColumnType) -> Callable[[Values], Values]:
         months, size = by_day(month_index), {"month": 1, "quarter": 3, "year": 12}[unit]
         return lambda values: months(_days(values, type)) // size
     if unit == "day":
-        return lambda values: not_far(_days(values, type))
+        return lambda values: within_limit(_days(values, type))
     raise NotListedError(f"date_diff() in {unit}")
 
 
 def is_shift(left: ColumnType, right: ColumnType) -> bool:
-    """True of operands that `shift` may know how to add or subtract."""
+    """Returns whether the operands are for `shift`: one is a date or a timestamp."""
     times = ("DATE", "TIMESTAMP")
     return left.sql in times or right.sql in times
 
@@ -182,10 +184,10 @@ def is_shift(left: ColumnType, right: ColumnType) -> bool:
 def shift(
     compiler: ExpressionCompiler, left: Operand, right: Operand, sign: str, output: ColumnType
 ) -> Operand:
-    """Dates and timestamps plus or minus days, intervals, or each other."""
+    """Adds or subtracts days, intervals, dates and timestamps."""
     kinds = (left.type.sql, sign, right.type.sql)
     if kinds == ("DATE", "-", "DATE"):
-        return binary(left, right, output, lambda a, b: not_far(a) - not_far(b))
+        return binary(left, right, output, lambda a, b: within_limit(a) - within_limit(b))
     if kinds == ("TIMESTAMP", "-", "TIMESTAMP"):
         return binary(left, right, output, _elapsed)
     if sign == "+" and left.type.sql not in ("DATE", "TIMESTAMP"):
@@ -200,18 +202,18 @@ def shift(
 
 
 def _add_days(days: Values, count: Values) -> Values:
-    total = not_far(days) + not_far(count)
-    refuse_if(np.abs(total) > FAR)
+    total = within_limit(days) + within_limit(count)
+    refuse_if(np.abs(total) > DAY_LIMIT)
     return total.astype(np.int32)
 
 
 def _subtract_days(days: Values, count: Values) -> Values:
-    return _add_days(days, -not_far(count))
+    return _add_days(days, -within_limit(count))
 
 
 def _elapsed(end: Values, start: Values) -> Values:
-    """An interval of whole days and a rest, both towards zero."""
-    refuse_if(beyond(end, _FAR_TIME // 4) | beyond(start, _FAR_TIME // 4))
+    """The interval between timestamps: full days and a rest, both truncated towards zero."""
+    refuse_if(beyond(end, _TIME_LIMIT // 4) | beyond(start, _TIME_LIMIT // 4))
     delta = end - start
     size = np.abs(delta)
     signs = np.sign(delta)
@@ -219,6 +221,7 @@ def _elapsed(end: Values, start: Values) -> Values:
 
 
 def _interval(days: Values, micros: Values) -> Values:
+    # Arrow's form of an interval: months and days, 32 bits each, then nanoseconds in 64.
     values = np.empty(len(days), WIDE)
     values["lo"] = (days << 32).view(np.uint64)
     values["hi"] = micros * 1000
@@ -226,26 +229,26 @@ def _interval(days: Values, micros: Values) -> Values:
 
 
 def _add_interval(times: Values, intervals: Values, factor: int) -> Values:
-    _refuse_far(times)
-    words = intervals["lo"]
+    _refuse_beyond_limit(times)
+    words = intervals["lo"]  # in the form that `_interval` makes
     months = words.astype(np.uint32).view(np.int32).astype(np.int64) * factor
     days = words.view(np.int64) >> 32
     rest = intervals["hi"] // 1000
-    refuse_if((np.abs(months) > 1_000_000) | (np.abs(days) > FAR // 4))
+    refuse_if((np.abs(months) > 1_000_000) | (np.abs(days) > DAY_LIMIT // 4))
     moved = times
     if months.any():
-        whole = times // MICROS_PER_DAY
-        moved = times + (calendar.add_months(whole, months) - whole) * MICROS_PER_DAY
-    _refuse_far(moved)
+        full_days = times // MICROS_PER_DAY
+        moved = times + (calendar.add_months(full_days, months) - full_days) * MICROS_PER_DAY
+    _refuse_beyond_limit(moved)
     moved = moved + days * factor * MICROS_PER_DAY
-    refuse_if(np.abs(moved) > _FAR_TIME // 2)
+    refuse_if(np.abs(moved) > _TIME_LIMIT // 2)
     result: Values = moved + rest * factor
     return result
 
 
 def _add_interval_node(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-        left, right = compiler.term(node.this), compiler.term(node.expression)
+        left, right = compiler.operand(node.this), compiler.operand(node.expression)
         return shift(compiler, left, right, sign, compiler.type(node))
 
     return compile
@@ -278,4 +281,4 @@ RULES: Rules = {
     exp.DateAdd: rule(_add_interval_node("+"), "this", "expression"),
     exp.DateSub: rule(_add_interval_node("-"), "this", "expression"),
 }
-FUNCTIONS: Functions = {"date_part": _date_part, "datepart": _date_part}
+FUNCTIONS: FunctionRules = {"date_part": _date_part, "datepart": _date_part}

@@ -1,7 +1,7 @@
 """Compares scalar kernels with DuckDB, bit for bit, and finds the rows that differ.
 
 Law: for every batch, kernel and DuckDB give equal bits and NULLs, or both fail. A batch on which
-DuckDB fails is taken apart, so an overflow hides nothing beside it.
+DuckDB fails is split into its rows, so that an overflow hides no other difference.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def check_columns(text: str, types: tuple[str, ...], columns: Sequence[Column]) 
 
 
 def _check_apart(text: str, types: tuple[str, ...], columns: Sequence[Column]) -> None:
-    """The rows that DuckDB can compute as one batch; those with a NULL, and some others, singly."""
+    """Compares in one batch the rows that DuckDB can compute, and some of the others singly."""
     tried = oracle(f"TRY({text})", columns, types)
     good = np.zeros(len(columns[0]), np.bool_)
     if tried is not None:  # a few errors pass through TRY
@@ -197,8 +197,8 @@ def check_pairs(text: str, types: Sequence[str]) -> None:
     check(text, types, *extreme_pairs(types))
 
 
-def settled(text: str, types: Sequence[str], *values: Sequence[Any]) -> None:
-    """`check`, and the kernel must settle the batch without DuckDB."""
+def decided(text: str, types: Sequence[str], *values: Sequence[Any]) -> None:
+    """`check`, and the kernel must decide the batch without DuckDB."""
     names = tuple(types)
     columns = [make_column(v, type_of(t)) for v, t in zip(values, names, strict=True)]
     kernel, _ = compiled(text, names)
@@ -222,8 +222,8 @@ def check_predicate(text: str, types: Sequence[str], *values: Sequence[Any]) -> 
     schema = (("i", BIGINT), *((f"c{i}", t) for i, t in enumerate(names)))
     batch = ZSet((FixedColumn(np.arange(count)), *columns), np.zeros(count, np.int64))
     query = f"SELECT i FROM b WHERE {text} ORDER BY i"
-    kept = duck.evaluate(connection(), query, {"b": (batch, schema)}, (("i", BIGINT),))
-    (rows,) = kept.columns
+    result = duck.evaluate(connection(), query, {"b": (batch, schema)}, (("i", BIGINT),))
+    (rows,) = result.columns
     assert isinstance(rows, FixedColumn)
     assert np.flatnonzero(predicate(columns, count)).tolist() == rows.values.tolist()
 

@@ -1,12 +1,9 @@
-"""Text forms of values, and the bridge between numpy columns and Arrow strings.
+"""Values as strings: casts to VARCHAR, strftime, and the names of months and days.
 
-Limit: floats, intervals, times and decimals of more than 18 digits after the point stay with
-DuckDB; dates outside the years 1 to 9999 are undecided.
-
-Dates and timestamps as text: strftime, the default text form, names of months and days.
-
-Limit: years 1000 to 9999, where Arrow and DuckDB print four digits alike; other batches are
-undecided. Formats may hold only %Y %m %d %H %M %S and plain characters.
+Limit: floats, intervals, times and decimals of more than 18 digits after the point are cast by
+DuckDB; dates outside the years 1 to 9999 are undecided. For timestamps and strftime the years are
+1000 to 9999, which Arrow and DuckDB both print with four digits, and a format may contain only
+%Y %m %d %H %M %S and plain characters.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from ivm.sql.scalar.kernel import (
     Values,
     beyond,
     fixed,
-    null_term,
+    null_operand,
     refuse_if,
 )
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
@@ -42,27 +39,27 @@ _MOST_DIGITS = 18  # after the point: ten to that fits into 64 bits
 _YEAR_1, _YEAR_10000 = -719162, 2932897
 
 
-def to_text(term: Operand) -> Operand:
-    """`term` as VARCHAR.
+def to_string(operand: Operand) -> Operand:
+    """Casts an operand to VARCHAR.
 
     Raises:
-        NotListedError: the text form of its type is left to DuckDB.
+        NotListedError: DuckDB alone casts its type.
     """
-    if term.type.is_string or term.type.base == "ENUM":
-        return Operand(VARCHAR, term.kernel, term.constant)
-    if term.is_null:
-        return null_term(VARCHAR)
-    if not _has_text(term.type):
-        raise NotListedError(f"cast of {term.type} to VARCHAR")
-    argument, type = fixed(term), term.type
+    if operand.type.is_string or operand.type.base == "ENUM":
+        return Operand(VARCHAR, operand.kernel, operand.constant)
+    if operand.is_null:
+        return null_operand(VARCHAR)
+    if not _has_string_form(operand.type):
+        raise NotListedError(f"cast of {operand.type} to VARCHAR")
+    argument, type = fixed(operand), operand.type
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
-        return ArrowColumn(_text(argument(columns, count), type))
+        return ArrowColumn(_strings(argument(columns, count), type))
 
     return Operand(VARCHAR, kernel)
 
 
-def _has_text(type: ColumnType) -> bool:
+def _has_string_form(type: ColumnType) -> bool:
     if type.is_decimal:
         return type.scale <= _MOST_DIGITS
     if type.sql in ("UHUGEINT", "FLOAT", "DOUBLE"):
@@ -70,11 +67,11 @@ def _has_text(type: ColumnType) -> bool:
     return type.is_integer or type.sql in ("BOOLEAN", "DATE", "TIMESTAMP")
 
 
-def _text(column: FixedColumn, type: ColumnType) -> pa.Array:
+def _strings(column: FixedColumn, type: ColumnType) -> pa.Array:
     if type.sql == "BOOLEAN":
         return column.to_arrow(type).cast(pa.string()).cast(_STRING)
     if type.sql == "TIMESTAMP":
-        return timestamp_text(column, type)
+        return timestamp_strings(column, type)
     if type.sql == "DATE":
         refuse_if((column.values < _YEAR_1) | (column.values >= _YEAR_10000))
         return column.to_arrow(type).cast(_STRING)
@@ -97,14 +94,14 @@ def _decimals(values: Values, column: FixedColumn, type: ColumnType) -> pa.Array
     refuse_if(beyond(values, 2**63 - 1))
     size = np.abs(values)
     mask = None if column.valid is None else ~column.valid
-    whole = pa.array(size // 10**scale, mask=mask).cast(_STRING)
+    integers = pa.array(size // 10**scale, mask=mask).cast(_STRING)
     if type.precision == scale:  # DuckDB prints no zero before the point then
-        whole = pa.array([""] * len(size), _STRING)
+        integers = pa.array([""] * len(size), _STRING)
     rest = pa.array(size % 10**scale, mask=mask).cast(_STRING)
     digits = pc.utf8_lpad(rest, width=scale, padding="0")
     sign = pc.if_else(pa.array(values < 0), pa.scalar("-", _STRING), pa.scalar("", _STRING))
-    text = pc.binary_join_element_wise(whole, digits, pa.scalar(".", _STRING))
-    return pc.binary_join_element_wise(sign, text, pa.scalar("", _STRING))
+    unsigned = pc.binary_join_element_wise(integers, digits, pa.scalar(".", _STRING))
+    return pc.binary_join_element_wise(sign, unsigned, pa.scalar("", _STRING))
 
 
 _FOUR_DIGITS = (-354285 * MICROS_PER_DAY, 2932897 * MICROS_PER_DAY)  # years 1000 to 9999
@@ -116,7 +113,7 @@ _DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Satu
 
 
 def _micros(values: Values, type: ColumnType) -> Values:
-    """Microseconds since 1970 within the years that print alike."""
+    """Microseconds since 1970; undecided outside the years 1000 to 9999."""
     times = values if type.sql == "TIMESTAMP" else values.astype(np.int64) * MICROS_PER_DAY
     refuse_if((times < _FOUR_DIGITS[0]) | (times >= _FOUR_DIGITS[1]))
     return times
@@ -128,33 +125,33 @@ def _formatted(times: Values, column: FixedColumn, format: str) -> pa.Array:
     return pc.strftime(seconds, format=format).cast(_STRING)
 
 
-def timestamp_text(column: FixedColumn, type: ColumnType) -> pa.Array:
-    """YYYY-MM-DD HH:MM:SS with the fraction's digits up to the last that is not zero."""
+def timestamp_strings(column: FixedColumn, type: ColumnType) -> pa.Array:
+    """Formats as YYYY-MM-DD HH:MM:SS, and the fraction without zeros at its end."""
     times = _micros(column.values, type)
-    text = _formatted(times, column, "%Y-%m-%d %H:%M:%S")
+    seconds = _formatted(times, column, "%Y-%m-%d %H:%M:%S")
     micros = times % _SECOND
     if not np.count_nonzero(micros):
-        return text
+        return seconds
     digits = pc.utf8_lpad(pa.array(micros).cast(_STRING), width=6, padding="0")
     fraction = pc.utf8_rtrim(digits, characters="0")
     point = pc.if_else(pa.array(micros > 0), pa.scalar(".", _STRING), pa.scalar("", _STRING))
-    return pc.binary_join_element_wise(text, point, fraction, pa.scalar("", _STRING))
+    return pc.binary_join_element_wise(seconds, point, fraction, pa.scalar("", _STRING))
 
 
-def _need_date(term: Operand) -> None:
-    if term.type.sql not in ("DATE", "TIMESTAMP"):
-        raise NotListedError(f"the text of {term.type}")
+def _need_date(operand: Operand) -> None:
+    if operand.type.sql not in ("DATE", "TIMESTAMP"):
+        raise NotListedError(f"the text of {operand.type}")
 
 
 def _strftime(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-    term, format = compiler.term(node.this), compiler.term(node.args["format"])
-    _need_date(term)
+    operand, format = compiler.operand(node.this), compiler.operand(node.args["format"])
+    _need_date(operand)
     if format.constant is None or format.is_null or format.type.sql != "VARCHAR":
         raise NotListedError("strftime() with a computed format")
     pattern = format.constant.array[0].as_py()  # type: ignore[union-attr]
     if not _DIRECTIVES.fullmatch(pattern) or not pattern.isascii() or "\0" in pattern:
         raise NotListedError(f"strftime() with the format {pattern!r}")
-    argument, type = fixed(term), term.type
+    argument, type = fixed(operand), operand.type
 
     def kernel(columns: Sequence[Column], count: int) -> Column:
         column = argument(columns, count)
@@ -166,18 +163,18 @@ def _strftime(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 def _name(
     number: calendar.DayFunction, names: list[str]
 ) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:
-    texts = pa.array(names, _STRING)
+    strings = pa.array(names, _STRING)
 
     def compile(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
-        term = compiler.term(node.this)
-        _need_date(term)
-        argument, type, look_up = fixed(term), term.type, by_day(number)
+        operand = compiler.operand(node.this)
+        _need_date(operand)
+        argument, type, look_up = fixed(operand), operand.type, by_day(number)
 
         def kernel(columns: Sequence[Column], count: int) -> Column:
             column = argument(columns, count)
             days = column.values if type.sql == "DATE" else column.values // MICROS_PER_DAY
             mask = None if column.valid is None else ~column.valid
-            return ArrowColumn(texts.take(pa.array(look_up(days), mask=mask)))
+            return ArrowColumn(strings.take(pa.array(look_up(days), mask=mask)))
 
         return Operand(VARCHAR, kernel)
 
