@@ -205,10 +205,11 @@ class Carry(ABC):
         """The join of both inputs at equal values, or of one with an input that has none.
 
         An input that does not depend on the values need not have them, unless its rows without a
-        partner are in the result: these are needed at every value.
+        partner are in the result: these are needed at every value. Where the condition alone
+        depends, one input has them all the same.
         """
         any_left = plan.kind == "inner" and not self.depends(plan.left)
-        any_right = plan.kind != "full" and not self.depends(plan.right)
+        any_right = plan.kind != "full" and not any_left and not self.depends(plan.right)
         left = self.alone(plan.left) if any_left else self.over(plan.left)
         right = self.alone(plan.right) if any_right else self.over(plan.right)
         split, by, count = width(plan.left), width(left), width(plan.right)

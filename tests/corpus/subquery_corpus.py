@@ -52,6 +52,8 @@ QUERIES: dict[str, list[str]] = {
         "SELECT k, (SELECT count(*) FROM (SELECT * FROM u WHERE v = t.v) x"
         " FULL JOIN (SELECT * FROM w WHERE k2 = t.k) y ON x.k = y.k2) FROM t",
         "SELECT k, (SELECT count(*) FROM u SEMI JOIN w ON u.k = w.k2 WHERE u.v = t.v) FROM t",
+        "SELECT k, (SELECT count(*) FROM u JOIN w ON u.v = w.k2 + t.k) FROM t",
+        "SELECT k, (SELECT sum(u.v) FROM u JOIN w ON u.v + w.k2 > t.k) FROM t",
         "SELECT k, (SELECT max(n) FROM (SELECT v, row_number() OVER (ORDER BY v, name) AS n FROM u"
         " WHERE u.k = t.k)) FROM t",
         "SELECT k, (SELECT sum(s) FROM (SELECT sum(v) OVER (PARTITION BY name) AS s FROM u"
@@ -83,6 +85,7 @@ QUERIES: dict[str, list[str]] = {
         " HAVING count(*) > 1)",
         "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k LIMIT 1)",
         "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u, w WHERE u.k = t.k AND w.k2 = u.v)",
+        "SELECT k, EXISTS (SELECT 1 FROM u JOIN w ON u.v + w.k2 > t.k) FROM t",
         "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND EXISTS"
         " (SELECT 1 FROM w WHERE w.k2 = u.v AND w.small = t.k))",
         "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND NOT EXISTS"
