@@ -159,9 +159,8 @@ class Catalog:
         self._index()
 
     def _index(self) -> None:
-        with (
-            self._indexing
-        ):  # databases are attached without the writer lock: the last one sees all
+        # ATTACH and DETACH come here without the writer lock: whoever comes last sees all names.
+        with self._indexing:
             relations = (*self.tables, *self.views)
             self.names = NameRules(self.database, self._databases, self._schemas, relations)
 

@@ -1,7 +1,7 @@
-"""The background flush: DuckDB follows the log at thresholds, without a reader.
+"""The background flush: brings DuckDB up to the log at thresholds, without a reader.
 
-Law: it only does what a read would do, earlier; what could not be flushed is pending still and is
-tried again, and the next caller is told.
+Contract: it does what the next read would do, only earlier. A flush that fails is tried again, and
+the next caller gets its error.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _WORK = "bringing the tables up to date"
 
 
 class BackgroundFlush:
-    """A thread that flushes when enough rows or enough seconds have gathered.
+    """A thread that flushes when enough rows are pending, or have been for enough seconds.
 
     Args:
-        engine: what to flush.
+        engine: the engine whose pending deltas are flushed.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -35,7 +35,7 @@ class BackgroundFlush:
         self._thread.start()
 
     def noticed(self, rows: int) -> None:
-        """A commit left this many rows pending: it stands, and nothing may fail here."""
+        """Notes how many rows are pending after a commit, which stands: nothing may fail here."""
         if self._due is None:
             self._due = time.monotonic() + MAX_AGE
         if rows > MAX_ROWS:
@@ -57,12 +57,12 @@ class BackgroundFlush:
             engine.tables.flush()
             engine.warehouse.troubles.over(_WORK)
         except Exception as error:
-            if not engine.log.diverged:  # that is told whoever calls
+            if not engine.log.diverged:  # else every call raises that error by itself
                 engine.warehouse.troubles.keep(_WORK, error)
                 self._due = time.monotonic() + AGAIN
 
     def stop(self) -> None:
-        """Let the thread end."""
+        """Ends the thread, and waits for a flush that is under way."""
         self._stopped = True
         self._wake.set()
         self._thread.join()

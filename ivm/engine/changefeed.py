@@ -1,13 +1,8 @@
-"""The changes of one view, epoch by epoch, as a blocking iterator.
+"""Changefeeds: the changes of one view, epoch by epoch, and the open feeds of all views.
 
-Law: the deltas a feed yields, added to the view's rows when it began, are the view's rows now; an
-epoch is yielded only once it is durable, each exactly once and in order: it is taken off the queue
-when all that can fail or be interrupted has been done. A feed that nobody reads keeps all of them.
-
-Who listens to which view.
-
-Law: a feed is told of every epoch that changes its view, in order, from the moment it is added,
-whichever others come and go meanwhile.
+Law: rows when the feed was opened + the deltas it yields = the view's rows now.
+Contract: an epoch is yielded once it is durable, exactly once and in order: it leaves the queue
+only after everything that can fail or be interrupted. A feed that is not read holds all its deltas.
 """
 
 from __future__ import annotations
@@ -28,7 +23,7 @@ from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 
 WEIGHT = "_weight"
-"""Name of the weight column in a delta: how often the row comes (positive) or goes (negative)."""
+"""The name of the weight column in a delta: positive for rows added, negative for rows removed."""
 
 
 class Subscription(Iterator[tuple[int, pa.Table]]):
@@ -49,17 +44,18 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         self._durable = durable
         self._on_close = on_close
         self._items: deque[tuple[int, ZSet] | IvmError] = deque()
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()  # rings for each item, and more
+        # A put per item, and more: it wakes a waiting reader, who then looks at `_items`.
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._reader = threading.Lock()
         self._closed = False
 
     def put(self, epoch: int, delta: ZSet) -> None:
-        """Hand over one epoch's delta (called by the writer, in epoch order)."""
+        """Queues one epoch's delta (called by the writer, in epoch order)."""
         self._items.append((epoch, delta))
         self._bell.put(None)
 
     def fail(self, error: IvmError) -> None:
-        """The view can no longer be computed: the feed ends with this error."""
+        """Ends the feed with an error: the view can no longer be computed."""
         self._items.append(error)
         self.close()
 
@@ -73,12 +69,12 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         end = None if timeout is None else time.monotonic() + timeout
         while self._waited(end):
             with self._reader:
-                if self._items:  # else another thread has had it
+                if self._items:  # else another thread has read it
                     return self._first()
         return None
 
     def _waited(self, end: float | None) -> bool:
-        """Whether something has come, before the end of the time or of the feed."""
+        """Waits for an item; returns False at the end of the time or of the feed."""
         while not self._items:
             if self._closed:
                 self._bell.put(None)  # others may wait too
@@ -111,7 +107,7 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         return item
 
     def close(self) -> None:
-        """End the feed; what is queued can still be read."""
+        """Ends the feed; queued deltas can still be read."""
         if not self._closed:
             self._closed = True
             self._on_close(self)
@@ -125,7 +121,7 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
 
 
 def delta_table(delta: ZSet, schema: Schema) -> pa.Table:
-    """A Z-set as an Arrow table with its weights in the column `_weight`."""
+    """The rows of a Z-set as an Arrow table with their weights in the column `_weight`."""
     return plain(delta.to_arrow(schema)).append_column(WEIGHT, pa.array(delta.weights))
 
 
@@ -138,35 +134,36 @@ class ChangeFeeds:
 
     @property
     def views(self) -> list[str]:
-        """The views that somebody listens to."""
+        """The names of the views with an open feed."""
         with self._lock:
             return list(self._by_view)
 
     def add(self, feed: Subscription) -> None:
-        """Tell the feed of its view's changes from now on."""
+        """Notifies a feed of its view's changes from now on."""
         with self._lock:
             self._by_view[feed.view] = (*self._by_view.get(feed.view, ()), feed)
 
     def remove(self, feed: Subscription) -> None:
-        """Forget a feed."""
+        """Ends the notifications of a feed."""
         with self._lock:
             feeds = tuple(f for f in self._by_view.pop(feed.view, ()) if f is not feed)
             if feeds:
                 self._by_view[feed.view] = feeds
 
     def notify(self, epoch: int, deltas: Mapping[str, ZSet]) -> None:
-        """Hand an epoch's deltas to the feeds of these views."""
+        """Passes an epoch's deltas to the feeds of these views."""
+        # Without the lock: `add` and `remove` replace the tuple of a view, they never change it.
         if self._by_view:
             for name, delta in deltas.items():
                 for feed in self._by_view.get(name, ()):
                     feed.put(epoch, delta)
 
     def fail(self, view: str, error: IvmError) -> None:
-        """The view can no longer be computed: its feeds end with the error."""
+        """Ends the view's feeds with an error: the view can no longer be computed."""
         for feed in self._by_view.get(view, ()):
             feed.fail(error)
 
     def close(self, view: str) -> None:
-        """End the view's feeds."""
+        """Ends the view's feeds."""
         for feed in self._by_view.get(view, ()):
             feed.close()

@@ -1,8 +1,8 @@
-"""What has been found out of tables, views and macros, as long as the catalog is as it was.
+"""A cache of facts about tables, views and macros, valid until the catalog changes.
 
-Law: what is given was found after the last `forget`; a reader of rows, for the very table that is
-asked for. Others do not see what a transaction has changed in the catalog before it commits: what
-they find meanwhile must be forgotten at its end.
+Invariant: every entry was computed after the last `forget`, and a row reader is for the `TableInfo`
+that is asked for. The cursors asked do not see an uncommitted change of the catalog: entries
+computed during such a transaction are dropped at its end.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ivm.storage.warehouse.warehouse import Warehouse
 
 
 class Definitions:
-    """Those of one database.
+    """The cache of one database.
 
     Args:
-        warehouse: its cursors are asked.
+        warehouse: gives the cursors that are asked.
         catalog: the tables.
 
     Attributes:
-        relations: which of them a statement reads.
+        relations: finds the relations that a statement reads.
     """
 
     def __init__(self, warehouse: Warehouse, catalog: Catalog) -> None:
@@ -44,25 +44,25 @@ class Definitions:
         return self._fast_paths[table]
 
     def lacks_fast_path(self, table: str) -> bool:
-        """Whether it is known, without the writer lock, that the table has no fast path."""
+        """Returns whether the table is known to have no fast path; needs no writer lock."""
         return self._fast_paths.get(table, table) is None
 
     @property
     def macros(self) -> frozenset[str]:
-        """The names of the user's functions and macros, in small letters."""
+        """The names of the user's functions and macros, in lower case."""
         if self._macros is None:
             self._macros = own_names(self._warehouse.cursor())
         return self._macros
 
     def reader(self, info: TableInfo) -> RowReader:
-        """What takes rows of any kind for a table, as a session sees it without the writer lock."""
+        """The converter of rows for a table; needs no writer lock, so `info` may be outdated."""
         reader = self._readers.get(info.name)
         if reader is None or reader.info is not info:
             reader = self._readers[info.name] = RowReader(info)
         return reader
 
     def forget(self) -> None:
-        """The catalog has changed, or may have."""
+        """Drops all entries: the catalog has changed, or may have."""
         self._fast_paths.clear()
         self._macros = None
         self._readers.clear()

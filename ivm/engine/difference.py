@@ -1,9 +1,9 @@
 """The difference of two queries as a Z-set, by exact representation.
 
 Law: before + difference = after, as multisets of exact rows: 0.0 is not −0.0, '1 month' is not
-'30 days', 'a' not 'A', though DuckDB's EXCEPT ALL may take them for equal; hence a text twin beside
-such columns, and texts without their collation.
-`after` runs once: a second run may round a sum of DOUBLE, or choose among equals, otherwise.
+'30 days', 'a' not 'A'. DuckDB's EXCEPT ALL may compare them as equal, so such columns are compared
+as strings too, and strings without their collation.
+`after` runs once: a second run may round a sum of DOUBLE, or choose among equals, differently.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ivm.storage.warehouse.duck import Cursor, table
 
 
 def difference(cursor: Cursor, before: str, after: str, schema: Schema) -> ZSet:
-    """What turns the rows of `before` into those of `after`.
+    """The delta that turns the rows of `before` into those of `after`.
 
     Args:
-        cursor: sees the relations both read.
+        cursor: sees the relations that both read.
         before: a SELECT with the schema's columns.
-        after: another one; columns by position, cast to the schema's types.
+        after: a SELECT whose columns, by position, are cast to the schema's types.
         schema: names and types of the difference.
     """
     if not schema:
@@ -41,20 +41,20 @@ def difference(cursor: Cursor, before: str, after: str, schema: Schema) -> ZSet:
 
 
 def _exact(query: str, schema: Schema) -> str:
-    """The query's columns, cast, each with a twin that tells equal representations apart."""
+    """Writes the query with its columns cast, the ambiguous ones followed by their string forms."""
     given = ", ".join(f"c{i}" for i in range(len(schema)))
     columns = ", ".join(f"{bare(f'c{i}::{t.sql}', t)} AS c{i}" for i, (_, t) in enumerate(schema))
-    twins = "".join(f", c{i}::{t.sql}::VARCHAR AS t{i}" for i, t in _ambiguous(schema))
-    return f"SELECT {columns}{twins} FROM ({query}) AS q({given})"
+    strings = "".join(f", c{i}::{t.sql}::VARCHAR AS t{i}" for i, t in _ambiguous(schema))
+    return f"SELECT {columns}{strings} FROM ({query}) AS q({given})"
 
 
 def bare(value: str, type: ColumnType) -> str:
-    """SQL of a value without its collation."""
+    """Writes a value without its collation."""
     return f'({value}) COLLATE "C"' if type.sql == "VARCHAR" else value
 
 
 def _ambiguous(schema: Schema) -> list[tuple[int, ColumnType]]:
-    """Columns whose type has equal values of different representation."""
+    """The columns whose type has equal values of different representation."""
     return [
         (i, type)
         for i, (_, type) in enumerate(schema)

@@ -1,8 +1,8 @@
-"""The key indexes of all tables: hydrated at first use, following every change since.
+"""The key indexes of all tables: hydrated at first use, and updated by every change since.
 
-Law: an index stands where its table does, the running transaction's changes included; `commit` and
-`rollback` end that transaction. An index that lacks a column which is needed by now is made anew.
-That of a large table answers at once and reads the table in a thread (`LateIndex`).
+Invariant: an index holds the rows of its table, with the running transaction's changes; `commit`
+and `rollback` end that transaction. An index without a column that is needed later is built anew.
+The index of a large table answers at once and reads the table in a thread (`LateIndex`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LARGE = 200_000
 
 
 class KeyIndexes:
-    """At most one index a table.
+    """The key indexes of one database, at most one a table.
 
     Args:
         tables: the tables as DuckDB stores them.
@@ -37,7 +37,7 @@ class KeyIndexes:
         self._missed: dict[str, int] = {}
 
     def find(self, table: str, *, all_columns: bool = False) -> KeyIndex | None:
-        """The index of a table, if it is there and holds the columns it needs."""
+        """The index of a table; None if it is not built, or lacks a column that is needed."""
         index = self._ready(table)
         if index is None or len(index.columns) == len(self._catalog.tables[table].schema):
             return index
@@ -60,20 +60,20 @@ class KeyIndexes:
             index.stop()
 
     def is_worth_making(self, table: str) -> bool:
-        """Whether a change that DuckDB could make as well has missed the index often enough."""
+        """Counts a change that DuckDB can make too; returns whether there were many."""
         self._missed[table] = self._missed.get(table, 0) + 1
         return self._missed[table] > _PATIENCE
 
     def make(
         self, table: str, *, all_columns: bool = False, cursor: Cursor | None = None
     ) -> KeyIndex:
-        """The index of a table, filled from DuckDB.
+        """Builds the index of a table from DuckDB.
 
         Args:
             table: canonical name.
-            all_columns: hold all columns, not just those that views need.
-            cursor: in a transaction that has changed the table; the index holds what it sees, and
-                is dropped if the transaction is rolled back.
+            all_columns: whether it holds all columns, not just those that views need.
+            cursor: in a transaction that has changed the table; the index holds the rows that it
+                sees, and is dropped if the transaction is rolled back.
         """
         info = self._catalog.tables[table]
         every = tuple(range(len(info.schema)))
@@ -108,18 +108,18 @@ class KeyIndexes:
         return KeyIndex(info.schema, key, columns, rows, unique=bool(info.primary_key))
 
     def record(self, change: TableChange) -> None:
-        """Let the table's index see a change of the running transaction."""
+        """Adds a change of the running transaction to its table's index."""
         index = self._known.get(change.table)
         if index is None:
             return
         held = change.removed_columns
         if held == index.columns or not len(change.removed) or set(index.columns) <= set(held):
             index.record(change)
-        else:
+        else:  # the removed rows lack columns of the index
             self._drop(change.table)
 
     def commit(self, tables: Iterable[str]) -> None:
-        """The running transaction, which changed these tables, is committed."""
+        """Adopts the changes of the running transaction to these tables."""
         for table in tables:
             index = self._known.get(table)
             if index is not None:
@@ -127,7 +127,7 @@ class KeyIndexes:
         self._provisional.clear()
 
     def rollback(self) -> None:
-        """Forget what the running transaction recorded."""
+        """Drops the changes of the running transaction."""
         for name in self._provisional:
             self._drop(name)
         self._provisional.clear()
@@ -135,11 +135,14 @@ class KeyIndexes:
             index.rollback()
 
     def release_snapshots(self) -> None:
-        """Hold no snapshot: DuckDB refuses to alter a table that has changed since."""
+        """Drops the indexes that hold a snapshot.
+
+        DuckDB refuses to alter a table that has changed since a snapshot that is still held.
+        """
         for table in [name for name, index in self._known.items() if isinstance(index, LateIndex)]:
             self._drop(table)
 
     def forget(self) -> None:
-        """The tables have changed, or the database is being closed."""
+        """Drops all indexes: the catalog has changed, or the database is being closed."""
         for table in list(self._known):
             self._drop(table)

@@ -1,8 +1,8 @@
-"""What the engine writes into the log; a database without a file has none.
+"""The engine's writes to the log; a database without a file has no log.
 
-Law: once the log can no longer be written, the database is read-only until it is opened again; once
-its word and what it was to stand for part, nothing is read any more either: only the opening, which
-replays the log, brings them together.
+Contract: once the log cannot be written, the database is read-only until it is opened again. Once
+memory does not agree with the committed epochs, nothing is read any more either: only opening the
+database, which replays the log, makes them agree.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ivm.storage.values.types import Schema
 
 
 class LogWriter:
-    """The log as seen by those who commit.
+    """The log for those who commit.
 
     Args:
         log: None for a database in memory.
-        sync_at_commit: a commit returns only when the log is on disk.
+        sync_at_commit: whether a commit returns only when the log is on disk.
 
     Attributes:
-        fault: why nothing may be written any more, if so.
-        diverged: the memory of this process is not what the log says.
+        fault: the reason why nothing may be written any more; None if it may.
+        diverged: whether memory does not agree with the committed epochs.
     """
 
     def __init__(self, log: ChangeLog | None, *, sync_at_commit: bool) -> None:
@@ -40,19 +40,19 @@ class LogWriter:
             raise UnavailableError(self.fault)
 
     def demand_readable(self) -> None:
-        """Raises UnavailableError if what is in memory may not be used any more."""
+        """Raises UnavailableError if memory does not agree with the committed epochs."""
         if self.diverged:
             raise UnavailableError(self.fault)
 
     def broken(self, why: str, cause: BaseException) -> BaseException:
-        """Let nothing be done from here on.
+        """Refuses all reads and writes from here on.
 
         Args:
-            why: a sentence without its end.
-            cause: what has happened.
+            why: the reason, as a sentence without its full stop.
+            cause: the exception that was caught.
 
         Returns:
-            What is to be raised: the cause itself, with a note, where it is no error.
+            The exception to be raised; an interrupt stays itself, with a note.
         """
         self.diverged = True
         way_out = "Close the database and open it again: the log is replayed"
@@ -66,14 +66,14 @@ class LogWriter:
         return cause
 
     def append(self, epoch: int, changes: Sequence[TableChange]) -> None:
-        """Write an epoch's record; not yet durable."""
+        """Writes an epoch's record, which is not yet durable."""
         if self._log is not None:
             self._log.append(Record(epoch, tuple(changes)))
 
     def retract(self, epoch: int) -> None:
-        """The epoch has not come to be: have no record of it, or let nothing be written any more.
+        """Removes the record of an epoch that is not committed; if that fails, refuses all writes.
 
-        Nothing is raised, so that the caller can tell what went wrong.
+        Nothing is raised, since the caller raises the error that kept the epoch from committing.
         """
         if self._log is None or self._log.last_epoch < epoch:
             return
@@ -84,7 +84,7 @@ class LogWriter:
             tell(self.fault)
 
     def sync(self, epoch: int) -> None:
-        """Return once `epoch` is durable (group commit: many callers share one fdatasync).
+        """Waits until `epoch` is durable (group commit: many callers share one fdatasync).
 
         Raises:
             UnavailableError: the disk refuses; the database is read-only until reopened.
@@ -93,7 +93,7 @@ class LogWriter:
             self.make_durable(epoch)
 
     def make_durable(self, epoch: int) -> None:
-        """As `sync`, whatever the durability: before DuckDB's commit the record is on disk."""
+        """Waits as `sync` does, but whatever the durability, for commits in DuckDB and feeds."""
         if self._log is None:
             return
         try:
@@ -103,7 +103,7 @@ class LogWriter:
             raise
 
     def start_segment(self, schemas: Mapping[str, Schema], epoch: int) -> None:
-        """The catalog has changed, and DuckDB has it: records from here on are of new tables."""
+        """Begins a segment with new schemas; DuckDB has committed the change of the catalog."""
         if self._log is None:
             return
         try:

@@ -1,7 +1,7 @@
-"""Opening a database: catalog, views, then the log's commits that DuckDB does not have yet.
+"""Opening a database: the catalog, the views, then the log's commits that DuckDB does not have.
 
-Law: after opening, tables and views stand at the last committed epoch: tables take every record
-after their epoch, a view takes only the deltas after its own, exactly once.
+Contract: after opening, tables and views are at the last committed epoch. Tables get every record
+after their epoch, and a view only the deltas after its own, each exactly once.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def open_engine(
     functions: Iterable[Function] = (),
     choice: Choice = "refuse",
 ) -> Engine:
-    """Open a database and bring it up to its log.
+    """Opens a database and brings it up to its log.
 
     Raises:
-        UnavailableError: another process has it open, or a view calls a function that is not
-            given.
-        CorruptionError: not a DuckDB file, a damaged log, a view that no longer binds.
+        UnavailableError: another process has it open, or a view calls a function that is not in
+            `functions`.
+        CorruptionError: not a DuckDB file, a damaged log, or a view that no longer binds.
     """
     interval = None if sync_at_commit else 0.02
     warehouse = Warehouse.open(
@@ -78,7 +78,7 @@ def open_engine(
 
 
 def _load(engine: Engine) -> bool:
-    """Bind the views; whether one that was recomputed is now maintained by deltas."""
+    """Binds the views; returns whether one that was recomputed is now maintained incrementally."""
     cursor = engine.warehouse.cursor()
     stored, promoted, demoted = load_views(cursor), False, []
     engine.catalog.expect_views(view.name for view in stored)
@@ -96,7 +96,7 @@ def _load(engine: Engine) -> bool:
         elif each.state == "recomputed":
             promoted = True
         elif each.state == "needs_rewrite":
-            with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
+            with contextlib.suppress(EvaluationError):  # the next change raises it, and is refused
                 engine.views.rewrite_rows(view)
     if demoted:
         run(cursor, "BEGIN TRANSACTION")
@@ -140,11 +140,11 @@ def _replay(engine: Engine) -> None:
 
 
 def _nothing_is_temporary(queries: Iterable[tuple[str, str]]) -> None:
-    """No session has begun."""
+    """Does nothing: no session has begun."""
 
 
 def _replay_in_duckdb(engine: Engine, record: Record, failing: Iterable[str]) -> None:
-    """Replay a record that was committed together with what stale views below others lacked."""
+    """Replays a record that was committed together with the differences of stale views."""
     engine.pending.epoch = record.epoch - 1
     transaction = Transaction(engine, engine.warehouse.cursor(), _nothing_is_temporary)
     for change in record.changes:
@@ -153,11 +153,11 @@ def _replay_in_duckdb(engine: Engine, record: Record, failing: Iterable[str]) ->
 
 
 def _replay_tables(engine: Engine) -> None:
-    """Bring the tables up to the log; the views are going to be filled from them.
+    """Brings the tables up to the log; the caller then fills the views from them.
 
     Raises:
-        CorruptionError: what another program did to the tables leaves no room for the log's
-            commits. Nothing was changed.
+        CorruptionError: the log's commits do not fit the tables, which another program has
+            changed. Nothing was changed.
     """
     warehouse = engine.warehouse
     if warehouse.log is None:
@@ -181,10 +181,10 @@ def _replay_tables(engine: Engine) -> None:
 
 
 def _refresh_all(engine: Engine) -> None:
-    """What the views' rows follow from is not known: fill every view anew.
+    """Fills every view anew: the state of the tables that their rows are from is not known.
 
-    Their epochs go too: they may lie above the tables', where a view had run ahead of commits that
-    were then given up, and would keep later commits of these numbers from it.
+    Their epochs are dropped too: that of a view may be greater than the tables', if it was flushed
+    ahead of commits that were then discarded. Later commits with these numbers would be skipped.
     """
     cursor = engine.warehouse.cursor()
     with engine.warehouse.write_lock:

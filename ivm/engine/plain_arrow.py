@@ -1,6 +1,6 @@
-"""Arrow as users' tools read it: HUGEINT as decimal128(38, 0) where every value fits.
+"""Arrow tables for users' tools: HUGEINT becomes decimal128(38, 0) where every value fits.
 
-Law: no value changes; a column with a value beyond 38 digits keeps DuckDB's lossless form.
+Invariant: no value changes; a column with a value of 39 digits stays in DuckDB's lossless form.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _LIMIT = 10**38 >> 64  # the high word of the first value with 39 digits
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """The table with its HUGEINT columns as decimals (the 16 bytes are the same)."""
+    """The table with its HUGEINT columns as decimals: both have the same 16 bytes a value."""
     for i, field in enumerate(table.schema):
         if _is_hugeint(field.type):
             chunks = [_decimals(chunk) for chunk in table.column(i).chunks]

@@ -1,7 +1,7 @@
-"""The views that are recomputed: which are out of date, and bringing them up to date.
+"""Recomputed views: marked stale by changes, recomputed when they are read.
 
-Law: a change only marks such a view stale. Who reads it, or a view above it, has it recomputed
-first, those below before those above; its difference goes through the circuit like any delta.
+Contract: a view is recomputed before it, or a view above it, is read; lower views come first. Its
+difference goes through the circuit like any delta.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from ivm.storage.warehouse.duckdb_errors import ours
 
 
 class RecomputedViews:
-    """Those of one database.
+    """The recomputed views of one database.
 
     Args:
         maintenance: the circuit above them.
-        tables: where they rest.
-        feeds: who listens to them.
+        tables: the tables that store them.
+        feeds: their changefeeds.
 
     Attributes:
-        stale: names of those whose tables are out of date.
-        work: what recomputing them has cost, by name.
+        stale: names of the views whose tables are out of date.
+        work: the cost of recomputing each so far, by name.
     """
 
     def __init__(self, maintenance: Maintenance, tables: StoredTables, feeds: ChangeFeeds) -> None:
@@ -46,23 +46,23 @@ class RecomputedViews:
         self.work: dict[str, Work] = {}
 
     def mark_stale(self, changed: Iterable[str]) -> None:
-        """Base tables changed: recomputed views over them are stale."""
+        """Marks the recomputed views over these base tables as stale."""
         self.stale.update(view.name for view in self._catalog.recomputed(changed))
 
     def forget(self, name: str) -> None:
-        """A view is no more, or another one."""
+        """Drops the state of a view that is dropped or defined anew."""
         self.stale.discard(name)
         self.work.pop(name, None)
 
     # -- asking ---------------------------------------------------------------------------------
 
     def concern(self, relations: Iterable[str]) -> bool:
-        """Whether one of the relations is a recomputed view, or reads one."""
+        """Returns whether one of the relations is a recomputed view, or reads one."""
         views = [v for n in relations if (v := self._catalog.views.get(n)) is not None]
         return any(not view.incremental or view.recomputed_below for view in views)
 
     def needs_refresh(self, relations: Iterable[str]) -> list[View]:
-        """Stale recomputed views at or below the given relations, lowest first."""
+        """The stale recomputed views among these relations and below them, lowest first."""
         if not self.stale:
             return []
         wanted: set[str] = set()
@@ -70,13 +70,15 @@ class RecomputedViews:
             view = self._catalog.views.get(name)
             if view is not None:
                 wanted.update((name, *view.recomputed_below))
-        views = list(self._catalog.views.items())  # at once: a reader has no writer lock
+        # Copied in one step: a reader comes here without the writer lock.
+        views = list(self._catalog.views.items())
         return [view for name, view in views if name in wanted and name in self.stale]
 
     def is_outdated(self, names: Iterable[str]) -> bool:
-        """Whether something is stale at or below the given relations, as far as they are known.
+        """Returns whether one of these relations, or a view below them, may be stale.
 
-        While a transaction changes the catalog, others cannot tell what they read by its names.
+        While a transaction changes the catalog, other sessions' names may not resolve in it: any
+        stale view then counts.
         """
         return bool(self.stale) and (
             self._catalog.committed is not None or bool(self.needs_refresh(names))
@@ -85,24 +87,24 @@ class RecomputedViews:
     # -- refreshing -----------------------------------------------------------------------------
 
     def refresh_watched(self) -> None:
-        """Make the differences that subscribers of recomputed views wait for."""
+        """Recomputes the stale views with changefeeds, or below such, so that these get deltas."""
         if not self.stale:
             return
         for name in self._feeds.views:
             try:
                 self.refresh([name])
-            except Exception as error:  # the commit stands; the subscribers are told
+            except Exception as error:  # the commit stands; the subscribers get the error
                 self._feeds.fail(name, ours(error))
 
     def refresh(self, names: Iterable[str]) -> None:
-        """Recompute what is stale at or below some relations (the caller holds the writer lock)."""
+        """Recomputes the stale views among these relations and below; needs the writer lock."""
         for layer in layers(self.needs_refresh(names)):
             self._refresh(layer)
 
     def refresh_all(self) -> None:
-        """Recompute all that is stale.
+        """Recomputes all stale views.
 
-        A view that cannot be computed stays as it last was; reading it says why.
+        A view that cannot be computed keeps its old rows; reading it raises the error.
         """
         for name in list(self._catalog.views):
             with contextlib.suppress(EvaluationError):
@@ -113,6 +115,7 @@ class RecomputedViews:
         with warehouse.write_lock:
             self._tables.flush()
             cursor = warehouse.cursor()
+            # All views of a layer are recomputed before the circuit steps, once, with all of them.
             found = {view.name: self.recompute(view, cursor) for view in views}
             changed = {name: delta for name, delta in found.items() if len(delta)}
             deltas = self._maintenance.step((), changed) if changed else {}
@@ -128,7 +131,7 @@ class RecomputedViews:
             self._tables.flush(found)
 
     def recompute(self, view: View, cursor: Cursor) -> ZSet:
-        """The difference between the view's query and its table, as the cursor sees both.
+        """Computes the difference between the view's query and its table, as the cursor sees both.
 
         Raises:
             EvaluationError: the query fails on the tables as they are.
@@ -147,10 +150,10 @@ class RecomputedViews:
 
 
 def layers(views: Iterable[View]) -> Iterator[list[View]]:
-    """Recomputed views, lowest first, in parts none of which reads another view of its part.
+    """Groups recomputed views, lowest first, so that no view reads another one of its group.
 
-    What is above two of them may fail on a mixture of an old and a new one, so the differences of
-    a part are to be stepped together.
+    An expression above two of them may fail on the old rows of one and the new rows of the other,
+    so the differences of a group are stepped together.
     """
     layer: list[View] = []
     for view in views:
