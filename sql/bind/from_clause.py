@@ -134,7 +134,7 @@ class _FromBinder:
         right, other = inner.items(joins[0].this, joins[1:])
         if not any(used(argument) for argument in outer.arguments):
             return *self.items(joins[0].this, joins[1:]), [*done, (plan, scope)]
-        nested = dependent(outer.number, right, outer.arguments, self._context, kept=True)
+        nested = dependent(outer.number, right, outer.arguments, self._context, as_rows=True)
         made = lateral_join(whole, nested, "inner", [], self._context)
         return made, combined(whole, names, other), []
 
@@ -304,8 +304,8 @@ class _FromBinder:
             terms = asof_terms(terms, shared)
             plan = asof_joined(left, right, kind, terms, self._context, self._bind)
         elif item.arguments:
-            kept, given = kind == "inner", item.arguments
-            nested = dependent(item.number, right, given, self._context, kept=kept)
+            as_rows, given = kind == "inner", item.arguments
+            nested = dependent(item.number, right, given, self._context, as_rows=as_rows)
             plan = lateral_join(left, nested, kind, terms, self._context)
         else:
             plan = joined_on(left, right, kind, terms, self._context)

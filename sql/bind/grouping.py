@@ -39,7 +39,7 @@ from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.functions import Functions
 from ivm.sql.resolve.orders import complete_aggregate
 from ivm.sql.subqueries.attach import attached
-from ivm.sql.subqueries.parameters import holds_stand_in
+from ivm.sql.subqueries.parameters import reads_query
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, Schema, type_of
 
@@ -116,7 +116,7 @@ class Grouping:
         known = isinstance(node, _ALIKE) or self.functions.is_aggregate(node)
         if isinstance(node, exp.Is):
             known = isinstance(node.expression, exp.Null)
-        if self._constants and (not known or holds_stand_in(node)):
+        if self._constants and (not known or reads_query(node)):
             raise NotIncremental(f"{text(node)} beside constants in GROUPING SETS, ROLLUP or CUBE")
 
     def _register(self, node: exp.Expr) -> int:

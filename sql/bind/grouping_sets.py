@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from ivm.sql.plan.expressions import structure, used
 from ivm.sql.plan.nodes import NotIncremental
-from ivm.sql.subqueries.parameters import holds_stand_in
+from ivm.sql.subqueries.parameters import reads_query
 
 _SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)
 _MOST = 4096
@@ -38,7 +38,7 @@ def grouping_sets(
         return [bind(item) for item in items], None
     reader = _Reader(bind)
     sets = _multiplied([reader.sets(item) for item in items])
-    if any(not used(group) and holds_stand_in(group) for group in reader.groups):
+    if any(not used(group) and reads_query(group) for group in reader.groups):
         raise NotIncremental("a value of another query in GROUPING SETS, ROLLUP or CUBE")
     return reader.groups, sets
 

@@ -29,7 +29,7 @@ from ivm.sql.rewrite.expand_joins import picked
 from ivm.sql.subqueries.attach import attached, filtered
 from ivm.sql.subqueries.decorrelate import Dependent, joined, with_row
 from ivm.sql.subqueries.outer_rows import from_pairs
-from ivm.sql.subqueries.parameters import call_of, calls
+from ivm.sql.subqueries.parameters import reference_of, references
 from ivm.sql.subqueries.single_row import one_row_each
 
 _FEW = 16  # listed rows up to which each is put to all rows on the left
@@ -45,16 +45,16 @@ def lateral_join(
     """
     if kind not in ("inner", "left"):
         raise NotIncremental(f"a {kind} join with a lateral query")
-    if any(calls(term) for term in terms) and kind == "left":
+    if any(references(term) for term in terms) and kind == "left":
         raise NotIncremental("a subquery in the condition of a lateral left join")
-    plain = [t for t in terms if not calls(t)]
+    plain = [t for t in terms if not references(t)]
     listed = one_row_each(right.plan)
     if 0 < len(listed) <= _FEW and (kind == "inner" or not _conditions(terms)):
         plans = [with_row(left, right.over(row), context) for row in listed]
         plan = plans[0] if len(plans) == 1 else Union(tuple(plans), plans[0].schema)
         rest = list(terms)
     else:
-        plan, rest = joined(left, right, kind, plain, context), [t for t in terms if calls(t)]
+        plan, rest = joined(left, right, kind, plain, context), [t for t in terms if references(t)]
     predicate = conjunction(rest) if kind == "inner" else None
     return plan if predicate is None else filtered(plan, predicate, context)
 
@@ -67,10 +67,10 @@ def _conditions(terms: Sequence[exp.Expr]) -> list[exp.Expr]:
 def joined_on(
     left: Plan, right: Plan, kind: WrittenKind, terms: Sequence[exp.Expr], context: Context
 ) -> Plan:
-    """The join of two plans on a condition that may hold calls."""
+    """The join of two plans on a condition that may hold references."""
     if kind == "right":
         return _right_join(left, right, terms, context)
-    plain, nested = [t for t in terms if not calls(t)], [t for t in terms if calls(t)]
+    plain, nested = [t for t in terms if not references(t)], [t for t in terms if references(t)]
     whole = Join(left, right, kind, residual=conjunction(plain))
     predicate = conjunction(nested)
     if predicate is None:
@@ -93,9 +93,9 @@ def _right_join(left: Plan, right: Plan, terms: Sequence[exp.Expr], context: Con
 
 
 def _split(terms: Sequence[exp.Expr], split: int) -> list[tuple[exp.Expr, bool]] | None:
-    """The calls in the terms, and whether each reads the left side; None if one reads both."""
+    """The references in the terms, and whether each reads the left side; None if one reads both."""
     sides = []
-    for call in (c for term in terms for c in calls(term)):
+    for call in (c for term in terms for c in references(term)):
         columns = used(call)
         if columns and min(columns) < split <= max(columns):
             return None
@@ -122,7 +122,7 @@ def _attached_sides(
         return i if i < split else i - split + before
 
     def swap(node: exp.Expr) -> exp.Expr:
-        if call_of(node) is not None:
+        if reference_of(node) is not None:
             return exp.Paren(this=images[structure(node)].copy())
         return column(moved(index_of(node))) if isinstance(node, exp.Column) else node
 

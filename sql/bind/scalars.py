@@ -67,7 +67,7 @@ class _Binder:
         tree = node.copy()
         if self.nesting is None:
             return tree.transform(self._swap, copy=False)
-        tree, nested = self.nesting.taken_out(tree)
+        tree, nested = self.nesting.extracted(tree)
         tree = tree.transform(self._swap, copy=False)
         return self.nesting.completed(tree, nested, self.scope, self.aliases)
 

@@ -27,7 +27,7 @@ from ivm.sql.resolve.scope import Bound, MadeUp
 from ivm.sql.resolve.stars import Item, expand
 from ivm.sql.subqueries.attach import attached, filtered
 from ivm.sql.subqueries.nested import Nesting
-from ivm.sql.subqueries.parameters import holds_stand_in
+from ivm.sql.subqueries.parameters import reads_query
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import describe
 
@@ -215,7 +215,7 @@ class _SelectBinder:
         plain = [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
         groups = [e for e in plain if used(e)]
         if not groups and len(plain) == len(self._items):
-            if any(holds_stand_in(e) for e in plain):
+            if any(reads_query(e) for e in plain):
                 raise NotIncremental("GROUP BY ALL over nothing but what other queries give")
             if self._select.args.get("having") is not None:
                 raise NotIncremental("GROUP BY ALL over constants, with HAVING")

@@ -1,10 +1,9 @@
-"""ARRAY(query) as a scalar subquery that gathers the query's rows in a list.
+"""ARRAY(query) as a scalar subquery that collects the query's rows in a list.
 
 Law: ARRAY(Q) is `SELECT coalesce(list(v ORDER BY k₁, …), []) FROM Q`, where v is Q's one column and
-the kᵢ are the keys of its ORDER BY, carried beside v. As DuckDB does it, a carried key is one more
-item of Q's select list: there, a column hides an alias of its name, ALL is `*`, and of a key that
-is several columns the first one orders the list; its ties are in Q's own order, of v and all of
-these columns.
+the kᵢ are the keys of its ORDER BY, selected after v. DuckDB makes each key one more item of Q's
+select list: there, a column hides an alias of its name, ALL is `*`, and of a key that is several
+columns the first one orders the list; its ties are in Q's own order, of v and all of these columns.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ _VALUE = "v"
 
 
 def gathered(query: exp.Query, width: Callable[[exp.Expr], int]) -> exp.Expr:
-    """The query of one row that ARRAY(query) stands for, unbound.
+    """The query of one row that ARRAY(query) comes to, unbound.
 
     Args:
-        width: counts the columns of a query in the place of `query`.
+        width: counts the columns that a query would have if it stood here instead of `query`.
     """
     order = query.args.get("order")
     keys: list[exp.Ordered] = order.expressions if order is not None else []
@@ -36,8 +35,8 @@ def gathered(query: exp.Query, width: Callable[[exp.Expr], int]) -> exp.Expr:
         heads.append(_ordered(key, (names or [_VALUE])[0]))
         ties += [_ordered(key, name) for name in ([_VALUE] if is_all(key.this) else []) + names]
     value = _of(_VALUE)
-    placed = heads + (ties if len(columns) > 1 + len(keys) else [])
-    listed = exp.Order(this=value, expressions=placed) if placed else value
+    ordered = heads + (ties if len(columns) > 1 + len(keys) else [])
+    listed = exp.Order(this=value, expressions=ordered) if ordered else value
     gathering = exp.Coalesce(this=ours(exp.ArrayAgg(this=listed)), expressions=[exp.Array()])
     identifiers = [exp.to_identifier(name) for name in columns]
     alias = exp.TableAlias(this=exp.to_identifier(_ROWS), columns=identifiers)
@@ -46,7 +45,7 @@ def gathered(query: exp.Query, width: Callable[[exp.Expr], int]) -> exp.Expr:
 
 
 def _carried(key: exp.Expr, query: exp.Query) -> exp.Expr | None:
-    """What is carried for a key; None where that is the value itself."""
+    """The item selected for a key; None if that is the value itself."""
     if is_all(key):
         return exp.Star() if isinstance(query, exp.Select) else None
     return None if isinstance(key, exp.Literal) else key
@@ -58,7 +57,7 @@ def _names(
     query: exp.Query,
     width: Callable[[exp.Expr], int],
 ) -> list[str]:
-    """A name for each column that the item gives."""
+    """A name for each column of the item: a star may have several."""
     if item is None:
         return []
     carrying = _carrying(query, [item])
@@ -76,7 +75,7 @@ def _of(name: str) -> exp.Column:
 
 
 def _carrying(query: exp.Query, items: Sequence[exp.Expr | None]) -> exp.Query:
-    """The query with the items as further columns."""
+    """The query with the items at the end of its select list."""
     found = [item.copy() for item in items if item is not None]
     if not found:
         return query.copy()

@@ -1,4 +1,4 @@
-"""Nested queries put to the plan that their calls stand over.
+"""Subquery references replaced by the values of their queries, which are joined to the plan.
 
 Law: a condition of WHERE that is an EXISTS, an IN, or NOT one of them only chooses rows: it is a
 semi or anti join. Everywhere else the nested query's value becomes a column: true, false or NULL by
@@ -16,7 +16,7 @@ from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjun
 from ivm.sql.plan.nodes import Filter, Plan, width
 from ivm.sql.resolve.context import Context
 from ivm.sql.subqueries.decorrelate import Dependent, dependent, joined, with_row
-from ivm.sql.subqueries.parameters import SubqueryReference, call_of, calls, parameter
+from ivm.sql.subqueries.parameters import SubqueryReference, parameter, reference_of, references
 from ivm.sql.subqueries.single_row import (
     checked_row,
     extremes,
@@ -32,33 +32,37 @@ from ivm.storage.values.types import type_of
 def attached(
     plan: Plan, exprs: Sequence[exp.Expr], context: Context
 ) -> tuple[Plan, list[exp.Expr]]:
-    """The plan with a column more for every call, and the expressions reading them."""
+    """Joins the value of every reference to the plan, as a column behind its own.
+
+    Returns:
+        The plan, and the expressions with these columns for their references.
+    """
     exprs = [e.copy() for e in exprs]
     while True:
-        found = [node for e in exprs for node in calls(e)]
+        found = [node for e in exprs for node in references(e)]
         if not found:
             return plan, list(exprs)
-        call = call_of(found[0])
-        assert call is not None
-        plan, value = _valued(plan, call, context)
+        reference = reference_of(found[0])
+        assert reference is not None
+        plan, value = _valued(plan, reference, context)
         exprs = [_replaced(e, structure(found[0]), value) for e in exprs]
 
 
 def _replaced(expr: exp.Expr, key: object, value: exp.Expr) -> exp.Expr:
     def swap(node: exp.Expr) -> exp.Expr:
-        same = call_of(node) is not None and structure(node) == key
+        same = reference_of(node) is not None and structure(node) == key
         return exp.Paren(this=value.copy()) if same else node
 
     return expr.transform(swap, copy=False)
 
 
 def filtered(plan: Plan, predicate: exp.Expr, context: Context) -> Plan:
-    """The rows where a condition holds that may hold calls; plain conditions are tested first."""
+    """Filters the plan by a condition; its terms with references are tested last."""
     terms = conjuncts(predicate)
-    plain = conjunction([t for t in terms if not calls(t)])
+    plain = conjunction([t for t in terms if not references(t)])
     before = width(plan)
     plan = plan if plain is None else Filter(plan, plain)
-    for term in (t for t in terms if calls(t)):
+    for term in (t for t in terms if references(t)):
         plan = context.narrow(_chosen(plan, term, context), list(range(before)))
     return plan
 
@@ -70,14 +74,15 @@ def _chosen(plan: Plan, term: exp.Expr, context: Context) -> Plan:
     node, negated = term.unnest(), False
     while isinstance(node, exp.Not):
         node, negated = node.this.unnest(), not negated
-    call = call_of(node)
-    nested = None if call is None else context.nested[call.number]
-    if call is None or nested is None or nested.scalar or nested.comparison not in (None, exp.EQ):
-        plan, (whole,) = attached(plan, [term], context)
-        return Filter(plan, whole)
-    plan, arguments = attached(plan, call.arguments, context)
+    reference = reference_of(node)
+    nested = None if reference is None else context.nested[reference.number]
+    of_rows = nested is not None and not nested.scalar and nested.comparison in (None, exp.EQ)
+    if reference is None or nested is None or not of_rows:
+        plan, (condition,) = attached(plan, [term], context)
+        return Filter(plan, condition)
+    plan, arguments = attached(plan, reference.arguments, context)
     operands, own = arguments[: nested.operands], arguments[nested.operands :]
-    right = dependent(call.number, nested.plan, own, context, kept=True)
+    right = dependent(reference.number, nested.plan, own, context, as_rows=True)
     if nested.comparison is None:
         return _with_partner(plan, right, negated, context)
     pairs: list[exp.Expr] = [
@@ -90,7 +95,7 @@ def _chosen(plan: Plan, term: exp.Expr, context: Context) -> Plan:
 
 
 def _with_partner(plan: Plan, right: Dependent, negated: bool, context: Context) -> Plan:
-    """EXISTS or NOT EXISTS."""
+    """The rows for which the nested query has a row: EXISTS, or NOT EXISTS if negated."""
     right = right.over(rows_only(right.plan))
     if right.free:
         return joined(plan, right, "anti" if negated else "semi", [], context)
@@ -102,7 +107,7 @@ def _with_partner(plan: Plan, right: Dependent, negated: bool, context: Context)
 def _without_equal(
     plan: Plan, right: Dependent, operands: list[exp.Expr], pairs: list[exp.Expr], context: Context
 ) -> Plan:
-    """NOT IN: no row is equal, and none could be if its NULLs were known."""
+    """The rows of NOT IN: no row of the query is equal, or could be for some value of a NULL."""
     if len(operands) > 1:
         equal = conjunction(pairs)
         possible = exp.Not(this=exp.Is(this=exp.Paren(this=equal), expression=exp.false()))
@@ -118,11 +123,11 @@ def _without_equal(
 # Values
 
 
-def _valued(plan: Plan, call: SubqueryReference, context: Context) -> tuple[Plan, exp.Expr]:
-    """The plan with further columns, and the call's value over it."""
-    nested = context.nested[call.number]
-    operands, own = call.arguments[: nested.operands], call.arguments[nested.operands :]
-    right = dependent(call.number, nested.plan, own, context, kept=not nested.scalar)
+def _valued(plan: Plan, reference: SubqueryReference, context: Context) -> tuple[Plan, exp.Expr]:
+    """Joins a nested query to the plan; returns it, and the reference's value over its columns."""
+    nested = context.nested[reference.number]
+    operands, own = reference.arguments[: nested.operands], reference.arguments[nested.operands :]
+    right = dependent(reference.number, nested.plan, own, context, as_rows=not nested.scalar)
     if nested.scalar:
         return _scalar(plan, right, context), column(width(plan))
     if nested.comparison is None:
@@ -157,11 +162,11 @@ def _equal_any(
         for i, kind in enumerate(kinds)
     )
     assert equal is not None
-    wide = Dependent(right.query, right.plan, [*right.arguments, *operands])
-    found, mark = _present(plan, wide.over(Filter(right.plan, equal)), context)
+    with_operands = Dependent(right.query, right.plan, [*right.arguments, *operands])
+    found, mark = _present(plan, with_operands.over(Filter(right.plan, equal)), context)
     if len(operands) > 1:
         open = exp.Is(this=exp.Paren(this=equal), expression=exp.Null())
-        found, unknown = _present(found, wide.over(Filter(right.plan, open)), context)
+        found, unknown = _present(found, with_operands.over(Filter(right.plan, open)), context)
         return found, _three_valued(mark, unknown)
     start = width(found)
     found = with_row(found, right.over(extremes(right.plan, [], context)), context)
@@ -186,7 +191,7 @@ def _ordered_any(
     comparison: type[exp.Binary],
     context: Context,
 ) -> tuple[Plan, exp.Expr]:
-    """Some row is less if the greatest is; some row differs if the least or the greatest does."""
+    """Compares with the extremes: x < ANY (Q) is x < max(Q), and x <> ANY (Q) takes both."""
     functions, start = _FUNCTIONS[comparison], width(plan)
     found = with_row(plan, right.over(extremes(right.plan, functions, context)), context)
     tests = [compared(comparison, operand, column(start + 2 + i)) for i in range(len(functions))]

@@ -1,9 +1,9 @@
-"""Dependent joins as plain ones: a plan beside a nested query that reads its columns.
+"""Dependent joins, of a plan with a nested query that reads its columns, turned into plain joins.
 
 Law: with args the parameters' values in a row of L, the dependent join pairs each row l of L with
-the rows of Q(args(l)). Where Q's parameters stand in conditions that can be lifted, it is the join
-on these; elsewhere Q is computed over the domain of all args(l), and joined back on it, NULLs being
-equal.
+the rows of Q(args(l)). Where Q reads its parameters only in conditions that can be pulled up, it is
+the join on these; elsewhere Q is computed over the domain of all args(l), and joined back on it,
+NULLs being equal.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from ivm.sql.subqueries.push_domain import DomainPush
 
 @dataclass(frozen=True)
 class Dependent:
-    """A nested query whose parameters have values over some plan.
+    """A nested query, with arguments for its correlation parameters.
 
     Attributes:
         query: its number.
         plan: its rows.
-        arguments: one expression over the other plan per parameter.
+        arguments: for each parameter, an expression over the plan it is joined with.
     """
 
     query: int
@@ -49,29 +49,30 @@ class Dependent:
 
     @property
     def free(self) -> bool:
+        """Returns whether the plan reads a parameter."""
         return is_free(self.plan, self.query)
 
     def over(self, plan: Plan) -> Dependent:
-        """The same with another plan of the same parameters."""
+        """The query with another plan over the same parameters."""
         return replace(self, plan=plan)
 
 
 def dependent(
-    query: int, plan: Plan, arguments: Sequence[exp.Expr], context: Context, *, kept: bool
+    query: int, plan: Plan, arguments: Sequence[exp.Expr], context: Context, *, as_rows: bool
 ) -> Dependent:
-    """A nested query as it was bound; for `kept` see `refuse_lost_rows`.
+    """A nested query as it was bound; for `as_rows` see `refuse_lost_rows`.
 
     Raises:
-        NotIncremental: DuckDB's answer is not what the plan gives.
+        NotIncremental: DuckDB's answer would not be that of the plan.
     """
-    refuse_lost_rows(plan, query, context.cursor, kept=kept)
+    refuse_lost_rows(plan, query, context.cursor, as_rows=as_rows)
     return Dependent(query, plan, arguments)
 
 
 def joined(
     left: Plan, right: Dependent, kind: JoinKind, on: Sequence[exp.Expr], context: Context
 ) -> Plan:
-    """The dependent join, its columns those of both sides (of the left one for semi and anti).
+    """The dependent join, with the columns of both sides (semi and anti: of the left one).
 
     Args:
         kind: ``inner``, ``left``, ``semi`` or ``anti``.
@@ -104,8 +105,11 @@ def _over_domain(left: Plan, right: Dependent, context: Context) -> LiftedCondit
 
 
 def _narrowest(left: Plan, arguments: Sequence[exp.Expr], context: Context) -> Plan:
-    """The plan before the values of other nested queries were put to it, if they are not read: the
-    domain is the same, and a row of nested queries does not double at each of them."""
+    """The plan before values of nested queries were joined to it, as far as none of them is read.
+
+    The domain is the same, and the plan smaller: it stands both in the domain and in the join, so
+    k nested queries one after the other would give a plan of size 2ᵏ.
+    """
     count = 1 + max((i for e in arguments for i in used(e)), default=-1)
     while (found := context.widened.get(id(left))) is not None and count <= width(found[1]):
         left = found[1]
@@ -117,7 +121,7 @@ def _parameters(right: Dependent, domain: Plan) -> list[exp.Expr]:
 
 
 def _terms(left: Plan, right: Dependent, found: LiftedConditions) -> list[exp.Expr]:
-    """The lifted terms over both sides, with the arguments for the parameters."""
+    """The terms over the columns of both sides, with the arguments for the parameters."""
     by = width(left)
     images = dict(enumerate(right.arguments))
     moved = [remap(term, lambda i: i + by) for term in found.terms]
@@ -125,10 +129,10 @@ def _terms(left: Plan, right: Dependent, found: LiftedConditions) -> list[exp.Ex
 
 
 def with_row(left: Plan, right: Dependent, context: Context) -> Plan:
-    """The left rows, each with the one row of a nested query that always has one.
+    """The left rows, each with the row of a nested query that has exactly one.
 
-    Projections on top are computed after the join, so what fails in them fails only for a row that
-    is there.
+    Projections on top of that are computed after the join, so an expression in them fails only for
+    left rows that exist.
     """
     projects: list[Project] = []
     plan = right.plan
@@ -141,7 +145,7 @@ def with_row(left: Plan, right: Dependent, context: Context) -> Plan:
         moved = [remap(e, lambda i: i + before) for e in project.exprs]
         exprs = [substituted(e, right.query, images) for e in moved]
         whole = context.project(whole, [*[column(i) for i in range(before)], *exprs])
-    context.widened[id(whole)] = (whole, left)
+    context.widened[id(whole)] = (whole, left)  # holds the plan, so that its id is not used again
     return whole
 
 
@@ -162,7 +166,7 @@ def _joined_row(left: Plan, right: Dependent, context: Context) -> Plan:
 
 
 def _with_constants(left: Plan, right: Dependent, row: Values, context: Context) -> Plan:
-    """The row of a SELECT without FROM: nothing to join."""
+    """The left rows with the row of a SELECT without FROM, which takes no join."""
     images = dict(enumerate(right.arguments))
     pairs = zip(row.rows[0], types(row), strict=True)
     values = [cast(substituted(e, right.query, images), t) for e, t in pairs]
@@ -170,10 +174,13 @@ def _with_constants(left: Plan, right: Dependent, row: Values, context: Context)
 
 
 def _groups(right: Dependent, context: Context) -> tuple[LiftedConditions, list[exp.Expr]] | None:
-    """An aggregate without groups as one with a group for each value of the parameters, and its
-    row for those without a group; below a DISTINCT, a projection of it.
+    """Groups an aggregate without groups by its parameters; None if it cannot be grouped.
 
-    The DISTINCT changes no content: it stops changes that do not show.
+    A DISTINCT over a projection on top stays there: it changes no content, but stops changes of
+    the aggregate that the projection does not show.
+
+    Returns:
+        The query, and its row for values of the parameters that have no group.
     """
     plan, shown = right.plan, None
     if isinstance(plan, Distinct) and isinstance(plan.input, Project):

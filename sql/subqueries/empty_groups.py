@@ -1,6 +1,7 @@
-"""What aggregates give over no row at all.
+"""The row of an aggregate without groups over no rows.
 
-Law: DuckDB itself is asked, over an empty relation of the same types: COUNT is 0, most are NULL.
+Law: its values are DuckDB's own over an empty relation of the same types: COUNT is 0, most are
+NULL.
 """
 
 from __future__ import annotations
@@ -44,27 +45,27 @@ def empty_values(plan: Aggregate | GroupRecompute, cursor: Cursor) -> list[exp.E
     return [_constant(value, type) for value, type in zip(found[0], types(plan), strict=True)]
 
 
-def refuse_lost_rows(plan: Plan, query: int, cursor: Cursor, *, kept: bool) -> None:
-    """Refuse a nested query of which DuckDB loses rows, so that the view gives what DuckDB does.
+def refuse_lost_rows(plan: Plan, query: int, cursor: Cursor, *, as_rows: bool) -> None:
+    """Refuses a nested query of which DuckDB loses rows, so that the view equals DuckDB's answer.
 
     DuckDB's fault `lost_empty_groups`: a correlated aggregate without groups that is NULL over no
-    rows has a row there, as SQL wants it, only where that is asked for: not below a DISTINCT or a
-    set operation, and else if the rows are counted or `kept`. That is no matter to what sees no
-    NULLs, directly above it.
+    rows has its row there, as SQL demands, only if the rows are counted or read `as_rows`, and
+    never below a DISTINCT or a set operation. An aggregate directly above that ignores NULLs is
+    right all the same.
 
     Args:
         query: its number.
-        kept: the rows are joined by an inner join, or asked for as by EXISTS; else the query is a
-            value, or the right side of a left join.
+        as_rows: the rows are joined by an inner join, or tested for as by EXISTS; else the query is
+            a value, or the right side of a left join.
 
     Raises:
         NotIncremental: rows may be lost.
     """
-    _LostRows(query, cursor).check(plan, _KEPT if kept else _UNSEEN)
+    _LostRows(query, cursor).check(plan, _PRESENT if as_rows else _UNNOTICED)
 
 
-_KEPT, _UNSEEN, _LOST = range(3)
-"""Whether a row of NULLs is there; or is not, but tells nothing; or is not."""
+_PRESENT, _UNNOTICED, _LOST = range(3)
+"""DuckDB has the row of NULLs; or lacks it, which makes no difference; or lacks it."""
 
 
 class _LostRows:
@@ -72,10 +73,11 @@ class _LostRows:
         self._query, self._cursor = query, cursor
 
     def check(self, plan: Plan, state: int, *, read: bool = True) -> None:
-        """Refuse the plan if a row that it lacks in a state tells something.
+        """Refuses the plan if it lacks a row that makes a difference.
 
         Args:
-            read: its columns are, so a count in it asks for its row.
+            state: of a row of NULLs from the plan.
+            read: its columns are read, so DuckDB keeps the row of an aggregate that has a count.
         """
         match plan:
             case Aggregate() | GroupRecompute() if without_groups(plan):
@@ -87,7 +89,7 @@ class _LostRows:
             case Project() | Filter() | TopK():
                 pass
             case _:
-                state = _KEPT if state == _KEPT else _LOST
+                state = _PRESENT if state == _PRESENT else _LOST
         read = not isinstance(plan, Project) or any(used(e) for e in plan.exprs)
         for part in inputs(plan):
             self.check(part, state, read=read)
@@ -97,16 +99,16 @@ class _LostRows:
             return state
         values = empty_values(plan, self._cursor)
         if read and not all(_is_typed_null(value) for value in values):
-            return _KEPT
+            return _PRESENT
         if state == _LOST:
             raise NotIncremental(
                 "a correlated aggregate over no rows, which has no row there in DuckDB"
             )
-        return _UNSEEN if _sees_no_nulls(plan) else _LOST
+        return _UNNOTICED if _sees_no_nulls(plan) else _LOST
 
 
 def _sees_no_nulls(plan: Aggregate | GroupRecompute) -> bool:
-    """Whether a row of NULLs tells the aggregate nothing."""
+    """Returns whether a row of NULLs makes no difference to the aggregate."""
     if isinstance(plan, GroupRecompute):
         return False
     read = [i for call in plan.aggregates for i in call.arguments]
@@ -129,9 +131,9 @@ def _constant(value: str | None, type: ColumnType) -> exp.Expr:
 
 
 def filled(index: int, value: exp.Expr) -> exp.Expr:
-    """A column of an outer join, with the empty group's value where there is no partner.
+    """A column of an outer join, with the value over no rows where there is no partner.
 
-    An aggregate that is not NULL over no rows is never NULL.
+    It may be filled by coalesce(): an aggregate that is not NULL over no rows is never NULL.
     """
     if _is_typed_null(value):
         return column(index)

@@ -1,8 +1,8 @@
-"""Recursive queries of which DuckDB may read the first rows alone: they may have no last one.
+"""Recursive queries that may never end, and of which DuckDB reads only the first rows.
 
 Law: a plan reads all rows below it. Where DuckDB stops at the first ones, as LIMIT and EXISTS do
-unless something below gathers all rows first, a recursion without end has an answer in DuckDB and
-none by a plan.
+unless an operator below collects all rows first, a recursion without end has an answer in DuckDB
+and none by a plan.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ivm.sql.plan.nodes import (
 
 
 def refuse_endless(plan: Plan, reader: str) -> None:
-    """Leave to DuckDB what may never end.
+    """Refuses a plan with a recursion that DuckDB may end early.
 
     Args:
-        plan: of it DuckDB needs the first rows alone.
-        reader: what reads them, for the reason.
+        plan: DuckDB reads only its first rows.
+        reader: the construct that reads them, named in the reason.
 
     Raises:
-        NotIncremental: rows of a recursive query come up one by one.
+        NotIncremental: the rows of a recursive query arrive one by one.
     """
     if _streams_recursion(plan):
         raise NotIncremental(f"{reader} over a recursive query")

@@ -1,9 +1,9 @@
-"""Conditions on a nested query's parameters, pulled up to where its rows meet the query around.
+"""Conditions on a nested query's parameters, pulled up to its join with the outer query.
 
 Law: for all values p of the parameters, the query's rows are the rows of `plan` where all terms
-hold for p. A node that groups, ranks or tells rows apart lets only equalities `column = parameter`
-pass, and the column joins its keys: each group then belongs to one value. So the join with the
-query around needs no domain.
+hold for p. Past a node that groups, ranks or distinguishes rows, only equalities `column =
+parameter` are pulled up, and the column joins its keys: each group then belongs to one value. So
+the join with the outer query needs no domain.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from ivm.sql.subqueries.parameters import is_free, parameter_of, parameters
 
 @dataclass(frozen=True)
 class LiftedConditions:
-    """A query without its parameters.
+    """A query that no longer reads its parameters, and the conditions on them.
 
     Attributes:
-        plan: the query's columns, then what else the terms read.
+        plan: the query's columns, then the further columns that the terms read.
         terms: over the plan's columns and the parameters.
     """
 
@@ -62,11 +62,11 @@ class LiftedConditions:
 
 
 class ConditionLift:
-    """Lifts the terms of one nested query.
+    """Pulls up the conditions of one nested query.
 
     Args:
         query: its number.
-        existence: only whether there is a row counts, not how many times.
+        existence: the query is only tested for rows, so their weights do not matter.
     """
 
     def __init__(self, query: int, context: Context, existence: bool = False) -> None:
@@ -75,7 +75,7 @@ class ConditionLift:
         self._existence = existence
 
     def lifted(self, plan: Plan) -> LiftedConditions | None:
-        """The query with its terms; None if some parameter is used otherwise."""
+        """Pulls up all conditions on parameters; None if a parameter is read anywhere else."""
         if not self._free(plan):
             return LiftedConditions(plan, [])
         match plan:
@@ -97,21 +97,23 @@ class ConditionLift:
                 return None
 
     def grouped(self, plan: Single) -> LiftedConditions | None:
-        """A node that groups rows, ranks them or tells them apart, by the keys of its input."""
+        """The node that groups, ranks or distinguishes rows, with the keys of its input as keys."""
         return self.carried(plan, self._keyed(plan.input))
 
     def carried(self, plan: Single, below: LiftedConditions | None) -> LiftedConditions | None:
-        """The node over an input with terms, and the columns that these read behind its own."""
+        """The node over an input with terms, carrying the columns that these read."""
         if below is None or any(self._names(e) for e in expressions(plan)):
             return None
         read = sorted(_read(below.terms))
-        places = {old: width(plan) + new for new, old in enumerate(read)}
+        positions = {old: width(plan) + new for new, old in enumerate(read)}
         made = carried(plan, below.plan, read).behind()
-        return LiftedConditions(made, [remap(t, places.__getitem__) for t in below.terms])
+        return LiftedConditions(made, [remap(t, positions.__getitem__) for t in below.terms])
 
     def _keyed(self, plan: Plan) -> LiftedConditions | None:
-        """The query's columns, then a key for each term, which says what it equals; None if some
-        term says otherwise."""
+        """The query with a key behind its columns for each term, which equates it to a value.
+
+        None if some term is no equality `column = parameter`.
+        """
         below = ConditionLift(self._query, self._context).lifted(plan)
         if below is None:
             return None
@@ -124,10 +126,10 @@ class ConditionLift:
         return LiftedConditions(self._context.project(below.plan, exprs), terms)
 
     def fixed(self, lifted: LiftedConditions) -> set[int]:
-        """The columns that have one value where all terms hold."""
+        """The columns that have one value in all rows where all terms hold."""
         keys = [self._key(term, lifted.plan) for term in lifted.terms]
         found = [position(key[0]) for key in keys if key is not None]
-        return {place for place in found if place is not None}
+        return {i for i in found if i is not None}
 
     def _free(self, plan: Plan) -> bool:
         return is_free(plan, self._query)
@@ -138,7 +140,10 @@ class ConditionLift:
     def _key(
         self, term: exp.Expr, plan: Plan
     ) -> tuple[exp.Expr, exp.Expr, type[exp.Binary]] | None:
-        """An equality's column side in the type compared in, and its parameter side."""
+        """An equality's column side and parameter side in the type compared, and its operator.
+
+        None for any other term.
+        """
         sides = equality_sides(term)
         if sides is None:
             return None
@@ -164,8 +169,8 @@ class ConditionLift:
         terms = conjuncts(plan.predicate)
         mine = [t for t in terms if self._names(t)]
         rest = conjunction([t for t in terms if not self._names(t)])
-        kept = below.plan if rest is None else Filter(below.plan, rest)
-        return LiftedConditions(kept, below.terms + mine)
+        filtered = below.plan if rest is None else Filter(below.plan, rest)
+        return LiftedConditions(filtered, below.terms + mine)
 
     def _join(self, plan: Join) -> LiftedConditions | None:
         depends = self._free(plan.right) or (
@@ -188,12 +193,12 @@ class ConditionLift:
         joined = Join(left.plan, right.plan, kind, residual=rest)
         if kind in ("semi", "anti"):
             return LiftedConditions(joined, mine)
-        places = {old: new for new, old in enumerate([*own, *sorted(_read(mine) - set(own))])}
-        narrow = self._context.narrow(joined, list(places))
-        return LiftedConditions(narrow, [remap(t, places.__getitem__) for t in mine])
+        positions = {old: new for new, old in enumerate([*own, *sorted(_read(mine) - set(own))])}
+        narrow = self._context.narrow(joined, list(positions))
+        return LiftedConditions(narrow, [remap(t, positions.__getitem__) for t in mine])
 
     def _sides(self, plan: Union | SetOp) -> LiftedConditions | None:
-        """Every input must have the same terms over keys of the same types."""
+        """The node over inputs with keys; None unless all have the same terms on the same keys."""
         found = [self._keyed(part) for part in inputs(plan)]
         sides = [side for side in found if side is not None]
         if len(sides) < len(found) or len({_signature(s, width(plan)) for s in sides}) > 1:
@@ -206,5 +211,5 @@ def _read(terms: Sequence[exp.Expr]) -> set[int]:
 
 
 def _signature(side: LiftedConditions, start: int) -> tuple[object, ...]:
-    """Equal for inputs whose keys, which begin at a column, mean the same."""
+    """A value that is equal for inputs with the same terms on keys (from `start`) of one type."""
     return (types(side.plan)[start:], *[term.sql("duckdb") for term in side.terms])

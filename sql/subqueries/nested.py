@@ -1,4 +1,4 @@
-"""Nested queries in expressions: each becomes a call, and its plan is put down beside.
+"""Nested queries in expressions: each becomes a subquery reference, and its plan joins the context.
 
 Law: `x IN (…)` is `x = ANY (…)`, and `x op ALL (…)` is NOT (x (not op) ANY (…)), NULLs included; so
 there are three kinds: a value, EXISTS, and a comparison with ANY row.
@@ -17,7 +17,7 @@ from ivm.sql.resolve.scope import Scope
 from ivm.sql.subqueries.array import gathered
 from ivm.sql.subqueries.endless_recursion import refuse_endless
 from ivm.sql.subqueries.outer import Outer
-from ivm.sql.subqueries.parameters import call
+from ivm.sql.subqueries.parameters import reference
 from ivm.storage.values.types import type_of
 
 _MARK = "_ivm_nested"
@@ -33,10 +33,14 @@ _NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
 
 @dataclass(frozen=True)
 class _Found:
-    """A nested query as written, and what it is asked.
+    """A nested query as written, and how it is read.
 
     Attributes:
-        gathers: the value is the list of its rows.
+        comparison: with ANY row; None for EXISTS and values.
+        operands: compared with a row.
+        scalar: the value of its one row is read.
+        negated: the result is.
+        gathers: the value read is the list of its rows, as by ARRAY(query).
     """
 
     query: exp.Expr
@@ -49,10 +53,10 @@ class _Found:
 
 @dataclass(frozen=True)
 class Nesting:
-    """Where nested queries may stand.
+    """Binds the nested queries in expressions over a plan.
 
     Attributes:
-        plan: what the positions of the expressions around them stand in.
+        plan: whose columns the expressions read.
         bind: binds a query.
     """
 
@@ -60,8 +64,8 @@ class Nesting:
     plan: Plan
     bind: BindQuery
 
-    def taken_out(self, tree: exp.Expr) -> tuple[exp.Expr, dict[int, _Found]]:
-        """The tree with every nested query replaced by a mark that holds its operands."""
+    def extracted(self, tree: exp.Expr) -> tuple[exp.Expr, dict[int, _Found]]:
+        """The tree with a mark, which holds the operands, for every nested query; and these."""
         found: dict[int, _Found] = {}
 
         def swap(node: exp.Expr) -> exp.Expr:
@@ -84,7 +88,7 @@ class Nesting:
         scope: Scope,
         aliases: Mapping[str, exp.Expr],
     ) -> exp.Expr:
-        """The bound tree with a call for every mark."""
+        """The bound tree with a reference for every mark of a query that was extracted from it."""
         marks = _marks(tree)
         for mark in reversed(marks):  # inner ones first
             number = int(mark.expressions[0].name)
@@ -122,7 +126,7 @@ class Nesting:
         nested = Nested(plan, found.comparison, len(operands), found.scalar)
         self.context.nested[number] = nested
         type = types(plan)[0] if found.scalar else type_of("BOOLEAN")
-        return call(number, [*operands, *outer.arguments], type)
+        return reference(number, [*operands, *outer.arguments], type)
 
 
 def _marks(tree: exp.Expr) -> list[exp.Anonymous]:
@@ -130,7 +134,7 @@ def _marks(tree: exp.Expr) -> list[exp.Anonymous]:
 
 
 def holds_mark(tree: exp.Expr) -> bool:
-    """Whether a nested query was taken out of the tree and is not yet completed."""
+    """Returns whether a nested query was extracted from the tree and is not yet bound."""
     return bool(_marks(tree))
 
 
@@ -182,7 +186,7 @@ def _read_quantified(node: exp.Binary) -> _Found | None:
 
 
 def _query(node: exp.Expr) -> exp.Expr:
-    """The query without parentheses that say nothing."""
+    """The query without parentheses that have no clause of their own."""
     while isinstance(node, exp.Subquery) and not any(
         value for part, value in node.args.items() if part != "this"
     ):

@@ -1,8 +1,8 @@
-"""The names of the query around a nested one.
+"""Names of outer queries in a nested query, which become its correlation parameters.
 
-Law: a name is looked for in the FROM clauses outward, innermost first; at each level an alias of
-the SELECT list stands where no column has the name. What is found becomes a parameter of the nested
-query, and the argument is an expression over the plan around it.
+Law: a name is searched in the FROM clauses outward, innermost first; at each level an alias of the
+SELECT list counts if no column has the name. The expression found is the argument of a parameter of
+the nested query, over the plan of the outer one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ivm.storage.identifiers import fold
 
 @dataclass
 class Outer:
-    """One nested query's view of what surrounds it.
+    """The outer query, as one nested query sees it.
 
     Attributes:
         number: the nested query's.
-        scope: the names around it.
-        plan: what the scope's positions stand in.
-        context: that of the query around, with its own surroundings.
-        aliases: folded alias → expression, of the SELECT list around.
+        scope: the outer query's names.
+        plan: whose positions the scope has.
+        context: the outer query's; its `outer` is the next query outward.
+        aliases: folded alias → expression, of the outer SELECT list.
         arguments: over `plan`, one per parameter.
     """
 
@@ -42,11 +42,15 @@ class Outer:
 
     @classmethod
     def of(cls, scope: Scope, plan: Plan, context: Context) -> Outer:
-        """The surroundings of a query that gets the next free number."""
+        """The outer query of a nested query that gets the next free number."""
         return cls(next(context.numbers), scope, plan, context)
 
     def resolve(self, node: exp.Column) -> exp.Expr | None:
-        """The parameter that a name means; None if no query around knows the name."""
+        """The parameter for a name; None if no outer query knows the name.
+
+        Raises:
+            NotIncremental: the name is ambiguous, or stands for a window function.
+        """
         found = self.scope.resolve(node)
         if found is None and not node.table:
             found = self.aliases.get(fold(node.name))
@@ -55,7 +59,11 @@ class Outer:
         return None if found is None else self.parameter(found)
 
     def parameter(self, found: exp.Expr) -> exp.Expr:
-        """The parameter whose argument is an expression over the plan around."""
+        """The parameter for an expression over the outer plan; equal expressions share one.
+
+        Raises:
+            NotIncremental: it has a window function.
+        """
         if found.find(exp.Window):
             raise NotIncremental("a window function read by a subquery")
         known = [structure(e) for e in self.arguments]

@@ -1,7 +1,7 @@
-"""Joins of other kinds from the pairs that an inner join finds.
+"""Outer, semi and anti joins computed from the pairs of an inner join.
 
-Law: rows that are equal in all columns have the same partners, so the left rows that have one are
-those among the pairs' left columns, NULLs being equal.
+Law: rows that are equal in all columns have the same partners, so a left row has a partner if and
+only if it is among the pairs' left columns, NULLs being equal.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ivm.sql.rewrite.expand_joins import padded, picked
 
 
 def from_pairs(left: Plan, right: Plan, kind: JoinKind, pairs: Plan) -> Plan:
-    """The join of a kind, given its inner join.
+    """The join of a kind, given the inner join on its condition.
 
     Args:
-        pairs: left columns, then right columns; what stands after them is dropped.
+        pairs: left columns, then right columns; any further columns are dropped.
     """
     split, count = width(left), width(left) + width(right)
     if kind in ("semi", "anti"):
@@ -30,7 +30,7 @@ def from_pairs(left: Plan, right: Plan, kind: JoinKind, pairs: Plan) -> Plan:
 
 
 def with_rest(left: Plan, found: Plan) -> Plan:
-    """The rows found, and once each left row that is not among them, with NULLs."""
+    """The rows found, and the left rows that are not among them, padded with NULLs."""
     rest = _among(left, picked(found, range(width(left))), "anti")
     return Union((found, padded(rest, found.schema, 0)), found.schema)
 

@@ -1,9 +1,10 @@
-"""Stand-ins in expressions for what a nested query takes from outside and for what it gives.
+"""Correlation parameters and subquery references, as nodes of expressions.
 
-Law: a stand-in is valid SQL of the right type, so that types can be asked of DuckDB while it
-stands; it has no meaning, and no bound query has one left in it. A parameter is a value of the
-query around, seen from inside; a call is the nested query's value, seen from outside, with the
-expressions its operands and parameters stand for.
+A parameter stands in a nested query for a value of the outer query. A reference stands in the outer
+query for the nested query's value, and has the expressions for its operands and parameters.
+
+Invariant: both are valid SQL of the right type, so that DuckDB can be asked for the types of
+expressions with them; they have no meaning as SQL, and none is left in a bound query.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.storage.values.types import ColumnType
 
 _PARAMETER = "_ivm parameter"
-_CALL = "_ivm nested query"
+_REFERENCE = "_ivm nested query"
 
 
 @dataclass(frozen=True)
 class SubqueryReference:
-    """A stand-in for a nested query's value.
+    """The value of a nested query, with its arguments.
 
     Attributes:
         number: the nested query's.
@@ -36,18 +37,17 @@ class SubqueryReference:
 
 
 def parameter(query: int, index: int, type: ColumnType) -> exp.Expr:
-    """Parameter `index` of a nested query."""
-    return _stand_in(_PARAMETER, [query, index], [], type)
+    """A node for the parameter of a nested query with that parameter index."""
+    return _tagged(_PARAMETER, [query, index], [], type)
 
 
-def call(query: int, arguments: Sequence[exp.Expr], type: ColumnType) -> exp.Expr:
-    """The value of a nested query."""
-    return _stand_in(_CALL, [query], arguments, type)
+def reference(query: int, arguments: Sequence[exp.Expr], type: ColumnType) -> exp.Expr:
+    """A node for the value of a nested query."""
+    return _tagged(_REFERENCE, [query], arguments, type)
 
 
-def _stand_in(
-    tag: str, numbers: list[int], parts: Sequence[exp.Expr], type: ColumnType
-) -> exp.Expr:
+def _tagged(tag: str, numbers: list[int], parts: Sequence[exp.Expr], type: ColumnType) -> exp.Expr:
+    """`CASE WHEN ROW(tag, …) IS NULL THEN CAST(NULL AS type) END`, of the type given."""
     literals: list[exp.Expr] = [exp.Literal.string(tag), *map(exp.Literal.number, numbers)]
     row = exp.Anonymous(this="row", expressions=[*literals, *[p.copy() for p in parts]])
     null = cast(exp.Null(), type)
@@ -55,7 +55,7 @@ def _stand_in(
 
 
 def _parts(node: exp.Expr, tag: str) -> list[exp.Expr] | None:
-    """The parts of a stand-in after its tag; None if the node is none."""
+    """The parts after the tag of a node made by `_tagged`; None for any other node."""
     if not isinstance(node, exp.Case) or len(node.args["ifs"]) != 1:
         return None
     test = node.args["ifs"][0].this
@@ -68,41 +68,41 @@ def _parts(node: exp.Expr, tag: str) -> list[exp.Expr] | None:
 
 
 def parameter_of(node: exp.Expr, query: int) -> int | None:
-    """The index of a parameter of that query, None for any other node."""
+    """The parameter index of a parameter of that query; None for any other node."""
     parts = _parts(node, _PARAMETER)
     return int(parts[1].name) if parts is not None and int(parts[0].name) == query else None
 
 
-def has_parameter(expr: exp.Expr) -> bool:
-    """Whether a parameter of any query stands in the expression."""
-    return any(_parts(node, _PARAMETER) is not None for node in expr.find_all(exp.Case))
+def reads_query(expr: exp.Expr) -> bool:
+    """Returns whether a parameter of any query, or a reference, stands in the expression."""
+    has_parameter = any(_parts(node, _PARAMETER) is not None for node in expr.find_all(exp.Case))
+    return has_parameter or bool(references(expr))
 
 
-def holds_stand_in(expr: exp.Expr) -> bool:
-    """Whether a parameter or a call stands in the expression."""
-    return has_parameter(expr) or bool(calls(expr))
-
-
-def call_of(node: exp.Expr) -> SubqueryReference | None:
-    """The call that the node is, if it is one."""
-    parts = _parts(node, _CALL)
+def reference_of(node: exp.Expr) -> SubqueryReference | None:
+    """The reference that the node is; None for any other node."""
+    parts = _parts(node, _REFERENCE)
     return None if parts is None else SubqueryReference(int(parts[0].name), tuple(parts[1:]))
 
 
-def calls(expr: exp.Expr) -> list[exp.Expr]:
-    """The calls in an expression, inner ones first."""
-    found = [node for node in expr.find_all(exp.Case) if call_of(node) is not None]
+def references(expr: exp.Expr) -> list[exp.Expr]:
+    """The references in an expression, inner ones first."""
+    found = [node for node in expr.find_all(exp.Case) if reference_of(node) is not None]
     return list(reversed(found))
 
 
 def parameters(expr: exp.Expr, query: int) -> set[int]:
-    """The parameters of that query that stand in an expression."""
+    """The parameter indexes of that query's parameters in an expression."""
     found = (parameter_of(node, query) for node in expr.find_all(exp.Case))
     return {index for index in found if index is not None}
 
 
 def substituted(expr: exp.Expr, query: int, images: Mapping[int, exp.Expr]) -> exp.Expr:
-    """A copy of the expression with every parameter of that query replaced by its image."""
+    """A copy of the expression with an image for every parameter of that query.
+
+    Args:
+        images: by parameter index.
+    """
 
     def swap(node: exp.Expr) -> exp.Expr:
         index = parameter_of(node, query)
@@ -112,15 +112,15 @@ def substituted(expr: exp.Expr, query: int, images: Mapping[int, exp.Expr]) -> e
 
 
 def is_free(plan: Plan, query: int) -> bool:
-    """Whether a parameter of that query stands anywhere in the plan."""
+    """Returns whether a parameter of that query stands anywhere in the plan."""
     return any(parameters(expr, query) for expr in all_expressions(plan))
 
 
 def check_complete(plan: Plan) -> None:
-    """Refuse a plan in which a stand-in was left.
+    """Refuses a plan in which a parameter or a reference is left.
 
     Raises:
-        NotIncremental: a nested query stands where no clause puts it to its plan.
+        NotIncremental: a nested query stands where no clause joins it to its plan.
     """
-    if any(holds_stand_in(expr) for expr in all_expressions(plan)):
+    if any(reads_query(expr) for expr in all_expressions(plan)):
         raise NotIncremental("a subquery in this place")

@@ -1,11 +1,11 @@
-"""The dependent join of a domain with a nested query, pushed down until nothing depends.
+"""The dependent join of a domain with a nested query, pushed down until no node reads a parameter.
 
-Law (Neumann & Kemper, BTW 2015): D is a set of parameter values. `over` gives, for each row of D,
+Law (Neumann & Kemper, BTW 2015): D is a set of parameter values. `over` holds, for each row of D,
 the rows of the query with that row for its parameters, and D's columns after the query's own.
 
-A recursive query may run for all rows of D at once. Run for one by itself, it stops when its last
-rows are none; run for all together, it goes on while any has rows. That is the same if every row of
-the step comes from a last row (`driven`), hence from one of its own row of D.
+A recursive query may run for all rows of D at once. Run for one row of D, it stops when its last
+rows are none; run for all together, it goes on while any row of D has some. Both are the same if
+every row of the step comes from a last row (`driven`), which then belongs to the same row of D.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class DomainPush(Carry):
     Args:
         query: the nested query's number.
         domain: the distinct values of its parameters.
-        cursor: asked for the values of empty groups.
+        cursor: computes the values of aggregates over no rows.
     """
 
     def __init__(self, query: int, domain: Plan, cursor: Cursor) -> None:
@@ -62,9 +62,9 @@ class DomainPush(Carry):
     def depends(self, plan: Plan) -> bool:
         return is_free(plan, self._query) or bool(self._depths & open_scans(plan))
 
-    def expression(self, expr: exp.Expr, places: Sequence[int]) -> exp.Expr:
+    def expression(self, expr: exp.Expr, positions: Sequence[int]) -> exp.Expr:
         """The expression with the domain's columns for its parameters."""
-        return substituted(expr, self._query, dict(enumerate(columns(places))))
+        return substituted(expr, self._query, dict(enumerate(columns(positions))))
 
     def everywhere(self, plan: Plan) -> Plan:
         if isinstance(plan, Values) and len(plan.rows) == 1:
@@ -76,7 +76,7 @@ class DomainPush(Carry):
         return replace(join, residual=conjunction([*conjuncts(join.residual), *terms]))
 
     def each(self, plan: Aggregate | GroupRecompute) -> Plan:
-        """Every row of the domain with its group, or with the row over no rows."""
+        """The row of every row of the domain: that of its group, or the row over no rows."""
         groups = self.node(plan)
         own = range(self.count)
         on = conjunction(_same(own, [self.count + i for i in groups.further]))
@@ -106,7 +106,7 @@ class DomainPush(Carry):
         return parts[0] if len(parts) == 1 else Union(tuple(parts), schema)
 
     def _recursive(self, plan: Recursive) -> Plan:
-        """Every row of the recursion carries the domain's row that it is found for."""
+        """The recursive query, each row of which carries the row of the domain it belongs to."""
         if not driven(plan.step, plan.depth):
             raise NotIncremental("a correlated recursive query whose step has rows of its own")
         base = self.over(plan.base)
@@ -117,13 +117,13 @@ class DomainPush(Carry):
 
 
 def _same(left: Sequence[int], right: Sequence[int]) -> list[exp.Expr]:
-    """Columns that agree, NULLs included."""
+    """Conditions that columns agree, NULLs being equal."""
     pairs = zip(left, right, strict=True)
     return [exp.NullSafeEQ(this=column(a), expression=column(b)) for a, b in pairs]
 
 
 def driven(plan: Plan, depth: int) -> bool:
-    """Whether the plan has no rows where the recursive query of that depth has no last rows."""
+    """Returns whether the plan is empty if the recursive query of that depth has no last rows."""
     match plan:
         case RecursiveScan():
             return plan.depth == depth

@@ -1,7 +1,7 @@
-"""The plans that answer what a nested query is asked: is there a row, a NULL, a greatest value.
+"""Plans of one row about a nested query: whether it has a row or a NULL, its extremes, its value.
 
-Law: each answer is the one row of an aggregate without groups, so it can stand beside any row. Yes
-and no come through a DISTINCT, which stops changes that leave the answer as it was.
+Law: each is the one row of an aggregate without groups, so it can be joined with any row. Truth
+values pass a DISTINCT, which stops changes that leave them as they were.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ _COUNT = ("count_star", ())
 def _aggregate(
     plan: Plan, wanted: Sequence[tuple[str, tuple[int, ...]]], context: Context
 ) -> Aggregate:
-    """One row of aggregates over all rows."""
+    """The plan of one row of aggregates over all rows.
+
+    Args:
+        wanted: names of the functions and positions of their arguments.
+    """
     unknown = type_of("BOOLEAN")
     calls = [AggregateCall(name, columns, False, None, unknown) for name, columns in wanted]
     found = types_of(context.cursor, [call_text(call) for call in calls], plan.schema)
@@ -63,19 +67,19 @@ _ZERO = exp.Literal.number(0)
 
 
 def presence(plan: Plan, context: Context) -> Plan:
-    """One row, one column: whether the plan has a row."""
+    """A plan of one row and column: whether the given plan has a row."""
     counted = _aggregate(rows_only(plan), [_COUNT], context)
     return Distinct(context.project(counted, [_more(0, _ZERO)]))
 
 
 def counted(plan: Plan, context: Context) -> Plan:
-    """One row, one column: how many rows the plan has."""
+    """A plan of one row and column: how many rows the given plan has."""
     return _aggregate(plan, [_COUNT], context)
 
 
 def extremes(plan: Plan, functions: Sequence[str], context: Context) -> Plan:
-    """One row: whether the plan has a row, whether one with a NULL in its one column, and then
-    aggregates of this column."""
+    """A plan of one row: whether the given plan of one column has a row, whether it has a NULL, and
+    then aggregates of the column."""
     wanted = [_COUNT, ("count", (0,)), *[(function, (0,)) for function in functions]]
     counted = _aggregate(plan, wanted, context)
     values = [column(2 + i) for i in range(len(functions))]
@@ -83,7 +87,7 @@ def extremes(plan: Plan, functions: Sequence[str], context: Context) -> Plan:
 
 
 def rows_only(plan: Plan) -> Plan:
-    """A plan with a row exactly if the given one has a row."""
+    """A simpler plan that has a row if and only if the given one has."""
     match plan:
         case Project() | Distinct() | Window():
             return rows_only(plan.input)
@@ -96,14 +100,14 @@ def rows_only(plan: Plan) -> Plan:
 
 
 def is_one_row(plan: Plan) -> bool:
-    """Whether the plan has exactly one row, whatever the tables hold."""
+    """Returns whether the plan has exactly one row, whatever the tables hold."""
     while isinstance(plan, Project):
         plan = plan.input
     return without_groups(plan) or (isinstance(plan, Values) and len(plan.rows) == 1)
 
 
 def one_row_each(plan: Plan) -> list[Plan]:
-    """Plans of exactly one row, whatever the tables hold, whose rows are the plan's; or none."""
+    """Splits a plan into plans of exactly one row, whatever the tables hold; empty if it cannot."""
     if is_one_row(plan):
         return [plan]
     match plan:
@@ -119,7 +123,7 @@ def one_row_each(plan: Plan) -> list[Plan]:
 
 
 def is_at_most_one(query: int, plan: Plan, context: Context) -> bool:
-    """Whether the nested query has at most one row for any values of its parameters."""
+    """Returns whether the nested query has at most one row for any values of its parameters."""
     inner = plan
     while isinstance(inner, (Project, Filter)):
         inner = inner.input
@@ -135,12 +139,12 @@ def is_at_most_one(query: int, plan: Plan, context: Context) -> bool:
 
 
 def only_row(plan: Plan, context: Context) -> Plan:
-    """One row: the value of the plan's only row, or NULL."""
+    """A plan of one row: the value of the only row of the given plan, or NULL if it has none."""
     return context.project(_aggregate(plan, [("max", (0,))], context), [column(0)])
 
 
 def checked_row(plan: Plan, context: Context) -> Plan:
-    """One row: the value of the plan's only row, or NULL; it fails if there are two."""
+    """A plan of one row, as `only_row` has it, that fails if the given plan has two rows."""
     found = _aggregate(plan, [_COUNT, ("max", (0,))], context)
     failure = exp.Anonymous(this="error", expressions=[exp.Literal.string(TWO_ROWS)])
     two = exp.If(this=_more(0, exp.Literal.number(1)), true=failure)
