@@ -141,7 +141,8 @@ def multiply(a: Int128, b: Int128) -> Int128:
 
 def multiply_words(a: Ints, b: Ints) -> Int128:
     """Multiplies int64 numbers exactly; the product always fits."""
-    # A negative number read as unsigned is 2^64 too great; the product is, by 2^64 times the other.
+    # A negative number read as unsigned is 2^64 too great, and the product by 2^64 times the other
+    # factor.
     low = product_of_words(a.view(np.uint64), b.view(np.uint64))
     return Int128(low.lo, low.hi - ((a >> 63) & b) - ((b >> 63) & a))
 

@@ -69,7 +69,6 @@ def any_of(tests: Sequence[Operand]) -> Operand:
 
 
 def negation(operand: Operand) -> Operand:
-    """Computes NOT."""
     return unary(operand, BOOLEAN, np.logical_not)
 
 

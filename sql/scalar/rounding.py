@@ -76,7 +76,8 @@ def _round_float(operand: Operand, digits: int, type: ColumnType) -> Operand:
 Adjust = Callable[[Values, int], Values]
 
 
-# Of a quotient that was truncated towards zero, by the rest of the division and half the divisor.
+# Adjustments of a quotient truncated towards zero, from the rest of the division and half the
+# divisor.
 
 
 def _half_away(rest: Values, half: int) -> Values:
