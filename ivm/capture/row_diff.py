@@ -10,7 +10,7 @@ transaction).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import duckdb
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ivm.capture.clauses import Params
 from ivm.capture.result import Captured, Change, net, nothing, run_verbatim
-from ivm.capture.trial import require_binding
+from ivm.capture.trial import Trial, attempt, require_binding
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.identifiers import quote
 from ivm.storage.values import thresholds
@@ -83,6 +83,17 @@ def run_and_compare(cursor: Cursor, statement: Dml, info: TableInfo, params: Par
     with watching(cursor, info) as watch:
         result = run_verbatim(cursor, statement, params)
         return result.with_changes({info.name: watch.changes()})
+
+
+def run_rewritten(
+    cursor: Cursor,
+    statement: Dml,
+    info: TableInfo,
+    params: Params,
+    rewritten: Callable[[Trial], Captured | None],
+) -> Captured:
+    """Runs a rewritten statement; if there is none or it does not bind, `run_and_compare`."""
+    return attempt(cursor, rewritten) or run_and_compare(cursor, statement, info, params)
 
 
 def all_rows(cursor: Cursor, info: TableInfo) -> ZSet:

@@ -17,8 +17,15 @@ from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
-from ivm.capture.row_diff import ROW_ID, RowWatch, rows_now, run_and_compare, temporary
-from ivm.capture.trial import Trial, attempt, require_binding
+from ivm.capture.row_diff import (
+    ROW_ID,
+    RowWatch,
+    rows_now,
+    run_and_compare,
+    run_rewritten,
+    temporary,
+)
+from ivm.capture.trial import Trial, require_binding
 from ivm.sql.statements.nodes import Dml
 from ivm.sql.statements.tokens import Reader, Token, split, text_of
 from ivm.storage.errors import InternalError, SqlError
@@ -63,8 +70,9 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
         # that reads the target's columns.
         require_binding(cursor, statement.text, params)
     once = _verbatim if update.simple else _in_two_steps
-    result = attempt(cursor, lambda trial: once(trial, cursor, clauses, update, info))
-    return result or run_and_compare(cursor, statement, info, params)
+    return run_rewritten(
+        cursor, statement, info, params, lambda trial: once(trial, cursor, clauses, update, info)
+    )
 
 
 def _verbatim(

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_shown
-from ivm.capture.row_diff import run_and_compare, temporary, watching
-from ivm.capture.trial import Trial, attempt
+from ivm.capture.row_diff import run_rewritten, temporary, watching
+from ivm.capture.trial import Trial
 from ivm.sql.statements.nodes import Dml
 from ivm.storage.errors import SqlError
 from ivm.storage.identifiers import quote
@@ -44,8 +44,7 @@ def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
         upsert = _read(cursor, clauses, statement, info)
         return None if upsert is None else _from_a_copy(trial, cursor, clauses, upsert, info)
 
-    result = attempt(cursor, from_a_copy)
-    return result or run_and_compare(cursor, statement, info, params)
+    return run_rewritten(cursor, statement, info, params, from_a_copy)
 
 
 def _from_a_copy(
