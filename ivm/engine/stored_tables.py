@@ -23,7 +23,7 @@ from ivm.storage.warehouse.refused import RefusedError
 from ivm.storage.warehouse.warehouse import OutcomeUnknownError, Warehouse
 
 MOST_PENDING = 4_000_000
-"""Rows beyond which writers wait for a flush, before they do anything."""
+"""The number of pending rows beyond which a writer flushes before it begins."""
 
 
 class StoredTables:
@@ -47,11 +47,11 @@ class StoredTables:
     # -- flushing -------------------------------------------------------------------------------
 
     def flush(self, only: Iterable[str] | None = None) -> None:
-        """Bring DuckDB up to the log.
+        """Brings DuckDB up to the log.
 
         Args:
-            only: relations that are to be read; if all of them are views, only those are flushed,
-                and with them views that are likely to be read next.
+            only: the relations that are going to be read; if all of them are views, those alone are
+                flushed, together with views that are likely to be read next.
 
         Raises:
             UnavailableError: the log or DuckDB cannot be written; nothing is lost, and the flush
@@ -78,6 +78,7 @@ class StoredTables:
         except OutcomeUnknownError as error:
             raise self.log.broken("a flush failed", error) from error
         except BaseException:
+            # An interrupt may come after DuckDB's COMMIT: then the rows are no longer pending.
             if self.warehouse.flushes > number:
                 self.pending.confirm()
             else:
@@ -86,16 +87,16 @@ class StoredTables:
         self.pending.confirm()
 
     def flush_if_large(self) -> None:
-        """Flush if very much is pending, for whoever is about to add to it."""
+        """Flushes if more than `MOST_PENDING` rows are pending; called before a change begins."""
         if self.pending.rows > MOST_PENDING:
             self.flush()
 
     def flush_within(self, cursor: Cursor) -> None:
-        """Write what is pending in the cursor's transaction, behind what this has done so far.
+        """Writes all pending deltas in the cursor's transaction, after the changes it has made.
 
-        For a statement that takes away what refuses the pending rows: those of a relation that it
-        has dropped are given up. Hold `write_lock` until the transaction has ended, and tell
-        `pending` how.
+        For a statement that removes the reason why DuckDB refuses the pending rows; those of a
+        relation that it has dropped are discarded. The caller holds `write_lock` until the
+        transaction has ended, and then calls `confirm` or `put_back` of `pending`.
 
         Raises:
             RefusedError: a relation with pending rows has other columns now.
@@ -116,12 +117,12 @@ class StoredTables:
         self.warehouse.write_within(cursor, {name: part.net() for name, part in parts.items()})
 
     def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
-        """Apply a net change to a relation's table inside the cursor's transaction."""
+        """Applies a net change to a relation's table in the cursor's transaction."""
         schema = self.catalog.relation_schema(name)
         apply_change(cursor, self.catalog.qualified[name], schema, net)
 
     def write_changes(self, cursor: Cursor, changes: Iterable[TableChange]) -> None:
-        """Apply changes of base tables inside the cursor's transaction."""
+        """Applies changes of base tables in the cursor's transaction."""
         parts: dict[str, PendingTable] = {}
         for change in changes:
             part = parts.get(change.table)
@@ -136,7 +137,7 @@ class StoredTables:
     def scan(
         self, name: str, columns: Sequence[int], cursor: Cursor | None = None
     ) -> Iterator[ZSet]:
-        """Columns of a table or view as they are in DuckDB (as the cursor sees it), in chunks."""
+        """Reads columns of a table or view, as stored (and as the cursor sees it), in chunks."""
         schema = self.catalog.relation_schema(name)
         chosen = tuple(schema[i] for i in columns)
         names = ", ".join(quote(column) for column, _ in chosen)
@@ -144,12 +145,12 @@ class StoredTables:
         return chunks(cursor or self.warehouse.cursor(), sql, chosen)
 
     def content(self, name: str) -> ZSet:
-        """All rows of a table or view as DuckDB has them."""
+        """All rows of a table or view, as stored."""
         schema = self.catalog.relation_schema(name)
         return add([empty([t for _, t in schema]), *self.scan(name, range(len(schema)))])
 
     def snapshot(self, table: str) -> Snapshot:
-        """A base table as of the last commit."""
+        """Flushes, and pins a snapshot of a base table as of the last commit."""
         cursors = self.warehouse.cursor(), self.warehouse.cursor()
         with self.warehouse.write_lock:
             self.flush()
@@ -158,7 +159,7 @@ class StoredTables:
         return Snapshot(self.catalog.tables[table], cursors)
 
     def show_pending(self, cursor: Cursor, relations: Collection[str]) -> None:
-        """Begin a transaction that sees some relations with what is pending; roll it back."""
+        """Begins a transaction and writes pending deltas in it; the caller must roll it back."""
         with self.warehouse.write_lock:
             run(cursor, "BEGIN TRANSACTION")
             self.warehouse.write_within(cursor, self.pending.net(relations))

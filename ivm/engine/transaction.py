@@ -1,9 +1,9 @@
 """One open transaction of a session: changes in order, and a DuckDB transaction once SQL needs it.
 
-Law: a transaction is one epoch or nothing. As long as only the fast path is used, DuckDB is not
-asked at all; the first SQL statement puts it *in DuckDB*: a DuckDB transaction begins on the
-session's cursor, gets what was changed so far, and from then on sees its own writes, in tables
-and in views.
+Contract: a transaction is one epoch or nothing. As long as it uses only the fast path, no DuckDB
+statement runs. Its first SQL statement begins a DuckDB transaction on the session's cursor, into
+which the changes so far are written; the transaction is then *in DuckDB*, and its statements see
+its own writes, in tables and in views.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.refused import RefusedError
 
 COMMITTED = "The transaction is committed."
-"""Stands as a note at what is raised though the commit stands."""
+"""The note of an exception that is raised although the transaction is committed."""
 
 
 class Transaction:
@@ -36,9 +36,9 @@ class Transaction:
     Args:
         engine: the database's engine.
         cursor: the session's cursor.
-        refuse_temporary: raises if views' texts, by name, mean what this session alone sees.
-        begun: several statements may follow one another in it.
-        read_only: nothing but temporary tables may be changed.
+        refuse_temporary: raises if a view's text names something that only this session sees.
+        begun: whether BEGIN opened it, so that several statements may follow.
+        read_only: whether only temporary tables may be changed.
     """
 
     def __init__(
@@ -66,18 +66,19 @@ class Transaction:
         self.way_out = "begin again"
         engine.writer_lock.acquire(self)
 
-    # -- the writer lock's questions ------------------------------------------------------------
+    # -- for the writer lock: see `Holder` ------------------------------------------------------
 
     def idle_seconds(self) -> float:
-        """Seconds since the last statement."""
+        """The seconds since the end of the last statement."""
         return time.monotonic() - self._last_used
 
     def expire(self) -> None:
-        """Roll back from a waiter's thread, unless a statement is running."""
-        if not self._busy.acquire(blocking=False):
+        """Rolls back from a waiter's thread, unless a statement is running."""
+        if not self._busy.acquire(blocking=False):  # a statement of another thread holds it
             return
         try:
             limit = self._engine.writer_lock.idle_limit
+            # Once more, now that no statement can begin: one may have ended just before.
             if self.over is None and self.idle_seconds() > limit:
                 self.rollback()
                 self.over = (
@@ -88,7 +89,7 @@ class Transaction:
             self._busy.release()
 
     def __enter__(self) -> Transaction:
-        """While a statement of the transaction runs, it cannot expire."""
+        """Begins a statement: while it runs, the transaction cannot expire."""
         self._busy.acquire()
         if self.over is not None:
             self._busy.release()
@@ -102,26 +103,26 @@ class Transaction:
     # -- changing -------------------------------------------------------------------------------
 
     def fast_path(self, table: str) -> FastPath | None:
-        """The fast path into a table, or None where changes must go through DuckDB."""
+        """The fast path into a table; None where changes must go through DuckDB."""
         if self._views_before is not None:
-            return None  # the session's cursor alone knows the constraints
+            return None  # only the session's cursor sees the constraints
         return self._engine.definitions.fast_path(table)
 
     def index(self, table: str, *, all_columns: bool = False) -> KeyIndex:
-        """The table's key index, including this transaction's changes."""
+        """The table's key index, with this transaction's changes; built if it is missing."""
         indexes = self._engine.indexes
         index = indexes.find(table, all_columns=all_columns)
         if index is not None:
             return index
         if not self.changes_catalog and not any(change.table == table for change in self.changes):
             return indexes.make(table, all_columns=all_columns)
-        # Only this cursor sees a table made here; what was removed holds too few columns to be
-        # replayed: DuckDB has the rows.
+        # Only this cursor sees a table that this transaction has created or changed, and the rows
+        # of `changes` may lack columns of the index: the index is built from the cursor's rows.
         self.begin_in_duckdb()
         return indexes.make(table, all_columns=all_columns, cursor=self._cursor)
 
     def index_if_worthwhile(self, table: str, *, all_columns: bool) -> KeyIndex | None:
-        """As `index`, but None as long as making it does not pay."""
+        """The table's key index; None if it is missing and too few changes have asked for it."""
         indexes = self._engine.indexes
         index = indexes.find(table, all_columns=all_columns)
         if index is None and indexes.is_worth_making(table):
@@ -129,7 +130,7 @@ class Transaction:
         return index
 
     def add(self, change: TableChange) -> None:
-        """Take a change that DuckDB has not seen."""
+        """Adds a change that DuckDB has not made."""
         if self._read_only:
             raise UnavailableError(
                 f"table {change.table!r} cannot be changed in a READ ONLY transaction: end it first"
@@ -140,28 +141,28 @@ class Transaction:
             self.add_from_duckdb(change)
 
     def add_from_duckdb(self, change: TableChange) -> None:
-        """Take a change that the session's cursor has already made."""
+        """Adds a change that the session's cursor has already made."""
         if len(change):
             self._engine.indexes.record(change)
             self.changes.append(change)
 
     @property
     def idle_cursor(self) -> Cursor | None:
-        """The session's cursor as long as it has no transaction that a failure would abort."""
+        """The session's cursor; None if it has a transaction that an error would abort."""
         return None if self.in_duckdb else self._cursor
 
     def begin_in_duckdb(self) -> None:
-        """Begin the DuckDB transaction, with the changes so far in it."""
+        """Begins the DuckDB transaction, and writes the changes so far in it."""
         if not self.in_duckdb:
             if self._read_only or self._may_write_elsewhere():
-                self._engine.recomputed.refresh_all()  # views cannot be brought up to date in it
+                self._engine.recomputed.refresh_all()  # the transaction itself cannot write views
             self._flush()
-            self.in_duckdb = True  # before it is: an exception may come behind DuckDB's BEGIN
+            self.in_duckdb = True  # before BEGIN: an interrupt after it must roll it back
             run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
             self._engine.tables.write_changes(self._cursor, self.changes)
 
     def _may_write_elsewhere(self) -> bool:
-        """Whether another database may be changed in it: DuckDB lets it change one alone."""
+        """Returns whether it may change another database; DuckDB lets it change only one."""
         return self._begun and not self.changes and self._engine.catalog.names.others
 
     def _flush(self) -> None:
@@ -173,14 +174,15 @@ class Transaction:
             self._flush_refused = True
 
     def allow_late_flush(self) -> None:
-        """The transaction is of one statement, which may take away what refuses a flush."""
+        """Lets the flush before the transaction's only statement fail; see `flush_late`."""
         self._late_flush_allowed = True
 
     def flush_late(self, *, alone: bool = False) -> None:
-        """Write behind that statement what could not be flushed before it.
+        """Flushes after a statement that may have removed the reason why DuckDB refused the rows.
 
         Args:
-            alone: DuckDB goes by what it took away until that is committed, as by an index.
+            alone: whether the statement is committed first, by itself: DuckDB checks rows against
+                a dropped index until the drop is committed.
         """
         if not self._flush_refused:
             return
@@ -192,13 +194,13 @@ class Transaction:
         else:
             self._engine.warehouse.write_lock.acquire()
             self._flushed_late = True
-            self.change_tables()  # DuckDB's commit decides of it, as of the statement
+            self.change_tables()  # so that DuckDB's commit is the commit point
             self._engine.tables.flush_within(self._cursor)
 
     def show(self, relations: Iterable[str]) -> None:
-        """Begin in DuckDB, with the views a statement reads up to the transaction's own writes."""
+        """Begins in DuckDB, with the views among `relations` up to the transaction's changes."""
         relations = tuple(relations)
-        if not self.in_duckdb and not self.changes:  # a write of its own, none of this transaction
+        if not self.in_duckdb and not self.changes:  # for all sessions, not in this one alone
             self._engine.recomputed.refresh(relations)
         self.begin_in_duckdb()
         self._views.fill()
@@ -206,46 +208,44 @@ class Transaction:
 
     @property
     def changes_catalog(self) -> bool:
-        """Whether a statement of the transaction has changed the catalog."""
+        """Returns whether a statement has changed the catalog, or is about to."""
         return self._views_before is not None
 
     def change_catalog(self) -> None:
-        """A statement is going to change the catalog: it is as now again if that is undone."""
+        """Saves the catalog before a statement changes it, for `rollback` and other sessions."""
         if self._views_before is None:
             self._views_before = self._engine.catalog.snapshot()
             self._engine.catalog.committed = self._views_before
 
     def change_tables(self) -> None:
-        """A statement has changed what tables there are, or how they look."""
+        """Notes that a statement has created, dropped or altered tables."""
         self._tables_differ = True
 
     def create_view(self, view: View) -> None:
-        """Create a defined view, filled."""
         self.change_catalog()
         self._views.create(view)
         self._engine.reload_tables(self._cursor)
 
     def drop_view(self, view: View) -> None:
-        """Drop a view."""
         self.change_catalog()
         self._views.drop(view)
         self._engine.reload_tables(self._cursor)
 
     def rebuild(self, views: Iterable[View]) -> None:
-        """What these views and all above them read has changed by more than rows."""
+        """Fills these views anew, which no delta can update; see `TransactionViews.rebuild`."""
         self._views.rebuild(views)
 
     @property
     def _duckdb_decides(self) -> bool:
-        """DuckDB's commit is the commit point: the log cannot hold a change of the catalog."""
+        """Returns whether DuckDB's commit is the commit point: the log holds no catalog changes."""
         concerned = self._tables_differ or self._views or self.changes or self._views.recomputed
         return self.changes_catalog and bool(concerned)
 
     # -- ending ---------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Commit as one epoch; durable when this returns."""
-        with self:  # however long it takes, it does not expire
+        """Commits as one epoch; durable when this returns."""
+        with self:  # it cannot expire meanwhile
             self._commit_and_follow()
 
     def _commit_and_follow(self) -> None:
@@ -257,12 +257,12 @@ class Transaction:
             if engine.pending.epoch == before or engine.log.diverged:
                 self.rollback()
                 raise
-            error.add_note(COMMITTED)
+            error.add_note(COMMITTED)  # an interrupt after the commit point undoes nothing
             late = error
         epoch = engine.pending.epoch
         if epoch != before or self.changes_catalog:
             tell(COMMITTED)
-        with Shelter():
+        with Shelter():  # the lock is released before the sync, which waiting writers then share
             try:
                 try:
                     self._follow(epoch)
@@ -274,19 +274,19 @@ class Transaction:
             raise late
 
     def _make_durable(self, epoch: int) -> None:
-        """The transaction stands: whatever else happens, it is on disk before anybody is told."""
+        """Makes the committed epoch durable before the caller returns, or raises."""
         log = self._engine.log
         try:
             log.sync(epoch)
-        except UnavailableError:  # it does not, and nothing else will
+        except UnavailableError:  # not durable; the log refuses all writes from here on
             raise
-        except BaseException as error:
+        except BaseException as error:  # an interrupt of the wait
             log.sync(epoch)
             error.add_note(COMMITTED)
             raise
 
     def _follow(self, epoch: int) -> None:
-        """DuckDB has the transaction: let the log and the circuit learn of a new catalog."""
+        """Brings log and circuit up to a changed catalog, and recomputed views that have feeds."""
         engine = self._engine
         if self.changes_catalog:
             try:
@@ -307,13 +307,13 @@ class Transaction:
         except EvaluationError as error:
             if not self._engine.recomputed.concern(error.views):
                 raise
-            # It failed beside a stale view, perhaps for no other reason.
+            # Perhaps only because a stale view lacks rows: step again with its difference.
             self.begin_in_duckdb()
             self.show(error.views)
             self._commit_in_duckdb()
 
     def replay(self, failing: Iterable[str]) -> None:
-        """Commit what the log holds already, together with what is stale below these views."""
+        """Commits a replayed record, together with the differences of stale views below these."""
         self.begin_in_duckdb()
         self.show(failing)
         self._engine.commit_in_duckdb(
@@ -338,21 +338,21 @@ class Transaction:
 
     @contextlib.contextmanager
     def _publishing(self) -> Iterator[None]:
-        """Others see DuckDB's commit in the block, and a new generation of definitions with it.
+        """Drops cached definitions after the block, in which DuckDB commits.
 
-        What they have found out until then is of before, also where they asked after the change.
+        Until that commit, other sessions compute theirs from the old catalog.
         """
         if not self.changes_catalog:
             yield
             return
-        with self._engine.warehouse.write_lock:  # whoever pins a snapshot holds it
+        with self._engine.warehouse.write_lock:  # no snapshot is pinned between the two
             try:
                 yield
             finally:
                 self._engine.definitions.forget()
 
     def rollback(self) -> None:
-        """Undo everything."""
+        """Undoes all changes, and releases the writer lock."""
         with self._busy, Shelter():
             if self.over is None:
                 self._roll_back()
@@ -373,7 +373,7 @@ class Transaction:
                 self._end("the transaction is already rolled back")
 
     def fail(self, error: BaseException) -> None:
-        """A statement failed, and with it, as in DuckDB, its transaction."""
+        """Rolls back after a failed statement, as DuckDB does, and refuses all later ones."""
         with self._busy, Shelter():
             if self.over is None:
                 self._roll_back()

@@ -1,11 +1,10 @@
 """The views as an open transaction sees and changes them.
 
-Law: what it reads of a view includes its own writes: what the view's table lacks is written there
-within the transaction, and the commit leaves out what was written already. The circuit does not
-follow views that it creates, fills anew or drops: their tables are filled from the tables as the
-transaction sees them, and again before they are read or committed if changes came later. Only the
-commit lets the circuit forget what they were. Who listens to one that stays gets the difference of
-its rows.
+Contract: the transaction reads views with its own changes. The deltas that a view's table lacks are
+written there within the transaction, and the commit leaves out those already written. Views that it
+creates, fills anew or drops are not stepped: they are filled from the tables as the transaction
+sees them, and once more before they are read or committed if changes came later. The circuit drops
+their old nodes at the commit. Changefeeds of a view that stays get the difference of its rows.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from ivm.storage.warehouse.net_changes import PendingView
 _NEVER = -1
 
 RefuseTemporary = Callable[[Iterable[tuple[str, str]]], None]
-"""Raises if views' texts, by name, mean what a session alone sees."""
+"""Raises if a text of these views (name and text) means something that only one session sees."""
 
 
 class TransactionViews:
-    """Those of one transaction.
+    """The views of one transaction.
 
     Args:
         engine: the database's engine.
         cursor: the session's cursor.
-        changes: what the transaction has done to base tables; it grows.
-        refuse_temporary: what the session alone sees must stay out of views.
+        changes: the transaction's changes of base tables; the list grows.
+        refuse_temporary: called before views are filled or recomputed.
 
     Attributes:
-        recomputed: differences of recomputed views, written to their tables.
-        shown: deltas of incremental views, written to their tables.
+        recomputed: differences of recomputed views, already written to their tables.
+        shown: deltas of incremental views, already written to their tables.
     """
 
     def __init__(
@@ -53,32 +52,32 @@ class TransactionViews:
         self._refuse_temporary = refuse_temporary
         self.recomputed: dict[str, ZSet] = {}
         self.shown: dict[str, ZSet] = {}
-        self._filled: dict[str, int] = {}  # after how many changes
+        self._filled: dict[str, int] = {}  # the number of changes at the view's last filling
         self._dropped: set[str] = set()
         self._created: set[str] = set()
         self._known: dict[str, ZSet] = {}
 
     def __bool__(self) -> bool:
-        """Whether a view comes, goes or is filled anew."""
+        """Returns whether a view is created, dropped or filled anew."""
         return bool(self._filled or self._dropped)
 
     # -- coming and going -----------------------------------------------------------------------
 
     def create(self, view: View) -> None:
-        """Create a defined view, filled."""
+        """Creates a defined view, filled."""
         self._engine.views.create(self._cursor, view)
         self._created.add(view.name)
         self._filled[view.name] = len(self._changes)
 
     def drop(self, view: View) -> None:
-        """Drop a view; the circuit forgets it when the transaction commits."""
+        """Drops a view; the circuit drops its nodes when the transaction commits."""
         self._engine.views.drop(self._cursor, view)
         self._filled.pop(view.name, None)
         self._dropped.add(view.name)
         self._forget(view.name)
 
     def rebuild(self, views: Iterable[View]) -> None:
-        """What these views and all above them read has changed by more than rows."""
+        """Fills these views anew: a definition or table below them has changed."""
         for view in views:
             self._filled[view.name] = _NEVER
             self._forget(view.name)
@@ -89,7 +88,7 @@ class TransactionViews:
         self.recomputed.pop(name, None)
 
     def fill(self) -> None:
-        """Fill the views that changes came after, from what they read, those below first."""
+        """Fills the views that changes came after, lower views first."""
         count, views = len(self._changes), self._engine.catalog.views.items()
         lacking = [view for name, view in views if self._filled.get(name, count) < count]
         self._refuse_temporary([(view.name, view.query) for view in lacking])
@@ -100,25 +99,25 @@ class TransactionViews:
 
     @property
     def followed(self) -> set[str] | None:
-        """The views that the circuit still follows; None for all."""
+        """The views that the commit steps; None for all."""
         left_out = self._filled.keys() | self._dropped
         return self._engine.catalog.views.keys() - left_out if left_out else None
 
     def remember_rows(self) -> None:
-        """Keep the rows that listeners know; the transaction is about to commit."""
+        """Reads the old rows of rebuilt views with changefeeds; called before the commit."""
         stay = self._filled.keys() - self._dropped - self._created
         listened = [name for name in self._engine.feeds.views if name in stay]
         self._known = {name: self._engine.tables.content(name) for name in listened}
 
     def adopt(self) -> None:
-        """The transaction has committed."""
+        """Brings the circuit up to the committed views."""
         if self:
             self._engine.views.rebuild(self._dropped, self._filled, self._known)
 
     # -- showing the transaction's own writes ---------------------------------------------------
 
     def show(self, relations: Iterable[str]) -> None:
-        """Bring the views among these relations up to what the transaction has done so far."""
+        """Brings the views among these relations up to the transaction's changes so far."""
         catalog = self._engine.catalog
         views = {n for n in relations if n in catalog.views and n not in self._filled}
         if not views or not (self._changes or self._engine.recomputed.needs_refresh(views)):
@@ -131,21 +130,21 @@ class TransactionViews:
         self._write_deltas(views)
 
     def _outdated(self, names: Iterable[str]) -> list[View]:
-        """Recomputed views at or below these views that lack something, lowest first."""
+        """The recomputed views among these and below whose tables are out of date, lowest first."""
         catalog, stale = self._engine.catalog, self._engine.recomputed.stale
         below: set[str] = set()
         for name in names:
             view = catalog.views[name]
             below.update(view.recomputed_below, () if view.incremental else (name,))
-        touched = {change.table for change in self._changes}
+        changed = {change.table for change in self._changes}
         return [
             view
             for name, view in catalog.views.items()
-            if name in below and (name in stale or view.bases & touched)
+            if name in below and (name in stale or view.bases & changed)
         ]
 
     def _recompute(self, view: View) -> None:
-        """Bring a recomputed view's table up to the transaction, and its difference so far."""
+        """Brings a recomputed view's table up to the transaction, and adds to its difference."""
         with self._engine.warehouse.zone.on(self._cursor):
             delta = self._engine.recomputed.recompute(view, self._cursor)
         if not len(delta):
@@ -159,7 +158,7 @@ class TransactionViews:
         self.recomputed[view.name] = add([net.delete.negate(), net.insert])
 
     def _write_deltas(self, names: Iterable[str]) -> None:
-        """Write what the tables of views, and of those below them, lack of their whole deltas."""
+        """Writes the deltas of views and of those below them, less the deltas written before."""
         views = self._engine.catalog.at_or_below(names)
         self._engine.log.demand_writable()
         deltas = self._engine.maintenance.preview(self._changes, self.recomputed, views)

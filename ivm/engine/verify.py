@@ -1,10 +1,10 @@
 """VERIFY: a view's rows against the answer of its query, as the user wrote it, both ways.
 
-Law: they are equal as multisets; doubles, also those inside lists and structs, may differ by 1e-9
+Invariant: they are equal as multisets; doubles, also those in lists and structs, may differ by 1e-9
 relative, since DuckDB rounds a sum at every addition and the view's sums are exact.
-Where the query leaves an order open it has several right answers. Then the rows agree with the one
-DuckDB gives in what the query fixes (`ivm.sql.plan.fixed_columns`), and wholly with the plan, whose
-orders are complete.
+A query that leaves an order open has several right answers. Then the rows agree with DuckDB's
+answer in the columns that the query fixes (`ivm.sql.plan.fixed_columns`), and in all columns with
+the plan's, whose orders are complete.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _ANSWER = "_ivm_answer"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What VERIFY found.
+    """The result of VERIFY for one view.
 
     Attributes:
-        rows: rows of the view.
-        missing: rows of the query's answer that the view lacks.
-        extra: rows of the view that the answer has not.
-        left_open: what of the answer the query does not fix, for people; "" if it fixes all.
+        rows: the number of the view's rows.
+        missing: the number of rows of the answer that the view lacks.
+        extra: the number of rows of the view that the answer lacks.
+        left_open: the part of the answer that the query does not fix, in words; "" if it fixes all.
     """
 
     rows: int
@@ -50,7 +50,7 @@ class Verdict:
 
 
 def verify_view(engine: Engine, cursor: Cursor, view: View) -> Verdict:
-    """Compare a view with its query, as the cursor sees both."""
+    """Compares a view with its query, as the cursor sees both."""
     stored = f"FROM {engine.catalog.qualified[view.name]}"
     count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
     fixed = _fixed(view, cursor)
@@ -72,27 +72,32 @@ def _fixed(view: View, cursor: Cursor) -> Parts | None:
 
 
 def _fixed_text(fixed: Parts, schema: Schema) -> str:
-    """What is not fixed, for people."""
+    """The part of the answer that is not fixed, in words."""
     if not fixed:
         return "which rows, and how many"
     known = frozenset[int]().union(*[part.exact for part in fixed])
     shuffled = frozenset[int]().union(*[part.shuffled for part in fixed]) - known
     others = [n for i, (n, _) in enumerate(schema) if i not in known | shuffled]
-    told = [f"the order within {schema[i][0]}" for i in sorted(shuffled)]
+    listed = [f"the values of {', '.join(others)}"] if others else []
+    listed += [f"the order within {schema[i][0]}" for i in sorted(shuffled)]
     if len(fixed) > 1:
-        told.append("which of the tied rows get which values")
-    return "; ".join([*([f"the values of {', '.join(others)}"] if others else []), *told])
+        listed.append("which of the tied rows get which values")
+    return "; ".join(listed)
 
 
 def compare(
     cursor: Cursor, stored: str, query: str, schema: Schema, fixed: Parts | None = None
 ) -> tuple[int, int]:
-    """Rows (missing, extra) of a stored relation against a query with the same columns.
+    """Counts the rows (missing, extra) of a stored relation against a query of the same columns.
 
     The query runs once: DuckDB's parallel sums of DOUBLE differ in the last bits from run to run.
 
     Args:
-        fixed: if the rows differ, they need only agree in these parts of their columns.
+        cursor: sees both.
+        stored: a SELECT of the relation's rows.
+        query: the query.
+        schema: the columns of both.
+        fixed: the parts of the columns in which the rows must agree if they are not all equal.
     """
     names = ", ".join(f"c{i}" for i in range(len(schema)))
     columns = ", ".join(f"{bare(f'c{i}', t)} AS c{i}" for i, (_, t) in enumerate(schema))
@@ -112,7 +117,7 @@ def compare(
 def _compare_part(
     cursor: Cursor, old: str, new: str, schema: Schema, part: FixedPart
 ) -> tuple[int, int]:
-    """Rows (missing, extra) of what a part fixes."""
+    """Counts the rows (missing, extra) in the columns that a part fixes."""
     columns = sorted(part.exact | part.shuffled)
     values = [_sorted(i, schema[i][1]) if i in part.shuffled else f"c{i}" for i in columns]
     listed = ", ".join(f"{value} AS c{i}" for i, value in enumerate([*values, "true"]))
@@ -121,7 +126,7 @@ def _compare_part(
 
 
 def _sorted(index: int, type: ColumnType) -> str:
-    """A list, or a text as the list of its characters, in an order of its own."""
+    """Writes a list, or a string as the list of its characters, sorted."""
     items = f"system.main.string_split(c{index}, '')" if type.is_string else f"c{index}"
     return f"system.main.list_sort({items})"
 
@@ -144,18 +149,18 @@ def _count(cursor: Cursor, left: str, right: str) -> int:
 
 
 def _order(schema: Sequence[tuple[str, ColumnType]]) -> str:
-    """Exact columns first, so that rows that differ by rounding stand at the same place."""
+    """Writes an ORDER BY, exact columns first: rows that differ by rounding get the same rank."""
     floats = [i for i, (_, type) in enumerate(schema) if _has_floats(type)]
     return ", ".join(f"c{i}" for i in sorted(range(len(schema)), key=lambda i: (i in floats, i)))
 
 
 def _has_floats(type: ColumnType) -> bool:
-    """Whether values of the type are doubles or contain some."""
+    """Returns whether values of the type are doubles or contain some."""
     return any(word in type.sql for word in ("DOUBLE", "FLOAT"))
 
 
 def _close(missing: pa.Table, extra: pa.Table, schema: Sequence[tuple[str, ColumnType]]) -> bool:
-    """Whether the rows agree at their places, doubles within the tolerance."""
+    """Returns whether rows of the same rank agree, doubles within the tolerance."""
     for (_, type), left, right in zip(schema, missing.columns, extra.columns, strict=True):
         if not _has_floats(type):
             if not left.equals(right):
@@ -177,7 +182,7 @@ def _close_numbers(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:
 
 
 def _close_values(left: Any, right: Any) -> bool:
-    """Values that contain doubles somewhere."""
+    """Returns whether two values agree, doubles inside them within the tolerance."""
     if isinstance(left, float) and isinstance(right, float):
         return np.allclose(left, right, rtol=TOLERANCE, atol=1e-12, equal_nan=True)
     if isinstance(left, dict) and isinstance(right, dict):

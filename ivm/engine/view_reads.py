@@ -1,7 +1,7 @@
-"""What a view reads: by DuckDB's plan of its query, or by the words of the text and what they name.
+"""The relations that a view reads: by DuckDB's plan of its query, or by the words of its text.
 
-Law: the relations are those whose rows decide the answer, also behind plain views and macros; what
-is found by words may name too many, never too few.
+Contract: they are those whose rows determine the answer, also through plain views and macros. The
+answer found by words may name too many, never too few.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ SELECT function_name, macro_definition FROM system.main.duckdb_functions()
 WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND {VISIBLE_DATABASES}
 """
 NamedText = tuple[str, str]
-"""The name and the text of what stands for other relations."""
+"""The name and the text of a plain view or macro."""
 
 
 def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> frozenset[str]:
-    """Canonical names of what a view's query reads, also through plain views and macros.
+    """The canonical names of the relations that a view's query reads, also through plain views.
 
     Raises:
-        UnsupportedError: something whose changes cannot be followed.
-        SqlError: the view itself.
+        UnsupportedError: it reads a relation whose changes cannot be followed.
+        SqlError: it reads the view itself.
     """
     found = bound_relations(cursor, query)
     if found is None:  # a plan of thousands of levels
@@ -51,7 +51,7 @@ def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> f
 
 
 def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:
-    """Relations named by a word of the query, or of the views and macros named in it."""
+    """The relations named by a word of the query, or of the views and macros named in it."""
     words = words_behind(query, views_and_macros(cursor))
     every = (*catalog.tables, *catalog.views)
     return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))

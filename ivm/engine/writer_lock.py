@@ -1,7 +1,7 @@
-"""The writer lock: it knows its owner, and can be taken from an idle transaction.
+"""The writer lock, which a waiter can take from an idle transaction.
 
-Invariant: at most one session owns the lock; only the owner changes tables. A session that holds
-it in an open transaction and does nothing for `idle_limit` seconds loses it to a waiter.
+Invariant: at most one transaction holds the lock, and only its holder changes tables. An open
+transaction without a statement for `idle_limit` seconds is rolled back for a waiter.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from ivm.storage.interrupts import check
 
 
 class Holder(Protocol):
-    """A session as the lock sees it."""
+    """A transaction for the lock that it holds."""
 
     def idle_seconds(self) -> float:
-        """Seconds since it last did something; 0 while it is doing something."""
+        """The seconds since its last statement."""
 
     def expire(self) -> None:
-        """Roll its transaction back, from another thread."""
+        """Rolls back, called by another thread, unless a statement is running."""
 
     def rollback(self) -> None:
-        """Undo the transaction and release the lock."""
+        """Undoes the transaction and releases the lock."""
 
 
 class WriterLock:
     """The writers' lock.
 
     Args:
-        idle_limit: seconds an open transaction may do nothing while others wait.
-        wait_limit: seconds a writer waits before it gives up.
+        idle_limit: seconds that an open transaction may be idle while others wait.
+        wait_limit: seconds after which a waiting writer fails.
     """
 
     def __init__(self, idle_limit: float = 60.0, wait_limit: float = 300.0) -> None:
@@ -43,7 +43,7 @@ class WriterLock:
         self._closed: str | None = None
 
     def acquire(self, session: Holder) -> None:
-        """Wait for the lock.
+        """Waits for the lock.
 
         Raises:
             UnavailableError: another transaction held it longer than `wait_limit`, or the database
@@ -58,6 +58,7 @@ class WriterLock:
 
     def _wait(self) -> None:
         end = time.monotonic() + self.wait_limit
+        # In short waits: an interrupt, the closing and an idle owner are noticed between them.
         while not self._lock.acquire(timeout=min(self.idle_limit, 0.25)):
             check()
             if self._closed is not None:
@@ -72,15 +73,15 @@ class WriterLock:
                 )
 
     def close(self, reason: str) -> None:
-        """Nobody gets it any more."""
+        """Refuses the lock from here on, also to those who wait."""
         self._closed = reason
 
     def end(self) -> None:
-        """Undo what a thread that is gone has left open."""
+        """Rolls back the transaction that holds the lock, left open by a thread that has ended."""
         if self._owner is not None:
             self._owner.rollback()
 
     def release(self) -> None:
-        """Release the lock (called by its owner, or for it by `expire`)."""
+        """Releases the lock (called by its owner, or for it by `expire`)."""
         self._owner = None
         self._lock.release()
