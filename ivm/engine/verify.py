@@ -19,7 +19,7 @@ import pyarrow as pa
 from ivm.catalog.catalog import View
 from ivm.engine.difference import bare
 from ivm.engine.engine import Engine
-from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, is_whole
+from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, fixes_all
 from ivm.sql.resolve.fixed_columns import text_parts
 from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, rows, run, table
@@ -67,7 +67,7 @@ def _fixed(view: View, cursor: Cursor) -> Parts | None:
     """The parts of the answer that the query fixes; None if it fixes all."""
     if view.plan is not None:
         parts = fixed_parts(view.plan)
-        return None if any(is_whole(part, view.plan) for part in parts) else parts
+        return None if any(fixes_all(part, view.plan) for part in parts) else parts
     return text_parts(view.query, cursor)
 
 

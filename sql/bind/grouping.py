@@ -252,9 +252,9 @@ class _Inputs(Expressions):
 
     def call(self, call: BoundAggregate) -> AggregateCall:
         """The call over the columns (its type yet unknown)."""
-        condition = None if call.filter is None else self.place(_boolean(call.filter))
-        arguments = tuple([self.place(a) for a in call.arguments])
-        order = tuple([OrderKey(self.place(e), d, n) for e, d, n in call.order])
+        condition = None if call.filter is None else self.position_of(_boolean(call.filter))
+        arguments = tuple([self.position_of(a) for a in call.arguments])
+        order = tuple([OrderKey(self.position_of(e), d, n) for e, d, n in call.order])
         return AggregateCall(
             call.function,
             arguments,
@@ -302,7 +302,7 @@ def _recomputed(
 ) -> tuple[Plan, GroupRecompute]:
     """Whole groups to DuckDB: the input holds the groups and every column the calls read."""
     inputs = _Inputs(groups)
-    places = {i: inputs.place(column(i)) for node in nodes for i in sorted(used(node))}
+    places = {i: inputs.position_of(column(i)) for node in nodes for i in sorted(used(node))}
     below = context.project(plan, inputs.exprs or [exp.true()])
     count = width(below)
     calls = [complete_aggregate(remap(n, places.__getitem__), count, context) for n in nodes]

@@ -311,8 +311,8 @@ class _SelectBinder:
         if distinct is None and limit is None:
             return context.project(self._plan, clauses.items)
         columns = Expressions(clauses.items)  # and what else ORDER BY and DISTINCT ON read
-        places = [columns.place(e) for e in clauses.order]
-        partition = [column(columns.place(e)) for e in clauses.distinct_on]
+        places = [columns.position_of(e) for e in clauses.order]
+        partition = [column(columns.position_of(e)) for e in clauses.distinct_on]
         wide = context.project(self._plan, columns.exprs)
         keys = [_moved(key, p) for key, p in zip(self._order_keys(), places, strict=True)]
         if distinct is not None and not partition:

@@ -303,7 +303,7 @@ def _dynamic_limit(plan: DynamicLimit, cursors: CursorFactory) -> Recipe:
     def build(_: Operators) -> Operator:
         return OpenLimitOperator(types(plan), plan.order)
 
-    return Recipe(plan, ("open limit", plan.order), [plan.input, plan.places], build)
+    return Recipe(plan, ("open limit", plan.order), [plan.input, plan.bounds], build)
 
 
 def _window(plan: Window, cursors: CursorFactory) -> Recipe:

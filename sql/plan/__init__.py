@@ -1,1 +1,1 @@
-"""The plan of a query: its nodes, their expressions, and the SQL that each renders to."""
+"""The plan of a query: its nodes, their expressions, and the SQL that they render to."""

@@ -1,6 +1,7 @@
-"""The calls that plan nodes make: aggregates, window functions and functions that give rows.
+"""The calls in plan nodes: aggregates, window functions and table functions.
 
-Law: a call names the columns of its node's input by position and holds nothing of the node itself.
+Invariant: a call names the columns of its node's input by position and refers to nothing else of
+the node.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class AggregateCall:
         arguments: input columns.
         filter: the BOOLEAN input column of its FILTER clause, or None.
         type: the result's type.
-        order: its ORDER BY, complete where the result depends on an order; () elsewhere.
+        order: a total ORDER BY if the result depends on the order of rows, else ().
         parameters: constants after the arguments, as SQL.
         fields: names under which the first arguments are packed into one struct, if any.
         given: how many keys of the order the user wrote; they come first.
@@ -42,12 +43,12 @@ class AggregateCall:
     given: int = 0
 
     def reads(self) -> set[int]:
-        """The input columns that it looks at."""
+        """Positions of the input columns whose values it depends on."""
         chosen = () if self.filter is None else (self.filter,)
         return {*self.arguments, *chosen, *[key.column for key in self.order]}
 
     def moved(self, at: Callable[[int], int]) -> AggregateCall:
-        """The call over the same columns at other positions."""
+        """Returns the call with each position replaced by its image."""
         return replace(
             self,
             arguments=tuple(map(at, self.arguments)),
@@ -58,10 +59,10 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class RowCall:
-    """A table function whose rows for one row's values depend on these alone.
+    """A table function of one input row's values.
 
     Attributes:
-        columns: names of those of its columns that are read.
+        columns: names of its columns that are read.
     """
 
     name: str
@@ -76,13 +77,13 @@ class WindowCall:
     """One function over a window.
 
     Attributes:
-        function: the call with its FILTER, names as they are; arguments are columns or constants.
+        function: the call with its FILTER, names as written; arguments are columns or constants.
         frame: the frame clause, or None.
-        ignore_nulls: NULL arguments are passed over.
-        ties: how rows that the window's order leaves open are told apart: not at all (``none``), by
-            all columns in the window's own order (``window``) or, where that would change the
-            frames, in an order of the arguments (``argument``); by all columns though the frame
-            excludes peers in the window's order (``split``, see `render_split`).
+        ignore_nulls: NULL arguments are skipped.
+        ties: how ties of the window's order are broken: not at all (``none``); by all columns, in
+            the window's own order (``window``) or, if that would change the frames, in an order of
+            the arguments (``argument``); by all columns though the frame excludes peers in the
+            window's order (``split``, see `render_split`).
     """
 
     function: exp.Expr
@@ -91,7 +92,7 @@ class WindowCall:
     ties: Ties
 
     def mapped(self, image: Callable[[exp.Expr], exp.Expr]) -> WindowCall:
-        """The call with the image of each of its expressions."""
+        """Returns the call with each expression replaced by its image."""
         frame = None if self.frame is None else image(self.frame)
         return replace(self, function=image(self.function), frame=frame)
 
@@ -100,10 +101,10 @@ class WindowCall:
         return (self.function,) if self.frame is None else (self.function, self.frame)
 
     def reads(self) -> set[int]:
-        """The input columns that it looks at."""
+        """Positions of the input columns whose values it depends on."""
         return set[int]().union(*[used(e) for e in self.expressions()])
 
 
 def moved_order(order: Sequence[OrderKey], at: Callable[[int], int]) -> tuple[OrderKey, ...]:
-    """The order by the same columns at other positions."""
+    """Returns the order with each position replaced by its image."""
     return tuple(replace(key, column=at(key.column)) for key in order)

@@ -1,8 +1,8 @@
-"""What plan nodes do with the columns of their inputs: read them, pass them on, move with them.
+"""Dependencies of plan nodes on the columns of their inputs: read, passed on, moved.
 
-Law: which rows a node has depends on the columns that it `reads` and, where it `breaks_ties`, on
-all. Each column of a node is one of an input, as `origins` says, or a function of those it reads.
-So a node may stand over inputs without the columns that it neither reads nor passes on (`moved`).
+Law: which rows a node has depends on the columns that it `reads` or, if it `breaks_ties`, on all
+columns. Each column of a node is an input's column, given by `origins`, or a function of the
+columns it reads. So the inputs need no columns that the node neither reads nor passes on (`moved`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def expressions(plan: Plan) -> tuple[exp.Expr, ...]:
 
 
 def all_expressions(plan: Plan) -> Iterator[exp.Expr]:
-    """The expressions of all nodes of the plan, of each node once."""
+    """The expressions of all nodes of the plan; a shared node's come once."""
     seen: set[int] = set()
     waiting = [plan]
     while waiting:
@@ -68,7 +68,7 @@ def all_expressions(plan: Plan) -> Iterator[exp.Expr]:
 
 
 def reads(plan: Plan) -> tuple[frozenset[int], ...]:
-    """For each input, the columns whose values the node looks at."""
+    """For each input, positions of the columns whose values the node depends on."""
     match plan:
         case ViewScan() | Union(negated=()):
             return (frozenset(),) * len(inputs(plan))
@@ -87,22 +87,25 @@ def reads(plan: Plan) -> tuple[frozenset[int], ...]:
         case Window():
             return (_ordered(plan).union(plan.partition, *[call.reads() for call in plan.calls]),)
         case DynamicLimit():
-            return (_ordered(plan), _every(plan.places))
+            return (_ordered(plan), _every(plan.bounds))
         case Unnest():
             return (frozenset(plan.lists),)
-        case _:  # whole rows are told apart
+        case _:  # set operations compare all columns
             return tuple(_every(part) for part in inputs(plan))
 
 
 def breaks_ties(plan: Plan) -> bool:
-    """Whether rows that the node's order leaves open are told apart by all columns."""
+    """Whether the node breaks ties of its order by all columns."""
     if isinstance(plan, Window):
         return any(call.ties != "none" for call in plan.calls)
     return isinstance(plan, TopK | DynamicLimit)
 
 
 def origins(plan: Plan) -> tuple[Mapping[int, int], ...]:
-    """For each input, which of the node's columns are which of its own (NULL beside outer rows)."""
+    """For each input, the node's columns that are the input's: position → position in the input.
+
+    In the padded rows of an outer join these columns are NULL.
+    """
     match plan:
         case Union():
             return (_same(width(plan)),) * len(plan.inputs)
@@ -110,8 +113,8 @@ def origins(plan: Plan) -> tuple[Mapping[int, int], ...]:
             left = width(plan.left)
             return _same(left), {i: i - left for i in range(left, width(plan))}
         case Project() | GroupRecompute():
-            places = enumerate(map(position, plan.exprs))
-            return ({i: place for i, place in places if place is not None},)
+            positions = enumerate(map(position, plan.exprs))
+            return ({i: below for i, below in positions if below is not None},)
         case Aggregate():
             return (dict(enumerate(plan.groups)),)
         case Unnest():
@@ -124,20 +127,21 @@ def origins(plan: Plan) -> tuple[Mapping[int, int], ...]:
             return ({},) * len(inputs(plan))
 
 
-def moved(plan: Plan, below: Sequence[Plan], places: Sequence[Mapping[int, int]]) -> Plan:
-    """The node over other inputs, in which the columns stand elsewhere.
+def moved(plan: Plan, below: Sequence[Plan], positions: Sequence[Mapping[int, int]]) -> Plan:
+    """Returns the node over other inputs, with columns at other positions.
 
     Args:
-        below: the inputs; where the node breaks ties or tells whole rows apart, as wide as before.
-        places: for each input, where the columns stand now that the node reads or passes on.
+        below: the inputs, with all columns if the node breaks ties or compares all columns.
+        positions: for each input, the new positions of the columns that the node reads or passes
+            on.
     """
     if not below:
         return plan
     waiting = iter(below)
     made = with_inputs(plan, lambda _: next(waiting))
     if isinstance(plan, Join) and isinstance(made, Join):
-        return _moved_join(plan, made, places)
-    at = places[0].__getitem__
+        return _moved_join(plan, made, positions)
+    at = positions[0].__getitem__
     match made:
         case Filter():
             return replace(made, predicate=remap(made.predicate, at))
@@ -163,9 +167,9 @@ def moved(plan: Plan, below: Sequence[Plan], places: Sequence[Mapping[int, int]]
             return made
 
 
-def _moved_join(plan: Join, made: Join, places: Sequence[Mapping[int, int]]) -> Join:
+def _moved_join(plan: Join, made: Join, positions: Sequence[Mapping[int, int]]) -> Join:
     split, by = width(plan.left), width(made.left)
-    left, right = places
+    left, right = positions
 
     def at(i: int) -> int:
         return left[i] if i < split else by + right[i - split]

@@ -1,6 +1,6 @@
-"""Positional columns inside expression trees: making, finding and replacing ``c<i>``.
+"""Expression trees over columns by position, written ``c<i>``.
 
-Law: no function here changes a tree that was given to it; plans share their trees freely.
+Contract: no function here but `balanced` changes a tree that it is given; plans share their trees.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 
 from ivm.storage.values.types import ColumnType
 
-_MANY = 32  # terms in a row, of which a tree with long branches would be made
-# Other functions are no atoms: sqlglot writes some of them with operators.
+_MANY = 32  # terms; longer chains become balanced trees, since Python's recursion is limited
+# Known functions are no atoms: sqlglot writes some of them with operators.
 _ATOMS = (exp.Column, exp.Literal, exp.Paren, exp.Cast, exp.Null, exp.Boolean, exp.Anonymous)
 
 
 def column(index: int, table: str | None = None) -> exp.Column:
-    """The reference to input column `index`, qualified by `table` if given."""
+    """Makes a reference to the input column at position `index`, qualified by `table` if given."""
     return exp.column(f"c{index}", table=table)
 
 
@@ -34,29 +34,29 @@ WRITTEN: Mapping[str, Any] = {
 
 
 class Writer(DuckDBGenerator):
-    """Writes functions in capitals, but for names that these would change."""
+    """Writes functions in capitals, except names that capitals would change for DuckDB."""
 
     def normalize_func(self, name: str) -> str:
         return str(super().normalize_func(name)) if name.isascii() else name
 
 
 def text(expr: exp.Expr) -> str:
-    """The expression as DuckDB reads it, without comments; also its structural key."""
+    """Renders the expression as SQL without schemas (see `duck_text`); also its structural key."""
     return Writer(**WRITTEN).generate(expr)
 
 
 def used(expr: exp.Expr) -> set[int]:
-    """Positions of all columns in the tree."""
+    """Positions of the columns in the tree."""
     return {index_of(node) for node in expr.find_all(exp.Column)}
 
 
 def position(expr: exp.Expr) -> int | None:
-    """The position, if the expression is a bare column."""
+    """The position of a bare column; None for any other expression."""
     return index_of(expr) if isinstance(expr, exp.Column) else None
 
 
 def replace(expr: exp.Expr, image: Callable[[exp.Column], exp.Expr]) -> exp.Expr:
-    """A copy of the tree with each column replaced by its image, parenthesised where needed."""
+    """Copies the tree with each column replaced by its image, parenthesised where needed."""
 
     def swap(node: exp.Expr) -> exp.Expr:
         return closed(image(node)) if isinstance(node, exp.Column) else node
@@ -65,29 +65,29 @@ def replace(expr: exp.Expr, image: Callable[[exp.Column], exp.Expr]) -> exp.Expr
 
 
 def remap(expr: exp.Expr, moved: Callable[[int], int]) -> exp.Expr:
-    """A copy of the tree with every column at its new position."""
+    """Copies the tree with each column at its new position."""
     return replace(expr, lambda node: column(moved(index_of(node))))
 
 
 def closed(expr: exp.Expr) -> exp.Expr:
-    """The expression, in parentheses unless it stands for itself anywhere."""
+    """Copies the expression, in parentheses unless it needs none in any context."""
     return expr.copy() if isinstance(expr, _ATOMS) else exp.Paren(this=expr.copy())
 
 
 def cast(expr: exp.Expr, type: ColumnType) -> exp.Expr:
-    """`CAST(expr AS type)`; a cast to that very type is not doubled."""
+    """Makes `CAST(expr AS type)`; an expression that is a cast to the type already stays."""
     if isinstance(expr, exp.Cast) and text(expr.to) == text(data_type(type)):
         return expr
     return exp.Cast(this=expr.copy(), to=data_type(type))
 
 
 def data_type(type: ColumnType) -> exp.DataType:
-    """The type as a node that is spelled exactly as DuckDB spells it."""
+    """Makes a type node that renders exactly as DuckDB spells the type."""
     return exp.DataType(this=exp.DType.USERDEFINED, kind=type.sql)
 
 
 def conjuncts(predicate: exp.Expr | None) -> list[exp.Expr]:
-    """The terms of a conjunction, in their order."""
+    """The terms of a conjunction, in order; none for None."""
     if predicate is None:
         return []
     if isinstance(predicate, exp.Paren):
@@ -98,26 +98,26 @@ def conjuncts(predicate: exp.Expr | None) -> list[exp.Expr]:
 
 
 def conjunction(terms: Iterable[exp.Expr]) -> exp.Expr | None:
-    """The terms joined by AND; None if there are none."""
+    """Joins copies of the terms by AND; None if there are none."""
     parts = [exp.Paren(this=t.copy()) if isinstance(t, exp.Or) else t.copy() for t in terms]
     return joined(exp.And, parts) if parts else None
 
 
 def joined(kind: type[exp.Connector], terms: Sequence[exp.Expr]) -> exp.Expr:
-    """The terms joined by AND or OR; many as a tree with short branches."""
+    """Joins the terms by AND or OR, many of them as a balanced tree."""
     if len(terms) > _MANY:
         half = len(terms) // 2
         terms = [joined(kind, terms[:half]), joined(kind, terms[half:])]
-    whole = terms[0]
+    chain = terms[0]
     for term in terms[1:]:
-        made = kind(this=whole, expression=term)
+        made = kind(this=chain, expression=term)
         assert isinstance(made, exp.Expr)
-        whole = made
-    return whole
+        chain = made
+    return chain
 
 
 def balanced(tree: exp.Expr) -> exp.Expr:
-    """The tree with long chains of AND or OR as trees with short branches."""
+    """Balances long chains of AND or OR; the tree is changed."""
     tops = [n for n in tree.find_all(exp.And, exp.Or) if not isinstance(n.parent, type(n))]
     for top in tops:
         terms = list(top.flatten(unnest=False))
@@ -129,14 +129,14 @@ def balanced(tree: exp.Expr) -> exp.Expr:
 
 
 def compared(kind: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    """A comparison of two expressions."""
+    """Makes a comparison of two expressions, parenthesised where needed."""
     made = kind(this=closed(left), expression=closed(right))
     assert isinstance(made, exp.Expr)
     return made
 
 
 def structure(node: object) -> Hashable:
-    """A key equal for trees that differ at most in parentheses."""
+    """A key of a tree, equal for trees that differ at most in parentheses."""
     if isinstance(node, exp.Paren):
         return structure(node.this)
     if isinstance(node, exp.Expr):
@@ -148,27 +148,27 @@ def structure(node: object) -> Hashable:
 
 
 class Expressions:
-    """A list in which each expression is placed once, by its structure.
+    """A list of expressions to which each further one is added once, by its structure.
 
     Attributes:
-        exprs: those given, whatever they are, and the others as they were placed.
+        exprs: the expressions given, repetitions included, then those added.
     """
 
     def __init__(self, given: Sequence[exp.Expr]) -> None:
         self.exprs = list(given)
-        self._places = {structure(e): i for i, e in reversed(list(enumerate(given)))}
+        self._positions = {structure(e): i for i, e in reversed(list(enumerate(given)))}
 
-    def place(self, expr: exp.Expr) -> int:
-        """Where the expression stands."""
+    def position_of(self, expr: exp.Expr) -> int:
+        """The position of the expression in the list, to which it is added if it is not there."""
         key = structure(expr)
-        if key not in self._places:
-            self._places[key] = len(self.exprs)
+        if key not in self._positions:
+            self._positions[key] = len(self.exprs)
             self.exprs.append(expr)
-        return self._places[key]
+        return self._positions[key]
 
 
 def ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The nodes above, innermost first."""
+    """The nodes above a node, innermost first."""
     above = node.parent
     while isinstance(above, exp.Expr):
         yield above

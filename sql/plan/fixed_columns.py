@@ -1,9 +1,9 @@
-"""What a query fixes of its answer where SQL leaves an order open: which columns, taken together.
+"""The columns of an answer that a query determines where it leaves the order of ties open.
 
 Law: a `FixedPart` names columns of a plan whose values, as a multiset of rows, are the same in
-every right answer. Where rows tie, a LIMIT chooses any of them, ROW_NUMBER tells them apart in any
-order, and so does list(); a plan completes such orders by its columns, DuckDB does not.
-A lower materialized view is read as its rows stand, so what it chose is fixed for the views above.
+every correct answer. Among ties a LIMIT may choose any row, and ROW_NUMBER or list() may follow any
+order; a plan breaks ties by its columns, DuckDB does not.
+The rows of a lower materialized view are fixed for the views above, whichever it chose.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class FixedPart(NamedTuple):
     """Columns that are fixed together.
 
     Attributes:
-        exact: their values.
-        shuffled: lists, or texts made of them, up to the order of what is in them.
+        exact: positions of the columns whose values are fixed.
+        shuffled: positions of lists, or strings joined of them, fixed up to their elements' order.
     """
 
     exact: frozenset[int]
@@ -55,14 +55,14 @@ class FixedPart(NamedTuple):
 
 
 Parts = tuple[FixedPart, ...]
-"""Each is fixed, without regard to the others; none: not even the number of rows is."""
+"""Each part is fixed by itself; without any part, not even the number of rows is fixed."""
 
 _LISTS = frozenset(["list", "string_agg"])
 _MOST = 16  # parts
 
 
 def fixed_parts(plan: Plan) -> Parts:
-    """The parts of a plan's columns that are fixed by the query it says."""
+    """The largest known sets of columns that a plan's query fixes together."""
     match plan:
         case Filter():
             return _selected(fixed_parts(plan.input), used(plan.predicate))
@@ -77,23 +77,23 @@ def fixed_parts(plan: Plan) -> Parts:
         case Union():
             return _united(plan)
         case Distinct() | SetOp() | Recursive():
-            return _whole(plan, inputs(plan))
+            return _all_or_none(plan, inputs(plan))
         case TopK():
             return _distinct(_of_top_k(plan))
         case DynamicLimit():
-            return _distinct(_of_open_limit(plan))
+            return _distinct(_of_dynamic_limit(plan))
         case Window():
             return _distinct(_of_window(plan))
         case Unnest():
             return _distinct(_unnested(plan))
         case (
             Scan() | Values() | ViewScan() | TableFunction() | RecursiveScan()
-        ):  # rows that are given
+        ):  # their rows depend on no order
             return (FixedPart(_every(plan)),)
 
 
-def is_whole(part: FixedPart, plan: Plan) -> bool:
-    """Whether the part is all columns, to their last bit."""
+def fixes_all(part: FixedPart, plan: Plan) -> bool:
+    """Whether the part fixes the values of all columns."""
     return part.exact == _every(plan)
 
 
@@ -101,19 +101,19 @@ def _every(plan: Plan) -> frozenset[int]:
     return frozenset(range(width(plan)))
 
 
-def _whole(plan: Plan, below: Sequence[Plan]) -> Parts:
-    """All columns, where all columns below are fixed; else nothing is."""
-    fixed = all(any(is_whole(p, part) for p in fixed_parts(part)) for part in below)
+def _all_or_none(plan: Plan, below: Sequence[Plan]) -> Parts:
+    """All columns if the inputs' columns are all fixed, else no part."""
+    fixed = all(any(fixes_all(p, part) for p in fixed_parts(part)) for part in below)
     return (FixedPart(_every(plan)),) if fixed else ()
 
 
 def _distinct(parts: Iterable[FixedPart]) -> Parts:
-    """The parts without those that another one holds; of very many, those with most columns."""
+    """The parts that no other part contains; of very many, those with the most columns."""
     found = list(dict.fromkeys(parts))
-    wide = [p for p in found if not any(_holds(q, p) for q in found if q != p)]
-    if len(wide) > _MOST:  # joins multiply them, and nothing is wrong with knowing less
-        wide.sort(key=lambda part: (len(part.exact), len(part.shuffled)), reverse=True)
-    return tuple(wide[:_MOST])
+    largest = [p for p in found if not any(_holds(q, p) for q in found if q != p)]
+    if len(largest) > _MOST:  # joins multiply the parts, and dropping some is safe
+        largest.sort(key=lambda part: (len(part.exact), len(part.shuffled)), reverse=True)
+    return tuple(largest[:_MOST])
 
 
 def _holds(more: FixedPart, less: FixedPart) -> bool:
@@ -125,9 +125,9 @@ def _selected(parts: Parts, read: Iterable[int]) -> Parts:
 
 
 def _projected(part: FixedPart, exprs: Sequence[exp.Expr]) -> FixedPart:
-    places = list(enumerate(exprs))
-    exact = frozenset(i for i, e in places if part.exact.issuperset(used(e)))
-    return FixedPart(exact, frozenset(i for i, e in places if position(e) in part.shuffled))
+    numbered = list(enumerate(exprs))
+    exact = frozenset(i for i, e in numbered if part.exact.issuperset(used(e)))
+    return FixedPart(exact, frozenset(i for i, e in numbered if position(e) in part.shuffled))
 
 
 def _joined(plan: Join) -> Parts:
@@ -155,7 +155,7 @@ def _below_split(part: FixedPart, split: int) -> FixedPart:
 def _united(plan: Union) -> Parts:
     every = [fixed_parts(part) for part in plan.inputs]
     if plan.negated:
-        return _whole(plan, plan.inputs)
+        return _all_or_none(plan, plan.inputs)
     found = every[0]
     for parts in every[1:]:
         found = _distinct([_shared(a, b) for a in found for b in parts])
@@ -176,23 +176,25 @@ def _aggregated(plan: Aggregate) -> Parts:
 def _grouped(part: FixedPart, plan: Aggregate, keys: Sequence[frozenset[int]]) -> FixedPart:
     count = len(plan.groups)
     exact, shuffled = set(range(count)), set()
-    for place, call in enumerate(plan.aggregates, count):
+    for index, call in enumerate(plan.aggregates, count):
         read = {*call.arguments, *(() if call.filter is None else (call.filter,))}
-        told = {key.column for key in call.order[: call.given]}
-        if not part.exact.issuperset(read | told):
+        written = {key.column for key in call.order[: call.given]}
+        if not part.exact.issuperset(read | written):
             continue
-        if _is_told(call, told | set(plan.groups), keys):
-            exact.add(place)
+        if _has_one_result(call, written | set(plan.groups), keys):
+            exact.add(index)
         elif call.function in _LISTS:
-            shuffled.add(place)
+            shuffled.add(index)
     return FixedPart(frozenset(exact), frozenset(shuffled))
 
 
-def _is_told(call: AggregateCall, told: set[int], keys: Sequence[frozenset[int]]) -> bool:
-    """Whether the user's own order, if the call looks at one, leaves nothing open."""
-    if not call.order or told.issuperset(call.arguments):
+def _has_one_result(
+    call: AggregateCall, distinguishing: set[int], keys: Sequence[frozenset[int]]
+) -> bool:
+    """Whether the call needs no order, or the user's own order leaves no ties that matter."""
+    if not call.order or distinguishing.issuperset(call.arguments):
         return True
-    return any(key <= told for key in keys)
+    return any(key <= distinguishing for key in keys)
 
 
 def _regrouped(plan: GroupRecompute) -> Parts:
@@ -207,42 +209,45 @@ def _regrouped(plan: GroupRecompute) -> Parts:
 
 
 def _of_top_k(plan: TopK) -> Iterator[FixedPart]:
-    told = {*plan.partition, *[key.column for key in plan.order]}
+    ordered = {*plan.partition, *[key.column for key in plan.order]}
     number = {width(plan.input)} if plan.rank else set[int]()
-    unique = any(told.issuperset(key) for key in unique_keys(plan.input))
-    for part in _selected(fixed_parts(plan.input), told):
+    unique = any(ordered.issuperset(key) for key in unique_keys(plan.input))
+    for part in _selected(fixed_parts(plan.input), ordered):
         if unique:
             yield FixedPart(part.exact | number, part.shuffled)
             continue
-        yield FixedPart(frozenset(told | number))
+        yield FixedPart(frozenset(ordered | number))
         if plan.limit is None and not plan.offset:
             yield part
 
 
-def _of_open_limit(plan: DynamicLimit) -> Iterator[FixedPart]:
-    told = {key.column for key in plan.order}
-    unique = any(told.issuperset(key) for key in unique_keys(plan.input))
-    if _whole(plan.places, [plan.places]):
-        for part in _selected(fixed_parts(plan.input), told):
-            yield part if unique else FixedPart(frozenset(told))
+def _of_dynamic_limit(plan: DynamicLimit) -> Iterator[FixedPart]:
+    ordered = {key.column for key in plan.order}
+    unique = any(ordered.issuperset(key) for key in unique_keys(plan.input))
+    if _all_or_none(plan.bounds, [plan.bounds]):
+        for part in _selected(fixed_parts(plan.input), ordered):
+            yield part if unique else FixedPart(frozenset(ordered))
 
 
 def _of_window(plan: Window) -> Iterator[FixedPart]:
-    told = {*plan.partition, *[key.column for key in plan.order[: plan.given]]}
-    unique = any(told.issuperset(key) for key in unique_keys(plan.input))
+    ordered = {*plan.partition, *[key.column for key in plan.order[: plan.given]]}
+    unique = any(ordered.issuperset(key) for key in unique_keys(plan.input))
     calls = list(enumerate(plan.calls, width(plan.input)))
     for part in fixed_parts(plan.input):
-        known = part.exact.issuperset(told)
-        exact = [i for i, c in calls if known and _is_fixed_call(c, part, told, unique)]
+        known = part.exact.issuperset(ordered)
+        exact = [i for i, c in calls if known and _is_fixed_call(c, part, ordered, unique)]
         if plan.most is None or exact:
             yield FixedPart(part.exact.union(exact), part.shuffled)
-        if known and plan.most is None:  # the rows in order look all alike, as far as `told` goes
-            alike = [i for i, c in calls if c.reads() <= told and not c.function.find(exp.Distinct)]
-            yield FixedPart(frozenset(told).union(alike))  # distinct values come in no order at all
+        if known and plan.most is None:  # ties agree in `ordered`, so calls of these columns do not
+            # depend on the ties' order; but distinct values come in no order at all.
+            alike = [
+                i for i, c in calls if c.reads() <= ordered and not c.function.find(exp.Distinct)
+            ]
+            yield FixedPart(frozenset(ordered).union(alike))
 
 
-def _is_fixed_call(call: WindowCall, part: FixedPart, told: set[int], unique: bool) -> bool:
-    peers_alike = call.ties == "none" or (call.ties == "argument" and call.reads() <= told)
+def _is_fixed_call(call: WindowCall, part: FixedPart, ordered: set[int], unique: bool) -> bool:
+    peers_alike = call.ties == "none" or (call.ties == "argument" and call.reads() <= ordered)
     fixed = (unique or peers_alike) and part.exact.issuperset(call.reads())
     return fixed and call.function.find(exp.Order) is None
 

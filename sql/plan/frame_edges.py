@@ -1,7 +1,7 @@
-"""Frame clauses with constant bounds, as distances from the current row.
+"""Reads frame clauses with constant bounds as distances from the current row.
 
-Law: a frame is read only if every distance is one that DuckDB would take and that can be added to
-the order's key here as DuckDB adds it; any other frame is `None`, and DuckDB's own business.
+Contract: a frame is read only if DuckDB accepts each distance and it can be added to the order's
+key exactly as DuckDB adds it; any other frame is None, and DuckDB evaluates the call.
 """
 
 from __future__ import annotations
@@ -34,10 +34,15 @@ _EXCLUDES: dict[str, Literal["", "row", "group", "ties"]] = {
 
 
 def rows_edge(value: Any, side: Any) -> tuple[int | None] | None:
-    """A tuple of one distance in rows (or groups), None for unbounded; None if it is no constant.
+    """Reads a bound in rows or peer groups.
 
     Args:
-        value: of a frame clause, with its side.
+        value: a bound of a frame clause.
+        side: PRECEDING or FOLLOWING.
+
+    Returns:
+        A tuple of the distance (negative: before the current row), or of None if the frame is
+        unbounded; None if the distance is no constant.
     """
     if value is None or value == "CURRENT ROW":
         return (0,)
@@ -58,7 +63,7 @@ class FrameReader:
     """Reads the frames of one window.
 
     Attributes:
-        range_key: what distances are added to, once a frame with one was read.
+        range_key: the key to which RANGE distances are added, None until a frame has one.
     """
 
     def __init__(self, plan: Window, cursors: CursorFactory) -> None:
@@ -68,7 +73,7 @@ class FrameReader:
         self.range_key: RangeKey | None = None
 
     def read(self, spec: exp.Expr | None) -> Frame | None:
-        """The frame of a call, None if DuckDB must evaluate it."""
+        """Returns the frame of a call; None if DuckDB must evaluate the call."""
         if spec is None:
             return self._plain(UP_TO_PEERS)
         kind = str(spec.args["kind"]).lower()
@@ -85,7 +90,7 @@ class FrameReader:
         return self._plain(Frame(kind, edges[0], edges[1], word))  # type: ignore[arg-type]
 
     def _plain(self, frame: Frame) -> Frame:
-        """Without an order all rows are peers."""
+        """Makes bounds at the current row's peers unbounded if there is no order: all are peers."""
         if self._ordered or frame.kind == "rows":
             return frame
         start = None if frame.start == 0 else frame.start
@@ -93,7 +98,7 @@ class FrameReader:
         return Frame(frame.kind, start, end, frame.exclude)
 
     def _edge(self, value: Any, side: Any, kind: str) -> tuple[int | float | None] | None:
-        """A tuple of one distance; None if it cannot be read."""
+        """A tuple of the distance, as `rows_edge` has it; None if it cannot be read."""
         if kind != "range" or not isinstance(value, exp.Expr):
             return rows_edge(value, side)
         distance = None if used(value) else self._shift(value)
@@ -114,7 +119,7 @@ class FrameReader:
         return distance
 
     def _evaluated(self, value: exp.Expr) -> tuple[Any, str]:
-        """The constant as a Python value, an interval with its parts, and the time zone."""
+        """The constant as a Python value (of an interval: its parts), and the time zone."""
         constants = f"SELECT {duck_text(value)}, {MAIN}current_setting('TimeZone')"
         with contextlib.closing(self._cursors()) as cursor:
             found = duck.table(cursor, constants)
@@ -133,8 +138,8 @@ def _distance(type: ColumnType, value: exp.Expr, found: Any, zone: str) -> _Numb
         return float(found)
     if type.is_decimal and type.is_word and isinstance(found, int | Decimal):
         scaled = Decimal(found).scaleb(type.scale)
-        whole = int(scaled)
-        return whole if whole == scaled and whole < 10**17 else None
+        units = int(scaled)
+        return units if units == scaled and units < 10**17 else None
     if type.is_integer and type.is_word and type.sql != "UBIGINT" and isinstance(found, int):
         return found if found < 1 << (8 * _bytes(type) - 1) else None
     return None

@@ -1,9 +1,9 @@
-"""The logical plan: small frozen nodes, columns by position.
+"""The logical plan: frozen nodes, columns by position.
 
-Law: every node denotes a Z-set that is a function of the base relations alone (in the step of a
-recursive query: and of its last rows); `render` gives its SQL, and `schema` the names and the types
-that DuckDB's DESCRIBE gives that SQL. Column i of an input is written ``c<i>`` in expressions (for
-a join: the left columns, then the right ones).
+Law: content(node) is a Z-set that depends on the base relations alone (in the step of a recursive
+query also on the last rows), and DuckDB's answer to `render(node)`; `schema` is DuckDB's DESCRIBE
+of that SQL. Column i of an input is written ``c<i>`` in expressions (for a join: the left columns,
+then the right ones).
 Names matter only in the schema of the root; nodes compare by identity, plans by their rendering.
 """
 
@@ -23,7 +23,7 @@ JoinKind: TypeAlias = Literal["inner", "left", "full", "semi", "anti"]
 
 
 class NotIncremental(Exception):  # noqa: N818  # a verdict the caller acts on, not a fault
-    """The query is maintained by whole recompute.
+    """The query is maintained by recomputing all its rows.
 
     Args:
         reason: names the construct, for EXPLAIN.
@@ -39,10 +39,11 @@ class Scan:
     """Columns of a base relation (or of a view without a plan of its own).
 
     Attributes:
-        relation: the catalog's one name of it, which is also its SQL spelling.
+        relation: its canonical name, which is also its SQL spelling.
         columns: positions in the relation's own schema, ascending.
-        key: positions of its primary key among these columns, None if it has none among them.
-        collated: positions among these of columns with a collation; read without it.
+        key: positions of its primary key in the scan; None without one, or if columns of it are
+            not scanned.
+        collated: positions in the scan of columns with a collation, which are read without it.
     """
 
     relation: str
@@ -62,7 +63,7 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class ViewScan:
-    """The plan of a lower materialized view, kept whole so that its nodes are shared."""
+    """The plan of a lower materialized view; no rule changes it, so that its nodes are shared."""
 
     name: str
     input: Plan
@@ -74,7 +75,7 @@ class ViewScan:
 
 @dataclass(frozen=True, eq=False)
 class Filter:
-    """The rows where the predicate is true (not NULL)."""
+    """The rows for which the predicate is TRUE."""
 
     input: Plan
     predicate: exp.Expr
@@ -95,7 +96,7 @@ class Project:
 
 @dataclass(frozen=True, eq=False)
 class Join:
-    """Left ⋈ right on equal key columns (of one type on both sides) and the residual predicate.
+    """Left ⋈ right on equal key columns (of equal types) and the residual predicate.
 
     Attributes:
         null_safe: per key, True for IS NOT DISTINCT FROM.
@@ -119,7 +120,7 @@ class Join:
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """GROUP BY: the group columns, then the aggregates. No groups: always one row."""
+    """GROUP BY: the group columns, then the aggregates. Without groups it has always one row."""
 
     input: Plan
     groups: tuple[int, ...]
@@ -160,7 +161,7 @@ class Union:
     """UNION ALL of inputs with equal types.
 
     Attributes:
-        negated: inputs whose rows are subtracted (of rows that are there); () for none.
+        negated: indexes of the inputs whose rows are subtracted; the others must hold them.
     """
 
     inputs: tuple[Plan, ...]
@@ -185,10 +186,10 @@ class SetOp:
 
 @dataclass(frozen=True, eq=False)
 class TopK:
-    """Rows `offset` … `offset + limit` of each partition in order, ties by all columns ascending.
+    """Rows `offset + 1` … `offset + limit` of each partition, ties by all columns ascending.
 
     Attributes:
-        limit: None means no end.
+        limit: None means all rows after the offset.
         rank: True adds the row number within the partition (BIGINT, from 1) as last column.
     """
 
@@ -203,14 +204,14 @@ class TopK:
 
 @dataclass(frozen=True, eq=False)
 class DynamicLimit:
-    """The rows between two places in order, ties by all columns ascending.
+    """LIMIT and OFFSET that a query computes, in order, ties by all columns ascending.
 
     Attributes:
-        places: its one row tells how many rows are passed over, and the last place (BIGINTs).
+        bounds: one row of two BIGINTs: how many rows are skipped, and the number of the last row.
     """
 
     input: Plan
-    places: Plan
+    bounds: Plan
     order: tuple[OrderKey, ...]
 
     @property
@@ -220,14 +221,14 @@ class DynamicLimit:
 
 @dataclass(frozen=True, eq=False)
 class Unnest:
-    """Each row once for every place in its lists, which run side by side, padded with NULL.
+    """Each row once per index of its lists, which are unnested in parallel, padded with NULL.
 
     Attributes:
         kept: input columns that are passed on, first in the output.
         lists: LIST input columns; their elements come next.
-        outer: rows without any element stay, once, with NULLs.
-        ordinality: adds the place (BIGINT, from 1) as last column.
-        call: gives the elements: its columns for `lists`, which are then its arguments.
+        outer: a row without elements stays, once, with NULLs.
+        ordinality: adds the index (BIGINT, from 1) as last column.
+        call: a table function of the arguments `lists`, whose columns replace the elements.
     """
 
     input: Plan
@@ -241,7 +242,7 @@ class Unnest:
 
 @dataclass(frozen=True, eq=False)
 class TableFunction:
-    """Constant rows that a table function gives for constant arguments."""
+    """The rows of a table function of constant arguments."""
 
     call: exp.Expr
     schema: Schema
@@ -249,15 +250,15 @@ class TableFunction:
 
 @dataclass(frozen=True, eq=False)
 class Recursive:
-    """The rows of a recursive query: those of its base, and what its step makes of the last ones.
+    """A recursive query.
 
-    With W₀ = base and Wᵢ₊₁ = step(Wᵢ), the content is the sum of all Wᵢ up to the first empty one
+    Law: W₀ = base, Wᵢ₊₁ = step(Wᵢ); the content is the sum of all Wᵢ up to the first empty one
     after W₀.
 
     Attributes:
         step: reads Wᵢ by `RecursiveScan` nodes of the same depth.
-        distinct: UNION: every Wᵢ holds each row once, and none of an earlier one.
-        depth: tells it from recursive queries around it.
+        distinct: UNION: every Wᵢ holds each row once, and no row of an earlier one.
+        depth: distinguishes it from the recursive queries around it.
     """
 
     base: Plan
@@ -269,7 +270,7 @@ class Recursive:
 
 @dataclass(frozen=True, eq=False)
 class RecursiveScan:
-    """The last rows of the recursive query around it (the only node that is no relation's)."""
+    """The last rows Wᵢ of the recursive query around it; the only node that is no relation."""
 
     depth: int
     schema: Schema
@@ -280,7 +281,7 @@ class Window:
     """The input's columns and one per window function, all over one partition and order.
 
     Attributes:
-        most: of the rows only those whose RANK or DENSE_RANK, then the one call, is at most this.
+        most: only rows with at most this RANK or DENSE_RANK, which is then the only call.
         given: how many keys of the order the query fixes; they come first. None: all.
     """
 
@@ -325,7 +326,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
         case Recursive():
             return (plan.base, plan.step)
         case DynamicLimit():
-            return (plan.input, plan.places)
+            return (plan.input, plan.bounds)
         case Union():
             return plan.inputs
         case _:
@@ -333,7 +334,7 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
 
 
 def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:
-    """The plan with the image of each direct input; the plan of a lower view stays as it is."""
+    """Returns the plan with each direct input replaced by its image, but not that of a ViewScan."""
     match plan:
         case Scan() | Values() | ViewScan() | TableFunction() | RecursiveScan():
             return plan
@@ -342,7 +343,7 @@ def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:
         case Recursive():
             return replace(plan, base=image(plan.base), step=image(plan.step))
         case DynamicLimit():
-            return replace(plan, input=image(plan.input), places=image(plan.places))
+            return replace(plan, input=image(plan.input), bounds=image(plan.bounds))
         case Union():
             return replace(plan, inputs=tuple(image(part) for part in plan.inputs))
         case _:
@@ -350,7 +351,7 @@ def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:
 
 
 def open_scans(plan: Plan) -> frozenset[int]:
-    """Depths of the recursive queries whose last rows the plan reads: it stands in their steps."""
+    """Depths of the recursive queries around the plan whose last rows it reads."""
     known: dict[int, frozenset[int]] = {}
 
     def look(part: Plan) -> frozenset[int]:
@@ -362,7 +363,7 @@ def open_scans(plan: Plan) -> frozenset[int]:
 
 
 def opened(plan: Plan, below: Sequence[frozenset[int]]) -> frozenset[int]:
-    """`open_scans` of a node, given those of its inputs."""
+    """`open_scans` of a node, from the results for its inputs."""
     if isinstance(plan, RecursiveScan):
         return frozenset([plan.depth])
     every = frozenset[int]().union(*below)

@@ -1,8 +1,8 @@
-"""Every plan back to SQL, total and exact.
+"""Renders plans as SQL.
 
-Law: the rendering of a plan is its meaning. A node is `SELECT … AS c0, … AS c1` over its inputs;
-nodes that occur more than once become one common table expression each, so the text grows with
-the number of nodes. What SQL leaves open (ties of an order) is completed here, never in DuckDB.
+Law: content(plan) = DuckDB's answer to render(plan). A node is `SELECT … AS c0, … AS c1` over its
+inputs; nodes that occur more than once become one common table expression each, so the text grows
+with the number of nodes. Ties of an order are broken in the SQL, so DuckDB has no choice.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _JOINS = {
 
 
 def render(plan: Plan) -> str:
-    """The plan as one SELECT whose columns have the names of the plan's schema."""
+    """Renders the plan as one SELECT whose columns have the names of the plan's schema."""
     renderer = _Renderer(plan)
     source = renderer.source(renderer.root)
     names = ", ".join(f"c{i} AS {quote(name)}" for i, (name, _) in enumerate(plan.schema))
@@ -62,7 +62,11 @@ def render(plan: Plan) -> str:
 
 
 def render_body(plan: Plan, sources: Sequence[str]) -> str:
-    """One node as a SELECT over the given FROM items (tables or parenthesised queries)."""
+    """Renders one node as a SELECT.
+
+    Args:
+        sources: a FROM item for each input (a table or a parenthesised query).
+    """
     match plan:
         case Scan():
             return _scan(plan)
@@ -90,7 +94,7 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
         case TopK():
             return _top_k(plan, sources[0])
         case DynamicLimit():
-            return _open_limit(plan, sources)
+            return _dynamic_limit(plan, sources)
         case Window():
             return render_window(plan, sources[0])
         case Unnest():
@@ -104,7 +108,7 @@ def render_body(plan: Plan, sources: Sequence[str]) -> str:
 
 
 def summary(plan: Plan) -> str:
-    """The node itself, without its inputs, for people."""
+    """Describes the node without its inputs, for EXPLAIN."""
     match plan:
         case Scan():
             return f"Scan {plan.relation} ({', '.join(name for name, _ in plan.schema)})"
@@ -134,9 +138,10 @@ def summary(plan: Plan) -> str:
 
 
 class _Renderer:
-    """Nests nodes used once and names those used more often; equal bodies are one node.
+    """Nests nodes that are used once and names those used more often; equal bodies are one node.
 
-    What reads the last rows of a recursive query has no meaning outside of it, hence no name.
+    A node that reads the last rows of a recursive query is always nested: outside of that query
+    DuckDB does not know them.
     """
 
     def __init__(self, root: Plan) -> None:
@@ -149,7 +154,7 @@ class _Renderer:
         self._uses = Counter(part for _, parts in self._bodies for part in parts)
 
     def _number(self, plan: Plan) -> int:
-        """The number of the node, inputs first; equal text is an equal node."""
+        """Numbers the node after its inputs; nodes of equal SQL have one number."""
         if id(plan) not in self._known:
             parts = tuple(self._number(part) for part in inputs(plan))
             body = render_body(plan, [f"#{part}" for part in parts])
@@ -161,7 +166,7 @@ class _Renderer:
         return self._known[id(plan)]
 
     def source(self, number: int) -> str:
-        """The node as a FROM item."""
+        """Renders the node as a FROM item."""
         name = f"_shared_{number}"
         if number in self._tables:
             return name
@@ -189,12 +194,12 @@ def _select(count: int, source: str) -> str:
 
 
 def _union(plan: Union, sources: Sequence[str]) -> str:
-    """Subtracted inputs come last, as EXCEPT ALL."""
+    """Renders UNION ALL; subtracted inputs come last, by EXCEPT ALL."""
     numbered = list(enumerate(sources))
     added = [_select(width(plan), s) for i, s in numbered if i not in plan.negated]
-    taken = [_select(width(plan), s) for i, s in numbered if i in plan.negated]
-    whole = " UNION ALL ".join(added)
-    return " EXCEPT ALL ".join([f"({whole})", *taken]) if taken else whole
+    subtracted = [_select(width(plan), s) for i, s in numbered if i in plan.negated]
+    union = " UNION ALL ".join(added)
+    return " EXCEPT ALL ".join([f"({union})", *subtracted]) if subtracted else union
 
 
 def _scan(plan: Scan) -> str:
@@ -242,7 +247,7 @@ def _sided(expr: exp.Expr, split: int) -> exp.Expr:
 
 
 def call_text(call: AggregateCall) -> str:
-    """One aggregate call over columns ``c<i>``."""
+    """Renders an aggregate call over columns ``c<i>``."""
     columns = [f"c{i}" for i in call.arguments]
     if call.fields:
         count = len(call.fields)
@@ -274,7 +279,7 @@ def _group_recompute(plan: GroupRecompute, source: str) -> str:
 
 
 def order_text(order: Sequence[OrderKey], count: int) -> str:
-    """The order's keys, then all other columns ascending, so that no tie stays open."""
+    """Renders an order's keys, then all other columns ascending to break ties."""
     keys = [_key_text(key, "t.c") for key in order]
     listed = {key.column for key in order}
     keys += [f"t.c{i} ASC NULLS LAST" for i in range(count) if i not in listed]
@@ -303,7 +308,7 @@ def _top_k(plan: TopK, source: str) -> str:
     return f"SELECT {_columns(width(plan))} FROM ({ranked}) AS t{where}"
 
 
-def _open_limit(plan: DynamicLimit, sources: Sequence[str]) -> str:
+def _dynamic_limit(plan: DynamicLimit, sources: Sequence[str]) -> str:
     count = width(plan)
     number = (
         f"{qualified('row_number')}() OVER (ORDER BY {order_text(plan.order, count)}) AS c{count}"

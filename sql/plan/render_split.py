@@ -1,10 +1,10 @@
-"""ROWS frames less a row's peers, where all columns break the ties among these.
+"""Renders ROWS frames that exclude a row's peers, with ties broken by all columns.
 
-Law: let a row stand at place p of its partition, in the window's order completed by all columns,
-and its peers in the window's own order at the places low … high - 1. What a frame has before low
-and from high on is the frame less the row's group, and with the row itself the frame less its ties.
-The functions below are put together from their answers for these parts; any other aggregate over a
-short frame, and NTH_VALUE, from the list of its values.
+Law: number the rows of a partition in the window's order completed by all columns, and let a row's
+peers in the window's own order have the numbers low … high - 1. The rows of the frame below low and
+from high on are the frame EXCLUDE GROUP; with the row itself they are the frame EXCLUDE TIES.
+The functions named below are computed from their results over these parts; other aggregates, if
+the frame is short, and NTH_VALUE from the list of the parts' values.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ivm.sql.plan.expressions import position, used
 from ivm.sql.plan.frame_edges import rows_edge
 from ivm.storage.values.types import ColumnType
 
-_PLACE, _LOW, _HIGH = "place__", "low__", "high__"
+_NUMBER, _LOW, _HIGH = "number__", "low__", "high__"
 _COUNTS = frozenset(["count", "count_star"])
-_ALIKE = frozenset(["sum", "min", "max", "bool_and", "bool_or"])  # of the parts' answers: the same
+_ALIKE = frozenset(["sum", "min", "max", "bool_and", "bool_or"])  # f(frame) = f(f(part), …)
 _FIRST = frozenset(["first_value", "first", "any_value"])
 _LAST = frozenset(["last_value", "last"])
 _SHORT = 1000  # rows on either side up to which a frame may be listed
 
 Over = Callable[[exp.Expr, str, bool], str]
-"""The text of a call over an order with a frame, with IGNORE NULLS or without."""
+"""Renders a call over a window of an order and a frame, with IGNORE NULLS or without."""
 
 
 def splittable(
@@ -37,12 +37,12 @@ def splittable(
     frame: exp.Expr,
     given: Sequence[ColumnType],
 ) -> bool:
-    """Whether a call over a ROWS frame that excludes peers can be put together from parts.
+    """Whether a call over a ROWS frame that excludes peers can be computed from the frame's parts.
 
     Args:
         name: DuckDB's chief name of the function.
-        aggregate: it is one.
-        arguments: of the call, without an order or DISTINCT.
+        aggregate: whether the function is an aggregate.
+        arguments: the call's arguments, which have no order and no DISTINCT.
         frame: its frame clause.
         given: the types of the columns.
     """
@@ -50,36 +50,36 @@ def splittable(
         return False
     if name in _COUNTS | _ALIKE | _FIRST | _LAST:
         return len(arguments) <= 1
-    place = position(arguments[0]) if arguments else None
-    if place is None or any(used(further) for further in arguments[1:]):
+    argument = position(arguments[0]) if arguments else None
+    if argument is None or any(used(further) for further in arguments[1:]):
         return False
     if name == "avg":
-        return _is_number(given[place])
+        return _is_number(given[argument])
     return (aggregate or name == "nth_value") and _is_short(frame)
 
 
-def placed(source: str, partition: str, order: str, completed: str) -> str:
-    """A FROM item with the places that `split_text` reads.
+def numbered(source: str, partition: str, order: str, completed: str) -> str:
+    """Adds to a FROM item the row numbers that `split_text` reads.
 
     Args:
         source: a FROM item.
-        partition: the PARTITION BY clause, or nothing.
-        order: the window's ORDER BY clause, or nothing.
-        completed: the same with what breaks the ties.
+        partition: the PARTITION BY clause, or "".
+        order: the window's ORDER BY clause, or "".
+        completed: the ORDER BY clause with further keys that break ties.
     """
     peers = f"{partition}{order}"
     return (
-        f"(SELECT *, {MAIN}row_number() OVER ({partition}{completed}) AS {_PLACE}, "
+        f"(SELECT *, {MAIN}row_number() OVER ({partition}{completed}) AS {_NUMBER}, "
         f"{MAIN}rank() OVER ({peers}) AS {_LOW}, "
         f"{_LOW} + {MAIN}count(*) OVER ({peers}RANGE CURRENT ROW) AS {_HIGH} FROM {source} AS t)"
     )
 
 
 def split_text(call: WindowCall, over: Over) -> str:
-    """A `splittable` call over a FROM item of `placed`.
+    """Renders a `splittable` call over a FROM item of `numbered`.
 
     Args:
-        over: writes a call with its window.
+        over: renders a call with its window.
     """
     assert call.frame is not None
     function, parts = call.function, _parts(call.frame)
@@ -92,8 +92,8 @@ def split_text(call: WindowCall, over: Over) -> str:
     if name not in _COUNTS | _ALIKE:
         return _of_values(function, call.ignore_nulls, parts, over)
     listed = _listed(function, parts, over)
-    whole = _over_parts("sum" if name in _COUNTS else name, listed)
-    return f"{whole}::BIGINT" if name in _COUNTS else whole
+    value = _over_parts("sum" if name in _COUNTS else name, listed)
+    return f"{value}::BIGINT" if name in _COUNTS else value  # SUM of BIGINTs is a HUGEINT
 
 
 def _over_parts(name: str, listed: str) -> str:
@@ -101,7 +101,7 @@ def _over_parts(name: str, listed: str) -> str:
 
 
 def _of_values(call: exp.Expr, ignore_nulls: bool, parts: list[str], over: Over) -> str:
-    """An aggregate, or NTH_VALUE, of the list of the parts' values."""
+    """Renders an aggregate, or NTH_VALUE, over the list of the parts' values."""
     name, (value, *further) = _call(call).name, _call(call).expressions
     values = _renamed(call, "list")
     _call(values).set("expressions", [value.copy()])
@@ -120,21 +120,21 @@ def _listed(call: exp.Expr, parts: list[str], over: Over) -> str:
 
 
 def _chosen(call: WindowCall, parts: list[str], over: Over) -> str:
-    """The value of the first part that has one; in a struct a NULL is one."""
-    whole = call.function.copy()
-    inner = _call(whole)
+    """Renders the value of the first part that has a row, or a non-NULL value with IGNORE NULLS."""
+    function = call.function.copy()
+    inner = _call(function)
     nulls = call.ignore_nulls or inner.name.lower() == "any_value"
-    if not nulls:
+    if not nulls:  # in a struct, a NULL value differs from the NULL of a part without rows
         pair = exp.PropertyEQ(this=exp.to_identifier("v"), expression=inner.expressions[0])
         inner.set("expressions", [exp.Struct(expressions=[pair])])
-    found = f"coalesce({', '.join([over(whole, part, call.ignore_nulls) for part in parts])})"
+    found = f"coalesce({', '.join([over(function, part, call.ignore_nulls) for part in parts])})"
     return found if nulls else f"{found}.v"
 
 
 def _renamed(call: exp.Expr, name: str) -> exp.Expr:
-    whole = call.copy()
-    _call(whole).set("this", name)
-    return whole
+    function = call.copy()
+    _call(function).set("this", name)
+    return function
 
 
 def _call(function: exp.Expr) -> exp.Expr:
@@ -147,7 +147,7 @@ def _edges(frame: exp.Expr) -> list[tuple[int | None] | None]:
 
 
 def _is_short(frame: exp.Expr) -> bool:
-    """Whether a frame that has `_parts` ends within some rows on both sides."""
+    """Whether a frame with constant bounds ends at most `_SHORT` rows away on both sides."""
     edges = [edge[0] for edge in _edges(frame) if edge is not None]
     return all(edge is not None and abs(edge) <= _SHORT for edge in edges)
 
@@ -157,9 +157,11 @@ def _is_number(type: ColumnType) -> bool:
 
 
 def _parts(frame: exp.Expr) -> list[str]:
-    """The frame without the row's peers: before them, the row itself where it stays, behind them.
+    """The frames before the row's peers, of the row itself where it is not excluded, and after
+    them; none if the bounds are no constants.
 
-    The order is by place: equal rows may have their places in any order, but this one.
+    They are ordered by the rows' numbers: an order of the columns would break ties among equal rows
+    anew, and could differ.
     """
     edges = _edges(frame)
     if None in edges:
@@ -168,7 +170,7 @@ def _parts(frame: exp.Expr) -> list[str]:
     parts = []
     if start is None or start < 0:
         first = "UNBOUNDED" if start is None else -start
-        back = f"{_PLACE} - {_LOW} + 1"
+        back = f"{_NUMBER} - {_LOW} + 1"
         stop = back if end is None or end >= 0 else f"{MAIN}greatest({back}, {-end})"
         parts.append(f"ROWS BETWEEN {first} PRECEDING AND ({stop}) PRECEDING")
     here = (start is None or start <= 0) and (end is None or end >= 0)
@@ -176,7 +178,7 @@ def _parts(frame: exp.Expr) -> list[str]:
         parts.append("ROWS BETWEEN CURRENT ROW AND CURRENT ROW")
     if end is None or end > 0:
         last = "UNBOUNDED" if end is None else end
-        ahead = f"{_HIGH} - {_PLACE}"
+        ahead = f"{_HIGH} - {_NUMBER}"
         begin = ahead if start is None or start <= 0 else f"{MAIN}greatest({ahead}, {start})"
         parts.append(f"ROWS BETWEEN ({begin}) FOLLOWING AND {last} FOLLOWING")
-    return [f"ORDER BY {_PLACE} {part}" for part in parts]
+    return [f"ORDER BY {_NUMBER} {part}" for part in parts]

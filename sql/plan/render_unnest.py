@@ -1,8 +1,8 @@
-"""UNNEST and table functions back to SQL.
+"""Renders UNNEST and table functions as SQL.
 
-Law: DuckDB's own `unnest` in a select list runs lists side by side; what has no element is given
-one NULL where it must stay, and the place is a list of numbers that runs along. A table function of
-columns stands beside them in FROM.
+Law: DuckDB's `unnest` in a select list unnests lists in parallel. A row without elements that must
+stay gets a list of one NULL, and the ordinality is one more list, of numbers. A table function of
+columns becomes a lateral item of FROM.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ivm.storage.identifiers import quote
 
 
 def render_unnest(plan: Unnest, source: str) -> str:
-    """The node as a SELECT over a FROM item."""
+    """Renders the node as a SELECT over a FROM item."""
     if plan.call is not None:
         return _render_call(plan, plan.call, source)
     lists = [f"t.c{i}" for i in plan.lists]
@@ -37,24 +37,24 @@ def _render_call(plan: Unnest, call: RowCall, source: str) -> str:
 
 
 def call_columns(call: RowCall) -> list[str]:
-    """The columns that are read, beside `call_source`."""
+    """The function's columns that are read, over `call_source`."""
     return [f"x.{quote(name)}" for name in call.columns]
 
 
 def call_source(plan: Unnest, call: RowCall, source: str) -> str:
-    """A FROM item beside the rows of the call for each of its rows."""
+    """Joins a FROM item laterally with the rows of the call."""
     item = f"{qualified(call.name)}({', '.join(f't.c{i}' for i in plan.lists)}) AS x"
     return f"{source} AS t LEFT JOIN {item} ON TRUE" if plan.outer else f"{source} AS t, {item}"
 
 
 def render_table_function(plan: TableFunction) -> str:
-    """The node as a SELECT; its columns are named by the alias."""
+    """Renders the node as a SELECT; the alias names its columns."""
     names = ", ".join(f"c{i}" for i in range(len(plan.schema)))
     return f"SELECT {names} FROM {duck_text(plan.call)} AS t({names})"
 
 
 def unnest_text(plan: Unnest) -> str:
-    """The node itself, for people."""
+    """Describes the node, for EXPLAIN."""
     listed = ", ".join(f"c{i}" for i in plan.lists)
     words = ["Unnest", f"{plan.call.name}({listed})" if plan.call else listed]
     words += [f"({', '.join(plan.call.columns)})"] if plan.call and plan.call.columns else []

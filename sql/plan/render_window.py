@@ -1,7 +1,7 @@
-"""Window nodes back to SQL.
+"""Renders window nodes as SQL.
 
-Law: an order that SQL leaves open is completed by all columns ascending: in the window's own order
-where the function looks at places, in an order of the arguments where peers must stay peers.
+Law: ties are broken by all columns ascending: in the window's own order if the function depends on
+row numbers, in an order of the arguments if peers must stay peers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.calls import WindowCall
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import Window, width
-from ivm.sql.plan.render_split import placed, split_text
+from ivm.sql.plan.render_split import numbered, split_text
 from ivm.storage.values.order import OrderKey
 
 
 def render_window(plan: Window, source: str) -> str:
-    """The node as a SELECT over a FROM item."""
+    """Renders the node as a SELECT over a FROM item."""
     count = width(plan.input)
     parts = [f"t.c{i}" for i in plan.partition]
     calls = [window_text(plan, call, parts) for call in plan.calls]
@@ -32,21 +32,30 @@ def render_window(plan: Window, source: str) -> str:
 def window_source(
     plan: Window, calls: Sequence[WindowCall], source: str, partition: Sequence[str]
 ) -> str:
-    """The FROM item over which calls are evaluated, made of one with the input's columns."""
+    """The FROM item over which calls are evaluated: `source`, with row numbers if a call is split.
+
+    Args:
+        source: a FROM item with the input's columns.
+        partition: the window's PARTITION BY, as SQL.
+    """
     if all(call.ties != "split" for call in calls):
         return source
-    return placed(source, _within(partition), _by(plan.order), _by(completed(plan)))
+    return numbered(source, _within(partition), _by(plan.order), _by(completed(plan)))
 
 
 def window_texts(plan: Window) -> list[str]:
-    """The calls as they are written, their ties left open."""
+    """The calls as users write them, without the keys that break ties."""
     parts = [f"c{i}" for i in plan.partition]
     bound = "" if plan.most is None else f" ≤ {plan.most}"
     return [_over(call, call.function, parts, plan.order) + bound for call in plan.calls]
 
 
 def window_text(plan: Window, call: WindowCall, partition: Sequence[str]) -> str:
-    """One call over columns of the `window_source`, with a partition of one's own."""
+    """Renders one call over the `window_source`.
+
+    Args:
+        partition: the PARTITION BY, as SQL; it may name other columns than the plan's.
+    """
     function = call.function
     order = list(plan.order)
     if call.ties == "split":
@@ -60,7 +69,7 @@ def window_text(plan: Window, call: WindowCall, partition: Sequence[str]) -> str
 
 
 def completed(plan: Window) -> list[OrderKey]:
-    """The window's order with all other columns."""
+    """The window's order, then all other columns ascending."""
     listed = {key.column for key in plan.order}
     others = [i for i in range(width(plan.input)) if i not in listed]
     return [*plan.order, *[OrderKey(i, False, False) for i in others]]
@@ -91,24 +100,22 @@ def _key_text(key: OrderKey) -> str:
 
 
 def _ordered(key: OrderKey) -> exp.Ordered:
-    place = column(key.column)
-    return exp.Ordered(this=place, desc=key.descending, nulls_first=key.nulls_first)
+    made = column(key.column)
+    return exp.Ordered(this=made, desc=key.descending, nulls_first=key.nulls_first)
 
 
 def with_order(function: exp.Expr, order: Sequence[OrderKey]) -> exp.Expr:
-    """The call with its arguments' rows in an order (it has none of its own)."""
-    whole = function.copy()
-    call = whole
-    if isinstance(call, exp.Filter):
-        call = call.this
+    """Adds an ORDER BY to the arguments of a call that has none."""
+    made = function.copy()
+    call = made.this if isinstance(made, exp.Filter) else made
     *others, last = call.expressions
     keys = exp.Order(this=last, expressions=[_ordered(key) for key in order])
     call.set("expressions", [*others, keys])
-    return whole
+    return made
 
 
 def _call_text(function: exp.Expr, ignore_nulls: bool) -> str:
-    """The call; what sqlglot would leave out of it is put in."""
+    """Renders the call with IGNORE NULLS, which sqlglot would leave out of it."""
     inner, tail = function, ""
     if isinstance(function, exp.Filter):
         inner, tail = function.this, f" FILTER (WHERE {duck_text(function.expression.this)})"

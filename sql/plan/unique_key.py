@@ -1,7 +1,7 @@
-"""Columns that are unique in a plan's content, as far as its shape and primary keys tell.
+"""Unique keys of a plan's content, derived from its nodes and from primary keys.
 
-Law: no two rows of the content agree on the columns of a key, by SQL's grouping equality; where a
-key has no columns, there is at most one row.
+Law: no two rows of the content agree on the columns of a key, by grouping equality; with an empty
+key there is at most one row.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Key = tuple[int, ...]
 
 
 def unique_key(plan: Plan) -> Key | None:
-    """Positions of the shortest unique key that is known, None if none is."""
+    """Positions of the shortest known unique key; None if none is known."""
     return min(unique_keys(plan), key=len, default=None)
 
 
 def unique_keys(plan: Plan) -> list[Key]:
-    """Some unique keys, by the positions of their columns."""
+    """The known unique keys, by the positions of their columns; there may be others."""
     match plan:
         case Scan():
             return [] if plan.key is None else [plan.key]
@@ -53,12 +53,12 @@ def unique_keys(plan: Plan) -> list[Key]:
 def _passed_on(plan: Plan, keys: Sequence[Key]) -> list[Key]:
     """The keys whose columns the node passes on."""
     (own,) = origins(plan)
-    places = {place: i for i, place in sorted(own.items(), reverse=True)}
-    return [tuple(places[i] for i in key) for key in keys if places.keys() >= set(key)]
+    above = {below: i for i, below in sorted(own.items(), reverse=True)}
+    return [tuple(above[i] for i in key) for key in keys if above.keys() >= set(key)]
 
 
 def _of_join(plan: Join) -> list[Key]:
-    """A side's keys stay unique where each of its rows meets at most one of the other side."""
+    """A side's keys stay unique if each of its rows matches at most one row of the other side."""
     left = unique_keys(plan.left)
     if plan.kind in ("semi", "anti"):
         return left
@@ -76,6 +76,6 @@ def _of_join(plan: Join) -> list[Key]:
 
 
 def _with_equals(keys: Sequence[Key], equal: dict[int, int]) -> list[Key]:
-    """The keys, and what they are with their columns replaced by equal ones."""
+    """The keys, and the keys with their columns replaced by equal ones."""
     swapped = [tuple(equal.get(i, i) for i in key) for key in keys]
     return list(dict.fromkeys([*keys, *swapped]))

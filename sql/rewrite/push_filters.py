@@ -71,8 +71,8 @@ def _push(plan: Plan, terms: Terms) -> Plan:
             sides = replace(plan, left=_push(plan.left, []), right=_push(plan.right, []))
             return filtered(sides, terms)
         case DynamicLimit():
-            below, places = _push(plan.input, []), _push(plan.places, [])
-            return filtered(replace(plan, input=below, places=places), terms)
+            below, bounds = _push(plan.input, []), _push(plan.bounds, [])
+            return filtered(replace(plan, input=below, bounds=bounds), terms)
         case Recursive():
             return _push_recursive(plan, terms)
         case Distinct() | Aggregate() | GroupRecompute() | TopK() | Window() | Unnest():

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from ivm.sql.bind.bind import bind
-from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, is_whole
+from ivm.sql.plan.fixed_columns import FixedPart, Parts, fixed_parts, fixes_all
 from ivm.sql.plan.nodes import Plan
 from ivm.sql.resolve.catalog import DuckCatalog
 from ivm.sql.resolve.fixed_columns import text_parts
@@ -131,7 +131,7 @@ WHOLE = [
 def test_orders_that_leave_nothing_open(cursors: list[Cursor], query: str) -> None:
     cursors[0].execute("CREATE TABLE IF NOT EXISTS keyed (id INTEGER PRIMARY KEY, name VARCHAR)")
     plan = planned(query, cursors[0])
-    assert any(is_whole(part, plan) for part in fixed_parts(plan))
+    assert any(fixes_all(part, plan) for part in fixed_parts(plan))
 
 
 WHOLE_TEXTS = [
