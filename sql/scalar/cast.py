@@ -82,7 +82,7 @@ def _from_integer(source: ColumnType, target: ColumnType) -> Convert | None:
 
 def _from_decimal(source: ColumnType, target: ColumnType) -> Convert | None:
     if target.sql == "DOUBLE":
-        if source.precision <= 15:
+        if source.precision <= 15:  # below 2^53: value and power are exact doubles
             return lambda values: values.astype(np.float64) / float(10**source.scale)
         is_huge = is_128_bit(source)
         return lambda values: decimal_to_double(values, source.scale, is_huge)

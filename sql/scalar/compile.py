@@ -55,7 +55,7 @@ _RULES = {
     **string.RULES,
     **temporal.RULES,
 }
-_DEEPEST = 100
+_DEEPEST = 100  # levels of nesting; each is a few of Python's calls, of which 1,000 may nest
 _FUNCTIONS = {**string.FUNCTIONS, **temporal.FUNCTIONS}
 
 

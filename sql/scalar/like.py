@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Operand, UndecidedError
+from ivm.sql.scalar.kernel import BOOLEAN, NotListedError, Operand
 from ivm.sql.scalar.logic import negation
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.sql.scalar.string import (
     constant_string,
-    highest_byte,
+    need_ascii,
     search,
     string_operand,
     string_to_fixed,
@@ -106,8 +106,7 @@ def _ilike(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     match = _matcher(_tokens(pattern.lower(), ""))
 
     def compute(array: pa.Array) -> pa.Array:
-        if highest_byte(array) > 127:
-            raise UndecidedError
+        need_ascii(array)
         return match(pc.ascii_lower(array))
 
     found = string_to_fixed(string_operand(compiler, node.this), BOOLEAN, compute)

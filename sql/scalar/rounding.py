@@ -101,7 +101,7 @@ def _shrink(operand: Operand, type: ColumnType, adjust: Adjust) -> Operand:
     shift = operand.type.scale - type.scale
     if shift <= 0:
         return operand
-    if shift > 18:
+    if shift > 18:  # 10^19 does not fit into int64
         raise NotListedError(f"rounding of {operand.type} to {type}")
     factor = 10**shift
 
@@ -139,17 +139,15 @@ def _sqrt(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 def _sign(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     operand, type = compiler.operand(node.this), compiler.type(node)
-    if operand.type.is_float:
-        return unary(
-            operand,
-            type,
-            lambda values: (values > 0).astype(np.int8) - (values < 0).astype(np.int8),
-        )
-    if not (operand.type.is_integer or operand.type.is_decimal) or is_128_bit(operand.type):
+    is_exact = operand.type.is_integer or operand.type.is_decimal
+    if not operand.type.is_float and (not is_exact or is_128_bit(operand.type)):
         raise NotListedError(f"sign({operand.type})")
-    return unary(
-        operand, type, lambda values: (values > 0).astype(np.int8) - (values < 0).astype(np.int8)
-    )
+    return unary(operand, type, _signs)
+
+
+def _signs(values: Values) -> Values:
+    # np.sign would return NaN for NaN, of which DuckDB's sign() is 0.
+    return (values > 0).astype(np.int8) - (values < 0).astype(np.int8)
 
 
 def _extreme(sign: str) -> Callable[[ExpressionCompiler, exp.Expr], Operand]:

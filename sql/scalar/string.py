@@ -72,6 +72,12 @@ def highest_byte(array: pa.Array) -> int:
     return int(np.frombuffer(array.buffers()[2], np.uint8)[start:stop].max())
 
 
+def need_ascii(array: pa.Array) -> None:
+    """Raises UndecidedError if a string has a code point beyond ASCII."""
+    if highest_byte(array) > 127:
+        raise UndecidedError
+
+
 def string_to_string(operand: Operand, compute: Callable[[pa.Array], pa.Array]) -> Operand:
     """Applies a function from VARCHAR to VARCHAR, which returns NULL for NULL."""
     if operand.is_null:
@@ -262,8 +268,7 @@ def _position(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
     pattern = constant_string(compiler, node.args["substr"])
 
     def compute(array: pa.Array) -> pa.Array:
-        if highest_byte(array) > 127:  # Arrow's offset is in bytes, DuckDB's in code points
-            raise UndecidedError
+        need_ascii(array)  # Arrow's offset is in bytes, DuckDB's in code points
         found = pc.find_substring(array, pattern=pattern)
         return pc.add(found, 1).cast(pa.int64())
 

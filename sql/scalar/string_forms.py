@@ -31,7 +31,7 @@ from ivm.sql.scalar.kernel import (
 )
 from ivm.sql.scalar.rules import ExpressionCompiler, Rules, rule
 from ivm.storage.values.calendar import Days
-from ivm.storage.values.column import ArrowColumn, Column, FixedColumn
+from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, Mask
 from ivm.storage.values.types import WIDE, ColumnType
 
 _STRING = pa.large_string()
@@ -83,17 +83,20 @@ def _strings(column: FixedColumn, type: ColumnType) -> pa.Array:
     return _decimals(narrow, column, type)
 
 
+def _nulls(column: FixedColumn) -> Mask | None:
+    """The rows with NULL, as Arrow wants them marked."""
+    return None if column.valid is None else ~column.valid
+
+
 def _integers(column: FixedColumn) -> pa.Array:
-    return pa.array(column.values, mask=None if column.valid is None else ~column.valid).cast(
-        _STRING
-    )
+    return pa.array(column.values, mask=_nulls(column)).cast(_STRING)
 
 
 def _decimals(values: Values, column: FixedColumn, type: ColumnType) -> pa.Array:
     scale = type.scale
     refuse_if(beyond(values, 2**63 - 1))
     size = np.abs(values)
-    mask = None if column.valid is None else ~column.valid
+    mask = _nulls(column)
     integers = pa.array(size // 10**scale, mask=mask).cast(_STRING)
     if type.precision == scale:  # DuckDB prints no zero before the point then
         integers = pa.array([""] * len(size), _STRING)
@@ -120,7 +123,7 @@ def _micros(values: Values, type: ColumnType) -> Values:
 
 
 def _formatted(times: Values, column: FixedColumn, format: str) -> pa.Array:
-    mask = None if column.valid is None else ~column.valid
+    mask = _nulls(column)
     seconds = pa.array((times // _SECOND).view("M8[s]"), mask=mask)
     return pc.strftime(seconds, format=format).cast(_STRING)
 
@@ -173,7 +176,7 @@ def _name(
         def kernel(columns: Sequence[Column], count: int) -> Column:
             column = argument(columns, count)
             days = column.values if type.sql == "DATE" else column.values // MICROS_PER_DAY
-            mask = None if column.valid is None else ~column.valid
+            mask = _nulls(column)
             return ArrowColumn(strings.take(pa.array(look_up(days), mask=mask)))
 
         return Operand(VARCHAR, kernel)
