@@ -1,13 +1,13 @@
-"""The way of a change: circuits step, the log commits, state is adopted, flushes follow.
+"""Commits: the circuit steps, the log records, the state is adopted, flushes come later.
 
-Law: after every epoch each view equals its query over the base tables. The commit is the log
-record (DuckDB's commit, where the catalog changes); whatever comes before it can be dropped, what
-comes after it can be replayed. An exception of any kind before it undoes the change; one after it
-undoes nothing, and what it keeps from being done is left to the next opening: until then nothing
+Invariant: after every epoch each view equals its query over the base tables. The commit point is
+the log record (DuckDB's commit, where the catalog changes): all steps before it can be undone, and
+all steps after it replayed. An exception before it, of any kind, undoes the change. An exception
+after it undoes nothing; the steps it prevents are left to the next opening, and until then nothing
 is written or read.
 
-Three locks, taken in this order: the `writer_lock` (held by a transaction), the
-warehouse's `write_lock` (one flush at a time; readers pin their snapshot under it), the lock of
+Three locks are acquired in this order: the `writer_lock` (held by a transaction), the warehouse's
+`write_lock` (one flush at a time; readers pin their snapshot under it), the lock of
 `PendingDeltas`.
 """
 
@@ -43,7 +43,7 @@ class Engine:
     Args:
         warehouse: the DuckDB file and its log.
         catalog: tables and views, loaded.
-        sync_at_commit: a commit returns only when the log is on disk.
+        sync_at_commit: whether a commit returns only when the log is on disk.
     """
 
     def __init__(self, warehouse: Warehouse, catalog: Catalog, *, sync_at_commit: bool) -> None:
@@ -63,13 +63,13 @@ class Engine:
 
     @property
     def epoch(self) -> int:
-        """Of the last commit."""
+        """The number of the last commit."""
         return self.pending.epoch
 
     # -- committing -----------------------------------------------------------------------------
 
     def commit(self, changes: Sequence[TableChange]) -> None:
-        """Commit changes that DuckDB has not seen: one epoch, no DuckDB statement.
+        """Commits changes that DuckDB has not made: one epoch, no DuckDB statement.
 
         The caller makes it durable with `log.sync` after releasing the writer lock.
 
@@ -96,18 +96,18 @@ class Engine:
         logged: bool = True,
         only: Collection[str] | None = None,
     ) -> None:
-        """Commit a DuckDB transaction whose cursor has made `changes` itself.
+        """Commits a DuckDB transaction whose cursor has made `changes` itself.
 
         Args:
             cursor: in its transaction, which began with a flush: nothing else is pending.
-            changes: what it did to base tables.
+            changes: its changes of base tables.
             recomputed: differences of recomputed views, already written to their tables.
             shown: deltas of incremental views already written to their tables.
             logged: False where the catalog changes: there DuckDB's commit is the commit point.
             only: the views to step, default all; `rebuild` takes care of the others.
 
         Raises:
-            BaseException: of any kind; `epoch` tells whether the transaction stands.
+            BaseException: of any kind; `epoch` shows whether the transaction is committed.
         """
         if logged and not (changes or recomputed):
             return self._finish(cursor)
@@ -116,7 +116,7 @@ class Engine:
             late = None
             try:
                 epochs = self._write_views(cursor, self._unshown(deltas, shown))
-                if logged:  # only now: DuckDB's transaction is known to be alive
+                if logged:  # after a statement has shown that DuckDB's transaction is not aborted
                     self._log_durably(changes)
                 self._finish(cursor)
             except BaseException as error:
@@ -135,7 +135,7 @@ class Engine:
     def _unshown(
         self, deltas: Mapping[str, ZSet], shown: Mapping[str, ZSet]
     ) -> dict[str, NetChange]:
-        """What view tables still lack: the deltas less what was written before."""
+        """The net changes that view tables still lack: the deltas less those written before."""
         parts = {name: self.pending.new_view(name) for name in (*deltas, *shown)}
         for name, part in parts.items():
             if name in deltas:
@@ -145,7 +145,7 @@ class Engine:
         return {name: part.net() for name, part in parts.items()}
 
     def _write_views(self, cursor: Cursor, views: Mapping[str, NetChange]) -> dict[str, int]:
-        """Bring the views up to the transaction's end, and note the epochs reached."""
+        """Writes the net changes of views, and the epochs of the base tables and of these views."""
         for name, net in views.items():
             self.tables.write(cursor, name, net)
         epochs = self._next(views)
@@ -153,7 +153,7 @@ class Engine:
         return epochs
 
     def _finish(self, cursor: Cursor) -> None:
-        """DuckDB's own commit."""
+        """Commits in DuckDB."""
         run(cursor, "COMMIT")
 
     def _next(self, views: Iterable[str]) -> dict[str, int]:
@@ -162,9 +162,9 @@ class Engine:
     def _demand_committed(
         self, cursor: Cursor, views: Iterable[str], error: BaseException, logged: bool
     ) -> dict[str, int]:
-        """A commit in DuckDB has raised: know whether it stands, and return if it does.
+        """Finds out whether a commit in DuckDB that raised has been made, and returns if so.
 
-        Else the log's record is taken back, so that it does not stand anywhere.
+        Otherwise the log's record is removed, and the error raised.
         """
         try:
             roll_back(cursor)
@@ -189,7 +189,7 @@ class Engine:
         return self.maintenance.step(changes, recomputed, only)
 
     def _step_back(self, *, logged: bool) -> None:
-        """What could not be committed has not happened, whether or not it was logged here."""
+        """Undoes a step whose epoch cannot be committed, and its log record if there is one."""
         self.maintenance.rollback()
         if logged:
             self.log.retract(self.pending.epoch + 1)
@@ -197,7 +197,7 @@ class Engine:
     def _adopt(
         self, changes: Sequence[TableChange], deltas: Mapping[str, ZSet], *, by_duckdb: bool
     ) -> None:
-        """The next epoch is committed: let the memory follow."""
+        """Brings the state in memory up to the next epoch, which is committed."""
         committed = self.pending.epoch + 1
         try:
             self._follow(changes, deltas, by_duckdb=by_duckdb)
@@ -221,10 +221,10 @@ class Engine:
         self.on_pending(self.pending.rows)
 
     def close(self) -> None:
-        """Leave every table and view in the file as of the last commit.
+        """Brings every table and view in the file up to the last commit, and ends all changefeeds.
 
         Raises:
-            UnavailableError: the file cannot be written; the log still holds what it lacks.
+            UnavailableError: the file cannot be written; the log has the commits that it lacks.
         """
         self.indexes.forget()
         for name in self.feeds.views:
@@ -238,11 +238,11 @@ class Engine:
     # -- a changed catalog ----------------------------------------------------------------------
 
     def reload_tables(self, cursor: Cursor) -> None:
-        """The catalog has changed, as the cursor sees it."""
+        """Reads the tables and schemas as the cursor sees them, after a change of the catalog."""
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
         self.definitions.forget()
         self.indexes.forget()
 
     def reload_databases(self, cursor: Cursor) -> None:
-        """Databases were attached or detached, as the cursor sees it."""
+        """Reads the attached databases as the cursor sees them."""
         self.catalog.load_databases(self.warehouse.databases(cursor))

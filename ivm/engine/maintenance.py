@@ -1,11 +1,11 @@
-"""How views follow their tables: the circuit's deltas.
+"""The maintenance of incremental views: from changes of tables to deltas of views.
 
-Law: what `step` returns for a view, added to its rows, is its query after the changes. A view that
-is recomputed is only marked stale by a change; its difference is made when someone reads it, and
-the circuit above it takes that difference like any other delta (operators are linear in each
-input, so it does not matter that it comes later than the tables' own). It does matter to an
-expression that fails on new rows beside a stale view: such a change is stepped once more together
-with the differences (`Transaction.commit`).
+Law: rows of a view + its delta from `step` = its query after the changes. A change only marks a
+recomputed view as stale; its difference is computed when it is read, and the circuit above it takes
+the difference like any other delta. It may come later than the deltas of the tables, since a view's
+rows depend on the state of its inputs alone, not on the order of their deltas. But an expression
+may fail on new rows while a view below is stale: such a change is stepped once more together with
+the differences (`Transaction.commit`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.duckdb_errors import of_our_sql
 
 _Sources = dict[str, list[tuple[str, tuple[int, ...]]]]
-"""Of each relation, the circuit's sources and the columns each one takes."""
+"""The circuit's sources by relation, each with the positions of the columns it takes."""
 
 _UNBUILT = "The state of its views is not built yet: the next change does that."
 
@@ -51,14 +51,14 @@ class Maintenance:
     # -- views come and go ----------------------------------------------------------------------
 
     def attach(self, view: View) -> None:
-        """Let the circuit maintain an incremental view; its state is hydrated by `hydrate`."""
+        """Adds an incremental view to the circuit; `hydrate` builds its state."""
         if view.compiled is not None:
             self.compiler.take(view.name, view.compiled)
             view.compiled = None
             self._learn_sources()
 
     def contents(self, view: View) -> Iterator[ZSet]:
-        """All rows of an incremental view in chunks, bit for bit what its deltas add up to.
+        """All rows of an incremental view in chunks, with the bits of the sum of its deltas.
 
         Raises:
             EvaluationError: an expression fails on the rows that the tables hold.
@@ -69,7 +69,7 @@ class Maintenance:
             raise _unfollowed(error) from error
 
     def detach(self, name: str) -> None:
-        """Forget a view."""
+        """Removes a view from the circuit."""
         if name in self.circuit.views:
             self.circuit.remove(name)
             self._learn_sources()
@@ -86,7 +86,7 @@ class Maintenance:
         }
 
     def columns_read(self, table: str) -> frozenset[int]:
-        """Positions of the table's columns that some incremental view reads."""
+        """The positions of the table's columns that some incremental view reads."""
         return self._columns_read.get(table, frozenset())
 
     # -- the circuit ----------------------------------------------------------------------------
@@ -97,13 +97,13 @@ class Maintenance:
         recomputed: Mapping[str, ZSet] | None = None,
         only: Collection[str] | None = None,
     ) -> dict[str, ZSet]:
-        """The deltas of all incremental views; the circuit's new state is staged.
+        """Computes the deltas of all incremental views; the circuit's new state is staged.
 
         Args:
-            changes: of base tables.
-            recomputed: differences of recomputed views that lower the tower.
-            only: the views that are to follow, default all. Tables that none of them reads may
-                have other columns by now than the changes.
+            changes: the changes of base tables.
+            recomputed: the differences of recomputed views by name.
+            only: the views to step, default all. Tables that none of them reads may have other
+                columns by now than the changes.
 
         Raises:
             EvaluationError: an expression fails on these rows; nothing is staged.
@@ -130,7 +130,7 @@ class Maintenance:
         recomputed: Mapping[str, ZSet],
         names: Collection[str],
     ) -> dict[str, ZSet]:
-        """What `step` would give for the views of these names; no state changes."""
+        """Computes the deltas that `step` would return for these views; no state changes."""
         try:
             return self.step(changes, recomputed, names)
         finally:
@@ -171,10 +171,10 @@ class Maintenance:
         return cancel(add(parts), [schema[i][1] for i in columns])
 
     def hydrate(self, *, early: bool = False) -> None:
-        """Build all state that is missing, from the tables as they are before the change.
+        """Builds all missing state from the tables as they are before the change.
 
         Args:
-            early: the next change would do it too, so a signal may cut it short.
+            early: whether a signal may cut it short: the next change would hydrate too.
 
         Raises:
             EvaluationError: an expression fails on their rows; some state is still missing.
@@ -198,7 +198,7 @@ def _unfollowed(error: duckdb.Error) -> EvaluationError:
 
 
 def _named(error: EvaluationError) -> EvaluationError:
-    """The error with the names of the views that cannot follow."""
+    """The error with the names of the views that it concerns."""
     views = ", ".join(repr(name) for name in sorted(error.views))
     named = EvaluationError(
         f"the change cannot be followed by the view {views}: {of_our_sql(error)}\n"

@@ -1,9 +1,9 @@
 """The life of a view: defined and compiled, created with its table, attached, filled anew, dropped.
 
-Law: a view's table is filled in the transaction that creates it, from the SQL whose answer it must
-equal from then on; its circuit state is built right after, at the same epoch. Deltas take out
-exactly the rows they once put in, so where DuckDB rounds otherwise than the circuit, the rows are
-then the circuit's own. Who listens to a view that is filled anew is told the difference.
+Invariant: a view's table is filled in the transaction that creates it, from the SQL whose answer it
+must equal from then on; its circuit state is built right after, at the same epoch. Deltas remove
+exactly the rows that deltas added, so where DuckDB rounds differently from the circuit, the rows
+are rewritten by the circuit's. Changefeeds of a view that is filled anew get the difference.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
 
 class Views:
-    """Those of one database.
+    """The views of one database.
 
     Args:
-        maintenance: the circuit that follows them.
-        recomputed: those that no circuit follows.
-        tables: where they rest.
-        feeds: who listens to them.
+        maintenance: the circuit that maintains the incremental ones.
+        recomputed: the state of the recomputed ones.
+        tables: the tables that store them.
+        feeds: their changefeeds.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class Views:
         columns: tuple[str, ...],
         functions: FunctionList,
     ) -> View:
-        """A view that is not in the catalog yet, compiled.
+        """Compiles a view that is not in the catalog yet.
 
         Args:
-            cursor: in whose transaction the relations it reads exist.
-            name: canonical.
+            cursor: sees the relations that the view reads.
+            name: canonical name.
             query: the SELECT, verbatim.
-            columns: names to give its first columns; the others keep the query's.
+            columns: names of the view's first columns; the others have the query's names.
             functions: those the cursor sees.
 
         Raises:
-            SqlError: the query does not bind, or gives fewer columns than are named.
+            SqlError: the query does not bind, or has fewer columns than are named.
             UnsupportedError: it has no meaning as a view.
         """
         check_deterministic(query, cursor, functions)
@@ -113,7 +113,7 @@ class Views:
         return view
 
     def bind(self, view: View, cursor: Cursor, functions: FunctionList | None = None) -> None:
-        """Compile the view, or find the reason why it is recomputed; see `ivm.sql.bind.bind`."""
+        """Compiles the view, or finds the reason why it is recomputed; see `ivm.sql.bind.bind`."""
         try:
             plan = rewrite(bind(view.query, self._names, cursor, functions))
             compiled = CircuitCompiler(Circuit(), self._warehouse.cursor)
@@ -129,7 +129,7 @@ class Views:
             view.compiled, view.rounds = None, False
 
     def _demand_read(self, compiler: CircuitCompiler, view: View) -> None:
-        """The plan reads what DuckDB reads: no name was taken for another relation's."""
+        """Refuses a plan that scans a relation that DuckDB does not read for the query."""
         scanned = {self._names.canonical(scan.relation) for scan in compiler.sources().values()}
         if not scanned <= self._catalog.with_sources(view.reads):
             raise NotIncremental("a name that DuckDB takes for another relation")
@@ -137,7 +137,7 @@ class Views:
     # -- showing --------------------------------------------------------------------------------
 
     def strategy(self, view: View) -> str:
-        """The word of the view's slowest operator."""
+        """The strategy of the view's slowest operator."""
         if view.plan is None:
             return "linear" if view.constant else "whole recompute"
         circuit = self._compiler(view).circuit
@@ -145,11 +145,11 @@ class Views:
         return max((circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
 
     def _compiler(self, view: View) -> CircuitCompiler:
-        """What holds the view: not yet the circuit, where an open transaction has created it."""
+        """The compiler of the view: its own until the transaction that has created it commits."""
         return view.compiled or self._maintenance.compiler
 
     def explain(self, view: View, *, format: str = "text", analyze: bool = False) -> str:
-        """How the view is maintained, operator by operator; see `ivm.sql.compile.explain`."""
+        """Explains how the view is maintained; see `ivm.sql.compile.explain`."""
         return explain(
             view.name,
             view.plan,
@@ -164,7 +164,7 @@ class Views:
     # -- coming and going -----------------------------------------------------------------------
 
     def create(self, cursor: Cursor, view: View) -> None:
-        """Create a defined view's table, filled, in the cursor's transaction; enter the view."""
+        """Creates and fills a defined view's table in the cursor's transaction, and records it."""
         columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in view.schema)
         path = (self._warehouse.database, *path_of(view.name))
         table = ".".join([quote(part) for part in path])
@@ -174,13 +174,13 @@ class Views:
         self._catalog.add_view(view)
 
     def drop(self, cursor: Cursor, view: View) -> None:
-        """Drop a view's table in the cursor's transaction; the circuit follows it until then."""
+        """Drops a view's table in the cursor's transaction; `rebuild` then detaches the view."""
         run(cursor, f"DROP TABLE {self._catalog.qualified[view.name]}")
         delete_view(cursor, view.name)
         self._catalog.remove_view(view.name)
 
     def attach(self, view: View) -> None:
-        """Let the circuit follow a view from here on, or know it as stale."""
+        """Lets the circuit maintain a view from here on, or marks a recomputed one as stale."""
         if view.incremental:
             self._maintenance.attach(view)
         else:
@@ -193,21 +193,21 @@ class Views:
     def rebuild(
         self, dropped: Collection[str], filled: Collection[str], before: Mapping[str, ZSet]
     ) -> None:
-        """Views were dropped, or bound and filled anew: let the circuit follow what they are now.
+        """Brings the circuit and the changefeeds up to views that were dropped or filled anew.
 
         Args:
-            dropped: their names; some may have been created anew.
-            filled: their names.
-            before: the rows that the listeners of views that stay know of.
+            dropped: names of dropped views; some may have been created anew.
+            filled: names of views that were bound and filled anew.
+            before: the old rows of views with changefeeds that stay.
         """
-        for name in {*dropped, *filled}:  # all of them before any is attached: they share nodes
+        for name in {*dropped, *filled}:  # all before any is attached, since they share nodes
             self._detach(name)
         for name in dropped:
             self._feeds.close(name)
         views = [view for name, view in self._catalog.views.items() if name in filled]
         for view in views:
             self._maintenance.attach(view)
-        with contextlib.suppress(EvaluationError):  # the next change says so, and is refused
+        with contextlib.suppress(EvaluationError):  # the next change raises it, and is refused
             if rounding := [view for view in views if view.rounds]:
                 self._maintenance.hydrate()
                 for view in rounding:
@@ -224,10 +224,10 @@ class Views:
         return consolidate(add([now, before.negate()]), [t for _, t in schema])
 
     def refuse_readers(self, names: list[str], what: str) -> None:
-        """Something other views read cannot go.
+        """Refuses to drop or replace relations that other views read.
 
         Raises:
-            UnsupportedError: naming them.
+            UnsupportedError: other views read them.
         """
         readers = [v.name for v in self._catalog.readers(names) if v.name not in names]
         if readers:
@@ -240,31 +240,32 @@ class Views:
     # -- filling --------------------------------------------------------------------------------
 
     def stored(self, view: View, *, exact: bool) -> StoredView:
-        """The view as the file records it.
+        """The view's record in the file.
 
-        One that needs its rows rewritten gets them at the next opening at the latest, one that was
-        recomputed is filled anew by the first opening that maintains it by deltas.
+        A view in state "needs_rewrite" is rewritten at the next opening, unless `rewrite_rows` has
+        run before. A view in state "recomputed" is filled anew by the first opening that maintains
+        it incrementally.
         """
         given = () if view.schema == view.described else tuple(n for n, _ in view.schema)
         state: State = "exact" if exact else "needs_rewrite"
         return StoredView(view.name, view.query, given, state if view.incremental else "recomputed")
 
     def text(self, view: View) -> str:
-        """The SQL whose answer the view must equal: its plan's, where SQL leaves something open."""
+        """The SQL whose answer the view must equal: that of its plan, whose orders are complete."""
         return view.query if view.plan is None else render(view.plan)
 
     def refill(self, cursor: Cursor, view: View) -> None:
-        """Replace a view's rows by its query's answer, as the cursor's transaction sees it."""
+        """Replaces a view's rows by its query's answer, as the cursor's transaction sees it."""
         table = self._catalog.qualified[view.name]
         run(cursor, f"DELETE FROM {table}")
         self._fill(cursor, view, table)
         save_view(cursor, self.stored(view, exact=not view.rounds))
 
     def _fill(self, cursor: Cursor, view: View, table: str) -> None:
-        """Fill a view's empty table with its query's answer, as the cursor's transaction sees it.
+        """Fills a view's empty table with its query's answer, as the cursor's transaction sees it.
 
         Raises:
-            UnsupportedError: a value in it, or in what it reads, cannot be followed.
+            UnsupportedError: a value in it, or in a relation it reads, cannot be maintained.
         """
         with self._warehouse.zone.on(cursor):
             run(cursor, f"INSERT INTO {table} {self.text(view)}")
@@ -274,16 +275,16 @@ class Views:
                 raise UnsupportedError(f"the view {view.name} over {relation}: {why_unfit(type)}")
 
     def rewrite_rows(self, view: View) -> None:
-        """Put the circuit's own rows into the view's table, where DuckDB would round otherwise.
+        """Replaces the view's rows by the circuit's, where DuckDB rounds differently.
 
         Raises:
-            EvaluationError: the circuit cannot be filled; no change can be followed either.
+            EvaluationError: an expression fails on the tables' rows, as it will at any change.
         """
-        closing = contextlib.closing(self._warehouse.cursor())  # a failure undoes it
+        closing = contextlib.closing(self._warehouse.cursor())  # closing rolls back after an error
         with self._warehouse.write_lock, closing as cursor:
             run(cursor, "BEGIN TRANSACTION")
             run(cursor, f"DELETE FROM {self._catalog.qualified[view.name]}")
-            held = PendingView(view.schema)  # takes rows out, maybe before they have been put in
+            held = PendingView(view.schema)  # chunks that remove rows, perhaps of later chunks
             for chunk in self._maintenance.contents(view):
                 part = PendingView(view.schema) if (chunk.weights > 0).all() else held
                 part.add(chunk)
@@ -302,7 +303,7 @@ def _described(cursor: Cursor, query: str) -> Schema:
 
 
 def _unique_names(schema: Schema) -> Schema:
-    """A table's columns need different names: a repeated one gets a number, as DuckDB does."""
+    """Appends a number to repeated column names, as DuckDB does."""
     taken: set[str] = set()
     result = []
     for name, type in schema:
@@ -315,7 +316,9 @@ def _unique_names(schema: Schema) -> Schema:
 
 
 def _refuse_whole_groups(circuit: Circuit, view: str) -> None:
-    """An operator that recomputes one group of all rows at every change is better deferred.
+    """Refuses an operator that would recompute one group of all rows at every change.
+
+    Such a view is recomputed when it is read, which may be after many changes.
 
     Raises:
         NotIncremental: there is one.
