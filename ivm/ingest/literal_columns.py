@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.ingest.arrow_values import column_of
+from ivm.ingest.python_parts import arrow_form, parts_of
 from ivm.ingest.python_values import RULES, joined
 from ivm.sql.statements.values_list import LiteralRows
 from ivm.storage.values.column import (
@@ -194,12 +195,11 @@ def _python(values: list[Any]) -> _Given:
 
 def _by_arrow(given: _Given, type: ColumnType) -> Column | None:
     """The column, where the cast from the values' Arrow form is known."""
-    if given.kind == "python mixed":
-        return None
-    try:
-        python = given.kind.startswith("python")
-        array = pa.array(given.values) if python else _literal_array(given, type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+    if not given.kind.startswith("python"):
+        array = _literal_array(given, type)
+    elif len(parts_of(given.values, type)) == 1:
+        array = arrow_form(given.values, type, as_strings=False)
+    else:
         return None
     dense = None if array is None else column_of(array, type)
     return dense if dense is None or given.valid is None else _spread(dense, given.valid)

@@ -7,22 +7,19 @@ rest is cast by one DuckDB statement.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-import duckdb
 import pyarrow as pa
 
 from ivm.ingest.arrow_rows import ArrowReader
-from ivm.ingest.arrow_values import column_of, is_own
-from ivm.ingest.literal_columns import python_column
-from ivm.storage.errors import ConstraintError, InputError
-from ivm.storage.identifiers import fold, quote
-from ivm.storage.values.column import Column, column_from_arrow, concat, empty_column
+from ivm.ingest.arrow_values import is_own
+from ivm.ingest.row_columns import RowColumns
+from ivm.storage.errors import InputError
+from ivm.storage.identifiers import fold
+from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.warehouse.duck import Cursor, table
-from ivm.storage.warehouse.duckdb_errors import of_our_sql
+from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
 Rows: TypeAlias = Any
@@ -32,7 +29,6 @@ Data: TypeAlias = pa.Table | pa.RecordBatch | dict[str, Any]
 _ROW = (dict, Mapping)  # the concrete class first: it is told fastest
 _LIST = (list, Sequence)
 _TEXT = (str, bytes)  # sequences, but of no values
-_PARAMETERS = 500  # in one statement
 _FORMS = 256  # sets of column names that a reader remembers
 
 
@@ -122,7 +118,8 @@ class RowReader:
                 self._known[names] = positions
         given = data if isinstance(data, dict) else dict(zip(names, data.columns, strict=True))
         count = _common_length(given)
-        return _typed(given, positions, self._schema, self._table, cursor), count
+        values = {positions[name]: column for name, column in given.items()}
+        return RowColumns(self._schema, self._table, cursor).convert(values), count
 
     def _plan(self, schema: pa.Schema) -> list[tuple[int, ColumnType]] | None:
         """Where each column goes; None if one of them is to be converted."""
@@ -161,104 +158,3 @@ def _positions(names: Sequence[str], schema: Schema, table_name: str) -> dict[st
             raise InputError(f"column {name!r} of table {table_name!r} is given twice")
         positions[name] = position
     return positions
-
-
-def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The one chunk of a column that has one."""
-    if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
-        return column.chunk(0)
-    return column
-
-
-def _array(values: Any) -> pa.Array | pa.ChunkedArray | None:
-    """A column's values as Arrow, in the type that is their own; None if Arrow has none."""
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return _single(values)
-    try:
-        return pa.array(values)
-    except pa.ArrowNotImplementedError:
-        return None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types, or too large
-        return pa.array([None if v is None else str(v) for v in values], pa.large_string())
-
-
-def _typed(
-    given: dict[str, Any],
-    positions: dict[str, int],
-    schema: Schema,
-    table_name: str,
-    cursor: Cursor,
-) -> dict[int, Column]:
-    columns: dict[int, Column] = {}
-    foreign: dict[str, pa.Array] = {}
-    for name, values in given.items():
-        position = positions[name]
-        type = schema[position][1]
-        column = python_column(values, type) if isinstance(values, list) else None
-        if column is None:
-            own = None if isinstance(values, list) and _is_parameter(type) else _array(values)
-            if own is None:
-                columns[position] = _cast_parameters(list(values), type, table_name, cursor)
-                continue
-            array = own
-            column = column_of(array, type)
-        if column is None:
-            foreign[name] = array
-        else:
-            columns[position] = column
-    if foreign:
-        columns.update(_cast(foreign, positions, schema, table_name, cursor))
-    return columns
-
-
-def _is_parameter(type: ColumnType) -> bool:
-    """Whether Arrow has no form for Python's values: UUIDs and times with a zone inside others."""
-    return type.dtype is None and any(word in type.sql for word in ("UUID", "TIME WITH TIME ZONE"))
-
-
-def _cast_parameters(
-    values: list[Any], type: ColumnType, table_name: str, cursor: Cursor
-) -> Column:
-    """Python values as DuckDB's INSERT takes them for parameters."""
-    parts = []
-    for begin in range(0, len(values), _PARAMETERS):
-        part = values[begin : begin + _PARAMETERS]
-        cells = ", ".join([f"(CAST(? AS {type.sql}))"] * len(part))
-        try:
-            cast = table(cursor, f"VALUES {cells}", part)
-        except duckdb.Error as error:
-            raise ConstraintError(
-                f"a value does not fit table {table_name!r} ({type.sql}): {of_our_sql(error)}; "
-                "nothing was changed"
-            ) from error
-        parts.append(column_from_arrow(cast.column(0), type))
-    return concat(parts) if parts else empty_column(type)
-
-
-def _cast(
-    arrays: dict[str, pa.Array],
-    positions: dict[str, int],
-    schema: Schema,
-    table_name: str,
-    cursor: Cursor,
-) -> dict[int, Column]:
-    """The columns that need a conversion, cast together by one DuckDB statement."""
-    given = pa.table({f"v{positions[name]}": array for name, array in arrays.items()})
-    targets = {f"v{positions[name]}": schema[positions[name]] for name in arrays}
-    casts = ", ".join(f"CAST({v} AS {type.sql}) AS {v}" for v, (_, type) in targets.items())
-    cursor.register("ivm_given", given)
-    try:
-        cast = table(cursor, f"SELECT {casts} FROM ivm_given")
-        cursor.unregister("ivm_given")
-    except duckdb.Error as error:
-        with contextlib.suppress(duckdb.TransactionException):  # aborted: the name goes with it
-            cursor.unregister("ivm_given")
-        columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in targets.values())
-        raise ConstraintError(
-            f"a value does not fit table {table_name!r} ({columns}): {of_our_sql(error)}; "
-            "nothing was changed"
-        ) from error
-    return {
-        positions[name]: column_from_arrow(cast.column(i), schema[positions[name]][1])
-        for i, name in enumerate(arrays)
-    }

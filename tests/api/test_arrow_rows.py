@@ -11,8 +11,8 @@ import pytest
 
 import ivm
 from ivm import errors
-from ivm.ingest import rows
 from ivm.ingest.arrow_rows import ArrowReader
+from ivm.ingest.row_columns import RowColumns
 from ivm.storage.values import dictionary
 from ivm.storage.values.column import DictionaryColumn, column_from_arrow
 from ivm.storage.values.types import type_of
@@ -86,7 +86,7 @@ def test_wider_decimals_are_narrowed_without_duckdb(monkeypatch: pytest.MonkeyPa
         with pytest.raises(errors.ConstraintError, match="does not fit"):
             db.insert("t", pa.table({"d": pa.array([1, Decimal("100000000.00")], wide)}))
         with monkeypatch.context() as patch:
-            patch.setattr(rows, "_cast", None)
+            patch.setattr(RowColumns, "_cast", None)
             db.insert("t", pa.table({"d": pa.array(values, wide)}))
         db.insert("t", pa.table({"d": pa.array([Decimal("0.005")], pa.decimal128(12, 3))}))
         found = db.execute("SELECT d FROM t").fetchall()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from types import FrameType
 from typing import Any
@@ -257,8 +257,22 @@ def test_usual_parameters_are_taken() -> None:
     assert check(types, sql, [None] * 8)
     assert check(["DOUBLE", "DECIMAL(4,2)"], "INSERT INTO t VALUES (?, ?)", [3, -99])
     assert not check(["DECIMAL(4,2)"], "INSERT INTO t VALUES (?)", [-(2**63)])
+    assert check(["INTERVAL"], "INSERT INTO t VALUES (?)", [timedelta(40, 3)])
     assert check(["INTEGER", "VARCHAR"], "INSERT INTO t VALUES ($2, $1)", ["a", 1])
     assert check(["INTEGER", "VARCHAR"], "INSERT INTO t VALUES ($n, $s)", {"n": 1, "s": "a"})
+
+
+def test_parameters_of_one_type_are_what_they_are_alone() -> None:
+    """Bug: Arrow took datetimes with a zone for some without if the first one had none."""
+    local = datetime(2020, 1, 1, 2)
+    zoned = local.astimezone(timezone(timedelta(hours=2)))
+    for type in ("TIMESTAMP", "TIMESTAMPTZ", "DATE", "VARCHAR"):
+        for values in ([local, zoned], [zoned, local], [zoned, None]):
+            sql = "INSERT INTO t VALUES " + ", ".join(["(?)"] * len(values))
+            assert check([type], sql, values)
+    assert check(["VARCHAR"], "INSERT INTO t VALUES (?), (?)", [Decimal("2.50"), Decimal(1)])
+    assert check(["DOUBLE"], "INSERT INTO t VALUES (?)", [Decimal("Infinity")])
+    assert check(["DATE"], "INSERT INTO t VALUES (?)", [np.datetime64("2020-01-01")])
 
 
 @pytest.mark.parametrize(
