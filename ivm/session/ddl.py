@@ -1,8 +1,8 @@
-"""DDL: DuckDB runs it, the catalog is read anew, views that would break stop it.
+"""DDL: DuckDB runs it, the catalog is read anew, and statements that would break a view fail.
 
-Law: after a DDL statement every materialized view's query still describes the same columns; one
-that would not is refused before it takes effect, with the names of the views, unless CASCADE drops
-them. Views whose tables were altered are filled and compiled anew.
+Invariant: after a DDL statement every materialized view's query still describes the same columns.
+A statement after which one would not is undone, unless CASCADE drops the view. Views whose tables
+or definitions have changed are compiled and filled anew.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _DEFINITIONS = {"macro", "view", "type"}
 
 
 def other(session: Session, statement: st.Other, params: Params) -> Result:
-    """CHECKPOINT, VACUUM and the like: after a flush, by DuckDB.
+    """Runs CHECKPOINT, VACUUM and the like, after a flush.
 
-    A checkpoint is ours, so that the file is known to have been written by us.
+    A checkpoint of our file goes through the warehouse, which notes that the file's new state is
+    its own, not another program's.
     """
     session.engine.tables.flush()
     if statement.kind in ("checkpoint", "force") and _is_own(session, statement.text):
@@ -55,14 +56,14 @@ def other(session: Session, statement: st.Other, params: Params) -> Result:
 
 
 def _is_own(session: Session, text: str) -> bool:
-    """Whether a CHECKPOINT names our database, or none."""
+    """Returns whether a CHECKPOINT names the opened database, or none."""
     *_, last = tokens(text)
     own = fold(session.engine.warehouse.database)
     return last.word.lower() == "checkpoint" or fold(unquoted(last)) == own
 
 
 def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
-    """A statement that changes the catalog or the session."""
+    """Runs a statement that changes the catalog or the session."""
     refuse_meaning(statement)
     refuse_alias(session, statement)
     if statement.action == "detach" and session.transaction is None:
@@ -74,7 +75,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         temporary = _is_of_temporary(session, statement)
         if statement.target == "trigger":
             refuse_hidden(session, statement.text)
-        session.engine.indexes.release_snapshots()
+        session.engine.indexes.release_snapshots()  # DuckDB alters no table that one holds
         if statement.action in ("drop", "alter") and session.transaction is None:
             transaction.allow_late_flush()
         transaction.show(session.reads(statement))
@@ -94,7 +95,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
 
 
 def _is_of_temporary(session: Session, statement: st.Ddl) -> bool:
-    """Whether a statement concerns nothing but what only this session sees."""
+    """Returns whether a statement concerns only temporary relations of this session."""
     if statement.temporary or statement.target not in ("table", "view"):
         return statement.temporary
     stands = statement.action in ("drop", "alter", "comment") and bool(statement.names)
@@ -102,7 +103,7 @@ def _is_of_temporary(session: Session, statement: st.Ddl) -> bool:
 
 
 def _count(cursor: Cursor) -> int | None:
-    """The rows that CREATE TABLE … AS has made (the statement is run to its end)."""
+    """Reads a statement's result to its end; the count of CREATE TABLE … AS, or None."""
     rows = cursor.fetchall()
     counts = bool(rows) and [column[0] for column in cursor.description or ()] == ["Count"]
     return int(rows[0][0]) if counts else None
@@ -124,11 +125,11 @@ def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl)
 
 
 def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
-    """Follow what a statement has done to tables, plain views, macros and types."""
+    """Updates the catalog and the views after a change of tables, plain views, macros or types."""
     engine = session.engine
     before = engine.catalog.tables
     engine.reload_tables(session.cursor)
-    if engine.catalog.tables != before:  # else a macro, or a table of another database
+    if engine.catalog.tables != before:  # not by a macro, or a table of another database
         transaction.change_tables()
         refuse_types(before, engine.catalog.tables)
     typed = _typed(session, statement)
@@ -145,7 +146,7 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
 
 
 def _typed(session: Session, statement: st.Ddl) -> set[str]:
-    """Tables with a column of another type, or of other values of the same one (by USING)."""
+    """The tables with a column whose type, or whose values (by USING), ALTER may have changed."""
     if "type" not in words_of(statement.text):
         return set()
     resolve = session.engine.catalog.resolve
@@ -155,7 +156,7 @@ def _typed(session: Session, statement: st.Ddl) -> set[str]:
 def _affected(
     session: Session, statement: st.Ddl, before: Mapping[str, TableInfo], typed: set[str]
 ) -> list[View]:
-    """Views whose tables are not what they were, or that may use a definition that changed."""
+    """The views over changed tables, and those that may use a changed definition."""
     catalog = session.engine.catalog
     schema_gone = statement.action == "drop" or statement.replace
     if statement.action == "import" or (statement.target == "schema" and schema_gone):
@@ -171,9 +172,9 @@ def _affected(
 
 
 def _is_other(before: TableInfo, after: TableInfo | None) -> bool:
-    """Whether views over a table have to be filled and planned anew.
+    """Returns whether views over a table have to be compiled and filled anew.
 
-    Indexes, defaults and constraints change neither its rows nor the plans.
+    Indexes, defaults and other constraints than the primary key change neither rows nor plans.
     """
     if after is None or after.oid != before.oid:
         return True
@@ -181,12 +182,12 @@ def _is_other(before: TableInfo, after: TableInfo | None) -> bool:
 
 
 def _using(session: Session, statement: st.Ddl) -> list[View]:
-    """Views in whose text, or in that of what they use, a definition is named that changed."""
+    """The views whose text, or that of a view or macro they use, names the changed definition."""
     if statement.target not in _DEFINITIONS or statement.action == "comment":
         return []
     views = list(session.engine.catalog.views.values())
     if statement.target == "macro" and any(_is_built_in(session, n) for n in statement.names):
-        return views  # it may be meant by an operator or a literal
+        return views  # an operator or a literal may call it without its name
     names = [words_of(name[-1]) for name in statement.names]
     found, behind = [], views_and_macros(session.cursor) if views else []
     for view in views:
@@ -207,7 +208,7 @@ def _is_built_in(session: Session, name: st.Name) -> bool:
 def _demand_valid(
     session: Session, statement: st.Ddl, view: View, functions: FunctionList | None
 ) -> None:
-    """The view's query still means something, and has the same columns, up to the names' case.
+    """Checks that the view's query still binds, to the same columns, up to the names' case.
 
     Raises:
         UnsupportedError: it does not.
@@ -236,7 +237,7 @@ def _folded(schema: Schema) -> Schema:
 
 
 def _update_reads(session: Session, view: View) -> None:
-    """A plain view or macro below may read other relations now."""
+    """Updates the relations that a view reads: a plain view or macro below it may have changed."""
     catalog = session.engine.catalog
     reads = relations_read(catalog, session.cursor, view.query, view.name)
     order = list(catalog.views)

@@ -1,6 +1,7 @@
-"""DDL that is refused: what would take from the views their names, their tables or their types.
+"""DDL that is refused since views would lose their names, their tables or their types.
 
-Law: all but types and values is refused before DuckDB has seen the statement; nothing of it stays.
+Contract: a refused statement changes nothing. Types and values are checked after DuckDB has run it,
+and it is rolled back; all else is checked before.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _READERS = {"python_arrow_scan", "pandas_scan"}  # DuckDB calls them by their ba
 
 
 def refuse_alias(session: Session, statement: st.Ddl) -> None:
-    """The views' texts, and ours, say the database by its name; DuckDB changes it at once.
+    """Refuses to rename the opened database, which texts of views and our own SQL name.
 
     Raises:
-        UnsupportedError: the statement gives the opened database another name.
+        UnsupportedError: the statement renames it.
     """
     own = fold(session.engine.warehouse.database)
     renames = statement.action == "alter" and statement.target == "database"
@@ -38,10 +39,10 @@ def refuse_alias(session: Session, statement: st.Ddl) -> None:
 
 
 def refuse_conflicts(session: Session, statement: st.Ddl) -> None:
-    """Nothing takes the place of what is ours, stands on it, or has a name that is in use.
+    """Refuses DDL on views and our records, on a view's table, and under names that are in use.
 
     Raises:
-        UnsupportedError: something would.
+        UnsupportedError: the statement does so.
     """
     _refuse_used_names(statement)
     _refuse_views(session, statement)
@@ -49,13 +50,14 @@ def refuse_conflicts(session: Session, statement: st.Ddl) -> None:
 
 
 def _refuse_views(session: Session, statement: st.Ddl) -> None:
-    """A view's table is the view's, and our records are ours."""
+    """Refuses to create, drop or alter a view's table, or a relation of schema _ivm."""
     catalog = session.engine.catalog
     for parts in (*statement.names, *([statement.on] if statement.on else [])):
         refuse_own((*parts, "*") if statement.target == "schema" else parts)
         if statement.temporary or statement.target not in ("table", "view"):
             continue
-        made = statement.action == "create"  # beside what is temporary, not instead of it
+        # What CREATE makes is no temporary relation, so temporary ones do not hide its name.
+        made = statement.action == "create"
         name = catalog.resolve(parts) if made else session.names.resolve(parts)
         if name in catalog.views and statement.action in ("drop", "alter"):
             raise UnsupportedError(
@@ -70,10 +72,10 @@ def _refuse_views(session: Session, statement: st.Ddl) -> None:
 
 
 def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
-    """What stands on a view's table could refuse its rows, or change others as they come.
+    """Refuses an index on a view, which could refuse its rows, and a trigger, which could add some.
 
     Raises:
-        UnsupportedError: an index or a trigger would be made on a view.
+        UnsupportedError: the statement creates one on a view.
     """
     views = session.engine.catalog.views
     if statement.action != "create" or statement.on is None:
@@ -88,7 +90,7 @@ def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
 
 
 def _refuse_used_names(statement: st.Ddl) -> None:
-    """DuckDB would take what has such a name for the batches of rows that it is lent."""
+    """Refuses names under which DuckDB reads the rows that we register with it."""
     for name in [fold(parts[-1]) for parts in statement.names if statement.action == "create"]:
         registered = statement.temporary and name.startswith("_ivm_")
         if registered or (statement.target in _CALLED and name in _READERS):
@@ -98,10 +100,10 @@ def _refuse_used_names(statement: st.Ddl) -> None:
 
 
 def refuse_types(before: Mapping[str, TableInfo], after: Mapping[str, TableInfo]) -> None:
-    """No table has come to have a column that DuckDB cannot work with.
+    """Refuses new or changed tables with a column that DuckDB cannot work with.
 
     Raises:
-        UnsupportedError: one has.
+        UnsupportedError: there is one.
     """
     for name, info in after.items():
         if name not in before or before[name].schema != info.schema:
@@ -114,16 +116,16 @@ def refuse_unfit(
     before: Mapping[str, TableInfo],
     typed: set[str],
 ) -> None:
-    """No column that was made or given a type holds a value that cannot be followed.
+    """Refuses new columns, and columns with a new type, that hold a value we cannot represent.
 
     Args:
         cursor: sees the tables as they are now.
-        tables: those.
-        before: as they were before the statement.
-        typed: names of tables whose columns' values may be others.
+        tables: the tables after the statement.
+        before: the tables before the statement.
+        typed: names of tables of which any column may have new values.
 
     Raises:
-        UnsupportedError: one does.
+        UnsupportedError: there is one.
     """
     known = {info.oid: info.schema for name, info in before.items() if name not in typed}
     for name, info in tables.items():

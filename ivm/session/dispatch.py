@@ -1,7 +1,7 @@
-"""The table of statements: which function runs which kind.
+"""The dispatch of statements to the functions that run them, by kind.
 
-Law: every kind of statement stands in `_RUN`. The functions know the session, which knows none of
-them; those whose statement runs others (EXECUTE, IMPORT DATABASE) are given `run_statement`.
+Invariant: every kind of statement is in `_RUN`. The functions use the session, which uses none of
+them; those whose statement runs others (EXECUTE, IMPORT DATABASE) get `run_statement` passed in.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ivm.storage.warehouse.duckdb_errors import translated
 
 
 def execute(session: Session, sql: str, params: Params = None) -> Result:
-    """Run the statements of a script and give the result of the last one.
+    """Runs the statements of a script, and returns the result of the last one.
 
     Raises:
         IvmError: see the tree in `ivm.errors`.
@@ -40,7 +40,7 @@ def execute(session: Session, sql: str, params: Params = None) -> Result:
 
 
 def run_statement(session: Session, statement: st.Statement, params: Params) -> Result:
-    """Run one parsed statement."""
+    """Runs one parsed statement."""
     next_statement()
     session.release()
     try:

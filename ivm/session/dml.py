@@ -1,9 +1,8 @@
 """Changes by SQL: literals take the fast path, everything else runs in DuckDB and is captured.
 
-Laws. What reaches the views is exactly what changed in the tables. A table of another database or a
-temporary one is DuckDB's alone; a materialized view is changed by its tables and by nothing else.
-Names mean what they mean when the writer lock is held: while a statement waits for it, another
-session may alter that.
+Contract: the views get exactly the rows that changed in the tables. Tables of other databases and
+temporary ones are changed by DuckDB alone; materialized views cannot be changed directly. Names are
+resolved while the writer lock is held: until then another session may change the catalog.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from ivm.storage.warehouse.table_info import TableInfo
 
 
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:
-    """INSERT … VALUES of literals or parameters: the fast path where the table allows it."""
+    """Runs an INSERT … VALUES of literals or parameters, by the fast path if the table has one."""
     columns = session.ahead(functools.partial(_columns, session, statement, params))
     with session.writing() as transaction:
         info, given = columns()
@@ -46,7 +45,8 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
 def _columns(
     session: Session, statement: st.Insert, params: Params
 ) -> tuple[TableInfo | None, dict[int, Column] | None]:
-    """The base table, if it is one, and the rows as columns of it; None if DuckDB must run it."""
+    """The base table, if it is one, and the rows as its columns; None for these if DuckDB must run
+    the statement."""
     info, transaction = table_of(session, statement), session.transaction
     if info is None or statement.returning or statement.or_action:
         return info, None
@@ -64,7 +64,7 @@ def _columns(
 
 
 def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
-    """Positions of the columns an INSERT names; [] if one is unknown or doubled."""
+    """The positions of the columns that an INSERT names; [] if one is unknown or named twice."""
     if names is None:
         return list(range(len(info.schema)))
     found = [info.position(name) for name in names]
@@ -73,7 +73,7 @@ def _positions(info: TableInfo, names: tuple[str, ...] | None) -> list[int]:
 
 
 def change(session: Session, statement: st.Dml, params: Params) -> Result:
-    """Any other change: DuckDB runs it, its rows are captured."""
+    """Runs any other change in DuckDB, and captures its rows."""
     with session.writing() as transaction:
         info = table_of(session, statement)
         if statement.table is None:
@@ -88,10 +88,14 @@ def run_in_duckdb(
     info: TableInfo | None,
     params: Params,
 ) -> Result:
-    """Let DuckDB run a change, and take what it did to base tables into the transaction.
+    """Runs a change in DuckDB, and adds its changes of base tables to the transaction.
 
     Args:
-        info: the changed table, None if it is not one of the database's base tables.
+        session: its cursor runs the change.
+        transaction: the session's.
+        statement: the change.
+        info: the changed table; None if it is not one of the database's base tables.
+        params: the statement's parameters.
     """
     transaction.show(session.reads(statement))
     tables = session.engine.catalog.tables
@@ -108,10 +112,10 @@ def run_in_duckdb(
 
 
 def table_of(session: Session, statement: st.Dml) -> TableInfo | None:
-    """The base table a statement changes, None if it is not one of the database's.
+    """The base table that a statement changes; None if it is not one of the database's.
 
     Raises:
-        UnsupportedError: it is a materialized view, or holds records of ours.
+        UnsupportedError: it is a materialized view, or a table of schema _ivm.
     """
     catalog = session.engine.catalog
     if statement.table is None:
@@ -126,10 +130,10 @@ def table_of(session: Session, statement: st.Dml) -> TableInfo | None:
 
 
 def refuse_hidden(session: Session, text: str) -> None:
-    """A change inside another statement (a CTE, a trigger's body) may not be of a view.
+    """Refuses a statement that changes a view inside another one (a CTE, a trigger's body).
 
     Raises:
-        UnsupportedError: it names one behind a word that changes rows.
+        UnsupportedError: the text names a view after a keyword such as INSERT INTO.
     """
     catalog = session.engine.catalog
     for parts in written_names(text):
@@ -140,10 +144,10 @@ def refuse_hidden(session: Session, text: str) -> None:
 
 
 def refuse_own(parts: Sequence[str]) -> None:
-    """Our records in the file are read by anyone and changed by us.
+    """Refuses to change a relation of schema _ivm, which holds our records.
 
     Raises:
-        UnsupportedError: the name is of one of them.
+        UnsupportedError: the name is in that schema.
     """
     if "_ivm" in map(fold, parts[:-1]):
         raise UnsupportedError(
@@ -152,7 +156,7 @@ def refuse_own(parts: Sequence[str]) -> None:
 
 
 def refuse_view(view: View) -> None:
-    """A view's rows follow from its tables.
+    """Refuses to change a materialized view, whose rows follow from its tables.
 
     Raises:
         UnsupportedError: always.

@@ -1,6 +1,6 @@
-"""Rows into one table through DuckDB: the SQL that says what the call means, run and captured.
+"""The table writer for tables without a fast path: SQL that DuckDB runs and that is captured.
 
-Law: DuckDB checks every constraint, and fills in what it generates; see `TableWriter` for the rest.
+Contract: that of `TableWriter`; DuckDB checks every constraint, and computes generated columns.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ivm.storage.values.zset import Weights, ZSet, ones
 from ivm.storage.warehouse.duck import registered
 from ivm.storage.warehouse.table_info import TableInfo
 
-_GIVEN = "_ivm_given"  # the name under which a statement reads the rows it is lent
+_GIVEN = "_ivm_given"  # the name under which the rows are registered with the cursor
 
 
 class DuckWriter:
-    """SQL on the session's cursor.
+    """Writes by SQL on the session's cursor.
 
     Args:
-        session: runs it.
-        transaction: the session's, which takes what it has changed.
+        session: runs the SQL.
+        transaction: the session's; it gets the captured changes.
         info: the table.
     """
 
@@ -93,7 +93,7 @@ class DuckWriter:
         return f"INSERT INTO {self._info.qualified} BY NAME FROM {_GIVEN}"
 
     def _run(self, sql: str, given: dict[int, Column], count: int) -> int:
-        """Lend the rows to a statement that reads them under the name `_GIVEN`; rows changed."""
+        """Runs a statement that reads the rows as relation `_GIVEN`; the number of rows changed."""
         session, info = self._session, self._info
         (statement,) = st.parse(sql)
         assert isinstance(statement, st.Dml)
@@ -103,7 +103,8 @@ class DuckWriter:
 
 
 def _deleting(info: TableInfo, given: Iterable[int]) -> str:
-    """Each lent row takes out one row that equals it in the given columns."""
+    """Writes the DELETE in which each row of `_GIVEN` removes one row that equals it in the given
+    columns: of n equal ones, n stored rows with the smallest row ids."""
     names = [quote(info.schema[i][0]) for i in given]
     same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
     each = ", ".join(f"g.{name}" for name in names)

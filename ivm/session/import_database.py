@@ -1,8 +1,9 @@
-"""IMPORT DATABASE: what EXPORT DATABASE wrote comes back, the materialized views too.
+"""IMPORT DATABASE: restores what EXPORT DATABASE wrote, also the materialized views.
 
-Laws. EXPORT is DuckDB's: the folder holds the views' tables and our records as well, so that
-DuckDB alone can import all of it. IMPORT leaves these out and creates the views anew; it is one
-transaction. As by DuckDB, data is read from the folder that is named, wherever it was written.
+EXPORT is DuckDB's own: the folder holds the views' tables and our records too, so that DuckDB alone
+can import all of it.
+Contract: IMPORT skips these and creates the views anew, in one transaction. As in DuckDB, data is
+read from the folder that the statement names, wherever it was written.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _IMPORTED = "temp.main._ivm_imported"
 
 
 def is_import(statement: st.Ddl) -> bool:
-    """Whether it is IMPORT DATABASE, or the PRAGMA that does the same."""
+    """Returns whether a statement is IMPORT DATABASE, or the PRAGMA that does the same."""
     name = "" if statement.name is None else fold(statement.name[-1])
     pragma = statement.action == "pragma" and name == "import_database"
     return statement.action == "import" or pragma
 
 
 def import_database(session: Session, statement: st.Ddl, run_statement: RunStatement) -> Result:
-    """Run the scripts of an exported folder, and create its views."""
+    """Runs the scripts of an exported folder, and creates its views."""
     if session.transaction is not None:
         return _import(session, _folder(statement), run_statement)
     session.begin()
@@ -80,7 +81,7 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
 
 
 def _rebased(script: str, folder: Path) -> str:
-    """The script with the data files of this folder."""
+    """The script with its data files looked up in this folder."""
 
     def moved(found: re.Match[str]) -> str:
         name = re.split(r"[/\\]", found[1].replace("''", "'"))[-1]
@@ -90,7 +91,7 @@ def _rebased(script: str, folder: Path) -> str:
 
 
 def _path(statement: st.Statement) -> tuple[str, ...]:
-    """The folded name, without the main schema, of what a statement makes or fills."""
+    """The folded path, without the main schema, of the relation that a statement makes or fills."""
     name: Sequence[str] | None = None
     if isinstance(statement, st.Dml):
         name = statement.table
@@ -101,7 +102,7 @@ def _path(statement: st.Statement) -> tuple[str, ...]:
 
 
 def _views(session: Session, load: Sequence[st.Statement]) -> list[tuple[tuple[str, ...], str]]:
-    """Paths and statements of the materialized views that were exported, in their order."""
+    """The paths and CREATE statements of the exported materialized views, in their order."""
     records = next((s for s in load if _path(s) == ("_ivm", "views")), None)
     if records is None:
         return []
@@ -125,7 +126,7 @@ def _created(name: str, query: str, columns: Sequence[str] | None) -> str:
 
 
 def _ordered(views: list[tuple[tuple[str, ...], str]]) -> Iterator[str]:
-    """Views, those first that name no other one of them."""
+    """The statements of views in an order in which none names a later view (cycles as given)."""
     waiting = [(words_of(path[-1]), text, words_of(text)) for path, text in views]
     while waiting:
         free = (

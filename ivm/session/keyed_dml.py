@@ -1,8 +1,8 @@
 """UPDATE and DELETE of one row by its primary key, without a DuckDB statement.
 
-Law: rows, count and errors are those of DuckDB's own run of the statement. A key is compared only
-with a value of its own kind (an integer with an integer, a text with a text); whatever is not
-known to mean the same here, DuckDB runs.
+Contract: rows, count and errors are those of DuckDB's own run of the statement. A key is compared
+only with a value of its own kind (an integer with an integer, a string with a string); a statement
+that is not known to have the same meaning here runs in DuckDB.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 
 def change_one(session: Session, statement: st.KeyedChange, params: Params) -> Result:
-    """Update or delete the row with a key."""
+    """Updates or deletes the row with a key."""
     with session.writing() as transaction:
         info = dml.table_of(session, statement)
         change = None if info is None else _change(session, transaction, info, statement, params)
@@ -50,7 +50,7 @@ def _change(
     statement: st.KeyedChange,
     params: Params,
 ) -> TableChange | None:
-    """What the statement does, by the fast path; None if DuckDB is to run it."""
+    """The change by the fast path; None if DuckDB must run the statement."""
     path = transaction.fast_path(info.name)
     positions = None if path is None else _positions(info, statement, params)
     if path is None or positions is None:
@@ -76,7 +76,7 @@ def _checked(
     given: dict[int, Column],
     macros: frozenset[str],
 ) -> TableChange | None:
-    """The change of the stored row; None if DuckDB is to evaluate the expressions."""
+    """The change of the stored row; None if DuckDB must evaluate the expressions."""
     keys = {i: given[i] for i in path.key}
     stored = index.find(list(keys.values())).rows
     if not len(stored):
@@ -89,7 +89,7 @@ def _checked(
         kernel = _kernel(text, info.schema, info.schema[position][1], macros)
         if kernel is None:
             return None
-        try:
+        try:  # of the stored row: SET reads the old values
             given[position] = kernel(stored.columns, 1)
         except (EvaluationError, duckdb.Error):
             return None
@@ -97,8 +97,12 @@ def _checked(
 
 
 def _positions(info: TableInfo, statement: st.KeyedChange, params: Params) -> list[int] | None:
-    """Positions of the columns with cells; None if the WHERE clause is not the primary key or a
-    value in it is of another kind, or a column is unknown, set twice, or of the key and set."""
+    """The positions of the columns with literal values.
+
+    Returns:
+        None if the WHERE clause is not the primary key or has a value of another kind, or a column
+        is unknown, set twice, or both set and in the key.
+    """
     names = [*statement.columns, *[name for name, _ in statement.computed]]
     found = [info.position(name) for name in names]
     known = [i for i in found if i is not None]
@@ -110,7 +114,7 @@ def _positions(info: TableInfo, statement: st.KeyedChange, params: Params) -> li
 
 
 def _keys_fit(info: TableInfo, statement: st.KeyedChange, params: Params) -> bool:
-    """Whether each key is compared with a value of its own kind."""
+    """Returns whether each key column is compared with a value of its own kind."""
     for column in range(len(statement.columns) - statement.keys, len(statement.columns)):
         position = info.position(statement.columns[column])
         assert position is not None

@@ -1,9 +1,9 @@
-"""Statements that would change what the views' queries mean, or what the database stands on.
+"""Statements that would change the meaning of the views' queries, or settings the database needs.
 
-Laws. A view's query has one meaning for as long as the view exists, in every session. Settings that
-the text of a query depends on keep DuckDB's defaults; the time zone is the database's own (see
-`ViewTimeZone`), and a session may have another one for itself alone. Settings by which DuckDB hands
-over rows, commits and writes the file are the database's, too: they hold for all of its cursors.
+Invariant: a view's query has one meaning for as long as the view exists, in every session. Settings
+on which the meaning of a query depends keep DuckDB's defaults; views have the time zone of the
+database (see `ViewTimeZone`), and a session may have another one for itself. Settings for how
+DuckDB returns rows, commits and writes the file are the database's own, on all of its cursors.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _OWN = {
     "lock_configuration": "the database changes settings of its own as it works: set "
     "enable_external_access, allowed_paths and the like for good, which DuckDB keeps by itself",
 }
-"""Settings that are not to be touched, not even by RESET, and why."""
+"""Settings that cannot be changed, not even by RESET, and why."""
 
 
 def refuse_meaning(statement: st.Ddl) -> None:
-    """Refuse a USE, SET, PRAGMA or ATTACH after which names or queries would mean something else.
+    """Refuses a USE, SET, PRAGMA or ATTACH after which names or queries would mean something else.
 
     Raises:
-        UnsupportedError: with what to write instead.
+        UnsupportedError: the statement is one; the message says what to write instead.
     """
     if statement.action == "use":
         raise UnsupportedError(
@@ -101,7 +101,8 @@ def _refuse_own(name: str, statement: st.Ddl) -> None:
 
 
 def _refuse_our_name(statement: st.Ddl) -> None:
-    """Names are looked up among databases, too: one called _ivm would hide our records."""
+    """Refuses to attach a database as _ivm: names resolve to databases before schemas, so that it
+    would hide our records."""
     path = _PATH.search(statement.text)
     stem = path[1].replace("\\", "/").rsplit("/", 1)[-1].split(".")[0] if path else ""
     name = statement.name[-1] if statement.name is not None else stem

@@ -1,8 +1,8 @@
-"""Names as one session sees them: what it has made temporary hides what all sessions have.
+"""Names as one session sees them: its temporary relations hide those of the database.
 
-Law: what is temporary or attached is read from DuckDB anew after each statement of the session's
-own that may have changed it, and when the transaction has ended in which it was read: that may have
-been undone. A session that never made anything temporary and attached nothing asks DuckDB nothing.
+Invariant: temporary things and attached databases are read from DuckDB again after each statement
+of the session that may have changed them, and after the transaction in which they were read, which
+may have been undone. A session that has made nothing temporary and attached nothing reads nothing.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ WHERE database_name = 'temp' AND NOT internal
 UNION ALL SELECT DISTINCT 'macro', function_name FROM system.main.duckdb_functions()
 WHERE database_name = 'temp' AND NOT internal
 """
-# Statements whose words do not tell what they make:
+# Statements whose text does not show what they make:
 _ANYTHING = ("import", "copy database", "call", "pragma")
 
 
 class Temporary(NamedTuple):
-    """Something that only its session sees: a table, view, type or macro."""
+    """A table, view, type or macro that only its session sees."""
 
     kind: str
     name: str
 
 
 class Owner(Protocol):
-    """A session as its names see it."""
+    """The part of a session that its names use."""
 
     engine: Engine
     cursor: Cursor
     transaction: Transaction | None
 
     def release(self) -> None:
-        """Have the cursor free."""
+        """Frees the cursor: an open result is read into memory."""
 
 
 class SessionNames:
-    """What the session has for itself, and what names mean beside it.
+    """A session's temporary things, and the resolution of names where these hide others.
 
     Args:
         session: whose cursor sees its temporary things.
@@ -69,33 +69,33 @@ class SessionNames:
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Folded names of the temporary relations, which stand before those of schema main."""
+        """The folded names of the temporary relations, which hide those of schema main."""
         self._follow()
         return self._hidden
 
     @property
     def macros(self) -> frozenset[str]:
-        """Names of the temporary macros, in small letters."""
+        """The names of the temporary macros, in lower case."""
         self._follow()
         return self._macros
 
     def resolve(self, parts: Sequence[str]) -> str | None:
-        """The canonical name of the relation of the database that the session means, or None."""
+        """The canonical name of the relation that is meant; None if it is not in the catalog."""
         if self._uncertain or self._read_in is not None:
             self._follow()
         return self._session.engine.catalog.names.resolve(parts, self._hidden)
 
     def is_temporary(self, parts: Sequence[str]) -> bool:
-        """Whether a name means one of the session's temporary relations."""
+        """Returns whether a name means one of the session's temporary relations."""
         *schemas, name = [fold(part) for part in parts]
         return name in self.hidden and (schemas in ([], ["main"]) or schemas[0] == "temp")
 
     def hides(self, parts: Sequence[str]) -> str | None:
-        """The relation of the database that a name would mean if the session had none alike."""
+        """The canonical name of the relation that a name means apart from temporary relations."""
         return self._session.engine.catalog.resolve(parts) if self.hidden else None
 
     def learn(self, statement: st.Ddl) -> None:
-        """The session has run, or tried, this statement."""
+        """Notes a statement that the session has run, or tried; it may change the names."""
         engine = self._session.engine
         renamed = statement.action == "alter" and statement.target == "database"
         if statement.action in ("attach", "detach") or renamed:

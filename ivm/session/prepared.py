@@ -1,8 +1,8 @@
-"""PREPARE, EXECUTE and DEALLOCATE: queries are DuckDB's own, changes go the way of any change.
+"""PREPARE, EXECUTE and DEALLOCATE: DuckDB runs queries, and changes are run as any change.
 
-Law: an argument keeps its value and its type. DuckDB judges what can be prepared, and runs the
-prepared queries; into a change, which must be captured, the arguments are put as parameters where
-that loses nothing, else as variables, which hold any value of any type.
+Contract: an argument keeps its value and its type. DuckDB decides what can be prepared, and runs
+prepared queries. A change must be captured: it gets its arguments as parameters where no type is
+lost, else as variables, which hold any value of any type.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ivm.storage.warehouse.duck import run
 _FAST = frozenset(
     ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE", "VARCHAR", '"NULL"')
 )
-"""Types of which a cell takes the value that Python has just as it takes DuckDB's own."""
+"""The types whose values a column gets from Python's objects as from DuckDB's own values."""
 
 
 def prepare(session: Session, statement: st.Prepare, params: Params) -> Result:
-    """PREPARE name AS statement."""
+    """Runs PREPARE name AS statement; DuckDB checks changes too, but holds only queries."""
     run(session.cursor, statement.text)
     prepared = statement.statement
     if not isinstance(prepared, st.Query):
@@ -40,7 +40,7 @@ def prepare(session: Session, statement: st.Prepare, params: Params) -> Result:
 
 
 def deallocate(session: Session, statement: st.Deallocate, params: Params) -> Result:
-    """DEALLOCATE name; of one that is not there, too, as in DuckDB."""
+    """Runs DEALLOCATE name; an unknown name is no error, as in DuckDB."""
     prepared = session.prepared.pop(statement.name.lower(), None)
     if isinstance(prepared, st.Query):
         run(session.cursor, statement.text)
@@ -50,7 +50,7 @@ def deallocate(session: Session, statement: st.Deallocate, params: Params) -> Re
 def execute(
     session: Session, statement: st.Execute, params: Params, run_statement: RunStatement
 ) -> Result:
-    """[EXPLAIN [ANALYZE]] EXECUTE name [(arguments)]."""
+    """Runs [EXPLAIN [ANALYZE]] EXECUTE name [(arguments)]."""
     prepared = session.prepared.get(statement.name.lower())
     if prepared is None:
         raise InputError(f"there is no prepared statement {statement.name!r}: PREPARE it first")
@@ -70,7 +70,7 @@ def execute(
 
 
 def _arguments(text: str) -> dict[str, str]:
-    """The expressions by their names: those of positions are 1, 2, …"""
+    """The arguments' expressions by name; those without a name are called 1, 2, …"""
     found: dict[str, str] = {}
     for part in filter(None, split(tokens(text))):
         named = len(part) > 2 and part[1].word in (":=", "=>")
@@ -80,7 +80,7 @@ def _arguments(text: str) -> dict[str, str]:
 
 
 def _plain_values(session: Session, arguments: Mapping[str, str]) -> Params:
-    """The arguments as parameters; None if a type of one of them would be lost."""
+    """The arguments as parameters; None if the type of one of them would be lost."""
     if not arguments:
         return ()
     session.cursor.execute(f"SELECT {', '.join(arguments.values())}")
@@ -94,23 +94,23 @@ def _plain_values(session: Session, arguments: Mapping[str, str]) -> Params:
 
 @contextlib.contextmanager
 def _variables(session: Session, arguments: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-    """The arguments as variables of the session: the name of each one's."""
+    """Sets the arguments as variables of the session for the block; yields the variables' names."""
     held = {name: f"_ivm_argument_{name}" for name in arguments}
     for name, expression in arguments.items():
         run(session.cursor, f"SET VARIABLE {quote(held[name])} = ({expression})")
     try:
         yield held
     finally:
-        with contextlib.suppress(duckdb.Error):  # the transaction is aborted, and they are no harm
+        with contextlib.suppress(duckdb.Error):  # aborted: variables that stay do no harm
             for variable in held.values():
                 run(session.cursor, f"RESET VARIABLE {quote(variable)}")
 
 
 def _demand_equal(text: str, arguments: Mapping[str, str]) -> None:
-    """Each parameter has its argument, and each argument its parameter.
+    """Checks that each parameter has an argument, and each argument a parameter.
 
     Raises:
-        InputError: one is left alone.
+        InputError: one has none.
     """
     wanted = {name for name, _, _ in _parameters(text)}
     for names, what in (
@@ -122,7 +122,7 @@ def _demand_equal(text: str, arguments: Mapping[str, str]) -> None:
 
 
 def _filled(text: str, held: Mapping[str, str]) -> str:
-    """The text with variables read in the places of its parameters."""
+    """The text with its parameters replaced by reads of variables."""
     found, at = "", 0
     for name, start, end in _parameters(text):
         found += f"{text[at:start]}system.main.getvariable({literal(held[name])})"
@@ -131,12 +131,12 @@ def _filled(text: str, held: Mapping[str, str]) -> str:
 
 
 def _parameters(text: str) -> Iterator[tuple[str, int, int]]:
-    """The parameters: name (of `?` its number), begin and end."""
+    """The parameters: name (of `?` its number), start offset and end offset."""
     count = 0
-    signs = tokens(text)
-    for sign, after in zip(signs, (*signs[1:], Token("", "", len(text))), strict=True):
-        if sign.word in ("?", "$"):
-            named = after.start == sign.end and (after.word[:1].isalnum() or after.word[:1] == "_")
+    found = tokens(text)
+    for mark, after in zip(found, (*found[1:], Token("", "", len(text))), strict=True):
+        if mark.word in ("?", "$"):
+            named = after.start == mark.end and (after.word[:1].isalnum() or after.word[:1] == "_")
             count += not named
             name = after.text.lower() if named else str(count)
-            yield name, sign.start, after.end if named else sign.end
+            yield name, mark.start, after.end if named else mark.end

@@ -1,8 +1,8 @@
-"""Queries: flush what they read, pin one snapshot, let DuckDB answer.
+"""Queries: the relations they read are flushed, a snapshot is pinned, and DuckDB answers.
 
-Law: all relations of a query are seen at one epoch, which includes every commit made before the
-query began. In doubt about what a query reads, everything is flushed. A query waits for the
-writers' turn only where a recomputed view has to be brought up to date.
+Contract: a query reads all its relations at one epoch, which includes every commit made before it
+began. Where it is uncertain which relations it reads, all are flushed. A query waits for the writer
+lock only if a recomputed view must be refreshed.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ivm.storage.warehouse.warehouse import roll_back
 
 
 def query(session: Session, statement: st.Statement, params: Params) -> Result:
-    """Run a statement that changes no table: a query, or one about the session."""
+    """Runs a statement that changes no table: a query, or one about the session."""
     try:
         if session.transaction is not None:
-            return _inside(session, statement, params)
-        return _alone(session, statement, params)
+            return _in_transaction(session, statement, params)
+        return _outside_transaction(session, statement, params)
     except duckdb.Error as error:
         raise translated(error, statement.offset, statement.text) from error
 
 
-def _alone(session: Session, statement: st.Statement, params: Params) -> Result:
+def _outside_transaction(session: Session, statement: st.Statement, params: Params) -> Result:
     try:
-        return _fresh(session, statement, params)
+        return _on_snapshot(session, statement, params)
     except RefusedError as refused:
         return _without_refused(session, statement, params, refused)
 
@@ -42,7 +42,11 @@ def _alone(session: Session, statement: st.Statement, params: Params) -> Result:
 def _without_refused(
     session: Session, statement: st.Statement, params: Params, refused: RefusedError
 ) -> Result:
-    """Read others than the relation whose rows DuckDB refuses: theirs are written for the time."""
+    """Runs a query while DuckDB refuses pending rows of another relation than those it reads.
+
+    The pending deltas of the relations that it reads are written in a transaction that is rolled
+    back after the query.
+    """
     engine, relations = session.engine, session.reads(statement)
     if (
         refused.relation in relations
@@ -55,35 +59,35 @@ def _without_refused(
     return session.stream(pinned=True, committed=False)
 
 
-def _fresh(session: Session, statement: st.Statement, params: Params) -> Result:
+def _on_snapshot(session: Session, statement: st.Statement, params: Params) -> Result:
     try:
         pinned = _run(session, statement, params)
     except duckdb.TransactionException as error:
         if "read-only" not in str(error):
             raise
         roll_back(session.cursor)
-        pinned = _run(session, statement, params, writing=True)  # it calls nextval
+        pinned = _run(session, statement, params, writing=True)  # it calls nextval()
     return session.stream(pinned=pinned)
 
 
 def _run(
     session: Session, statement: st.Statement, params: Params, *, writing: bool = False
 ) -> bool:
-    """Run the statement; whether its cursor is in a transaction that sees one epoch."""
-    pinned = _bring_up(session, statement, writing=writing)
+    """Runs the statement; returns whether its cursor is in a transaction that pins a snapshot."""
+    pinned = _prepare_snapshot(session, statement, writing=writing)
     session.cursor.execute(statement.text, params)
     return pinned
 
 
-def _bring_up(session: Session, statement: st.Statement, *, writing: bool) -> bool:
-    """Have what a statement reads at one epoch; whether that took a snapshot of the cursor.
+def _prepare_snapshot(session: Session, statement: st.Statement, *, writing: bool) -> bool:
+    """Brings the relations of a statement to one epoch; returns whether a snapshot was pinned.
 
-    It is tried without the writers' turn: what is seen then to be stale, or to have changed in the
-    catalog, while it was looked up, is seen before the statement runs.
+    First without the writer lock: if a view is found stale, or the catalog has changed meanwhile,
+    it is tried again, for a stale view under the lock.
     """
     engine, outdated = session.engine, False
     while True:
-        with session.writing() if outdated else nullcontext():  # else nobody commits meanwhile
+        with session.writing() if outdated else nullcontext():  # under the lock none gets stale
             generation = engine.definitions.relations.generation
             relations = session.reads(statement)
             if outdated:
@@ -103,14 +107,16 @@ def _is_ready(
     *,
     writing: bool,
 ) -> bool:
-    """Flush what a query reads; False if it has to be looked up, or brought up to date, anew.
+    """Flushes the relations of a query; returns False if they must be found or refreshed again.
 
     Args:
-        relations: as they were found in that generation of definitions.
+        engine: the database's engine.
+        relations: the relations found in that generation of definitions.
         generation: see `Relations`.
-        cursor: gets its snapshot, with no flush or commit in between; None if it needs none.
-        writing: the query may count sequences on.
+        cursor: the cursor on which a snapshot is pinned; None if the query needs none.
+        writing: whether the query may advance sequences.
     """
+    # Flushed and pinned under one lock: no other flush, to a later epoch, comes between.
     with nullcontext() if cursor is None else engine.warehouse.write_lock:
         engine.tables.flush(relations)
         changed = generation != engine.definitions.relations.generation
@@ -121,7 +127,7 @@ def _is_ready(
         return True
 
 
-def _inside(session: Session, statement: st.Statement, params: Params) -> Result:
+def _in_transaction(session: Session, statement: st.Statement, params: Params) -> Result:
     assert session.transaction is not None
     with session.transaction as transaction:
         transaction.show(session.reads(statement))

@@ -1,8 +1,9 @@
-"""The result of one statement: rows, Arrow, pandas or polars, read once or kept.
+"""The result of one statement: its rows as Python objects, Arrow, pandas or polars.
 
-Invariant: a result shows the snapshot its statement ran at. It streams from its cursor until the
-session needs the cursor again (`detach`), then holds the rest of its rows as an Arrow table. A
-query that fails while its rows are read fails whoever reads them, and nobody else.
+Invariant: a result shows the snapshot of its statement. It streams from its cursor until the
+session needs the cursor again (`detach`), then holds the remaining rows as an Arrow table.
+Contract: if a query fails while its rows are read, every reader of the result gets the error, and
+no other call.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ class Result:
 
         Args:
             cursor: has just executed a query.
-            on_end: runs once, when the result has been read or detached, or with the error when
+            on_end: called once, when the result has been read or detached, or with the error if
                 that has failed.
-            lock: held by who uses the cursor.
+            lock: the session's, held while the cursor is used.
         """
         description = cursor.description or []
         result = cls("rows", [d[0] for d in description], [str(d[1]) for d in description])
@@ -151,9 +152,9 @@ class Result:
             yield from batch
 
     def detach(self) -> None:
-        """Read what the cursor still holds into memory and let the cursor go.
+        """Reads the remaining rows into memory and releases the cursor.
 
-        If that fails, whoever reads the result is told, not the statement that needs the cursor.
+        If that fails, the result's readers get the error, not the statement that needs the cursor.
         """
         if self._cursor is not None and self._on_end is not None:
             with contextlib.suppress(IvmError), self._reading():
@@ -161,7 +162,7 @@ class Result:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """What fails in the block has spoilt the result: every later reading fails alike."""
+        """Guards a reading: after an error in the block, every later reading raises it again."""
         with Deferral() as call, self._lock:
             if self._error is not None:
                 raise self._error
@@ -183,7 +184,7 @@ class Result:
         self._end(error)
 
     def _hold(self) -> None:
-        """Have the remaining rows as an Arrow table."""
+        """Reads the remaining rows into an Arrow table."""
         if self._cursor is None:
             return
         with warnings.catch_warnings():  # DuckDB warns that this copies; here the copy is meant
@@ -192,7 +193,7 @@ class Result:
         self._end()
 
     def _held(self) -> pa.Table | None:
-        """The rows in memory; a count becomes one when it is read, which few are."""
+        """The rows in memory, if any; the table of a count is made at its first reading."""
         if self._counted:
             self._table = pa.table({"Count": pa.array([self.rowcount], pa.int64())})
             self._counted = False
@@ -217,7 +218,7 @@ class Result:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Without DuckDB's extension types, which polars does not know."""
+    """The table without DuckDB's extension types, which polars does not know."""
     connection = duckdb.connect()
     connection.register("held", table)
     return connection.sql("SELECT * FROM held").to_arrow_table()
@@ -226,7 +227,7 @@ def _plain(table: pa.Table) -> pa.Table:
 def _fetched(cursor: Cursor, size: int | None) -> list[Row]:
     try:
         return cursor.fetchall() if size is None else cursor.fetchmany(size)
-    except OverflowError as error:  # a time of the year 1, in a zone where it is of the year 0
+    except OverflowError as error:  # a time of year 1 that is in year 0 in the session's zone
         raise UnsupportedError(
             f"a value of the result cannot be a Python object ({error}): read it with arrow(), or "
             "CAST it to VARCHAR"

@@ -1,7 +1,7 @@
-"""insert, upsert, delete and apply: rows without SQL, converted and handed to the table's writer.
+"""The calls insert, upsert, delete and apply: rows are converted and passed to the table's writer.
 
-Law: the same call means the same on every table, see `TableWriter`. Names are resolved and rows
-converted for the catalog as it is when the writer lock is held, though before it is acquired.
+Contract: a call has the same meaning on every table, see `TableWriter`. Names are resolved and rows
+converted before the writer lock is acquired, and again if the catalog has changed until then.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def apply(session: Session, table: str, rows: Rows, given_weights: npt.ArrayLike
 
 
 def _columns(session: Session, table: str, rows: Rows) -> Callable[[], Converted]:
-    """The rows in the table's types; called when the writer lock is held, converted before."""
+    """Converts the rows to the table's types; the result is taken under the writer lock."""
 
     def convert() -> Converted:
         nonlocal rows
@@ -89,7 +89,7 @@ def _writer(session: Session, transaction: Transaction, info: TableInfo) -> Tabl
 
 
 def _weights(given: npt.ArrayLike) -> Weights:
-    """Weights as integers that lose nothing."""
+    """The weights as integers; raises InputError for other numbers."""
     array = np.asarray(given)
     if array.ndim == 1 and array.dtype.kind in "iuf":
         with np.errstate(invalid="ignore"):

@@ -1,7 +1,7 @@
-"""One user of the database: a cursor, at most one transaction, and what names mean to it.
+"""One user of the database: a cursor, at most one open transaction, and names.
 
-Law: every statement runs at one epoch that includes all commits made before it began. A change goes
-through a `Transaction`, its own one unless BEGIN opened one; nothing changes a base table but that.
+Contract: every statement runs at one epoch that includes all commits made before it began.
+Invariant: base tables are changed only through a `Transaction`, opened by BEGIN or a statement.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RunStatement: TypeAlias = Callable[["Session", st.Statement, Params], Result]
 
 
 class Session:
-    """Statements of one thread.
+    """The session of one thread.
 
     Args:
         engine: the database's engine.
@@ -44,23 +44,23 @@ class Session:
         self.prepared: dict[str, st.Statement] = {}
         self.names = SessionNames(self)
         self._open: Result | None = None
-        self.lock = threading.RLock()  # held by each call, and by who reads a result
+        self.lock = threading.RLock()  # held by each call, and while a result is read
         self._closed = False
 
     def fail(self, error: BaseException) -> None:
-        """A call has failed, and with it, as in DuckDB, the open transaction."""
+        """Rolls back after a failed call, as DuckDB does."""
         if self.transaction is not None:
             self.release()
             self.transaction.fail(error)
-        elif self._open is None:  # else an earlier result's, which the failed call has not touched
-            roll_back(self.cursor)  # what was begun for one statement, and belongs to nobody now
+        elif self._open is None:  # else the transaction is that of an earlier result, still read
+            roll_back(self.cursor)
 
     def reads(self, statement: st.Statement, text: str | None = None) -> frozenset[str]:
-        """Canonical names of the tables and views that a statement reads.
+        """The canonical names of the tables and views that a statement reads.
 
         Args:
-            statement: tells the kind.
-            text: the part of it that names them, if that is not the whole.
+            statement: the statement.
+            text: the part of its text that names them; None for all of it.
         """
         if isinstance(statement, st.Execute):
             return self.reads(self.prepared[statement.name.lower()])
@@ -75,7 +75,7 @@ class Session:
 
     @property
     def views(self) -> list[View]:
-        """The views, as the last commit or the session's own open transaction left them."""
+        """The views as of the last commit, or of the session's own open transaction."""
         engine, transaction = self.engine, self.transaction
         committed = engine.catalog.committed
         if committed is None or (transaction is not None and transaction.changes_catalog):
@@ -87,7 +87,7 @@ class Session:
         refuse_temporary(self.cursor, self.names.temporary, queries)
 
     def _sees_more(self) -> bool:
-        """Whether names may mean here what they mean to nobody else."""
+        """Returns whether names may mean something else here than in other sessions."""
         transaction = self.transaction
         catalog_changes = transaction is not None and transaction.changes_catalog
         return catalog_changes or bool(self.names.temporary)
@@ -95,17 +95,17 @@ class Session:
     # -- the cursor -----------------------------------------------------------------------------
 
     def release(self) -> None:
-        """Have the cursor free: what an earlier result has not yet read is read into memory."""
+        """Frees the cursor: the rows that an open result has not yet read are read into memory."""
         if self._open is not None:
             opened, self._open = self._open, None
             opened.detach()
 
     def stream(self, *, pinned: bool = False, committed: bool = True) -> Result:
-        """The cursor's open result.
+        """Opens a result over the cursor's rows.
 
         Args:
-            pinned: it has a transaction of its own, which ends with it.
-            committed: what that transaction has written stays.
+            pinned: whether the cursor is in a transaction of the query's own, which ends with it.
+            committed: whether that transaction is committed, not rolled back.
         """
         transaction = self.transaction
 
@@ -123,14 +123,14 @@ class Session:
 
     @property
     def macros(self) -> frozenset[str]:
-        """The names of functions and macros, in small letters, that are not DuckDB's own."""
+        """The names of functions and macros, in lower case, that are not DuckDB's own."""
         own = self.names.macros
         return self.engine.definitions.macros | own if own else self.engine.definitions.macros
 
     # -- transactions ---------------------------------------------------------------------------
 
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
-        """The open transaction, or one of the statement's own that is committed at the end."""
+        """The open transaction, or a transaction that is committed at the end of the block."""
         if self._open is not None:
             self.release()
         if self.transaction is not None:
@@ -139,18 +139,18 @@ class Session:
         return _OwnTransaction(Transaction(self.engine, self.cursor, self.refuse_temporary))
 
     def ahead(self, compute: Callable[[], T]) -> Callable[[], T]:
-        """Compute something before the writer lock is acquired, from rows and the catalog alone.
+        """Computes something before the writer lock is acquired, from rows and the catalog alone.
 
         Args:
-            compute: runs again where another session has changed the catalog meanwhile.
+            compute: runs again if another session has changed the catalog meanwhile.
 
         Returns:
-            What gives the result, or raises the error, once the lock is held.
+            A function for the holder of the lock, which returns the result or raises the error.
         """
         catalog, error = self.engine.catalog, None
-        names = catalog.names  # any change of the catalog makes others
+        names = catalog.names  # any change of the catalog replaces this object
         if self.transaction is not None or catalog.committed is not None:
-            return compute  # the lock is held, or the catalog was not as committed
+            return compute  # the lock is held already, or the catalog is not a committed one
         if self._open is not None:
             self.release()
         try:
@@ -172,10 +172,10 @@ class Session:
         return found
 
     def begin(self, *, read_only: bool = False) -> None:
-        """Open a transaction.
+        """Opens a transaction.
 
         Args:
-            read_only: it may change temporary tables alone.
+            read_only: whether it may change only temporary tables.
 
         Raises:
             InputError: one is open already.
@@ -189,12 +189,12 @@ class Session:
         )
 
     def commit(self) -> None:
-        """Commit the open transaction as one epoch."""
+        """Commits the open transaction as one epoch."""
         with self._ending("commit") as transaction:
             transaction.commit()
 
     def rollback(self) -> None:
-        """Undo the open transaction."""
+        """Undoes the open transaction."""
         self._ending("roll back").rollback()
 
     def _ending(self, what: str) -> Transaction:
@@ -206,23 +206,26 @@ class Session:
         return transaction
 
     def interrupt(self) -> None:
-        """End what runs, from another thread."""
+        """Interrupts the statement that runs, from another thread."""
         with contextlib.suppress(duckdb.Error):  # it is closed
             self.cursor.interrupt()
 
     @property
     def busy(self) -> bool:
-        """Whether a call is under way."""
+        """Returns whether a call is under way."""
         if not self.lock.acquire(blocking=False):
             return True
         self.lock.release()
         return False
 
     def close(self, wait: float) -> bool:
-        """Roll back what is open and let the cursor go; closing twice does nothing.
+        """Rolls back the open transaction and closes the cursor; closing twice does nothing.
+
+        Args:
+            wait: seconds to wait for a call that is under way.
 
         Returns:
-            False if a call is under way and does not end within some seconds.
+            False if that call has not ended: nothing is closed.
         """
         if not self.lock.acquire(timeout=wait):
             return False
@@ -244,7 +247,7 @@ class Session:
 
 
 class _OwnTransaction(contextlib.AbstractContextManager[Transaction]):
-    """That of one statement: its block commits it, or rolls it back and raises."""
+    """The transaction of one statement: its block commits it, or rolls it back and raises."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction

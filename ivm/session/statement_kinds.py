@@ -1,7 +1,7 @@
-"""What each kind of statement reads, and so what is brought up to date before it runs.
+"""The relations that each kind of statement reads, which are brought up to date before it runs.
 
-Law: every kind of DuckDB's is listed here; one that is not reads everything. Whatever way the
-words take to a relation (a plain view, a macro, temporary or not, text that is run), it is fresh.
+Contract: every relation that a statement reads is up to date, whether it is named directly or read
+through a plain view, a macro, or SQL in a string. A kind that is not listed here reads everything.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ivm.sql.statements import parse as st
 
 
 class Reads(Enum):
-    """Which tables and views a statement reads."""
+    """The tables and views that a statement reads."""
 
     NOTHING = "none"
     NAMED = "those its text names, through views, macros and triggers too"
@@ -44,12 +44,12 @@ _NOTHING = (
     "import",
 )
 _KINDS = {**dict.fromkeys(_NAMED, Reads.NAMED), **dict.fromkeys(_NOTHING, Reads.NOTHING)}
-"""The rest reads everything: EXPORT, COPY FROM DATABASE, CALL, PRAGMA, EXECUTE by EXPLAIN, and
-what DuckDB may yet learn. PREPARE reads nothing, and EXECUTE what its statement does."""
+"""All other kinds read everything: EXPORT, COPY FROM DATABASE, CALL, PRAGMA, EXPLAIN EXECUTE, and
+those of later versions. PREPARE reads nothing, and EXECUTE reads what its statement reads."""
 
 
 def read_by_kind(statement: st.Statement) -> Reads:
-    """What statements of this kind read."""
+    """The relations that statements of this kind read."""
     if isinstance(statement, st.Ddl):
         kind = f"{statement.action} {statement.target}"
         return _KINDS.get(kind) or _KINDS.get(statement.action, Reads.EVERYTHING)

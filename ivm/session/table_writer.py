@@ -1,8 +1,8 @@
-"""Rows into one table, within a transaction: by the fast path, or through DuckDB.
+"""Table writers: changes of one table's rows within a transaction, by the fast path or by DuckDB.
 
-Law: the same call means the same on every table, whichever way its rows take. The fast path serves
-the tables whose constraints it can check; any other table (with foreign keys, generated columns,
-several keys) is changed by the SQL that says the same, see `ivm.session.duck_writer`.
+Contract: a call has the same meaning on every table. The fast path is for tables whose constraints
+it can check; any other table (with foreign keys, generated columns, several keys) is changed by the
+equivalent SQL, see `ivm.session.duck_writer`.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from ivm.storage.values.zset import Weights
 
 
 class TableWriter(Protocol):
-    """Takes columns of the table's types, by their position in the table, and the count of rows.
+    """The methods get columns of the table's types, by position, and the number of rows.
 
-    Every method raises InputError where columns are missing or are too many, and ConstraintError
-    where a row violates a constraint, or is to be deleted and not stored.
+    Every method raises InputError if columns are missing or too many, and ConstraintError if a row
+    violates a constraint, or is to be deleted and not stored.
     """
 
     def insert(self, given: dict[int, Column], count: int) -> None:
-        """Add rows; columns not given take their default."""
+        """Adds rows; missing columns get their default."""
 
     def upsert(self, given: dict[int, Column], count: int) -> None:
-        """Add rows, or new values of stored ones; the last of several rows with one key wins."""
+        """Adds rows, or updates stored ones; the last of several rows with one key wins."""
 
     def delete(self, given: dict[int, Column], count: int) -> None:
-        """Remove rows by key, or whole rows of a table without one: each row takes out one."""
+        """Removes one stored row for each row: by its key, or by all columns without a key."""
 
     def apply(self, given: dict[int, Column], weights: Weights) -> None:
-        """Remove the rows with negative weights, then add those with positive ones."""
+        """Removes the rows with negative weights, then adds those with positive ones."""
 
 
 class FastWriter:
-    """The fast path: the constraints are checked here, and DuckDB learns of it at the next flush.
+    """The fast path: constraints are checked here, and DuckDB gets the change at the next flush.
 
     Args:
-        transaction: takes the changes.
-        path: the table's.
+        transaction: gets the changes.
+        path: the table's fast path.
     """
 
     __slots__ = ("_path", "_transaction")

@@ -1,7 +1,7 @@
-"""Temporary things of a session stay out of the materialized views, which all sessions share.
+"""Temporary relations, types and macros are refused in materialized views, which sessions share.
 
-Law: no text of a view is bound, filled or checked where a name in it, or in the plain views and
-macros behind it, means something that only the session sees.
+Invariant: no view is bound, filled or verified in a session in which a name in its text, or in the
+plain views and macros behind it, means something temporary.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ivm.storage.warehouse.duck import Cursor
 def refuse_temporary(
     cursor: Cursor, temporary: Sequence[Temporary], queries: Iterable[tuple[str, str]]
 ) -> None:
-    """Nothing temporary is meant by these queries, as a session would read them.
+    """Refuses views whose queries would read something temporary in a session.
 
     Args:
         cursor: the session's.
-        temporary: what it has for itself.
+        temporary: the session's temporary things.
         queries: names of views, and their texts.
 
     Raises:
-        UnsupportedError: something is, or may be.
+        UnsupportedError: a query would, or may, read a temporary thing.
     """
     asked = list(queries) if temporary else []
     behind = views_and_macros(cursor) if asked else []
@@ -47,6 +47,6 @@ def _more_than_tables(suspects: Sequence[Temporary]) -> bool:
 
 
 def _reads_temporary(cursor: Cursor, query: str) -> bool:
-    """Whether DuckDB binds a temporary table, or cannot tell."""
+    """Returns whether DuckDB binds a temporary table in the query, or its plan is too deep."""
     paths = bound_relations(cursor, query)
     return paths is None or any(path[0] == "temp" for path in paths)

@@ -1,7 +1,7 @@
 """CREATE, DROP, EXPLAIN, VERIFY and SHOW of materialized views, as statements.
 
-Law: each runs inside the session's transaction if one is open, else in one of its own; names are
-resolved within it.
+Contract: CREATE, DROP and VERIFY run in the session's open transaction, or in one of their own, and
+resolve names in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ivm.storage.warehouse.duckdb_errors import translated
 
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:
-    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS]."""
+    """Runs CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS]."""
     with session.writing() as transaction:
         catalog = session.engine.catalog
         name = catalog.names.new(statement.name)
@@ -41,7 +41,7 @@ def _create(
     name: str,
     present: str | None,
 ) -> None:
-    """Create a view in the place of the one that is present."""
+    """Creates a view; drops the one of the same name that is present."""
     engine, cursor = session.engine, session.cursor
     transaction.show(session.reads(statement, statement.query))
     session.refuse_temporary([(name, statement.query)])
@@ -65,7 +65,7 @@ def _create(
 
 
 def _refuse_shadowing(session: Session, name: str, statement: st.CreateView) -> None:
-    """Refuse a view whose name plain views of its schema give to a relation of main."""
+    """Refuses a view that would hide a relation of main from plain views of the same schema."""
     engine, last = session.engine, path_of(name)[-1]
     shadowed = views_shadowed_by(engine.catalog, session.cursor, name)
     plain = shadowed and PlainViews(session.cursor).find(("main", fold(last)))
@@ -97,7 +97,7 @@ def _may_create(session: Session, statement: st.CreateView, present: str) -> boo
 
 
 def drop(session: Session, statement: st.DropView, params: Params) -> Result:
-    """DROP MATERIALIZED VIEW [IF EXISTS] … [CASCADE]."""
+    """Runs DROP MATERIALIZED VIEW [IF EXISTS] … [CASCADE]."""
     with session.writing() as transaction:
         wanted = _wanted(session, statement)
         if not statement.cascade:
@@ -119,7 +119,7 @@ def _wanted(session: Session, statement: st.DropView) -> list[str]:
 
 
 def drop_views(session: Session, transaction: Transaction, names: list[str]) -> None:
-    """Drop views and all that read them, the uppermost first."""
+    """Drops views and all views that read them, the uppermost first."""
     engine = session.engine
     all_names = {*names, *[view.name for view in engine.catalog.readers(names)]}
     transaction.begin_in_duckdb()
@@ -128,7 +128,7 @@ def drop_views(session: Session, transaction: Transaction, names: list[str]) -> 
 
 
 def explain(session: Session, statement: st.ExplainView, params: Params) -> Result:
-    """EXPLAIN [ANALYZE] MATERIALIZED VIEW: how it is maintained, operator by operator."""
+    """Runs EXPLAIN [ANALYZE] MATERIALIZED VIEW: how it is maintained, operator by operator."""
     view = session.engine.catalog.view(statement.name)
     text = session.engine.views.explain(view, format=statement.format, analyze=statement.analyze)
     return Result.of_table(
@@ -137,9 +137,9 @@ def explain(session: Session, statement: st.ExplainView, params: Params) -> Resu
 
 
 def verify(session: Session, statement: st.VerifyView, params: Params) -> Result:
-    """VERIFY MATERIALIZED VIEW: recompute, compare both ways, a row per view.
+    """Runs VERIFY MATERIALIZED VIEW: compares each view with its query, a row per view.
 
-    There is one more column if a query leaves open what its rows are: it says what.
+    If a query leaves part of its answer open, one more column says which part.
     """
     with session.writing() as transaction:
         catalog = session.engine.catalog
@@ -164,7 +164,7 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
 
 
 def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
-    """SHOW MATERIALIZED VIEWS: name, strategy, what it reads, its query."""
+    """Runs SHOW MATERIALIZED VIEWS: name, strategy, relations read, query."""
     found = session.views
     columns = {
         "name": [view.name for view in found],
