@@ -61,23 +61,26 @@ def wants(before: str) -> tuple[Want, ...]:
     last = last_part(before)
     if last.startswith("."):
         return _command_wants(last)
-    sign = open_sign(last or before)
+    sign = open_sign(last)
     if sign == "'":
         return (Want("file"),) if _FILE_FUNCTIONS.search(last[: last.rindex("'")]) else ()
     if sign not in (None, '"'):
         return ()
-    return _sql_wants(tokens(last[: len(last) - len(word_before(last))]))
+    done = tokens(last[: len(last) - len(word_before(last))])
+    in_number = done and done[-1].word[:1].isdigit() and done[-1].end == len(last)
+    return () if in_number else _sql_wants(done)
 
 
 def last_part(before: str) -> str:
-    """The unfinished statement or command at the end of the text."""
+    """The unfinished statement or command at the end of the text, or the comments there."""
     found = list(parts(before))
     if not found:
-        return ""
-    last = found[-1]
-    if last.is_command:
-        return before[last.offset :] if "\n" not in before[last.offset :] else ""
-    return "" if last.closed else before[last.offset :]
+        return before
+    rest = before[found[-1].offset :]
+    if found[-1].is_command:
+        line, newline, rest = rest.partition("\n")
+        return rest if newline else line
+    return rest[len(found[-1].text) :].partition(";")[2] if found[-1].closed else rest
 
 
 def _command_wants(line: str) -> tuple[Want, ...]:

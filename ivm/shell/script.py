@@ -53,7 +53,7 @@ def parts(script: str) -> Iterator[ScriptPart]:
 
 def complete(text: str) -> bool:
     """Whether all of `text` can be run: no statement waits for its semicolon."""
-    return all(part.closed for part in parts(text)) and open_sign(text) in (None, "--")
+    return all(part.closed for part in parts(text))
 
 
 def open_sign(text: str) -> str | None:

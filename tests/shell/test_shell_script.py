@@ -72,6 +72,8 @@ def test_commands_stand_on_lines_of_their_own() -> None:
         ("select 1; /* open", False),
         (".tables", True),
         (".mode csv\nselect 1", False),
+        (".read it's.sql", True),
+        ('select 1;\n.schema a"b\n', True),
         ("-- only a comment", True),
     ],
 )
