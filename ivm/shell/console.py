@@ -158,7 +158,8 @@ class Console:
         try:
             return work()
         except (IvmError, duckdb.Error) as error:
-            self.errors.lines(report(error, text, self.errors.paint, where))
+            errors = self.errors
+            errors.lines(report(error, text, errors.paint, where, errors.width))
         except KeyboardInterrupt as cut:
             self.interrupted = True
             outcome = [note for note in getattr(cut, "__notes__", ()) if note != NOTHING]

@@ -12,6 +12,7 @@ import duckdb
 from rich.cells import cell_len
 
 from ivm.shell.output import Paint
+from ivm.shell.table import clip
 from ivm.storage.errors import InternalError
 
 _DUCKDB_PLACE = re.compile(r"\n\n?(LINE \d+: .*)\n( *\^+)\s*$", re.DOTALL)
@@ -19,7 +20,9 @@ _BEFORE = 60
 _AFTER = 40
 
 
-def report(error: Exception, statement: str, paint: Paint, where: str = "") -> list[str]:
+def report(
+    error: Exception, statement: str, paint: Paint, where: str = "", width: int | None = None
+) -> list[str]:
     """The lines that tell a person what went wrong.
 
     Args:
@@ -27,6 +30,7 @@ def report(error: Exception, statement: str, paint: Paint, where: str = "") -> l
         statement: the text that was run; positions count in it.
         paint: colours.
         where: file and line, empty in the shell.
+        width: columns of the terminal; None: endless.
     """
     text = str(error).strip()
     place = _DUCKDB_PLACE.search(text)
@@ -36,7 +40,7 @@ def report(error: Exception, statement: str, paint: Paint, where: str = "") -> l
         text = text[: place.start()]
         shown = [place[1], place[2]]
     if position is not None:
-        shown = _caret(statement, position, place[2].count("^") if place else 1)
+        shown = _caret(statement, position, place[2].count("^") if place else 1, width)
     head, *rest = _headline(error, text, where).split("\n")
     label, _, message = head.partition(": ")
     lines = [f"{paint('error', label + ':')} {message}", *rest]
@@ -61,20 +65,18 @@ def _has_label(text: str) -> bool:
     return re.match(r"[A-Z][A-Za-z ]{2,30} Error: ", text) is not None
 
 
-def _caret(statement: str, position: int, length: int) -> list[str]:
+def _caret(statement: str, position: int, length: int, width: int | None) -> list[str]:
     """The line that holds `position`, cut to a window, and carets under `length` characters."""
     position = min(max(position, 0), len(statement))
     start = statement.rfind("\n", 0, position) + 1
     end = statement.find("\n", position)
-    end = len(statement) if end < 0 else end
-    before = _clean(statement[start:position])
-    after = _clean(statement[position:end])
-    if cell_len(before) > _BEFORE:
-        before = "…" + before[-_BEFORE:]
-    if len(after) > _AFTER:
-        after = after[:_AFTER] + "…"
-    carets = min(max(length, 1), max(cell_len(after), 1))
     label = f"LINE {statement.count(chr(10), 0, position) + 1}: "
+    before = _clean(statement[start:position])
+    after = _clean(statement[position : end if end >= 0 else None])
+    room = _BEFORE + _AFTER if width is None else max(width - len(label) - 2, 2)  # 2 ellipses
+    after = clip(after, min(max(room * 2 // 5, room - cell_len(before)), _AFTER) + 1)
+    before = clip(before[::-1], min(room - cell_len(after) + 1, _BEFORE) + 1)[::-1]  # at its left
+    carets = min(max(length, 1), max(cell_len(after), 1))
     return [label + before + after, " " * cell_len(label + before) + "^" * carets]
 
 

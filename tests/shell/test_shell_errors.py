@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 import pytest
+from rich.cells import cell_len
 
 from ivm.errors import InternalError, IvmError, SqlError, UnsupportedError
 from ivm.shell.errors import report
@@ -39,6 +40,22 @@ def test_a_long_line_is_cut_around_the_place() -> None:
     shown, caret = lines(SqlError("no b", statement.index("b")), statement)[-2:]
     assert len(shown) < 120
     assert shown[caret.index("^")] == "b"
+
+
+@pytest.mark.parametrize("width", [16, 20, 40, 80, 200])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select ?",
+        "select " + "a, " * 100 + "?" + ", c" * 100,
+        "select '" + "日本" * 40 + "' || ?語",
+    ],
+)
+def test_the_caret_stands_under_its_place_on_a_narrow_terminal(statement: str, width: int) -> None:
+    error = SqlError("it is wrong", statement.index("?"))
+    shown, caret = report(error, statement, PLAIN, width=width)[-2:]
+    assert cell_len(shown) <= width
+    assert cell_len(shown[: shown.index("?")]) == caret.index("^")
 
 
 def test_a_position_at_the_end_points_behind_the_text() -> None:
