@@ -70,6 +70,11 @@ def changed(result: Result) -> str:
     return "done"
 
 
+def is_success(result: Result, table: pa.Table) -> bool:
+    """Whether the rows are none, and only DuckDB's answer to a statement such as SET."""
+    return (result.columns, result.types, table.num_rows) == (["Success"], ["BOOLEAN"], 0)
+
+
 def is_plan(result: Result, text: str) -> bool:
     """A plan is text with line breaks that mean something."""
     return text[:8].upper().startswith("EXPLAIN") and result.types[-1:] == ["VARCHAR"]

@@ -120,6 +120,12 @@ def test_a_pipe_gets_every_row_and_no_colours() -> None:
     assert "\x1b" not in result.stdout
 
 
+def test_statements_without_rows_print_nothing() -> None:
+    """DuckDB answers SET with a column of no rows, which once came into the CSV."""
+    result = run("--csv", "-c", "SET threads = 2; RESET threads; SELECT 1 AS a")
+    assert result.stdout == "a\n1\n"
+
+
 def test_timing_of_a_script_goes_to_standard_error() -> None:
     result = run("--csv", stdin=".timer on\nSELECT 1 AS a;")
     assert result.stdout == "a\n1\n"
