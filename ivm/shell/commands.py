@@ -38,9 +38,9 @@ def run_command(console: Console, line: str) -> bool:
     Raises:
         InputError: there is no such command, or its argument does not fit.
     """
-    name, _, argument = line.rstrip().rstrip(";").partition(" ")
+    name, argument = [*line.rstrip().rstrip(";").split(maxsplit=1), ""][:2]
     command = _command(name)
-    argument = _unquoted(argument.strip())
+    argument = _unquoted(argument.strip(), _QUOTES.get(command.argument, "'\""))
     if command.argument and not command.argument.startswith("[") and not argument:
         raise InputError(f"{command.name} needs {command.argument}: {command.summary}")
     if argument and not command.argument:
@@ -62,10 +62,13 @@ def _command(name: str) -> Command:
     raise InputError(f"there is no command {name}; {hint}")
 
 
-def _unquoted(text: str) -> str:
-    """Without its quotes, if one pair encloses it (`"a"."b"` stays)."""
+_QUOTES = {"VIEW": "'", "[NAME]": "'"}  # where double quotes are part of a name
+
+
+def _unquoted(text: str, signs: str) -> str:
+    """Without its quotes, if one pair of these signs encloses it."""
     sign = text[:1]
-    quoted = sign in ("'", '"') and text.endswith(sign) and text.count(sign) == 2
+    quoted = sign and sign in signs and text.endswith(sign) and text.count(sign) == 2
     return text[1:-1] if quoted else text
 
 
@@ -133,18 +136,19 @@ def _watch(console: Console, argument: str) -> bool:
 
 
 def _mode(console: Console, argument: str) -> bool:
-    if argument and argument not in MODES:
+    mode = argument.lower()
+    if mode and mode not in MODES:
         raise InputError(f"there is no mode {argument!r}; there are: {', '.join(MODES)}")
-    console.settings.mode = argument or console.settings.mode
+    console.settings.mode = mode or console.settings.mode
     if not argument:
         console.output.line(f"mode is {console.settings.mode}; there are: {', '.join(MODES)}")
     return True
 
 
 def _timer(console: Console, argument: str) -> bool:
-    if argument and argument not in ("on", "off"):
+    if argument.lower() not in ("", "on", "off"):
         raise InputError(f".timer is on or off, not {argument!r}")
-    on = argument == "on" if argument else not console.settings.timer
+    on = argument.lower() == "on" if argument else not console.settings.timer
     console.settings.timer = on
     if not argument:
         console.output.line(f"timer is {'on' if on else 'off'}")

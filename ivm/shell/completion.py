@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ivm.shell.expected import COMMAND_LINE, Want, last_part, wants, word_before
 from ivm.shell.scope import CompletionScope, scope_of
 from ivm.shell.words import CLAUSES, STATEMENTS, TABLE_FUNCTIONS, TYPES
-from ivm.storage.identifiers import quote
+from ivm.storage.identifiers import canonical_name, quote, split_name
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def suggest(before: str, after: str, names: Vocabulary) -> list[Suggestion]:
     Files are not among them: only the terminal's side may look at a disk (see `wants`).
     """
     last = last_part(before)
-    word = _command_word(last) if last.startswith(".") else word_before(before)
+    word = _command_word(last) if last.startswith(".") else word_before(last)
     scope = scope_of(last + after.partition(";")[0])
     found: dict[str, Suggestion] = {}
     for want in wants(before):
@@ -101,11 +101,12 @@ def _spelled(text: str, word: str, kind: str, reserved: frozenset[str]) -> str:
     if kind in ("statement", "clause", "type"):
         return text.lower() if word and word == word.lower() else text
     if kind in ("relation", "table", "view", "column"):
-        return ".".join(_quoted(part, reserved) for part in text.split("."))
+        return ".".join(quoted(part, reserved) for part in split_name(text))
     return text
 
 
-def _quoted(name: str, reserved: frozenset[str]) -> str:
+def quoted(name: str, reserved: frozenset[str]) -> str:
+    """A name as SQL, in quotes where it must be."""
     plain = _PLAIN_NAME.match(name) and name.lower() not in reserved
     return name if plain else quote(name)
 
@@ -129,7 +130,7 @@ def _columns(want: Want, names: Vocabulary, scope: CompletionScope) -> Filler:
 def _qualified(
     of: tuple[str, ...], relations: Mapping[str, Sequence[Column]], scope: CompletionScope
 ) -> Filler:
-    name = ".".join(of)
+    name = canonical_name(of)
     relation = _find(relations, scope.relations.get(name.lower(), name))
     for column in relations[relation] if relation else ():
         yield column.name, column.type.lower()

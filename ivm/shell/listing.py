@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from ivm.database import Database
-from ivm.shell.completion import Column
-from ivm.storage.errors import InputError
-from ivm.storage.identifiers import literal, quote
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-_COLUMNS = """
-SELECT schema_name, table_name, column_name, data_type
+from ivm.database import Database
+from ivm.shell.completion import Column, quoted
+from ivm.storage.errors import InputError
+from ivm.storage.identifiers import canonical_name, fold, literal, quote, split_name
+
+_RELATIONS = """
+SELECT schema_name, table_name,
+  table_oid IN (SELECT view_oid FROM duckdb_views() WHERE database_name = current_database()),
+  list((column_name, data_type) ORDER BY column_index)
 FROM duckdb_columns()
 WHERE NOT internal AND schema_name <> '_ivm' AND database_name = current_database()
-ORDER BY schema_name <> 'main', schema_name, table_name, column_index
+GROUP BY schema_name, table_name, table_oid ORDER BY schema_name <> 'main', schema_name, table_name
 """
-_TEXTS = """
-SELECT schema_name, name, sql FROM (
-  SELECT 0 AS rank, oid, database_name, schema_name, internal, '' AS name,
-    'CREATE SCHEMA ' || schema_name AS sql FROM duckdb_schemas() WHERE schema_name <> 'main'
-  UNION ALL SELECT 1, sequence_oid, database_name, schema_name, false, sequence_name, sql
+_MADE = """
+SELECT kind, schema_name, name, sql FROM (
+  SELECT 'schema' AS kind, oid, database_name, schema_name, internal, '' AS name, '' AS sql
+    FROM duckdb_schemas() WHERE schema_name <> 'main'
+  UNION ALL SELECT 'sequence', sequence_oid, database_name, schema_name, false, sequence_name, sql
     FROM duckdb_sequences()
-  UNION ALL SELECT 2, table_oid, database_name, schema_name, internal, table_name, sql
+  UNION ALL SELECT 'table', table_oid, database_name, schema_name, internal, table_name, sql
     FROM duckdb_tables()
-  UNION ALL SELECT 2, view_oid, database_name, schema_name, internal, view_name, sql
+  UNION ALL SELECT 'view', view_oid, database_name, schema_name, internal, view_name, sql
     FROM duckdb_views()
-  UNION ALL SELECT 3, index_oid, database_name, schema_name, false, index_name, sql
+  UNION ALL SELECT 'index', index_oid, database_name, schema_name, false, index_name, sql
     FROM duckdb_indexes()
 )
 WHERE NOT internal AND schema_name <> '_ivm' AND database_name = current_database()
-ORDER BY rank, oid
+ORDER BY list_position(['schema', 'sequence', 'table', 'view', 'index'], kind), oid
 """
-_PLAIN_VIEWS = """
-SELECT schema_name, view_name FROM duckdb_views()
-WHERE NOT internal AND database_name = current_database()
+RESERVED = """
+SELECT keyword_name FROM duckdb_keywords()
+WHERE keyword_category IN ('reserved', 'type_function')
 """
 
 
@@ -43,29 +50,23 @@ class ListedRelation:
     """A table or view.
 
     Attributes:
-        name: `name`, or `schema.name` outside the schema main.
-        parts: schema and name.
+        name: canonical.
         kind: "table", "view" or "materialized view".
         columns: in their order.
     """
 
     name: str
-    parts: tuple[str, str]
     kind: str
     columns: tuple[Column, ...]
 
 
-def relations(database: Database) -> list[ListedRelation]:
+def relations(database: Database) -> Iterator[ListedRelation]:
     """Everything that can be read by its name, the user's own schema first."""
-    materialized = {view.name.lower() for view in database.views()}
-    plain = {tuple(row) for row in database.execute(_PLAIN_VIEWS)}
-    found: dict[tuple[str, str], list[Column]] = {}
-    for schema, name, column, data_type in database.execute(_COLUMNS):
-        found.setdefault((schema, name), []).append(Column(column, data_type))
-    return [
-        ListedRelation(canonical(parts), parts, _kind(parts, materialized, plain), tuple(columns))
-        for parts, columns in found.items()
-    ]
+    materialized = {view.name for view in database.views()}
+    for schema, plain, is_view, columns in database.execute(_RELATIONS).fetchall():
+        name = canonical_name((schema, plain))
+        kind = "materialized view" if name in materialized else "view" if is_view else "table"
+        yield ListedRelation(name, kind, _as_columns(columns))
 
 
 Listing = dict[str, tuple[Column, ...]]
@@ -84,35 +85,39 @@ def listed(database: Database) -> tuple[Listing, Listing]:
     return tables, views
 
 
-def _as_columns(columns: tuple[tuple[str, str], ...]) -> tuple[Column, ...]:
+def _as_columns(columns: Iterable[tuple[str, str]]) -> tuple[Column, ...]:
     return tuple(Column(name, data_type) for name, data_type in columns)
 
 
-def _kind(parts: tuple[str, str], materialized: set[str], plain: set[tuple[str, ...]]) -> str:
-    if canonical(parts).lower() in materialized:
-        return "materialized view"
-    return "view" if parts in plain else "table"
-
-
-def canonical(parts: tuple[str, str]) -> str:
-    """`name` in the schema main, else `schema.name`."""
-    schema, name = parts
-    return name if schema == "main" else f"{schema}.{name}"
-
-
-def tables_query(found: list[ListedRelation]) -> str | None:
+def tables_query(found: Iterable[ListedRelation]) -> str | None:
     """A query that lists relations, if any, with their rows counted (those of plain views not)."""
     return " UNION ALL ".join(_table_row(relation) for relation in found) or None
 
 
 def _table_row(relation: ListedRelation) -> str:
-    quoted = ".".join(map(quote, relation.parts))
-    rows = "NULL" if relation.kind == "view" else f"(SELECT count(*) FROM {quoted})"
+    rows = "NULL" if relation.kind == "view" else f"(SELECT count(*) FROM {named(relation.name)})"
     columns = ", ".join(column.name for column in relation.columns)
     return (
         f"SELECT {literal(relation.name)} AS name, {literal(relation.kind)} AS kind, "
         f"{rows} AS rows, {literal(columns)} AS columns"
     )
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The CREATE statement of a schema, sequence, table, view or index.
+
+    Attributes:
+        kind: one of these; a materialized view is a "view".
+        name: canonical; empty for a schema.
+        text: the statement.
+        reads: canonical names of the relations in a view's query, folded.
+    """
+
+    kind: str
+    name: str
+    text: str
+    reads: tuple[str, ...] = ()
 
 
 def statements(database: Database, name: str = "") -> Iterator[str]:
@@ -121,20 +126,65 @@ def statements(database: Database, name: str = "") -> Iterator[str]:
     Raises:
         InputError: there is no relation of that name.
     """
-    queries = {view.name.lower(): view for view in database.views()}
-    wanted = name.lower().removeprefix("main.").replace('"', "")
-    rows = list(database.execute(_TEXTS))
-    if wanted and wanted not in {canonical(row[:2]).lower() for row in rows}:
-        known = ", ".join(canonical(row[:2]) for row in rows) or "none yet"
-        raise InputError(f"there is no table or view {name!r}; there are: {known}")
-    for *parts, text in rows:
-        relation = canonical((parts[0], parts[1]))
-        view = queries.get(relation.lower())
-        if wanted in ("", relation.lower()):
-            made = f"CREATE MATERIALIZED VIEW {relation} AS\n{view.sql}" if view else text
-            yield made.rstrip().rstrip(";")
+    made = list(_made(database))
+    if name:
+        wanted = fold(canonical_name(split_name(name)[-2:]))
+        found = [one for one in made if fold(one.name) == wanted]
+        if not found:
+            known = ", ".join(one.name for one in made if one.name) or "none yet"
+            raise InputError(f"there is no table or view {name!r}; there are: {known}")
+    else:
+        found = list(_in_order(made))
+    for one in found:
+        yield one.text.rstrip().rstrip(";")
+
+
+def _made(database: Database) -> Iterator[_Made]:
+    queries = {view.name: view.sql for view in database.views()}
+    reserved = frozenset(word for (word,) in database.execute(RESERVED))
+    for kind, schema, plain, text in list(database.execute(_MADE)):
+        name = canonical_name((schema, plain))
+        written = ".".join(quoted(part, reserved) for part in split_name(name))
+        if kind == "schema":
+            yield _Made(kind, "", f"CREATE SCHEMA {quoted(schema, reserved)}")
+        elif kind == "table" and name in queries:
+            query = queries[name]
+            text = f"CREATE MATERIALIZED VIEW {written} AS\n{query}"
+            yield _Made("view", name, text, _read_by(query))
+        elif kind == "sequence":  # whose name DuckDB writes without its schema and quotes
+            text = f"CREATE SEQUENCE {written}{text.removeprefix(f'CREATE SEQUENCE {plain}')}"
+            yield _Made(kind, name, text)
+        else:
+            yield _Made(kind, name, text, _read_by(text) if kind == "view" else ())
+
+
+def _read_by(text: str) -> tuple[str, ...]:
+    tree = parsed(text)
+    tables = tree.find_all(exp.Table) if tree is not None else ()
+    return tuple(fold(canonical_name((table.db or "main", table.name))) for table in tables)
+
+
+def parsed(sql: str) -> exp.Expr | None:
+    """The syntax tree of a statement, None where sqlglot does not know its syntax."""
+    with suppress(SqlglotError):
+        return sqlglot.parse_one(sql, dialect="duckdb")
+    return None
+
+
+def _in_order(made: list[_Made]) -> Iterator[_Made]:
+    """Each view after the relations that it reads."""
+    relations = {fold(one.name): one for one in made if one.kind in ("table", "view")}
+
+    def after_its_inputs(name: str) -> Iterator[_Made]:
+        if (one := relations.pop(name, None)) is not None:
+            for read in one.reads:
+                yield from after_its_inputs(read)
+            yield one
+
+    for one in made:
+        yield from after_its_inputs(fold(one.name)) if one.kind in ("table", "view") else [one]
 
 
 def named(text: str) -> str:
-    """A name as the user typed it, fit for a statement: `my view` is quoted, `"x".y` is not."""
-    return text if '"' in text or text.replace(".", "").replace("_", "").isalnum() else quote(text)
+    """A name as the user typed it, as SQL: quotes may be left out, also of `my view`."""
+    return ".".join(map(quote, split_name(text)))

@@ -19,14 +19,11 @@ from prompt_toolkit.lexers import Lexer
 from ivm.shell.completion import Vocabulary, suggest
 from ivm.shell.expected import wants
 from ivm.shell.highlight import pieces
+from ivm.shell.listing import RESERVED
 
 _FUNCTIONS = r"""
 SELECT DISTINCT function_name FROM duckdb_functions()
 WHERE regexp_matches(function_name, '^[a-z][a-z0-9_]*$') ORDER BY 1
-"""
-_RESERVED = """
-SELECT keyword_name FROM duckdb_keywords()
-WHERE keyword_category IN ('reserved', 'type_function')
 """
 
 
@@ -65,7 +62,7 @@ def vocabulary() -> tuple[list[str], frozenset[str]]:
     """Names of all functions that DuckDB has, and its reserved words."""
     with duckdb.connect(":memory:") as connection:
         functions = [name for (name,) in connection.execute(_FUNCTIONS).fetchall()]
-        reserved = frozenset(word for (word,) in connection.execute(_RESERVED).fetchall())
+        reserved = frozenset(word for (word,) in connection.execute(RESERVED).fetchall())
     return functions, reserved
 
 

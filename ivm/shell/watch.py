@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import sqlglot
 from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -25,7 +24,7 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from ivm.database import Database
 from ivm.engine.changefeed import WEIGHT, Subscription
 from ivm.shell.console import Console
-from ivm.shell.listing import named
+from ivm.shell.listing import named, parsed
 from ivm.shell.output import Paint
 from ivm.shell.table import Shown, box, shown_part
 from ivm.sql.compile.explain_drawing import counted
@@ -72,7 +71,7 @@ def watch(console: Console, name: str) -> None:
             ".watch shows what is committed, and a transaction is open: COMMIT or ROLLBACK it first"
         )
     with console.database.subscribe(name) as feed:
-        Screen(ViewReader(console.database, name), feed, console.output.paint).run()
+        Screen(ViewReader(console.database, feed.view), feed, console.output.paint).run()
 
 
 class ViewReader:
@@ -117,13 +116,10 @@ class ViewReader:
 
 def _own_order(database: Database, name: str) -> list[str]:
     """The ORDER BY of the view's query, if it has one."""
-    wanted = name.replace('"', "").lower().removeprefix("main.")
-    for view in database.views():
-        if view.name.lower() == wanted:
-            order = sqlglot.parse_one(view.sql, dialect="duckdb").args.get("order")
-            terms = order.expressions if order is not None else []
-            return [", ".join(term.sql(dialect="duckdb") for term in terms)] if terms else []
-    return []
+    tree = parsed(next((view.sql for view in database.views() if view.name == name), ""))
+    order = None if tree is None else tree.args.get("order")
+    terms = order.expressions if order is not None else []
+    return [", ".join(term.sql(dialect="duckdb") for term in terms)] if terms else []
 
 
 def _added_rows(shown: Shown, deltas: list[pa.Table]) -> frozenset[tuple[str | None, ...]]:

@@ -22,7 +22,7 @@ from prompt_toolkit.output import DummyOutput
 import ivm
 from ivm.shell.commands import COMMANDS, run_command
 from ivm.shell.console import Console, Settings
-from ivm.shell.listing import listed
+from ivm.shell.listing import listed, statements
 from ivm.shell.output import Paint, standard_error, standard_output
 from ivm.shell.prompt import Shell, history_path, interact
 from ivm.shell.watch import Screen, ViewReader, drawn
@@ -154,6 +154,75 @@ def test_schema_of_a_database_can_be_run_again(
         other.execute(script)
         assert [view.name for view in other.views()] == ["revenue", "zero", "above"]
         assert other.execute("FROM plain").fetchall() == [(1,)]
+
+
+MADE = """
+    CREATE SCHEMA "s 1";
+    CREATE SEQUENCE "s 1"."my ids";
+    CREATE TABLE orders (id INTEGER DEFAULT nextval('"s 1"."my ids"'), region VARCHAR);
+    CREATE TABLE "s 1"."t.x" (a INTEGER);
+    CREATE VIEW regions AS SELECT region FROM orders;
+    CREATE MATERIALIZED VIEW "A count" AS SELECT region, count(*) AS n FROM regions GROUP BY region;
+    CREATE VIEW above AS FROM "A count";
+    CREATE MATERIALIZED VIEW "order" AS FROM above;
+"""
+
+
+def test_schema_can_be_run_again_after_a_reopening(tmp_path: Path) -> None:
+    """DuckDB then numbers tables, as which views are stored, by name: "A count" before orders."""
+    with ivm.connect(tmp_path / "a.duckdb") as database:
+        database.execute(MADE)
+    with ivm.connect(tmp_path / "a.duckdb") as database:
+        script = ";\n".join(statements(database))
+    with ivm.connect() as other:
+        other.execute(script)
+        assert sorted(statements(other)) == sorted(script.split(";\n"))
+        assert [view.name for view in other.views()] == ["A count", "order"]
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("a COUNT", 'CREATE MATERIALIZED VIEW "A count" AS\nSELECT region, count(*)'),
+        ('"main"."a count"', 'CREATE MATERIALIZED VIEW "A count"'),
+        ("memory.main.Orders", "CREATE TABLE orders("),
+        ('"s 1"."T.X"', 'CREATE TABLE "s 1"."t.x"('),
+        ('s 1."t.x"', 'CREATE TABLE "s 1"."t.x"('),
+        ("order", 'CREATE MATERIALIZED VIEW "order"'),
+    ],
+)
+def test_schema_knows_a_name_in_all_its_spellings(name: str, made: str) -> None:
+    with ivm.connect() as database:
+        database.execute(MADE)
+        (statement,) = statements(database, name)
+    assert statement.startswith(made)
+
+
+def test_schema_lists_the_names_that_there_are() -> None:
+    with ivm.connect() as database:
+        database.execute(
+            "CREATE SCHEMA s; CREATE TABLE s.t (a INTEGER); CREATE TABLE u (a INTEGER)"
+        )
+        with pytest.raises(ivm.errors.InputError, match=r"'s'; there are: s\.t, u$"):
+            list(statements(database, "s"))
+
+
+@pytest.mark.parametrize("name", ["order", '"order"', "memory.main.ORDER", "'order'"])
+def test_commands_take_names_that_need_quotes(keys: PipeInput, capsys: Any, name: str) -> None:
+    with ivm.connect() as database:
+        database.execute(
+            'CREATE TABLE "a.b" (c INTEGER); CREATE MATERIALIZED VIEW "order" AS FROM "a.b"'
+        )
+        shown = typed(database, keys, f".explain {name}{ENTER}", capsys)
+    assert "Scan" in shown
+
+
+def test_words_after_a_command_may_be_in_capitals_and_behind_a_tab(
+    db: ivm.Database, capsys: Any
+) -> None:
+    console = Console(db, ":memory:", standard_output(), standard_error(), Settings(), run_command)
+    assert console.run(".timer OFF\n.MODE\tCSV\nSELECT 1 AS a;")
+    assert capsys.readouterr().out == "a\n1\n"
 
 
 def test_explain_shows_the_plan(db: ivm.Database, keys: PipeInput, capsys: Any) -> None:

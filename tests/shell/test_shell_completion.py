@@ -86,6 +86,10 @@ def found(text: str) -> list[str]:
         (".read ", "file"),
         (".tables ", ""),
         ("select 1;\n.wat", "command"),
+        (".read it's.sql\n", "statement"),
+        (".read it's.sql\nselect * from ", "relation"),
+        ("select 1.", ""),
+        ("select * from orders where amount > 1.5", ""),
     ],
 )
 def test_what_may_stand_here(text: str, expected: str) -> None:
@@ -100,6 +104,13 @@ def test_relations_after_from() -> None:
 def test_names_that_need_quotes_get_them() -> None:
     assert found("select * from sta|") == ['stage."Raw Data"']
     assert found('select * from stage."Raw Data" r where r.|') == ['"select"', "name"]
+
+
+def test_a_dot_in_a_name_is_no_dot_between_names() -> None:
+    names = Vocabulary(tables={'"a.b"': (Column("c", "INTEGER"),), 's."t.x"': ()})
+    assert [s.text for s in suggest("from a", "", names)] == ['"a.b"']
+    assert [s.text for s in suggest("from s.", "", names)] == ['"t.x"']
+    assert [s.text for s in suggest('select "a.b".', ' from "a.b"', names)] == ["c"]
 
 
 def test_columns_are_those_of_the_statements_relations() -> None:
