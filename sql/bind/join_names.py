@@ -35,7 +35,7 @@ def combined(left: Plan, scope: Scope, other: Scope) -> Scope:
     return Scope(
         [*scope.relations, *(r.moved(by) for r in other.relations)],
         scope.merged | {i + by for i in other.merged},
-        scope.stands | {i + by: j + by for i, j in other.stands.items()},
+        scope.shown_at | {i + by: j + by for i, j in other.shown_at.items()},
     )
 
 
@@ -124,12 +124,12 @@ def merged_twins(
         twins: positions of each merged column on the left and on the right.
     """
     if kind == "right":
-        scope.stands.update(twins)
+        scope.shown_at.update(twins)
     if kind != "full" or not twins:
         return plan
     count = width(plan)
     coalesced: list[exp.Expr] = []
     for left, right in twins:
-        scope.stands[left] = count + len(coalesced)
+        scope.shown_at[left] = count + len(coalesced)
         coalesced.append(exp.Coalesce(this=column(left), expressions=[column(right)]))
     return context.project(plan, [*[column(i) for i in range(count)], *coalesced])

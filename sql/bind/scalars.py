@@ -21,7 +21,7 @@ from ivm.sql.parse.methods import is_marked, parameter, path, with_parameters
 from ivm.sql.plan.built_in import call
 from ivm.sql.plan.expressions import closed
 from ivm.sql.plan.nodes import NotIncremental
-from ivm.sql.resolve.columns_calls import bare, bind_place
+from ivm.sql.resolve.columns_calls import bare, bind_position
 from ivm.sql.resolve.context import OuterNames
 from ivm.sql.resolve.functions import Functions
 from ivm.sql.resolve.scope import Scope
@@ -79,7 +79,7 @@ class _Binder:
         if unnest is not None:
             return unnest
         if isinstance(node, exp.PositionalColumn):
-            return bind_place(node, self.scope)
+            return bind_position(node, self.scope)
         plain = desugared(node) or self.functions.expanded(node) or self._packed(node)
         if plain is not None:
             return self.bound(plain)
@@ -159,7 +159,7 @@ class _Binder:
     def _field(self, node: exp.Expr) -> exp.Expr:
         found: exp.Expr | None = None
         if isinstance(node, exp.PositionalColumn):
-            found = bind_place(node, self.scope)
+            found = bind_position(node, self.scope)
         elif isinstance(node, exp.Column) and (node.table or fold(node.name) not in self.aliases):
             found = self.scope.resolve(node)
         name = self.scope.own_name(found) if isinstance(found, exp.Column) else None

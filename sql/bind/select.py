@@ -21,7 +21,7 @@ from ivm.sql.bind.unnest import Unnests, is_unnest, spread_structs
 from ivm.sql.bind.windows import Windows
 from ivm.sql.plan.expressions import Expressions, ancestors, column, remap, structure, used
 from ivm.sql.plan.nodes import Distinct, Filter, NotIncremental, Plan, width
-from ivm.sql.resolve.columns_calls import is_placed, spread_condition, spread_key
+from ivm.sql.resolve.columns_calls import is_column_at, spread_condition, spread_key
 from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, MadeUp
 from ivm.sql.resolve.stars import Item, expand
@@ -350,7 +350,7 @@ def _as_is(expr: exp.Expr) -> exp.Expr:
 
 def _ordinal(node: exp.Expr) -> int | None:
     """The item that a bare integer names, counted from 0."""
-    if isinstance(node, exp.PositionalColumn) and not is_placed(node):
+    if isinstance(node, exp.PositionalColumn) and not is_column_at(node):
         node = node.this
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
         return int(node.name) - 1

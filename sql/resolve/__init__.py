@@ -1,1 +1,1 @@
-"""What names in a query mean: columns, tables, functions, macros and stars."""
+"""Resolves the names in a query: columns, tables, functions, macros and stars."""

@@ -1,7 +1,7 @@
-"""Which relations a query reads, as DuckDB itself binds it.
+"""The tables that a query reads, from DuckDB's own bound plan.
 
-Law: the answer is the whole path of every table that the bound plan scans, also below views and
-macros, whatever names stand in their texts; nothing is guessed.
+Contract: the full path of every table that the bound plan scans, also below views and macros;
+names in the query's text are not interpreted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ FROM (SELECT CASE WHEN plan <> '' THEN plan END AS plan
 
 
 def bound_relations(cursor: Cursor, query: str) -> frozenset[Path] | None:
-    """Database, schemas and name of each table that a query scans.
+    """Returns database, schemas and name of each table that a query scans.
 
     Args:
-        cursor: sees them; its transaction goes on even if the query does not bind.
+        cursor: sees the tables; its transaction survives a query that does not bind.
 
     Returns:
-        None if DuckDB cannot tell: the query does not bind, or its plan cannot be written.
+        The paths; None if the query does not bind or DuckDB cannot serialize its plan.
     """
     ((failed, paths),) = rows(cursor, _SCANNED, [query])
     return None if failed or paths is None else frozenset(tuple(path) for path in paths)

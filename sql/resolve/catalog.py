@@ -1,7 +1,7 @@
-"""What the binder asks about the user's relations.
+"""The interface through which the binder reads the user's relations.
 
-Law: a relation has one canonical name, which is also its SQL spelling (quoted where needed), so
-that equal scans of one table are one node however the table was written.
+Invariant: a relation has one canonical name, which is also its SQL spelling (quoted where needed),
+so that equal scans of one table are one node in whatever spelling the table was written.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ivm.storage.warehouse.duck import Cursor, describe, rows
 
 
 class RelationCatalog(Protocol):
-    """The relations a view may read: base tables and materialized views."""
+    """The relations that a view may read: base tables and materialized views."""
 
     def resolve(self, parts: Sequence[str]) -> str | None:
-        """The canonical name of a relation.
+        """Returns the canonical name of a relation.
 
         Args:
-            parts: the name as written, unquoted: schemas or a database may stand before it.
+            parts: the name as written, unquoted, with its schemas and database if any.
 
         Returns:
             The name that the other methods take; None if it is no base table and no materialized
@@ -30,8 +30,7 @@ class RelationCatalog(Protocol):
         """
 
     def path(self, parts: Sequence[str]) -> Path | None:
-        """The schemas and the name, folded, that a name as written means; None if it means another
-        database's."""
+        """The folded schemas and name that a name as written means; None in another database."""
 
     def schema(self, name: str) -> Schema | None:
         """Columns of the relation with that canonical name, in the order of the table."""
@@ -44,7 +43,7 @@ class RelationCatalog(Protocol):
 
 
 class DuckCatalog:
-    """The tables of a DuckDB database, and nothing else; the reference implementation.
+    """The tables of a DuckDB database, without views; the reference implementation.
 
     Args:
         cursor: sees the tables.

@@ -1,8 +1,8 @@
-"""Groups by a collation, and texts that are shown with one: only by a view's outermost SELECT.
+"""Rewrites groups by a collation, and collated result columns, in a view's outermost SELECT.
 
-Law: GROUP BY x COLLATE c groups by f(x) (see `collations`) and shows one of the texts of each
-group; which one DuckDB leaves open, here it is the first in the order of bytes. A collation that
-a text has in the result says nothing, as a view's own columns have none; below, it would.
+Law: GROUP BY x COLLATE c groups by f(x) (see `collations`) and shows one of the strings of each
+group. DuckDB leaves open which one; here it is the first in byte order. The collation of a result
+column has no effect, since a view's columns have none; in a nested query it would.
 """
 
 from __future__ import annotations
@@ -20,37 +20,38 @@ _PLAIN = (exp.Column, exp.Collate)
 
 
 def shown_without_collations(tree: exp.Expr, names: Sequence[str]) -> exp.Expr:
-    """The tree of a whole query without the collations of its groups and of its result.
+    """Removes the collations of a query's groups and of its result; the tree is changed.
 
     Args:
-        names: of the result's columns.
+        tree: the whole query of a view.
+        names: the names of the result's columns.
     """
     if isinstance(tree, exp.Select) and tree.find(exp.Collate):
         items = tree.expressions
         stars = [star for item in items for star in item.find_all(exp.Star, exp.Columns)]
-        if all(isinstance(star.parent, exp.Count) for star in stars):  # so places are the result's
+        if all(isinstance(star.parent, exp.Count) for star in stars):  # so each item is one column
             _Shown(tree, names).rewrite()
     return tree
 
 
 class _Shown:
-    """The outermost SELECT; what it does not know stays as it is, and is refused later."""
+    """Rewrites the outermost SELECT; a COLLATE that it leaves is refused later."""
 
     def __init__(self, select: exp.Select, names: Sequence[str]) -> None:
         self._select = select
         self._names = names
         self._items = [_bare(item) for item in select.expressions]
-        self._told: set[object] = set()  # the terms that are grouped by
+        self._grouped: set[object] = set()  # structures of the collated terms in GROUP BY
 
     def rewrite(self) -> None:
         collated = [c for c in self._items if isinstance(c, exp.Collate)]
         if any(comparison_key(c) is None for c in collated) or not self._as_groups(bool(collated)):
             return
-        if not any(self._is_read(item) for item in collated) and self._tell_groups():
-            self._tell_order()
+        if not any(self._is_read(item) for item in collated) and self._rewrite_groups():
+            self._rewrite_order()
 
     def _as_groups(self, collated: bool) -> bool:
-        """Write DISTINCT texts as groups; False if there is no way."""
+        """Rewrites DISTINCT with collated items to GROUP BY; False if that is not possible."""
         distinct, group = [self._select.args.get(part) for part in ("distinct", "group")]
         if distinct is None or not collated:
             return True
@@ -66,7 +67,8 @@ class _Shown:
         return [] if part is None else [_key(node) for node in part.expressions]
 
     def _is_read(self, item: exp.Collate) -> bool:
-        """Whether the alias may stand, as more than a bare key, where the collation tells."""
+        """Whether the item's alias may be read, other than as a bare key, where its collation would
+        have an effect."""
         alias = item.parent
         if not isinstance(alias, exp.Alias):
             return False
@@ -81,7 +83,11 @@ class _Shown:
         )
 
     def _item_of(self, key: exp.Expr, *, own: bool) -> exp.Expr:
-        """The item that a key names, or the key; `own`: also by the name of the item's column."""
+        """The item that a key names, else the key itself.
+
+        Args:
+            own: whether an alias that is the name of the item's own column names the item.
+        """
         if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.name) <= len(self._items):
             return self._items[int(key.name) - 1]
         if isinstance(key, exp.Column) and not key.table:
@@ -91,26 +97,26 @@ class _Shown:
                     return item if own or not _is_own(item, alias) else key
         return key
 
-    def _tell_groups(self) -> bool:
-        """Group by what tells texts apart, and show one of them; False if it is not clear."""
+    def _rewrite_groups(self) -> bool:
+        """Groups by comparison keys in place of collated terms; False if a key is ambiguous."""
         found = [(key, self._item_of(key, own=False)) for key in self._keys("group")]
         named = [item for _, item in found if isinstance(item, exp.Collate)]
         rest = [item for _, item in found if not isinstance(item, exp.Collate)]
-        # An alias gives way to a column of its name, by which then something else is grouped.
+        # In GROUP BY a column hides an alias of its name; such a key would group by the column.
         read = {fold(column.name) for item in named for column in item.find_all(exp.Column)}
         if any(fold(c.name) in read for item in rest for c in item.find_all(exp.Column)):
             return False
         terms = [comparison_key(item) for item in named]
         if any(term is None for term in terms):
             return False
-        self._told = {structure(item) for item in named}
+        self._grouped = {structure(item) for item in named}
         for key, item in found:
             if isinstance(item, exp.Collate):
                 key.replace(comparison_key(item))
         return True
 
-    def _tell_order(self) -> None:
-        """Order by what tells texts apart where a key names one, and let none have a collation."""
+    def _rewrite_order(self) -> None:
+        """Orders by comparison keys in place of collated items, and removes the collations."""
         for key in self._keys("order"):
             item = self._item_of(key, own=True)
             if item is not key and isinstance(item, exp.Collate):
@@ -118,7 +124,7 @@ class _Shown:
         for name, item in zip(self._names, self._items, strict=True):
             if isinstance(item, exp.Collate):
                 text = item.this
-                shown = _first(text) if structure(item) in self._told else text.copy()
+                shown = _first(text) if structure(item) in self._grouped else text.copy()
                 named = isinstance(item.parent, exp.Alias)
                 item.replace(shown if named else exp.alias_(shown, name, quoted=True))
 
@@ -143,5 +149,5 @@ def _is_own(item: exp.Expr, alias: exp.Alias) -> bool:
 
 
 def _first(text: exp.Expr) -> exp.Expr:
-    """The first of the texts, in the order that completes those which are left open: of bytes."""
+    """Makes FIRST of the strings, whose order is later completed by all columns: in byte order."""
     return ours(exp.First(this=text.copy()))

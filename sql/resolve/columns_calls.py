@@ -1,8 +1,8 @@
-"""COLUMNS(…) and filtered stars: one expression for every column that is chosen.
+"""Expands COLUMNS(…) and filtered stars to one expression for every chosen column.
 
-Law: the choice is made by names alone: a star, a regular expression (found anywhere in the name), a
-list of names, or a predicate of the name, each answered by DuckDB; columns come in FROM order. All
-choices in one expression must be the same one, which takes its columns in step.
+Law: columns are chosen by name alone: by a star, a regular expression (found anywhere in the name),
+a list of names, or a predicate of the name, each evaluated by DuckDB; they come in FROM order. All
+COLUMNS(…) in one expression must be equal, and stand for the same column in each copy of it.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ Choice = list[tuple[str, int]]
 """Names and positions of columns."""
 
 _FILTERS = (exp.Like, exp.ILike, exp.SimilarTo, exp.Glob, exp.RegexpLike)
-_PLACE = "place"
+_POSITION = "position"
 
 
-def placed(index: int) -> exp.Expr:
-    """A column by its position in the plan, inside an expression that is not bound yet."""
-    node = exp.PositionalColumn(this=exp.Literal.number(index))
-    node.meta[_PLACE] = index
+def column_at(position: int) -> exp.Expr:
+    """Makes a column by its position in the plan, for an expression that is not bound yet."""
+    node = exp.PositionalColumn(this=exp.Literal.number(position))
+    node.meta[_POSITION] = position
     return node
 
 
-def is_placed(node: exp.PositionalColumn) -> bool:
-    """Whether it was made by `placed`."""
-    return _PLACE in node.meta
+def is_column_at(node: exp.PositionalColumn) -> bool:
+    """Whether it was made by `column_at`."""
+    return _POSITION in node.meta
 
 
-def bind_place(node: exp.PositionalColumn, scope: Scope) -> exp.Column:
-    """The column that `#n` or `placed` names."""
-    place = node.meta.get(_PLACE)
-    if place is not None:
-        return column(int(place))
+def bind_position(node: exp.PositionalColumn, scope: Scope) -> exp.Column:
+    """Binds `#n` (a number in the select list's star order, from 1) or a `column_at`."""
+    position = node.meta.get(_POSITION)
+    if position is not None:
+        return column(int(position))
     known = scope.star(None)
     number = int(node.this.name)
     if number > len(known):
@@ -62,9 +62,9 @@ def star_columns(node: exp.Expr, scope: Scope) -> Choice | None:
         return None
     known = scope.star(node.table or None) if isinstance(node, exp.Column) else scope.star(None)
     excluded = [_excluded(e, scope) for e in star.args.get("except_") or []]
-    kept = [(n, i) for n, i in known if fold(n) not in excluded and i not in excluded]
+    others = [(n, i) for n, i in known if fold(n) not in excluded and i not in excluded]
     pattern = star.args.get("ilike")
-    return kept if pattern is None else _where(kept, f'"name" ILIKE {text(pattern)}')
+    return others if pattern is None else _where(others, f'"name" ILIKE {text(pattern)}')
 
 
 def bare(node: exp.Expr) -> exp.Expr:
@@ -101,7 +101,7 @@ def _filtered(node: exp.Expr, scope: Scope, *, keep: bool) -> Choice | None:
 
 
 def _where(choice: Choice, condition: str, *, keep: bool = True) -> Choice:
-    """The columns whose name satisfies a condition."""
+    """The columns whose names satisfy a condition."""
     names = ", ".join(f"({i}, {literal(name)})" for i, (name, _) in enumerate(choice))
     query = f'SELECT i FROM (VALUES {names}) AS v(i, "name") WHERE ({condition}) = {keep}'
     try:
@@ -113,7 +113,7 @@ def _where(choice: Choice, condition: str, *, keep: bool = True) -> Choice:
 
 
 def has_columns(node: exp.Expr) -> bool:
-    """Whether COLUMNS(…) stands anywhere in the expression, outside of nested queries."""
+    """Whether the expression has COLUMNS(…) outside of nested queries."""
     return any(isinstance(part, exp.Columns) for part in node.walk(prune=_is_query))
 
 
@@ -121,20 +121,24 @@ def _is_query(node: exp.Expr) -> bool:
     return isinstance(node, exp.Query)
 
 
-def is_wide(node: exp.Expr) -> bool:
-    """Whether an expression may stand for any number of columns."""
+def may_expand(node: exp.Expr) -> bool:
+    """Whether an expression may expand to any number of columns."""
     return any(isinstance(part, (exp.Columns, exp.Star)) for part in node.walk(prune=_is_query))
 
 
 def is_all(key: exp.Expr) -> bool:
-    """Whether the one key of an ORDER BY is ALL; DuckDB takes any bare star for it."""
+    """Whether the one key of an ORDER BY is ALL, or a bare star, which DuckDB reads as ALL."""
     star = as_star(key.this if isinstance(key, exp.Columns) else key)
     bare = star is not None and not any(star.args.values())
     return bare or (isinstance(key, exp.Var) and key.name.upper() == "ALL")
 
 
 def chosen_columns(node: exp.Expr, scope: Scope) -> Choice:
-    """The columns that the COLUMNS(…) in an expression choose."""
+    """The columns that the COLUMNS(…) in an expression choose.
+
+    Raises:
+        NotIncremental: they are not all equal.
+    """
     found = list(node.find_all(exp.Columns))
     if len({structure(part.this) for part in found}) > 1:
         raise NotIncremental("different COLUMNS(…) in one expression")
@@ -157,7 +161,7 @@ def _choice(node: exp.Expr, scope: Scope) -> Choice:
 
 
 def spread_columns(node: exp.Expr, scope: Scope) -> list[tuple[str | None, exp.Expr]]:
-    """The expressions that one with COLUMNS(…) stands for, unbound, with their names."""
+    """Expands an expression with COLUMNS(…) to unbound expressions with their names."""
     choice = chosen_columns(node, scope)
     if any(part.args.get("unpack") for part in node.find_all(exp.Columns)):
         return [(None, _unpacked(node, choice))]
@@ -166,13 +170,13 @@ def spread_columns(node: exp.Expr, scope: Scope) -> list[tuple[str | None, exp.E
 
 def _substituted(node: exp.Expr, index: int) -> exp.Expr:
     def swap(part: exp.Expr) -> exp.Expr:
-        return placed(index) if isinstance(part, exp.Columns) else part
+        return column_at(index) if isinstance(part, exp.Columns) else part
 
     return node.copy().transform(swap, copy=False)
 
 
 def _unpacked(node: exp.Expr, choice: Choice) -> exp.Expr:
-    """`f(*COLUMNS(…))` with the columns as its arguments."""
+    """Expands `f(*COLUMNS(…))` to a call with the columns as arguments."""
 
     def swap(part: exp.Expr) -> exp.Expr:
         for key, value in list(part.args.items()):
@@ -193,11 +197,11 @@ def _unpacked(node: exp.Expr, choice: Choice) -> exp.Expr:
 
 
 def _arguments(node: exp.Expr, choice: Choice) -> list[exp.Expr]:
-    return [placed(i) for _, i in choice] if isinstance(node, exp.Columns) else [node]
+    return [column_at(i) for _, i in choice] if isinstance(node, exp.Columns) else [node]
 
 
 def spread_condition(node: exp.Expr, scope: Scope) -> exp.Expr:
-    """A condition with COLUMNS(…): it must hold for every column."""
+    """Expands a condition with COLUMNS(…): it must hold for every column."""
     if not has_columns(node):
         return node
     parts = [exp.Paren(this=expr) for _, expr in spread_columns(node, scope)]
@@ -205,13 +209,13 @@ def spread_condition(node: exp.Expr, scope: Scope) -> exp.Expr:
 
 
 def spread_key(key: exp.Ordered, scope: Scope) -> list[exp.Ordered]:
-    """A key of an ORDER BY; one for every column, if it is a star or has COLUMNS(…)."""
+    """Expands a key of an ORDER BY that is a star or has COLUMNS(…) to one key for every column."""
     chosen = star_columns(key.this, scope)
     if chosen is None and not has_columns(key.this):
         return [key]
-    found = spread_columns(key.this, scope) if chosen is None else _placed(chosen)
+    found = spread_columns(key.this, scope) if chosen is None else _columns_at(chosen)
     return [exp.Ordered(**{**key.args, "this": expr}) for _, expr in found]
 
 
-def _placed(choice: Choice) -> list[tuple[str | None, exp.Expr]]:
-    return [(name, placed(index)) for name, index in choice]
+def _columns_at(choice: Choice) -> list[tuple[str | None, exp.Expr]]:
+    return [(name, column_at(index)) for name, index in choice]

@@ -1,6 +1,6 @@
-"""What travels through one binding: the catalog, the cursor, the common table expressions in sight.
+"""The context of one binding: the catalog, the cursor, the visible common table expressions.
 
-Law: immutable but for caches; a nested query gets a child with more names.
+Invariant: immutable except for caches; a nested query gets a copy with more names.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from ivm.storage.warehouse.duck import Cursor
 
 
 def demand_only(node: exp.Expr, known: str, construct: str) -> None:
-    """Refuse a node that carries a part nobody here looks at.
+    """Refuses a syntax node with parts that the binder would ignore.
 
     Args:
-        known: names of the parts that are looked at.
+        known: names of the parts that it reads, between blanks.
+        construct: the node's name in the refusal.
 
     Raises:
         NotIncremental: names the construct and its parts.
@@ -40,13 +41,13 @@ def demand_only(node: exp.Expr, known: str, construct: str) -> None:
 
 
 class OuterNames(Protocol):
-    """Names that stand outside of a query and may be used in it.
+    """The names of the outer query that a nested query may use.
 
     Attributes:
-        scope: the names of the query around.
-        aliases: folded alias → expression, of its SELECT list.
-        plan: what the scope's positions stand in.
-        context: that of the query around.
+        scope: the names of the outer query.
+        aliases: folded alias → expression, of the outer select list.
+        plan: the plan to whose columns the scope's positions refer.
+        context: the outer query's context.
     """
 
     scope: Scope
@@ -61,12 +62,12 @@ class OuterNames(Protocol):
 
 @dataclass(frozen=True)
 class Nested:
-    """A bound nested query that stands for a value.
+    """A bound nested query in an expression.
 
     Attributes:
-        comparison: of the operands with its rows; None for EXISTS and scalar subqueries.
-        operands: how many.
-        scalar: the value is its one row's column.
+        comparison: the comparison of operands with its rows; None for EXISTS and scalar subqueries.
+        operands: the number of operands.
+        scalar: its value is the column of its only row.
     """
 
     plan: Plan
@@ -77,16 +78,16 @@ class Nested:
 
 @dataclass(frozen=True)
 class Context:
-    """The surroundings of a query.
+    """The context in which a query is bound.
 
     Attributes:
-        outer: the names of the queries around it.
-        nested: the nested queries met so far, by number; shared by the whole binding.
-        numbers: gives each nested query its number.
-        widened: plans that have the rows of another one with more columns, and that other one.
+        outer: the names of the outer query, if it is a nested one.
+        nested: the nested queries found so far, by number; shared by the whole binding.
+        numbers: the numbers for nested queries.
+        widened: id of a plan → that plan, and the plan of the same rows and fewer columns below it.
         ctes: bound common table expressions by folded name.
         cte_texts: their SQL.
-        views: DuckDB views being expanded, against cycles.
+        views: plain views being expanded, to detect cycles.
     """
 
     catalog: RelationCatalog
@@ -106,14 +107,14 @@ class Context:
         return replace(self, ctes={**self.ctes, fold(name): bound}, cte_texts=texts)
 
     def standalone(self, query: exp.Expr) -> str:
-        """A nested query with the common table expressions it may name."""
+        """The SQL of a nested query, with the common table expressions that it may name."""
         bare = query.copy()
         bare.set("with_", None)
         prologue = f"WITH {', '.join(self.cte_texts.values())} " if self.cte_texts else ""
         return prologue + text(bare)
 
     def types(self, exprs: Sequence[exp.Expr], plan: Plan) -> list[ColumnType]:
-        """Types of expressions over the plan's columns; bare columns are not asked for."""
+        """Types of expressions over the plan's columns; DuckDB is asked only for computed ones."""
         known = [position(e) for e in exprs]
         asked = [e for e, p in zip(exprs, known, strict=True) if p is None]
         answers = iter(types_of(self.cursor, [duck_text(e) for e in asked], plan.schema))
@@ -122,7 +123,7 @@ class Context:
     def project(
         self, plan: Plan, exprs: Sequence[exp.Expr], names: list[str] | None = None
     ) -> Plan:
-        """The plan under a projection, or the plan itself if that would change nothing."""
+        """Projects the plan, or returns it if the projection would change nothing."""
         names = names or [f"c{i}" for i in range(len(exprs))]
         same = [position(e) for e in exprs] == list(range(len(plan.schema)))
         if same and names == [n for n, _ in plan.schema]:
@@ -131,14 +132,14 @@ class Context:
         return Project(plan, tuple(exprs), schema)
 
     def cast(self, plan: Plan, wanted: Sequence[ColumnType]) -> Plan:
-        """The plan with its columns cast to the wanted types."""
+        """Casts the plan's columns to the wanted types."""
         own = [t for _, t in plan.schema]
         pairs = zip(own, wanted, strict=True)
         exprs = [column(i) if a == b else cast(column(i), b) for i, (a, b) in enumerate(pairs)]
         return plan if own == list(wanted) else self.project(plan, exprs)
 
     def narrow(self, plan: Plan, columns: list[int]) -> Plan:
-        """The plan with only the given columns, in that order."""
+        """Projects the plan to the columns at the given positions, in that order."""
         return self.project(plan, [column(i) for i in columns])
 
 
@@ -146,4 +147,4 @@ BindQuery: TypeAlias = Callable[[exp.Expr, Context], Bound]
 """Binds a query or a nested one."""
 
 ONE_ROW = Values(((exp.true(),),), (("c0", type_of("BOOLEAN")),))
-"""What is read where there is no FROM clause."""
+"""The input of a SELECT without FROM clause."""

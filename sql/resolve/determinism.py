@@ -1,8 +1,8 @@
-"""What may not stand in a view because its value depends on more than the tables.
+"""Refuses constructs in a view whose values depend on more than the tables.
 
-Law: a view is a function of its base tables. A VOLATILE function, one that reads the clock or the
-session, a sample: each is refused, also inside plain views and macros, with its place in the query
-and a way out.
+Invariant: a view is a function of its base tables. VOLATILE functions, functions that read the
+clock or the session, and samples are refused, also inside plain views and macros; the error has the
+offset in the query and a way out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLOCK = frozenset(
         "pg_postmaster_start_time",
     ]
 )  # fmt: skip
-# Written without parentheses they are column references to DuckDB's parser.
+# Without parentheses DuckDB's parser reads these as column references.
 _CLOCK_WORDS = frozenset(
     ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"]
 )
@@ -40,7 +40,7 @@ _SESSION = frozenset(
 _TABLE_FUNCTIONS = frozenset(
     ["unnest", "range", "generate_series", "repeat", "repeat_row", "json_each", "json_tree"]
 )
-_TELLING = ("information_schema", "pg_catalog")
+_SYSTEM_SCHEMAS = ("information_schema", "pg_catalog")
 _RELATIONS = f"""
 SELECT view_name, schema_name, internal FROM system.main.duckdb_views()
 WHERE schema_name <> 'information_schema' AND {VISIBLE_DATABASES}
@@ -55,12 +55,12 @@ _HARMLESS = frozenset(["error", "assert_true"])
 
 
 def check_deterministic(query: str, cursor: Cursor, functions: FunctionList | None = None) -> None:
-    """Refuse a query whose answer depends on more than its tables.
+    """Refuses a query whose answer depends on more than its tables.
 
     Args:
         query: one SELECT that DuckDB accepts.
         cursor: sees the same views and macros.
-        functions: those it sees, if they are known.
+        functions: the functions that the cursor sees, if they have been listed.
 
     Raises:
         UnsupportedError: names the construct, why, where, and the way out.
@@ -74,7 +74,7 @@ def check_deterministic(query: str, cursor: Cursor, functions: FunctionList | No
 
 
 _Path = tuple[str, ...]
-"""The views and macros a construct was found through."""
+"""The views and macros through which a construct was found, outermost first."""
 
 
 class _Checker:
@@ -82,15 +82,15 @@ class _Checker:
         self._cursor = cursor
         self._unstable = functions.unstable - _HARMLESS
         self._views = PlainViews(cursor)
-        told: set[str] = set()
+        system: set[str] = set()
         own: set[str] = set()
         self._known: set[str] = set()
         for name, schema, internal in rows(cursor, _RELATIONS):
             self._known.add(fold(name))
-            if internal or fold(schema) == "main":  # (a name alone means none of other schemas)
-                (told if internal else own).add(fold(name))
-        self._told = told - own
-        self._elsewhere = frozenset([fold(name) for (name,) in rows(cursor, _ATTACHED)])
+            if internal or fold(schema) == "main":  # a bare name means no relation of other schemas
+                (system if internal else own).add(fold(name))
+        self._system = system - own
+        self._other_databases = frozenset([fold(name) for (name,) in rows(cursor, _ATTACHED)])
         self._macros: dict[str, list[str]] = {}
         for macro in functions.macros:
             hidden = macro.table or macro.name in functions.hiding
@@ -98,11 +98,17 @@ class _Checker:
                 self._macros.setdefault(macro.name, []).append(macro.query)
 
     def check(
-        self, tree: Any, place: int | None, through: _Path, around: frozenset[str] = frozenset()
+        self, tree: Any, offset: int | None, through: _Path, ctes: frozenset[str] = frozenset()
     ) -> None:
-        """Refuse what a tree holds that sees the common table expressions named in `around`."""
-        for node, hidden in _scoped(tree, around):
-            at = _place(node) if place is None else place
+        """Refuses the constructs of a syntax tree.
+
+        Args:
+            offset: None in the query's own text; inside views and macros, where in the query they
+                are used (-1: unknown).
+            ctes: names of the common table expressions that the tree sees.
+        """
+        for node, hidden in _scoped(tree, ctes):
+            at = _offset(node) if offset is None else offset
             if node.get("sample"):
                 raise _refusal("a sample", "its rows are chosen by chance", at, through, _FIXED)
             self._check_database(node, at, through)
@@ -116,111 +122,112 @@ class _Checker:
                     self._check_relation(node, at, through)
                     self._enter(name, self._views.named(name), at, through, frozenset())
 
-    def _check_database(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
-        """Refuse relations and macros of other databases."""
+    def _check_database(self, node: dict[str, Any], offset: int | None, through: _Path) -> None:
+        """Refuses relations and macros of other databases."""
         parts = [node.get(f"{part}_name", node.get(part)) for part in ("catalog", "schema")]
         given = [str(part) for part in parts if part]
-        if given and fold(given[0]) in self._elsewhere:
+        if given and fold(given[0]) in self._other_databases:
             name = node.get("table_name", node.get("function_name"))
             raise _refusal(
                 ".".join([*given, str(name)]), "it belongs to another database, and what changes "
-                "there is not told here", place, through, "Load the rows into a table, or create "
+                "there is not told here", offset, through, "Load the rows into a table, or create "
                 "the macro here",
             )  # fmt: skip
 
-    def _check_from(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
-        """Refuse relations that are no function of the tables."""
+    def _check_from(self, node: dict[str, Any], offset: int | None, through: _Path) -> None:
+        """Refuses items of FROM whose rows do not depend on tables alone."""
         if node.get("ref_type") == "POSITIONAL":
             raise _refusal(
-                "POSITIONAL JOIN", "the rows of a table have no order", place, through,
+                "POSITIONAL JOIN", "the rows of a table have no order", offset, through,
                 "Join on row_number() OVER (ORDER BY …) of both sides",
             )  # fmt: skip
         if node.get("type") == "SHOW_REF":
             raise _refusal(
-                "DESCRIBE, SUMMARIZE or SHOW", "it tells of the database, not of its rows", place,
+                "DESCRIBE, SUMMARIZE or SHOW", "it tells of the database, not of its rows", offset,
                 through, "Run it as a query when you need it, or select the aggregates it shows",
             )  # fmt: skip
         if node.get("type") == "TABLE_FUNCTION":
             name = fold(str(node["function"].get("function_name", "")))
             if name not in _TABLE_FUNCTIONS and name not in self._macros:
                 raise _refusal(
-                    f"{name}() in FROM", "no change of a table tells when its rows change", place,
+                    f"{name}() in FROM", "no change of a table tells when its rows change", offset,
                     through, "Load its rows into a table, and select from that",
                 )  # fmt: skip
         if node.get("function_name") == "age" and len(node.get("arguments", ())) == 1:
-            raise _clock_refusal("age() of one argument", place, through)
+            raise _clock_refusal("age() of one argument", offset, through)
 
-    def _check_relation(self, node: dict[str, Any], place: int | None, through: _Path) -> None:
-        """Refuse files, and the relations that tell of the database itself."""
+    def _check_relation(self, node: dict[str, Any], offset: int | None, through: _Path) -> None:
+        """Refuses files, and the system views and tables, which describe the database itself."""
         parts = [fold(node[f"{part}_name"]) for part in ("catalog", "schema", "table")]
         catalog, schema, name = parts
         if not schema and name not in self._known:  # a replacement scan
             raise _refusal(
                 repr(node["table_name"]), "it is no table of this database but a file or a "
-                "variable, and no change of a table tells when its rows change", place, through,
+                "variable, and no change of a table tells when its rows change", offset, through,
                 "Load its rows into a table, and select from that",
             )  # fmt: skip
-        named = schema in ("", "main") and name in self._told
-        if named or schema in _TELLING or catalog == "system":
+        named = schema in ("", "main") and name in self._system
+        if named or schema in _SYSTEM_SCHEMAS or catalog == "system":
             raise _refusal(
                 ".".join(filter(None, parts)), "it tells of the database, and no change of a table "
-                "tells when its rows change", place, through, "Run it as a query when you need it",
+                "tells when its rows change", offset, through, "Run it as a query when you need it",
             )  # fmt: skip
 
     def _check_call(
-        self, name: str, place: int | None, through: _Path, hidden: frozenset[str]
+        self, name: str, offset: int | None, through: _Path, hidden: frozenset[str]
     ) -> None:
         if name in _CLOCK:
-            raise _clock_refusal(f"{name}()", place, through)
+            raise _clock_refusal(f"{name}()", offset, through)
         if name in _SESSION:
             raise _refusal(
-                f"{name}()", "its value comes from the session, not from the tables", place,
+                f"{name}()", "its value comes from the session, not from the tables", offset,
                 through, "Write the value itself, or keep it in a one-row table that you update",
             )  # fmt: skip
         if name in self._unstable:
             raise _refusal(
-                f"{name}()", "its value changes from call to call", place, through, _FIXED
+                f"{name}()", "its value changes from call to call", offset, through, _FIXED
             )
-        self._enter(name, self._macros.get(name, ()), place, through, hidden)
+        self._enter(name, self._macros.get(name, ()), offset, through, hidden)
 
     def _enter(
         self,
         name: str,
         queries: Iterable[str],
-        place: int | None,
+        offset: int | None,
         through: _Path,
-        around: frozenset[str],
+        ctes: frozenset[str],
     ) -> None:
-        """Look into a view or macro the query uses (once on each way)."""
+        """Checks the definitions of a view or macro, unless it is among those it was found by."""
         for definition in () if name in through else queries:
             tree = syntax_tree(definition, self._cursor)
             if tree is not None:
-                self.check(tree, -1 if place is None else place, (*through, name), around)
+                self.check(tree, -1 if offset is None else offset, (*through, name), ctes)
 
 
 _FIXED = "Compute the value once when the row is written and store it in a column"
 
 
 def _refusal(
-    what: str, why: str, place: int | None, through: _Path, way_out: str
+    what: str, why: str, offset: int | None, through: _Path, way_out: str
 ) -> UnsupportedError:
-    known = place is not None and place >= 0
-    where = f" at character {place + 1}" if known and place is not None else ""
+    known = offset is not None and offset >= 0
+    where = f" at character {offset + 1}" if known and offset is not None else ""
     inside = f" (through {' → '.join(through)})" if through else ""
     message = f"{what}{where}{inside} cannot stand in a materialized view: {why}. {way_out}."
-    return UnsupportedError(message, place if known else None)
+    return UnsupportedError(message, offset if known else None)
 
 
-def _clock_refusal(what: str, place: int | None, through: _Path) -> UnsupportedError:
+def _clock_refusal(what: str, offset: int | None, through: _Path) -> UnsupportedError:
     return _refusal(
-        what, "its value changes with time, not with the tables", place, through,
+        what, "its value changes with time, not with the tables", offset, through,
         "Temporal filters come later; until then compare with a column, or keep the time in a "
         "one-row table that you update",
     )  # fmt: skip
 
 
 def _refuse_open_pivot(error: str) -> None:
-    """A PIVOT without an IN list is several statements to DuckDB, which it does not serialize."""
+    """Refuses a PIVOT without an IN list: DuckDB makes several statements of it, and serializes
+    none."""
     if "Only SELECT" in error:
         raise UnsupportedError(
             "PIVOT without an IN list cannot stand in a materialized view: its columns depend "
@@ -228,9 +235,9 @@ def _refuse_open_pivot(error: str) -> None:
         )
 
 
-def _scoped(tree: Any, around: frozenset[str]) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+def _scoped(tree: Any, ctes: frozenset[str]) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
     """All nodes, each with the names of the common table expressions that it sees."""
-    waiting: list[tuple[Any, frozenset[str]]] = [(tree, around)]
+    waiting: list[tuple[Any, frozenset[str]]] = [(tree, ctes)]
     while waiting:
         node, hidden = waiting.pop()
         if isinstance(node, list):
@@ -258,6 +265,6 @@ def _called(node: dict[str, Any]) -> str | None:
     return None
 
 
-def _place(node: dict[str, Any]) -> int | None:
-    place = node.get("query_location")
-    return place if isinstance(place, int) and place < 2**62 else None
+def _offset(node: dict[str, Any]) -> int | None:
+    offset = node.get("query_location")
+    return offset if isinstance(offset, int) and offset < 2**62 else None  # 2**64 - 1: unknown

@@ -1,7 +1,7 @@
-"""Types of bound expressions, asked of DuckDB over columns of the input's types.
+"""Types of bound expressions, found by DuckDB over columns of the input's types.
 
 Law: the type of an expression depends on the types of its columns alone (and on the macros and
-types the cursor sees), so one DESCRIBE over typed NULLs answers without touching a table.
+types that the cursor sees), so one DESCRIBE over typed NULLs finds it without reading a table.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, describe
 
 probe = Scratch().borrow
-"""An empty database to ask about types that need no user's object."""
+"""Lends an empty database, for expressions that need none of the user's objects."""
 
 
 def typed_nulls(types: Sequence[ColumnType]) -> str:
-    """A one-row query with columns c0, c1, … of the given types."""
+    """Makes a one-row query with columns c0, c1, … of the given types."""
     return "SELECT " + ", ".join(f"NULL::{t.sql} AS c{i}" for i, t in enumerate(types))
 
 
 def types_of(
     cursor: Cursor, exprs: Sequence[str], schema: Schema, tail: str = ""
 ) -> tuple[ColumnType, ...]:
-    """DuckDB's types of expressions over columns of `schema`.
+    """Returns DuckDB's types of expressions over columns of `schema`.
 
     Args:
         exprs: SQL over c0, c1, …
@@ -41,10 +41,10 @@ def types_of(
 
 
 def comparison_type(cursor: Cursor, left: ColumnType, right: ColumnType) -> ColumnType | None:
-    """The type in which DuckDB compares two columns, read from its own bound plan.
+    """Returns the type in which DuckDB compares two columns, read from its own bound plan.
 
     Returns:
-        The type; None if the plan does not tell.
+        The type; None if the plan does not show it.
     """
     if left == right:
         return left
@@ -57,7 +57,7 @@ def comparison_type(cursor: Cursor, left: ColumnType, right: ColumnType) -> Colu
 
 
 def _type_name(side: dict[str, Any]) -> str | None:
-    """The SQL name of a plain or decimal type in a serialized plan; None for the others."""
+    """The SQL name of a plain or DECIMAL type in a serialized plan; None for other types."""
     type = side["return_type"]
     info = type["type_info"]
     if type["id"] == "DECIMAL":

@@ -1,7 +1,7 @@
-"""What a query without a plan fixes of its answer, as far as DuckDB's syntax tree of it tells.
+"""The columns of an answer that a query without a plan fixes, from DuckDB's syntax tree of it.
 
-Law: an answer is open only if the text, or a macro or plain view on its way, holds a construct that
-may look at an order. All others have one answer, and so have the items selected beside such a one.
+Law: a query has several correct answers only if its text, or a macro or plain view that it uses,
+has a construct that may depend on the order of rows. The other items of the select list are fixed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ivm.sql.resolve.plain_views import PlainViews
 from ivm.storage.identifiers import fold
 from ivm.storage.warehouse.duck import Cursor
 
-# The aggregates that see a bag of values; those of extensions are not known.
+# The aggregates of a multiset of values; those of extensions are not known.
 _UNORDERED = frozenset(
     [
         "approx_count_distinct", "avg", "bit_and", "bit_or", "bit_xor", "bitstring_agg",
@@ -36,11 +36,14 @@ _Node = dict[str, Any]
 
 
 def text_parts(query: str, cursor: Cursor) -> Parts | None:
-    """The parts of a query's answer that it fixes; None if it fixes all.
+    """Finds the parts of a query's answer that it fixes.
 
     Args:
         query: one SELECT that DuckDB accepts.
         cursor: sees the same views and macros.
+
+    Returns:
+        The parts; None if the query fixes the whole answer.
     """
     tree = syntax_tree(query, cursor)
     if tree is None:
@@ -52,7 +55,7 @@ def text_parts(query: str, cursor: Cursor) -> Parts | None:
 
 
 class _Texts:
-    """The macros and plain views that a query may go through."""
+    """The macros and plain views that a query may use."""
 
     def __init__(self, cursor: Cursor) -> None:
         functions = list_functions(cursor)
@@ -64,13 +67,13 @@ class _Texts:
         self._views = PlainViews(cursor)
 
     def have(self, asked: Callable[[_Node], bool], tree: Any) -> bool:
-        """Whether a node of the tree, or of what it goes through, is one that is asked for."""
+        """Whether `asked` holds for a node of the tree, or of a macro or view that it uses."""
         return any(node is None or asked(node) for node in self._all(tree))
 
     def looks_at_order(self, node: _Node) -> bool:
         """Whether the node's rows or value may depend on the order of its input."""
         if node.get("class") == "WINDOW":
-            return self._tells_peers_apart(node)
+            return self._distinguishes_peers(node)
         return (
             str(node.get("type")).startswith("LIMIT")
             or bool(node.get("sample") or node.get("distinct_on_targets"))
@@ -80,15 +83,15 @@ class _Texts:
             or _called(node) in self._ordered
         )
 
-    def _tells_peers_apart(self, window: _Node) -> bool:
-        """Whether a window tells rows apart whose order is the same."""
+    def _distinguishes_peers(self, window: _Node) -> bool:
+        """Whether a window's result may differ among peers, or depend on their order."""
         name = _called(window)
         plain = window["exclude_clause"] == "NO_OTHER" and not window["arg_orders"]
         by_row = "ROWS" in window["start"] + window["end"]
         return not plain or (name not in PEERS_ALIKE and (by_row or name not in _UNORDERED))
 
     def _all(self, tree: Any) -> Iterator[_Node | None]:
-        """All nodes, also of the texts gone through, once each; None for a text not understood."""
+        """All nodes of the tree and of the macros and views used; None for a text without tree."""
         waiting, seen = [tree], set[str]()
         while waiting:
             below = waiting.pop()
@@ -109,7 +112,7 @@ def _called(node: _Node) -> str:
 
 
 def _parts(top: _Node, texts: _Texts) -> Parts:
-    """What is fixed where an order decides over values, or over which rows a LIMIT takes."""
+    """The fixed parts of a query in which an order decides values, or which rows a LIMIT takes."""
     if top["type"] != "SELECT_NODE":
         return ()
     items, modifiers = top["select_list"], top["modifiers"]
@@ -124,23 +127,23 @@ def _parts(top: _Node, texts: _Texts) -> Parts:
 
 
 def _split(items: list[_Node], texts: _Texts) -> tuple[frozenset[int], set[str]]:
-    """Places of the items over which no order decides, and the names of the others."""
+    """Positions of the items that depend on no order, and the aliases of the others."""
     fixed, others = set[int](), set[str]()
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         if _is_open(item, others, texts):
             others.add(fold(item["alias"]))
         else:
-            fixed.add(place)
+            fixed.add(position)
     return frozenset(fixed), others
 
 
 def _is_open(tree: Any, names: set[str], texts: _Texts) -> bool:
-    """Whether an order decides over something, which may be an item with one of these names."""
+    """Whether a tree depends on an order, itself or by an item with one of these names."""
     return texts.have(texts.looks_at_order, tree) or any(_names(n) in names for n in nodes(tree))
 
 
 def _names(node: _Node) -> str | None:
-    """What a column reference names."""
+    """The folded name of a column reference, None for other nodes."""
     names = node.get("column_names")
     return fold(str(names[-1])) if names else None
 

@@ -1,6 +1,7 @@
-"""Which calls in a syntax tree are aggregates, which may not be bound at all.
+"""Classifies calls: aggregates, macros, and calls that no plan may have.
 
-Law: DuckDB's own function list decides by name; a macro is judged by its definition.
+Law: a name is an aggregate or table function if DuckDB's own function list says so; built-in macros
+are classified by their definitions.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _REFUSED: dict[type[exp.Expr], str] = {
 
 
 class Functions:
-    """Answers about functions, as one cursor sees them.
+    """The functions that one cursor sees.
 
     Args:
         cursor: sees the user's macros.
-        functions: those it sees.
+        functions: the list of them.
 
     Attributes:
-        hiding: names of the user's macros that are names of built-in functions too.
+        hiding: names of the user's macros that hide a built-in function.
     """
 
     def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
@@ -59,9 +60,9 @@ class Functions:
         return isinstance(node, exp.Func) and call_name(node) in self._aggregates
 
     def aggregates(self, tree: exp.Expr) -> Iterator[exp.Expr]:
-        """The outermost aggregate calls that are no window functions, nested queries left out."""
+        """The outermost aggregate calls that are not window functions, outside nested queries."""
         if isinstance(tree, exp.Window):
-            # What a window function is applied to is no aggregate; aggregates may stand inside.
+            # The function over the window is no aggregate call, but its arguments may have some.
             parts = [tree.this]
             if self.is_aggregate(tree.this):
                 while isinstance(parts[0], _WRAPPERS):
@@ -77,7 +78,7 @@ class Functions:
                 yield from self.aggregates(part)
 
     def expanded(self, node: exp.Expr) -> exp.Expr | None:
-        """What a call of a macro stands for, unbound; None for anything else.
+        """Expands a call of a macro to an unbound expression; None for any other node.
 
         Raises:
             NotIncremental: the macro cannot be expanded here.
@@ -92,7 +93,7 @@ class Functions:
         return self.macros.expanded(name, list(call.expressions))
 
     def check(self, node: exp.Expr) -> None:
-        """Refuse what cannot be a scalar expression of a plan.
+        """Refuses a node that cannot be a scalar expression of a plan.
 
         Raises:
             NotIncremental: names the construct.
@@ -116,7 +117,7 @@ def _nodes(value: object) -> list[exp.Expr]:
 
 @functools.cache
 def _builtin() -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the aggregates, and of what is a table function or a macro not to be bound."""
+    """Names of the aggregates, and of the table functions and macros that no plan may call."""
     query = (
         "SELECT lower(function_name), list(DISTINCT function_type), any_value(macro_definition)"
         " FROM duckdb_functions() WHERE internal GROUP BY ALL"

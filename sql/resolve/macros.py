@@ -1,8 +1,8 @@
-"""Macros of the user's database, expanded where they are called.
+"""Expands calls of the user's macros.
 
-Law: a call stands for the macro's definition with its arguments, as written, in the place of the
-parameters. DuckDB does not tell defaults: a scalar call that leaves one open stays a call, which
-DuckDB evaluates; anything else that leaves one open has no plan.
+Law: a call means the macro's definition with the arguments, as written, in place of the parameters.
+DuckDB does not show default arguments: a scalar call that omits one stays a call, which DuckDB
+evaluates; any other call that omits one has no plan.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ivm.storage.warehouse.duck import Cursor
 
 
 class Macros:
-    """The macros a query may call.
+    """The macros that a query may call.
 
     Args:
-        cursor: parses them.
-        functions: those there are.
-        internal: built-in macros to expand too.
-        hiding: names of macros that are names of built-in functions too.
+        cursor: parses their definitions.
+        functions: the list of them.
+        internal: names of the built-in macros to expand too.
+        hiding: names of the user's macros that hide a built-in function.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Macros:
                 self._known.setdefault(macro.name, []).append(macro)
 
     def has_scalar(self, name: str) -> bool:
-        """Whether a macro for expressions has that name."""
+        """Whether a scalar macro has that name."""
         return any(not macro.table for macro in self._known.get(name, ()))
 
     def has_table(self, name: str) -> bool:
@@ -54,7 +54,7 @@ class Macros:
         return any(macro.table for macro in self._known.get(name, ()))
 
     def expanded(self, name: str, arguments: list[exp.Expr]) -> exp.Expr | None:
-        """The expression a scalar call stands for, unbound; None if it is to stay a call.
+        """Expands a scalar call to an unbound expression; None if it is to stay a call.
 
         Raises:
             NotIncremental: the macro cannot be expanded.
@@ -76,7 +76,11 @@ class Macros:
         return exp.Paren(this=_substituted(body, given, name))
 
     def table(self, name: str, arguments: list[exp.Expr]) -> exp.Expr:
-        """The query a call of a table macro stands for, unbound."""
+        """Expands a call of a table macro to an unbound query.
+
+        Raises:
+            NotIncremental: the macro cannot be expanded.
+        """
         macro = _chosen([m for m in self._known[name] if m.table], len(arguments))
         given = _assigned(macro, arguments)
         if len(given) < len(macro.parameters):
@@ -88,7 +92,7 @@ class Macros:
 
 
 def _chosen(known: list[Macro], count: int) -> Macro:
-    """The overload for so many arguments: the first with enough parameters."""
+    """The overload for `count` arguments: the first with enough parameters."""
     fitting = [m for m in known if len(m.parameters) >= count]
     if not fitting or len({len(m.parameters) for m in known}) < len(known):
         raise NotIncremental(f"the macro {known[0].name}(), which has several definitions")
@@ -100,28 +104,28 @@ def _chosen(known: list[Macro], count: int) -> Macro:
 
 
 def _assigned(macro: Macro, arguments: list[exp.Expr]) -> dict[str, exp.Expr]:
-    """Parameter → argument."""
+    """Folded parameter name → argument."""
     given: dict[str, exp.Expr] = {}
-    for place, argument in enumerate(arguments):
+    for index, argument in enumerate(arguments):
         if isinstance(argument, (exp.PropertyEQ, exp.Kwarg)):
             given[fold(argument.this.name)] = argument.expression
         else:
-            given[macro.parameters[place]] = argument
+            given[macro.parameters[index]] = argument
     return given
 
 
 def _body(query: exp.Expr) -> exp.Expr:
-    """The one item; the caller's columns do not hide the parameters of its lambdas."""
+    """The definition's only item; the caller's columns do not hide its lambdas' parameters."""
     only = query.expressions[0]
     assert isinstance(only, exp.Expr)
     return with_parameters(only)
 
 
 def _substituted(body: exp.Expr, given: Mapping[str, exp.Expr], name: str) -> exp.Expr:
-    """The body with arguments for parameters."""
+    """Copies the body with arguments for parameters."""
     columns = any(argument.find(exp.Column) for argument in given.values())
     if columns and (isinstance(body, exp.Query) or body.find(exp.Query)):
-        # A name of the caller's must not be caught by a table of the macro's.
+        # A name of the caller's could be resolved to a column of the macro's tables.
         raise NotIncremental(f"the macro {name}(), which reads tables, with columns as arguments")
 
     def swap(node: exp.Expr) -> exp.Expr:

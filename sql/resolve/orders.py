@@ -1,7 +1,7 @@
-"""Orders: sort keys of a query, and the completion of orders that SQL leaves open.
+"""Orders of aggregates' arguments, completed where SQL leaves ties open.
 
-Law: NULLS LAST and ASC are DuckDB's defaults, in both directions; an open order is completed by all
-columns of the row, ascending, so a result is a function of the rows alone.
+Law: an order is completed by all columns of the row, ascending, so a result is a function of the
+rows alone. NULLS LAST is DuckDB's default for ASC and for DESC.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ivm.sql.plan.built_in import call_name, chief_name
 from ivm.sql.plan.expressions import column, structure, used
 from ivm.sql.resolve.context import Context
 
-# Functions of the multiset of their arguments: no order can change them.
+# Functions of the multiset of their arguments: no order changes their results.
 ORDERLESS = frozenset(
     [
         "count_star", "count", "count_if", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or",
@@ -24,13 +24,13 @@ ORDERLESS = frozenset(
 
 
 def complete_aggregate(node: exp.Expr, count: int, context: Context) -> exp.Expr:
-    """An aggregate call over columns c0 … c<count-1> with its order completed."""
+    """Completes the order of an aggregate call over columns c0 … c<count-1>."""
     if isinstance(node, exp.WithinGroup):
         return node
     if isinstance(node, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
-        whole = node.copy()
-        whole.set("this", complete_aggregate(node.this, count, context))
-        return whole
+        made = node.copy()
+        made.set("this", complete_aggregate(node.this, count, context))
+        return made
     call = verbatim(node)
     if chief_name(call_name(call)) in ORDERLESS or not call.expressions:
         return call
@@ -51,7 +51,7 @@ def complete_aggregate(node: exp.Expr, count: int, context: Context) -> exp.Expr
 def parts_of(
     call: exp.Expr,
 ) -> tuple[bool, list[exp.Expr], list[exp.Ordered]]:
-    """DISTINCT or not, the arguments, and the ORDER BY keys of a verbatim call.
+    """Whether a verbatim call has DISTINCT, its arguments, and its ORDER BY keys.
 
     Ordered-set aggregates may have keys alone: `mode(ORDER BY x)`.
     """
@@ -69,5 +69,5 @@ def parts_of(
 
 
 def ordered(expr: exp.Expr) -> exp.Ordered:
-    """The expression ascending, NULLs last."""
+    """Makes a sort key of the expression, ascending with NULLs last."""
     return exp.Ordered(this=expr.copy(), desc=False, nulls_first=False)

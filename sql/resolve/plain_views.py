@@ -1,7 +1,7 @@
-"""Plain views of the user's database: where they stand, and what names mean in their texts.
+"""Finds the plain views of the user's database, and resolves the names in their texts.
 
-Law: in the text of a view of another schema than main a name without a schema means what that
-schema has (DuckDB looks at the innermost schema's name alone), and only then what main has.
+Law: in the text of a view outside of schema main a name without a schema means a relation of that
+schema (DuckDB matches the innermost schema's name alone) or, if it has none, of main.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class PlainView(NamedTuple):
 
     Attributes:
         path: its schemas and name.
-        qualified: its whole path, for SQL.
-        sql: its CREATE VIEW.
+        qualified: its SQL spelling, with database and schemas.
+        sql: its CREATE VIEW statement.
     """
 
     path: Path
@@ -48,7 +48,7 @@ class PlainView(NamedTuple):
 
 
 class PlainViews:
-    """The plain views of a database, read when the first of them is asked for.
+    """The plain views of a database, listed at the first question.
 
     Args:
         cursor: sees them.
@@ -58,7 +58,7 @@ class PlainViews:
         self._cursor = cursor
 
     def named(self, name: str) -> Iterator[str]:
-        """The queries of the plain views with a folded name, in whatever schemas they are."""
+        """The queries of the plain views with a folded name, in any schema."""
         return (view_query(view.sql) for path, view in self._known.items() if path[-1] == name)
 
     def find(self, path: Path) -> PlainView | None:
@@ -66,10 +66,10 @@ class PlainViews:
         return self._known.get(path)
 
     def in_its_schema(self, query: exp.Expr, view: PlainView) -> exp.Expr:
-        """The query of a view with the names that mean relations of its schema written in full.
+        """Qualifies the names in a view's query that mean relations of the view's schema.
 
         Raises:
-            NotIncremental: the schema may give other names another meaning, too.
+            NotIncremental: the schema could change the meaning of other names, too.
         """
         schema = view.path[-2]
         if schema == "main":
@@ -98,7 +98,7 @@ class PlainViews:
 
     @functools.cached_property
     def _known(self) -> dict[Path, PlainView]:
-        """By folded path."""
+        """Folded path → view."""
         found = {}
         for schema, name, sql in rows(self._cursor, _VIEWS, [self._database]):
             path = (*self._schemas[schema], name)
@@ -107,7 +107,7 @@ class PlainViews:
         return found
 
     def _relations(self, schema: str) -> set[str]:
-        """Folded names of what a schema has."""
+        """Folded names of a schema's tables and views."""
         own = {
             oid for oid, path in self._schemas.items() if tuple(map(fold, path)) == (fold(schema),)
         }

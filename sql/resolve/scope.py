@@ -1,7 +1,7 @@
-"""The names a FROM clause brings into sight, and where their columns stand.
+"""The names that a FROM clause makes visible, and the positions of their columns.
 
-Law: lookup is case-insensitive and DuckDB's: a qualified name is a table's column first and a
-struct's field second; a column merged by USING is seen once, at its left place.
+Law: lookup ignores case and follows DuckDB: a qualified name is a table's column first and a
+struct's field second; a column merged by USING is visible once, at the left column's position.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Relation:
     """One item of a FROM clause.
 
     Attributes:
-        qualifiers: the names it answers to, outermost first, e.g. (database, schema, table) or the
-            alias alone.
+        qualifiers: its qualified name, outermost part first: (database, schema, table) or the alias
+            alone.
         columns: (name, position in the joined plan), in order.
-        hidden: further names of columns, which no star shows.
+        hidden: further names of columns, which stars do not expand to.
     """
 
     qualifiers: tuple[str, ...]
@@ -53,17 +53,17 @@ class Scope:
     """All relations of a FROM clause.
 
     Attributes:
-        merged: positions of columns that a USING or NATURAL join hides behind their left twin.
-        stands: what an unqualified name shows in place of a left twin that may be missing, as in a
-            RIGHT or FULL JOIN.
+        merged: positions of the right columns that a USING or NATURAL join merges with left ones.
+        shown_at: of merged left columns that may be missing (RIGHT and FULL JOIN): position → the
+            position of the column that an unqualified name shows.
     """
 
     relations: list[Relation] = field(default_factory=list)
     merged: set[int] = field(default_factory=set)
-    stands: dict[int, int] = field(default_factory=dict)
+    shown_at: dict[int, int] = field(default_factory=dict)
 
     def resolve(self, node: exp.Column) -> exp.Expr | None:
-        """The bound column (or struct field) of a reference; None if there is none.
+        """Binds a reference to a column or a field of one; None if no column has the name.
 
         Raises:
             NotIncremental: the name is ambiguous here.
@@ -77,25 +77,26 @@ class Scope:
 
     def _find(self, qualifier: tuple[str, ...], name: str) -> int | None:
         if qualifier:
-            places = [r.find(name) for r in self.relations if r.answers(qualifier)]
+            positions = [r.find(name) for r in self.relations if r.answers(qualifier)]
         else:
-            places = [r.find(name) for r in self.relations]
-        found = [p for p in places if p is not None]
+            positions = [r.find(name) for r in self.relations]
+        found = [p for p in positions if p is not None]
         if not qualifier:
             found = [p for p in found if p not in self.merged]
         if len(found) > 1:
             raise NotIncremental(f"the name {name} is ambiguous")
         if not found:
             return None
-        return found[0] if qualifier else self._shown(found[0])
+        return found[0] if qualifier else self._position_shown(found[0])
 
-    def _shown(self, index: int) -> int:
-        while index in self.stands:
-            index = self.stands[index]
+    def _position_shown(self, index: int) -> int:
+        while index in self.shown_at:
+            index = self.shown_at[index]
         return index
 
     def row(self, node: exp.Column) -> exp.Expr | None:
-        """The whole row of the one relation that an unqualified name names, as a struct."""
+        """The row of the relation that an unqualified name names, as a struct; None if there is
+        not exactly one such relation, or its columns' names are not unique."""
         found = [r for r in self.relations if r.answers((node.name,))]
         if node.table or len(found) != 1 or not found[0].columns:
             return None
@@ -109,20 +110,20 @@ class Scope:
         return exp.Anonymous(this="struct_pack", expressions=fields)
 
     def own_name(self, found: exp.Column) -> str | None:
-        """What the FROM clause calls a bound column; None if it has no name of its own there."""
-        place = index_of(found)
-        names = [n for r in self.relations for n, i in r.columns if i == place]
+        """The name of a bound column in the FROM clause; None if it has none, or DuckDB made it."""
+        position = index_of(found)
+        names = [n for r in self.relations for n, i in r.columns if i == position]
         return names[0] if len(names) == 1 and not isinstance(names[0], MadeUp) else None
 
     def visible(self, name: str) -> int | None:
-        """The position of an unqualified name, None if there is none."""
+        """The position of the column with an unqualified name, None if there is none."""
         return self._find((), name)
 
     def star(self, qualifier: str | None) -> list[tuple[str, int]]:
-        """The columns that `*` or `qualifier.*` stands for."""
+        """The columns that `*` or `qualifier.*` expands to."""
         if qualifier is None:
             every = [c for r in self.relations for c in r.columns]
-            return [(n, self._shown(i)) for n, i in every if i not in self.merged]
+            return [(n, self._position_shown(i)) for n, i in every if i not in self.merged]
         found = [r for r in self.relations if r.answers((qualifier,))]
         if len(found) != 1:
             raise NotIncremental(f"{qualifier}.*: no single table of that name")
@@ -130,14 +131,14 @@ class Scope:
 
 
 def _fields(expr: exp.Expr, names: list[str]) -> exp.Expr:
-    """What `expr.name` gives: of a struct, a union, a map, JSON or a VARIANT."""
+    """Makes `expr.name`, a field of a struct, a union, a map, JSON or a VARIANT."""
     for name in names:
         expr = exp.Dot(this=exp.Paren(this=expr), expression=exp.to_identifier(name, quoted=True))
     return expr
 
 
 class MadeUp(str):
-    """A name DuckDB makes up from the text of an expression; respelled, it may differ."""
+    """A name that DuckDB makes of an expression's text; our SQL of it may get another name."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""The select list: stars expanded, every item with its name and bound expression.
+"""Expands the select list to items with names and bound expressions.
 
-Law: a star stands for the visible columns in FROM order; EXCLUDE drops, REPLACE recomputes in
-place, RENAME renames.
+Law: a star expands to the visible columns in FROM order; EXCLUDE drops columns, REPLACE replaces
+their expressions, RENAME their names.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Item:
     """One column of a select list.
 
     Attributes:
-        name: None where DuckDB makes one up.
-        alias: the name other clauses may use for it.
+        name: its name; None if DuckDB makes one of the expression.
+        alias: the name by which other clauses may refer to it.
     """
 
     name: str | None
@@ -45,10 +45,10 @@ class Item:
 def expand(
     nodes: Sequence[exp.Expr], scope: Scope, bind: Callable[[exp.Expr], exp.Expr]
 ) -> Iterator[Item]:
-    """The bound items, in order.
+    """Expands and binds the items of a select list, in order.
 
     Args:
-        bind: binds one expression; it may already know the aliases of earlier items.
+        bind: binds one expression; it may know the aliases of earlier items.
     """
     for node in nodes:
         alias = node.alias if isinstance(node, exp.Alias) else None
@@ -67,14 +67,14 @@ def expand(
 
 
 def _plain_star(item: exp.Expr) -> exp.Expr:
-    """The star in `COLUMNS(* REPLACE …)`, which alone means no more than the star; or the item."""
+    """The star of a bare `COLUMNS(* REPLACE …)`, which means the same; else the item."""
     star = as_star(item.this) if isinstance(item, exp.Columns) else None
     changes = star is not None and (star.args.get("replace") or star.args.get("rename"))
     return item.this if changes and not item.args.get("unpack") else item
 
 
 def _named(items: Sequence[Item], alias: str) -> Iterator[Item]:
-    """The columns of a star that all have one name."""
+    """Names all columns of a star by its alias."""
     for item in items:
         yield Item(alias, alias if len(items) == 1 else None, item.expr)
 
@@ -114,7 +114,7 @@ def _columns(
 
 
 def _spread(node: exp.Expr, scope: Scope, bind: Callable[[exp.Expr], exp.Expr]) -> Iterator[Item]:
-    """An item with COLUMNS(…); an alias that holds a group of its pattern is DuckDB's to fill."""
+    """Expands an item with COLUMNS(…); an alias with a group of its pattern is DuckDB's to fill."""
     alias = node.alias if isinstance(node, exp.Alias) else None
     parts = spread_columns(node.this if alias is not None else node, scope)
     known = alias if alias is not None and "\\" not in alias else None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import ours
-from ivm.sql.resolve.columns_calls import is_all, is_wide
+from ivm.sql.resolve.columns_calls import is_all, may_expand
 
 _ROWS = "_ivm_rows"
 _VALUE = "v"
@@ -62,7 +62,7 @@ def _names(
         return []
     carrying = _carrying(query, [item])
     assert isinstance(carrying, exp.Expr)
-    count = width(carrying) - 1 if is_wide(item) else 1
+    count = width(carrying) - 1 if may_expand(item) else 1
     return [f"k{first + i}" for i in range(count)]
 
 
