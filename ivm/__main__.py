@@ -8,13 +8,16 @@ from ivm.shell.cli import app
 
 
 def main() -> None:
-    """Run the command line of this process."""
+    """Runs the command line of this process."""
     _fill_standard_numbers()
     app(prog_name="ivm")
 
 
 def _fill_standard_numbers() -> None:
-    """Let no file get the number of a standard stream that is closed: C code may write there."""
+    """Opens the null device for each closed standard stream.
+
+    Otherwise a file opened later gets its number, and C code for the stream writes into that file.
+    """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

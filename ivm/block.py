@@ -1,6 +1,6 @@
 """The `with` block that is one transaction.
 
-Law: whichever way it is left, or never entered, no transaction of its own stays open.
+Contract: however the block is left, or if it cannot be entered, it leaves no transaction open.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class TransactionBlock(contextlib.AbstractContextManager["Database"]):
     """One transaction of the thread's session.
 
     Args:
-        database: what the block is given.
-        with_session: does work with the thread's session.
+        database: the value of the `with` statement's target.
+        with_session: calls a function with the thread's session.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class TransactionBlock(contextlib.AbstractContextManager["Database"]):
         self._before: Transaction | None = None
 
     def __enter__(self) -> Database:
-        # No generator: interrupted behind its `yield`, it would leave the transaction open.
+        # No generator: interrupted at its `yield`, it would leave the transaction open.
         try:
             self._with_session(self._begin)
         except BaseException:

@@ -1,7 +1,7 @@
-"""The database a user opens: SQL and rows in, views kept right, results out.
+"""The open database: the Python API for SQL, rows, views and changefeeds.
 
-Law: safe from any thread; each thread has its own session (cursor, temporary tables, transaction).
-Writers take turns, readers see one epoch and wait for no writer.
+Contract: it can be used from any thread; each thread has its own session (cursor, temporary tables,
+transaction). One transaction writes at a time; readers see one epoch and wait for no writer.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class ViewInfo:
     Attributes:
         name: canonical name.
         sql: the SELECT it was created with.
-        strategy: of its slowest operator: "linear", "indexed", "group recompute" or
+        strategy: that of its slowest operator: "linear", "indexed", "group recompute" or
             "whole recompute".
         columns: (name, DuckDB type) pairs.
         reads: relations it reads directly.
-        reason: why it is recomputed, if it is.
+        reason: why it is recomputed; None if it is not.
     """
 
     name: str
@@ -119,17 +119,17 @@ class Database:
     # -- SQL ------------------------------------------------------------------------------------
 
     def execute(self, sql: str, params: Params = None) -> Result:
-        """Run one or more statements.
+        """Runs one or more statements.
 
         Args:
-            sql: statements of DuckDB's SQL or ours, parted by semicolons.
+            sql: statements of DuckDB's SQL or ours, separated by semicolons.
             params: values for `?` or `$1` (a sequence) or `$name` (a dict); one statement only.
 
         Returns:
             The result of the last statement.
 
         Raises:
-            IvmError: see `ivm.errors`; nothing of the failing statement was applied.
+            IvmError: see `ivm.errors`; the statement that failed has changed nothing.
         """
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
@@ -137,28 +137,28 @@ class Database:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread has a transaction open."""
+        """Returns whether this thread has an open transaction."""
         transaction = self._session().transaction
         return transaction is not None and transaction.over is None
 
     @property
     def aborted(self) -> str | None:
-        """Why this thread's transaction was rolled back before its end, if it was.
+        """The reason why this thread's transaction was rolled back before its end; None if not.
 
-        All but ROLLBACK and COMMIT is refused with it.
+        Statements other than ROLLBACK and COMMIT are then refused with it.
         """
         transaction = self._session().transaction
         return None if transaction is None else transaction.over
 
     def interrupt(self) -> None:
-        """Make DuckDB end what this thread's session runs, with an error (for signal handlers)."""
+        """Interrupts the statement that this thread's session runs (for signal handlers)."""
         self._session().cursor.interrupt()
 
     def create_function(self, function: Function) -> None:
-        """Let SQL, views included, call a Python function while the database is open.
+        """Registers a Python function that SQL, also in views, can call while the database is open.
 
         Raises:
-            InputError: it is no `ivm.Function`, or DuckDB does not take it (a name in use, an
+            InputError: it is no `ivm.Function`, or DuckDB does not accept it (a name in use, an
                 unknown type).
         """
 
@@ -171,12 +171,12 @@ class Database:
     # -- rows without SQL -----------------------------------------------------------------------
 
     def insert(self, table: str, rows: Rows) -> int:
-        """Insert rows.
+        """Inserts rows.
 
         Args:
             table: its name, `schema.table` if it is not in main.
             rows: an Arrow table or batch, a pandas or polars frame, a dict of columns, or a list
-                of dicts. Columns left out take their default.
+                of dicts. Columns left out get their default.
 
         Returns:
             The number of rows.
@@ -187,14 +187,14 @@ class Database:
         return self._with_session(lambda session: insert(session, table, rows))
 
     def upsert(self, table: str, rows: Rows) -> int:
-        """Insert rows, or update those whose primary key is stored; the last of equal keys wins.
+        """Inserts rows, or updates those whose primary key is stored; the last of equal keys wins.
 
-        Columns left out keep their value (of a new row: take their default).
+        Columns left out are not changed; in new rows they get their default.
         """
         return self._with_session(lambda session: upsert(session, table, rows))
 
     def delete(self, table: str, keys: Rows) -> int:
-        """Delete rows by their key columns, or whole rows of a table without a primary key.
+        """Deletes rows by their key columns; by all columns in a table without a primary key.
 
         Raises:
             ConstraintError: a row is not stored; nothing was deleted.
@@ -202,7 +202,7 @@ class Database:
         return self._with_session(lambda session: delete(session, table, keys))
 
     def apply(self, table: str, rows: Rows, weights: npt.ArrayLike) -> int:
-        """Add a Z-set: rows with negative weights are deleted, then the others inserted.
+        """Adds a Z-set: rows with negative weights are deleted, then the others inserted.
 
         Args:
             rows: all columns of the table.
@@ -211,16 +211,16 @@ class Database:
         return self._with_session(lambda session: apply(session, table, rows, weights))
 
     def transaction(self) -> contextlib.AbstractContextManager[Database]:
-        """Everything in the `with` block is one epoch, or nothing if it raises."""
+        """A `with` block that is one transaction, rolled back if the block raises."""
         return TransactionBlock(self, self._with_session)
 
     # -- views ----------------------------------------------------------------------------------
 
     def subscribe(self, view: str) -> Subscription:
-        """The view's changes from now on: an iterator of (epoch, delta), blocking.
+        """Opens a changefeed: a blocking iterator of (epoch, delta) from now on.
 
         A delta is an Arrow table of the view's columns and `_weight` (int64): positive for rows
-        that come, negative for rows that go.
+        added, negative for rows removed.
         """
         return self._with_session(lambda session: self._subscribed(session, view))
 
@@ -236,11 +236,11 @@ class Database:
         return feed
 
     def _unsubscribe(self, feed: Subscription) -> None:
-        """The way back to the database, which so stays open while somebody listens."""
+        """Removes a closed feed. An open feed refers to this method, so the database stays open."""
         self._engine.feeds.remove(feed)
 
     def views(self) -> list[ViewInfo]:
-        """All materialized views, those below before those above."""
+        """All materialized views, each after the views that it reads."""
         strategy = self._engine.views.strategy
         return [
             ViewInfo(
@@ -271,7 +271,7 @@ class Database:
         return self._engine.epoch
 
     def flush(self) -> None:
-        """Bring the DuckDB file up to the log now (reads do it by themselves)."""
+        """Brings the DuckDB file up to the log now (reads do it by themselves)."""
         self._lifetime.demand_open()
         with Deferral(), Translating():
             self._engine.tables.flush()
@@ -279,10 +279,11 @@ class Database:
     # -- closing --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Roll back what is open, flush, checkpoint and let the file go.
+        """Rolls back open transactions, flushes, checkpoints and releases the file.
 
         Raises:
-            UnavailableError: DuckDB cannot write; the file is let go, and its log has every commit.
+            UnavailableError: DuckDB cannot write; the file is released, and its log has every
+                commit.
         """
         with Deferral(), Translating():
             self._lifetime.close()
@@ -294,7 +295,7 @@ class Database:
         self.close()
 
     def _with_session(self, work: Callable[[Session], T]) -> T:
-        """Every call that runs something passes here: do it with the thread's session.
+        """Calls a function with the thread's session; every call that runs something comes here.
 
         See `Session.fail`, `Translating` and `ivm.storage.interrupts`.
         """
@@ -337,14 +338,14 @@ def connect(
     threads: int | None = None,
     functions: Iterable[Function] = (),
 ) -> Database:
-    """Open or create a database.
+    """Opens or creates a database.
 
     Args:
         path: of a DuckDB file (an existing one is adopted as it is), or ":memory:".
         durability: "commit": a commit is on disk when it returns; "interval": within some 10 ms,
             so that a crash may lose the last commits (never a part of one).
         memory_limit: bytes for DuckDB's buffers; default 1 GiB, at most half of the memory.
-        threads: of DuckDB; default its own.
+        threads: the number of DuckDB's threads; default DuckDB's own.
         functions: Python functions for SQL; all that the database's views call.
 
     Raises:

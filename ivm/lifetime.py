@@ -1,11 +1,11 @@
-"""The databases that this process has open, and their closing, also of those it forgot to close.
+"""The open databases of this process, and their closing, also of those the program has dropped.
 
-Law: what is opened is closed once: by `Database.close`, else by the next `connect` after the
-program let go of the object, else as the program ends. Closing ends: statements that run are
-interrupted, and one that does not end in time lets the file go when it does. No database is kept
-from closing, nor any connect from opening, by another one that fails. A forked child closes
-nothing: its copy has neither the threads nor the lock of the file, and two writers would ruin log
-and file.
+Contract: a database is closed once: by `Database.close`, else by the next `connect` after the last
+reference to it is gone, else as the program ends. Closing does not wait forever: statements that
+run are interrupted, and the file is released at the end of the last one that goes on. A database
+that cannot be closed prevents neither the closing of others nor a `connect`. A forked child closes
+nothing: it has neither the threads nor the lock of the file, and two writers would destroy both
+log and file.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ _log = logging.getLogger("ivm")
 
 
 class Lifetime:
-    """What runs behind a `Database` from its opening to its closing.
+    """The sessions and the background thread of a `Database` from its opening to its closing.
 
     Args:
         engine: just opened.
-        owner: the object whose users can reach the engine.
+        owner: the `Database`: without references to it, the engine can be closed.
 
     Attributes:
-        closed: nothing new may begin.
-        unfinished: it is closed, but the file has not been let go yet.
+        closed: whether no statement may begin any more.
+        unfinished: whether it is closed, but the file not yet released.
     """
 
     def __init__(self, engine: Engine, owner: object) -> None:
         self.engine = engine
         self.closed = self.unfinished = False
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # theirs is the thread
-        self._changing = threading.Lock()  # `closed` and `_sessions`
-        self._closing = threading.Lock()  # held by who closes: another one waits
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()  # held by their threads
+        self._changing = threading.Lock()  # guards `closed` and `_sessions`
+        self._closing = threading.Lock()  # a second `close` waits for the first
         self._reason = _CLOSED
         self._failed: list[BaseException] = []
         self._flusher = BackgroundFlush(engine)
         _open[self] = weakref.ref(owner)
 
     def demand_open(self) -> None:
-        """Raise UnavailableError if the database is closed or the parent's."""
+        """Raises UnavailableError if the database is closed or the parent process's."""
         if self.closed:
             raise UnavailableError(self._reason)
 
@@ -71,20 +71,20 @@ class Lifetime:
         return session
 
     def leave_to_parent(self) -> None:
-        """This process is a child, forked from the one that opened the database."""
+        """Refuses all use in a child process, forked from the one that opened the database."""
         self.closed, self._reason = True, OF_THE_PARENT
 
     @property
     def busy(self) -> bool:
-        """Whether a statement runs, or a result is being read."""
+        """Returns whether a statement runs, or a result is being read."""
         return any(session.busy for session in list(self._sessions))
 
     def close(self) -> None:
-        """Roll back what is open, flush, checkpoint and let the file go.
+        """Rolls back open transactions, flushes, checkpoints and releases the file.
 
         Raises:
-            UnavailableError: a statement does not end: it lets the file go when it does; or DuckDB
-                cannot write: the file is let go, and its log has every commit.
+            UnavailableError: a statement has not ended, and the file is released when it does; or
+                DuckDB cannot write: the file is released, and its log has every commit.
         """
         with self._closing:
             with self._changing:
@@ -100,7 +100,7 @@ class Lifetime:
             if not left:
                 self._finish()
         if left:
-            self.finish()  # it may just have ended, and found us closing
+            self.finish()  # the last statement may have ended while this thread held `_closing`
         if self.unfinished:
             raise UnavailableError(
                 f"{len(left)} statements of other threads have not ended {PATIENCE:g} s after they "
@@ -108,20 +108,21 @@ class Lifetime:
             )
 
     def finish(self) -> None:
-        """Let the file go, now that a statement has ended that the closing did not wait for."""
+        """Releases the file, if the last statement that the closing did not wait for has ended."""
         with self._closing:
             sessions = list(self._sessions)
             if self.unfinished and not [s for s in sessions if not self._end(s, 0)]:
                 self._finish()
 
     def _end(self, session: Session, end: float) -> bool:
-        """Interrupt what a session runs until it has ended, and close it; False if it does not."""
+        """Interrupts a session's statement until it has ended, and closes the session; False if it
+        has not ended in time."""
         try:
             while not session.close(_PAUSE):
                 if time.monotonic() > end:
                     return False
                 session.interrupt()
-        except BaseException as error:  # it is closed; the others are to be
+        except BaseException as error:  # the session is closed; the others must be, too
             self._failed.append(error)
         return True
 
@@ -131,7 +132,7 @@ class Lifetime:
         for step in (self.engine.writer_lock.end, self.engine.close, self.engine.warehouse.close):
             try:
                 step()
-            except BaseException as error:  # the others are done all the same
+            except BaseException as error:  # the other steps run all the same
                 failed.append(error)
         for other in failed[1:]:
             failed[0].add_note(str(other))
@@ -140,7 +141,7 @@ class Lifetime:
 
 
 def close_forgotten() -> None:
-    """Close the databases that nobody can reach any more, and whose results nobody reads now."""
+    """Closes the databases without references whose results are not being read."""
     for lifetime, owner in list(_open.items()):
         if owner() is None and not lifetime.busy:
             _close_for_nobody(lifetime)
@@ -149,7 +150,7 @@ def close_forgotten() -> None:
 def _close_for_nobody(lifetime: Lifetime) -> None:
     try:
         lifetime.close()
-    except Exception as error:  # nobody is there to be told, and others are to be opened or closed
+    except Exception as error:  # logged: no caller waits for this database
         file = lifetime.engine.warehouse.file.file
         _log.warning("%s could not be closed in good order: %s", file, ours(error))
 

@@ -1,7 +1,7 @@
-"""What can be done where a database file and its log do not fit each other any more.
+"""Recovery of a database whose file and log do not fit each other any more.
 
-Law: looking changes nothing. What is given up is set aside beside the file under another name, and
-never deleted. Replaying takes all of the log's commits, or none if they do not fit the tables.
+Contract: examining changes nothing. Discarded commits are never deleted: the side folder gets
+another name. Replaying applies all of the log's commits, or none if they do not fit the tables.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ from ivm.storage.warehouse.side_folder import side_folder
 
 @dataclass(frozen=True)
 class Recovery:
-    """What `recover` found, and what it did.
+    """The findings of `recover`, and its result.
 
     Attributes:
-        path: of the database file.
-        commits: in its log alone, if the log can be read: those replayed or given up, if so.
+        path: path of the database file.
+        commits: the number of commits that only the log had; None if it cannot be read.
         trouble: why `connect` refuses the file, or None if it does not (any more).
-        set_aside: where the side folder with the commits that were given up lies now, if there was
-            one.
-        done: the choice was carried out; it was not if nothing had to be chosen.
+        set_aside: the new path of the side folder with the discarded commits, if there was one.
+        done: whether the choice was carried out; False if there was nothing to choose.
     """
 
     path: Path
@@ -50,13 +49,13 @@ def recover(
     *,
     functions: Iterable[Function] = (),
 ) -> Recovery:
-    """Say whether a database file and its log fit each other, or make them fit.
+    """Examines whether a database file and its log fit each other, or makes them fit.
 
     Args:
-        path: of a DuckDB file that is not open.
-        choice: None to look only; "replay" to apply the log's commits to the tables although
-            another program may have changed them; "give up" to go on with what the file holds,
-            and set its side folder aside.
+        path: path of a DuckDB file that is not open.
+        choice: None only to examine; "replay" to apply the log's commits to the tables although
+            another program may have changed them; "give up" to go on with the file's rows, and
+            rename its side folder.
         functions: Python functions that the database's views call.
 
     Raises:
@@ -70,7 +69,7 @@ def recover(
     if choice not in (None, "replay", "give up"):
         raise InputError(f'recover takes "replay" or "give up", not {choice!r}')
     with Translating():
-        close_forgotten()  # maybe this very file
+        close_forgotten()  # perhaps of this file
         found = _look(file)
         if choice is None or (found.trouble is None and not found.commits):
             return found
@@ -83,7 +82,7 @@ def recover(
 def _open_once(
     file: Path, choice: Literal["replay", "give up"], functions: Iterable[Function]
 ) -> None:
-    """Open the database by the choice, and close it: its file and log then fit each other."""
+    """Opens the database by the choice, and closes it: its file and log then fit each other."""
     engine = open_engine(
         file,
         sync_at_commit=True,

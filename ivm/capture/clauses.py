@@ -53,7 +53,7 @@ class Clauses:
 
 
 def _pairs(found: Sequence[Token]) -> Iterator[tuple[Token, str]]:
-    """Each token with the word before it."""
+    """The tokens, each with the word before it."""
     words = ["", *[t.word for t in found]]
     return zip(found, words, strict=False)
 

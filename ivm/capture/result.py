@@ -94,10 +94,10 @@ def net(removed: ZSet, added: ZSet, schema: Schema) -> Change:
     """The rows removed and added without those that are in both."""
     types = [t for _, t in schema]
     difference = consolidate(add([removed.negate(), added]), types)
-    gone, come = difference.weights < 0, difference.weights > 0
-    return difference.filter(gone).negate(), difference.filter(come)
+    weights = difference.weights
+    return difference.filter(weights < 0).negate(), difference.filter(weights > 0)
 
 
 def nothing(schema: Schema) -> ZSet:
-    """No rows."""
+    """The empty Z-set of a schema's columns."""
     return empty([t for _, t in schema])

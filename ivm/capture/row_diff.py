@@ -115,16 +115,16 @@ def rows_now(cursor: Cursor, info: TableInfo, row_ids: pa.ChunkedArray, last: in
     """
     if not len(row_ids):
         return nothing(info.schema)
-    behind = f"SELECT * FROM {info.qualified} t WHERE t.rowid > {last}"
+    appended = f"SELECT * FROM {info.qualified} t WHERE t.rowid > {last}"
     if len(row_ids) <= thresholds.WRITTEN_ROW_IDS:
         listed = ", ".join(map(str, row_ids.to_pylist()))
-        sql = f"SELECT * FROM {info.qualified} t WHERE t.rowid IN ({listed}) UNION ALL {behind}"
+        sql = f"SELECT * FROM {info.qualified} t WHERE t.rowid IN ({listed}) UNION ALL {appended}"
         return from_arrow(table(cursor, sql), info.schema)
     cursor.register("__ivm_ids", pa.table({"id": row_ids}))
     try:
         same = f"t.rowid {same_row(cursor, info.qualified)} i.id"
         known = f"SELECT * FROM {info.qualified} t SEMI JOIN __ivm_ids i ON {same}"
-        sql = f"{known} UNION ALL {behind}"
+        sql = f"{known} UNION ALL {appended}"
         return from_arrow(table(cursor, sql), info.schema)
     finally:
         cursor.unregister("__ivm_ids")
@@ -164,7 +164,7 @@ class RowWatch:
         return removed, add([now, appended])
 
     def _touched(self) -> Change:
-        """Watched rows that are gone or differ, and what the latter are now."""
+        """The watched rows that are deleted or changed, and the new values of the latter."""
         schema = self.table.schema
         old = ", ".join(f"b.{quote(name)}" for name, _ in schema)
         same = " AND ".join(_same(name, type) for name, type in schema)
@@ -188,7 +188,7 @@ _EXACT = ("VARCHAR", "JSON", "BLOB", "UUID", "BOOLEAN", "DATE", "TIME", "ENUM", 
 
 
 def _same(name: str, type: ColumnType) -> str:
-    """SQL: the column has the very same value before (`b`) and now (`t`)."""
+    """Writes the condition that a column has the same representation before (`b`) and now (`t`)."""
     before, now = f"b.{quote(name)}", f"t.{quote(name)}"
     equal = f"{before} IS NOT DISTINCT FROM {now}"
     if type.is_float:

@@ -35,7 +35,7 @@ class BackgroundFlush:
         self._thread.start()
 
     def noticed(self, rows: int) -> None:
-        """Notes how many rows are pending after a commit, which stands: nothing may fail here."""
+        """Notes how many rows are pending after a commit; must not raise, since it is committed."""
         if self._due is None:
             self._due = time.monotonic() + MAX_AGE
         if rows > MAX_ROWS:

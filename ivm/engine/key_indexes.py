@@ -59,12 +59,12 @@ class KeyIndexes:
         if isinstance(index, LateIndex):
             index.stop()
 
-    def is_worth_making(self, table: str) -> bool:
+    def is_worth_building(self, table: str) -> bool:
         """Counts a change that DuckDB can make too; returns whether there were many."""
         self._missed[table] = self._missed.get(table, 0) + 1
         return self._missed[table] > _PATIENCE
 
-    def make(
+    def build(
         self, table: str, *, all_columns: bool = False, cursor: Cursor | None = None
     ) -> KeyIndex:
         """Builds the index of a table from DuckDB.

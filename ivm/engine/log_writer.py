@@ -17,7 +17,7 @@ from ivm.storage.values.types import Schema
 
 
 class LogWriter:
-    """The log for those who commit.
+    """The change log as the engine writes it.
 
     Args:
         log: None for a database in memory.

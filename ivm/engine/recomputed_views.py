@@ -93,7 +93,7 @@ class RecomputedViews:
         for name in self._feeds.views:
             try:
                 self.refresh([name])
-            except Exception as error:  # the commit stands; the subscribers get the error
+            except Exception as error:  # already committed: the feeds get the error
                 self._feeds.fail(name, ours(error))
 
     def refresh(self, names: Iterable[str]) -> None:

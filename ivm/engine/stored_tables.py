@@ -27,7 +27,7 @@ MOST_PENDING = 4_000_000
 
 
 class StoredTables:
-    """Reads and writes the tables in DuckDB, which stand at an epoch before the log's or at it.
+    """Reads and writes the tables in DuckDB, whose epoch is the log's or an earlier one.
 
     Attributes:
         warehouse: the DuckDB file.

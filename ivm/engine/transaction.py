@@ -115,17 +115,17 @@ class Transaction:
         if index is not None:
             return index
         if not self.changes_catalog and not any(change.table == table for change in self.changes):
-            return indexes.make(table, all_columns=all_columns)
+            return indexes.build(table, all_columns=all_columns)
         # Only this cursor sees a table that this transaction has created or changed, and the rows
         # of `changes` may lack columns of the index: the index is built from the cursor's rows.
         self.begin_in_duckdb()
-        return indexes.make(table, all_columns=all_columns, cursor=self._cursor)
+        return indexes.build(table, all_columns=all_columns, cursor=self._cursor)
 
     def index_if_worthwhile(self, table: str, *, all_columns: bool) -> KeyIndex | None:
         """The table's key index; None if it is missing and too few changes have asked for it."""
         indexes = self._engine.indexes
         index = indexes.find(table, all_columns=all_columns)
-        if index is None and indexes.is_worth_making(table):
+        if index is None and indexes.is_worth_building(table):
             index = self.index(table, all_columns=all_columns)
         return index
 
@@ -177,16 +177,16 @@ class Transaction:
         """Lets the flush before the transaction's only statement fail; see `flush_late`."""
         self._late_flush_allowed = True
 
-    def flush_late(self, *, alone: bool = False) -> None:
+    def flush_late(self, *, commit_first: bool = False) -> None:
         """Flushes after a statement that may have removed the reason why DuckDB refused the rows.
 
         Args:
-            alone: whether the statement is committed first, by itself: DuckDB checks rows against
-                a dropped index until the drop is committed.
+            commit_first: whether to commit the statement before: DuckDB checks rows against a
+                dropped index until the drop is committed.
         """
         if not self._flush_refused:
             return
-        if alone:
+        if commit_first:
             run(self._cursor, "COMMIT")
             self._engine.warehouse.tables()
             self._engine.tables.flush()

@@ -52,7 +52,7 @@ def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> f
 
 def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:
     """The relations named by a word of the query, or of the views and macros named in it."""
-    words = words_behind(query, views_and_macros(cursor))
+    words = words_with_definitions(query, views_and_macros(cursor))
     every = (*catalog.tables, *catalog.views)
     return frozenset(n for n in every if words.issuperset(words_of(path_of(n)[-1])))
 
@@ -62,11 +62,12 @@ def views_and_macros(cursor: Cursor) -> list[NamedText]:
     return [(name, text) for name, text in rows(cursor, _VIEWS_AND_MACROS)]
 
 
-def words_behind(query: str, waiting: list[NamedText]) -> set[str]:
-    """The words of a query, and of the views and macros named in it."""
+def words_with_definitions(query: str, definitions: list[NamedText]) -> set[str]:
+    """The words of a query and of the definitions that it names, directly or through others."""
     words = words_of(query)
-    while found := [(name, text) for name, text in waiting if words.issuperset(words_of(name))]:
-        waiting = [stand_in for stand_in in waiting if stand_in not in found]
+    rest = definitions
+    while found := [(name, text) for name, text in rest if words.issuperset(words_of(name))]:
+        rest = [definition for definition in rest if definition not in found]
         words.update(*(words_of(text) for _, text in found))
     return words
 
@@ -77,12 +78,16 @@ def words_of(text: str) -> set[str]:
 
 
 def views_shadowed_by(catalog: Catalog, cursor: Cursor, name: str) -> list[View]:
-    """Views over plain views of a schema in which a new relation's name meant main's.
+    """The views for which a new relation may hide main's relation of the same last name.
+
+    A plain view of a schema resolves names there before it does in main.
 
     Args:
-        name: the canonical name of the relation.
+        catalog: the views.
+        cursor: sees the plain views and macros.
+        name: the canonical name of the new relation.
     """
     *schemas, last = path_of(name)
     views = list(catalog.views.values()) if schemas[-1] != "main" else []
-    named, behind = words_of(f"{schemas[-1]} {last}"), views_and_macros(cursor) if views else []
-    return [v for v in views if words_behind(v.query, behind) >= named and v.name != name]
+    named, texts = words_of(f"{schemas[-1]} {last}"), views_and_macros(cursor) if views else []
+    return [v for v in views if words_with_definitions(v.query, texts) >= named and v.name != name]

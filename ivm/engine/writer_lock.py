@@ -73,7 +73,7 @@ class WriterLock:
                 )
 
     def close(self, reason: str) -> None:
-        """Refuses the lock from here on, also to those who wait."""
+        """Refuses the lock from here on, also to waiting writers."""
         self._closed = reason
 
     def end(self) -> None:

@@ -17,8 +17,8 @@ from ivm.engine.view_reads import (
     relations_read,
     views_and_macros,
     views_shadowed_by,
-    words_behind,
     words_of,
+    words_with_definitions,
 )
 from ivm.session import view_statements
 from ivm.session.ddl_refusals import refuse_alias, refuse_conflicts, refuse_types, refuse_unfit
@@ -86,7 +86,7 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         try:
             session.cursor.execute(statement.text, params)
             counted = _count(session.cursor)
-            transaction.flush_late(alone=statement.target == "index")
+            transaction.flush_late(commit_first=statement.target == "index")
         except duckdb.Error as error:
             raise translated(error, statement.offset, statement.text) from error
         if not temporary:
@@ -189,9 +189,9 @@ def _using(session: Session, statement: st.Ddl) -> list[View]:
     if statement.target == "macro" and any(_is_built_in(session, n) for n in statement.names):
         return views  # an operator or a literal may call it without its name
     names = [words_of(name[-1]) for name in statement.names]
-    found, behind = [], views_and_macros(session.cursor) if views else []
+    found, texts = [], views_and_macros(session.cursor) if views else []
     for view in views:
-        words = words_behind(view.query, behind)
+        words = words_with_definitions(view.query, texts)
         if any(words.issuperset(name) for name in names):
             found.append(view)
     return found

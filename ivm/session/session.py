@@ -83,7 +83,7 @@ class Session:
         return list(committed.values())
 
     def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
-        """Refuse views that would read temporary things; see `ivm.session.temporary`."""
+        """Refuses views that would read temporary things; see `ivm.session.temporary`."""
         refuse_temporary(self.cursor, self.names.temporary, queries)
 
     def _sees_more(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ivm.engine.view_reads import views_and_macros, words_behind, words_of
+from ivm.engine.view_reads import views_and_macros, words_of, words_with_definitions
 from ivm.session.names import Temporary
 from ivm.sql.resolve.bound_relations import bound_relations
 from ivm.storage.errors import UnsupportedError
@@ -29,9 +29,9 @@ def refuse_temporary(
         UnsupportedError: a query would, or may, read a temporary thing.
     """
     asked = list(queries) if temporary else []
-    behind = views_and_macros(cursor) if asked else []
+    texts = views_and_macros(cursor) if asked else []
     for view, query in asked:
-        words = words_behind(query, behind)
+        words = words_with_definitions(query, texts)
         suspects = [each for each in temporary if words.issuperset(words_of(each.name))]
         if suspects and (_more_than_tables(suspects) or _reads_temporary(cursor, query)):
             kind, name = suspects[0]
