@@ -1,8 +1,8 @@
-"""Aggregate calls taken apart: function, arguments, DISTINCT, FILTER, order, constant parameters.
+"""The parts of aggregate calls: function, arguments, DISTINCT, FILTER, order, constant parameters.
 
 Law: a call is a function of the weighted rows of its argument columns. Where its result depends on
 an order, the order is completed by all its arguments, ascending; where it does not, an ORDER BY
-inside it means nothing and is left out.
+inside it has no effect and is dropped.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _PARAMETERS = {
     "reservoir_quantile": (1, 2), "approx_top_k": (1, 1), "histogram": (1, 1),
     "histogram_exact": (1, 1), "bitstring_agg": (1, 2), "lttb": (2, 1),
 }  # fmt: skip
-"""Function → its columns, and how many constants may follow."""
+"""Function → how many columns it reads, and how many constants may follow."""
 
-# Their value, but for rounding, does not depend on the order of the rows.
+# Functions whose value does not depend on the order of the rows, but for rounding.
 _SUMS = frozenset(
     [
         "sum", "avg", "favg", "kahan_sum", "sum_no_overflow", "var_pop", "var_samp", "stddev_pop",
@@ -39,13 +39,13 @@ _SUMS = frozenset(
     ]
 )  # fmt: skip
 _ORDERLESS = _SUMS | ORDERLESS
-# DuckDB casts what these read to DOUBLE; the plan says so, and they are sums of doubles.
+# DuckDB casts the arguments of these to DOUBLE; with the cast in the plan, they sum doubles.
 _OF_DOUBLES = {"product"} | _SUMS - {
     "sum", "avg", "sum_no_overflow", "entropy", "bitstring_agg", "histogram_exact"
 }  # fmt: skip
-# DuckDB reads a bare NULL in these as one of a BIGINT.
+# DuckDB gives a bare NULL in these the type BIGINT.
 _OF_WORDS = frozenset(["sum", "avg", "bit_and", "bit_or", "bit_xor"])
-# A struct made of columns for these is kept as its columns.
+# A struct constructor in these is stored as its fields.
 _OF_STRUCTS = frozenset(
     ["list", "first", "last", "any_value", *[f"arg_{m}{n}" for m in ("min", "max") for n in _NULLS]]
 )
@@ -60,7 +60,7 @@ class BoundAggregate:
         order: (expression, descending, NULLs first) per key, complete.
         parameters: constants after the arguments, as SQL.
         fields: names under which the first arguments are packed into one struct, if any.
-        given: how many keys of the order the user wrote; they come first.
+        given: how many keys of the order, from the first, are the user's.
     """
 
     function: str
@@ -74,7 +74,7 @@ class BoundAggregate:
 
 
 def read_call(node: exp.Expr, plan: Plan, context: Context) -> BoundAggregate | None:
-    """The parts of a call over the plan's columns; None: it is left to DuckDB as it is."""
+    """Reads a call over the plan's columns; None if it must be left to DuckDB as it is."""
     condition = None
     if isinstance(node, exp.Filter):
         node, condition = node.this, node.expression.this
@@ -95,14 +95,14 @@ def read_call(node: exp.Expr, plan: Plan, context: Context) -> BoundAggregate | 
     arguments, parameters = arguments[:columns], arguments[columns:]
     if len(parameters) > most or any(used(p) for p in parameters):
         return None
-    if _is_odd(name, distinct, arguments, keys):
+    if _has_no_parts(name, distinct, arguments, keys):
         return None
     fields: tuple[str, ...] = ()
     if name in _OF_STRUCTS and not distinct and arguments:
         fields, values = _unpacked(arguments[0])
         arguments = [*values, *arguments[1:]]
-    given = _as_read(name, arguments, distinct, plan, context)
-    if distinct:  # DuckDB demands that it is ordered by what is distinct
+    given = _with_casts(name, arguments, distinct, plan, context)
+    if distinct:  # DuckDB demands that the order is of the distinct expressions, here as cast
         keys = [_moved(key, arguments, given) for key in keys]
     order = () if name in _ORDERLESS else _order(keys, given)
     texts = tuple([duck_text(p) for p in parameters])
@@ -118,8 +118,10 @@ def _ordered_set(node: exp.WithinGroup) -> exp.Expr:
     return plain
 
 
-def _is_odd(name: str, distinct: bool, arguments: list[exp.Expr], keys: list[exp.Ordered]) -> bool:
-    """What nobody here takes apart: several distinct columns, a quantile in an order of its own."""
+def _has_no_parts(
+    name: str, distinct: bool, arguments: list[exp.Expr], keys: list[exp.Ordered]
+) -> bool:
+    """Returns whether a call is left to DuckDB: several distinct columns, a quantile by a key."""
     if any(isinstance(a, (exp.Star, exp.Order, exp.Distinct)) for a in arguments):
         return True
     if name in _QUANTILES and keys:
@@ -129,7 +131,7 @@ def _is_odd(name: str, distinct: bool, arguments: list[exp.Expr], keys: list[exp
 
 
 def _unpacked(argument: exp.Expr) -> tuple[tuple[str, ...], list[exp.Expr]]:
-    """The names and values of a struct that is made on the spot; any other value as it is."""
+    """The names and values of a struct constructor's fields; any other value without names."""
     packs = isinstance(argument, exp.Struct) or call_name(argument) == "struct_pack"
     pairs = argument.expressions
     if not packs or not pairs or not all(isinstance(pair, exp.PropertyEQ) for pair in pairs):
@@ -148,17 +150,17 @@ def _order(
 
 
 def _moved(key: exp.Ordered, arguments: list[exp.Expr], given: list[exp.Expr]) -> exp.Ordered:
-    """The key over the argument as it is read."""
+    """The key over the argument with its cast."""
     for old, new in zip(arguments, given, strict=True):
         if structure(key.this) == structure(old):
             return exp.Ordered(**{**key.args, "this": new.copy()})
     return key
 
 
-def _as_read(
+def _with_casts(
     name: str, arguments: list[exp.Expr], distinct: bool, plan: Plan, context: Context
 ) -> list[exp.Expr]:
-    """The arguments with the cast that DuckDB makes on its own."""
+    """The arguments with DuckDB's implicit casts."""
     if name == "string_agg" and not distinct:
         found = context.types(arguments, plan)
         pairs = zip(arguments, found, strict=True)
@@ -172,5 +174,5 @@ def _as_read(
 
 
 def _is_double(type: ColumnType) -> bool:
-    """Whether the operators take values of the type as doubles."""
+    """Returns whether the operators take values of the type as doubles."""
     return type.is_float or (type.is_integer and type.is_word)

@@ -1,9 +1,9 @@
 """ASOF joins: each left row with the nearest right row of its key.
 
-Law: of right rows with equal keys and values the first in the order of all columns is taken. Each
-of those taken is the nearest from its own value up to (or down to) the next one's of its key, which
-a window function tells, so the join is one on a range. A left row has no partner if it is out of
-reach of every right row of its key; a right row has none if no left row is joined with it.
+Law: of right rows with equal keys and values, only the first in the order of all columns is joined.
+It is the nearest row from its own value up to (or down to) the next value of its key, which a
+window function finds, so the join is a range join. A left row has no partner if no right row of its
+key meets the inequality; a right row has none if no left row is joined with it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.EQ,
     exp.NullSafeEQ: exp.NullSafeEQ,
 }
-# What a left value must be to the next right value if it is at or beyond the nearest one.
+# How the left value must compare with the next right value, for the row before that to be nearest.
 _NOT_BEYOND: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GT: exp.LTE,
     exp.GTE: exp.LT,
@@ -53,7 +53,7 @@ Pair = tuple[exp.Expr, exp.Expr]
 
 
 class _Condition(NamedTuple):
-    """What two rows must meet to be candidates.
+    """The condition on which two rows are candidates.
 
     Attributes:
         kinds: the operator that compares each pair; the last one is the inequality's.
@@ -68,20 +68,20 @@ class _Condition(NamedTuple):
 
 
 class _Keyed(NamedTuple):
-    """Both sides with what is compared, in the types DuckDB compares in.
+    """Both sides with the compared values as columns, in the types in which DuckDB compares them.
 
     Attributes:
-        places: of each pair, in the left and in the right side.
+        positions: of each pair, in the left and in the right side.
     """
 
     left: Plan
     right: Plan
     kinds: list[type[exp.Expr]]
-    places: list[tuple[int, int]]
+    positions: list[tuple[int, int]]
 
     def term(self, number: int) -> exp.Expr:
         """The comparison of a pair."""
-        a, b = self.places[number]
+        a, b = self.positions[number]
         return self.compared(self.kinds[number], a, b)
 
     def compared(self, kind: type[exp.Expr], a: int, b: int) -> exp.Expr:
@@ -96,7 +96,7 @@ def asof_joined(
     left: Plan, right: Plan, kind: WrittenKind, terms: list[exp.Expr], context: Context,
     bind: BindQuery,
 ) -> Plan:  # fmt: skip
-    """The join's rows: the left columns, then the right ones (of a semi or anti join: the left).
+    """The join, with the columns of both sides (semi and anti: of the left one).
 
     Args:
         terms: the condition over both sides' columns.
@@ -145,33 +145,33 @@ def _filtered(plan: Plan, terms: Sequence[exp.Expr]) -> Plan:
 
 
 def _candidates(keyed: _Keyed, kind: JoinKind, condition: _Condition) -> Plan:
-    """The left rows with (semi) or without (anti) a right row within reach."""
+    """The left rows with (semi) or without (anti) a candidate on the right."""
     right = _filtered(keyed.right, condition.right)
     residual = conjunction([*keyed.terms(), *condition.left])
     return Join(keyed.left, right, kind, residual=residual)
 
 
 def _pairs(keyed: _Keyed, condition: _Condition, context: Context, bind: BindQuery) -> Plan:
-    """The left side's columns and the right side's of the nearest row."""
+    """The left rows, each joined with the nearest right row."""
     right = _filtered(keyed.right, condition.right)
     nearest = _nearest(keyed._replace(right=right), context, bind)
-    place, further = keyed.places[-1][0], width(right)
+    value, further = keyed.positions[-1][0], width(right)
     within = exp.Or(
         this=exp.Is(this=column(width(keyed.left) + further), expression=exp.Null()),
-        expression=keyed.compared(_NOT_BEYOND[keyed.kinds[-1]], place, further),
+        expression=keyed.compared(_NOT_BEYOND[keyed.kinds[-1]], value, further),
     )
     residual = conjunction([*keyed.terms(), within])
     return Join(_filtered(keyed.left, condition.left), nearest, "inner", residual=residual)
 
 
 def _nearest(keyed: _Keyed, context: Context, bind: BindQuery) -> Plan:
-    """The right rows, each with the next value of its key.
+    """The right rows, each with the next value of its key as last column.
 
-    Of rows with equal keys and values the one to be taken stands last (first, going down); the
-    others have their own value for the next one, so none is nearest to them.
+    Of rows with equal keys and values, the one to be joined is ordered last (first, going down).
+    The next value of the others is their own, so they are nearest to no left row.
     """
     names = [f"c{i}" for i in range(width(keyed.right))]
-    compared_by = [names[b] for _, b in keyed.places]
+    compared_by = [names[b] for _, b in keyed.positions]
     keys, value = compared_by[:-1], compared_by[-1]
     pairs = zip(compared_by, keyed.kinds, strict=True)
     present = [f"{name} IS NOT NULL" for name, kind in pairs if kind is not exp.NullSafeEQ]
@@ -190,14 +190,18 @@ def _nearest(keyed: _Keyed, context: Context, bind: BindQuery) -> Plan:
 
 
 def _ordered_by_one(plan: Plan) -> Plan:
-    """The plan with a window whose first key alone is the user's."""
+    """The plan with one key of its window's order declared the user's: the others break ties."""
     if isinstance(plan, Window):
         return replace(plan, given=1)
     return with_inputs(plan, _ordered_by_one)
 
 
 def _sides(term: exp.Expr, split: int) -> tuple[type[exp.Expr], Pair]:
-    """The comparison with its left side over the left plan, its right side over the right one."""
+    """Reads a comparison, its left side over the left plan and its right one over the right plan.
+
+    Raises:
+        NotIncremental: the term is something else, or mixes the plans in one side.
+    """
     bare = term.unnest()
     operator: type[exp.Expr] = type(bare)
     if operator not in _MIRRORED or not isinstance(bare, exp.Binary):
@@ -214,10 +218,10 @@ def _sides(term: exp.Expr, split: int) -> tuple[type[exp.Expr], Pair]:
 
 def _with_keys(left: Plan, right: Plan, condition: _Condition) -> _Keyed:
     sides = JoinSide(left), JoinSide(right)
-    places = []
+    positions = []
     for a, b in condition.pairs:
         wanted = common_type(*sides, a, b)
         if wanted is None or casts_strings(*sides, a, b, wanted):
             raise NotIncremental(f"an ASOF join that compares {text(a)} with {text(b)}")
-        places.append((sides[0].position_of(a, wanted), sides[1].position_of(b, wanted)))
-    return _Keyed(sides[0].keyed(), sides[1].keyed(), condition.kinds, places)
+        positions.append((sides[0].position_of(a, wanted), sides[1].position_of(b, wanted)))
+    return _Keyed(sides[0].keyed(), sides[1].keyed(), condition.kinds, positions)

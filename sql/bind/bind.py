@@ -1,7 +1,7 @@
 """From a query's text to its logical plan, checked against DuckDB.
 
-Law: a plan is returned only if DuckDB describes its rendering with the names and types of the
-user's own query; anything the binder does not know for certain is `NotIncremental`.
+Contract: a plan is returned only if DuckDB describes its rendering with the names and types of the
+user's own query; anything that the binder does not know for certain is `NotIncremental`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import duckdb
 
 from ivm.sql.bind.query import bind_query
-from ivm.sql.bind.unnest import refuse_stray
+from ivm.sql.bind.unnest import refuse_unnest_calls
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.parse.hiding_macros import refuse_caught, refuse_literals
 from ivm.sql.parse.query import parse_query
@@ -39,7 +39,7 @@ def bind(
         query: one SELECT (or VALUES, FROM, set operation) that DuckDB accepts.
         catalog: the relations it may read.
         cursor: sees the same relations; used for types and names, never for data.
-        functions: those it sees, if they are known.
+        functions: those that it sees, listed anew if not given.
 
     Returns:
         A plan whose schema has the query's own column names.
@@ -71,7 +71,7 @@ def _bound(query: str, context: Context, wanted: Schema) -> Plan:
     parsed = parse_query(query, context.cursor, context.functions.hiding)
     tree = shown_without_collations(parsed, names)
     bound = bind_query(tree, context)
-    refuse_stray(bound.plan)
+    refuse_unnest_calls(bound.plan)
     check_complete(bound.plan)
     _check_names(bound.names, names)
     exprs = tuple(column(i) for i in range(width(bound.plan)))
@@ -80,7 +80,7 @@ def _bound(query: str, context: Context, wanted: Schema) -> Plan:
 
 
 def _check_names(found: Sequence[str], wanted: Sequence[str]) -> None:
-    """Equal names in equal places: a star or USING was expanded as DuckDB does."""
+    """Refuses other names, or another order: a star or USING was not expanded as DuckDB does."""
     same = len(found) == len(wanted) and all(
         isinstance(a, MadeUp) or fold(a) == fold(b) for a, b in zip(found, wanted, strict=True)
     )

@@ -1,9 +1,9 @@
-"""DISTINCT aggregates over frames that reach to an end of the partition, without DISTINCT.
+"""DISTINCT aggregates over frames from the first or up to the last row, without DISTINCT.
 
 Law: a frame from the first row of a partition holds a value if and only if it holds the value's
-first row, so f(DISTINCT x) over it is f(x) over those of its rows that are their value's first; a
-frame up to the last row likewise with last rows. A row is its value's first where LAG within
-partition and value finds none.
+first row, so f(DISTINCT x) over it is f(x) over the first rows of values in it; a frame up to the
+last row likewise with last rows. A row is the first of its value if LAG within partition and value
+finds none before it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _FLAGGED = frozenset(
 
 @dataclass(frozen=True)
 class Marked:
-    """A call with DISTINCT, taken apart.
+    """The parts of a call with DISTINCT.
 
     Attributes:
         call: without DISTINCT and FILTER.
-        value: what is distinct.
+        value: its argument.
         condition: of the FILTER.
-        neighbour: finds another row of the value before (``lag``) or behind (``lead``).
+        neighbour: the function that finds a row of the value before (``lag``) or after (``lead``).
     """
 
     call: exp.Anonymous
@@ -40,7 +40,12 @@ class Marked:
     neighbour: str
 
     def window(self, given: exp.Expr, flag: int) -> exp.Window:
-        """Whether there is such a row: NULL for the value's first (last) one."""
+        """The window function that finds the neighbour: NULL at the value's first (last) row.
+
+        Args:
+            given: the window of the call.
+            flag: a column that is TRUE in all rows.
+        """
         parts = [p.copy() for p in given.args.get("partition_by") or []]
         parts += [e.copy() for e in (self.value, self.condition) if e is not None]
         call = exp.Anonymous(this=self.neighbour, expressions=[column(flag)])
@@ -50,22 +55,26 @@ class Marked:
         )
 
     def mark(self, found: int) -> exp.Expr:
-        """What tells the chosen row. Equal rows are put in order by it, so it never falls there."""
+        """The mark of a row, by the column of `window`.
+
+        It is FALSE, then TRUE along the rows of a value: all columns break the ties of a window's
+        order, and rows that differ by the mark alone must stay in their order.
+        """
         nothing = exp.Is(this=column(found), expression=exp.Null())
         return exp.Not(this=nothing) if self.neighbour == "lag" else nothing
 
     def over(self, given: exp.Expr, mark: int) -> exp.Expr:
-        """The call over the marked rows."""
+        """The window of the call, with a FILTER for the first (last) rows instead of DISTINCT."""
         first = column(mark) if self.neighbour == "lead" else exp.Not(this=column(mark))
         terms = [first] if self.condition is None else [first, self.condition.copy()]
         where = exp.Where(this=exp.and_(*terms))
-        whole = given.copy()
-        whole.set("this", exp.Filter(this=self.call.copy(), expression=where))
-        return whole
+        made = given.copy()
+        made.set("this", exp.Filter(this=self.call.copy(), expression=where))
+        return made
 
 
 def marked(node: exp.Expr, context: Context) -> Marked | None:
-    """The call of a window, if DISTINCT can be taken out of it."""
+    """Reads a window's call with DISTINCT; None if it has none, or the law does not hold for it."""
     neighbour = _neighbour(node.args.get("spec"))
     if neighbour is None:
         return None
@@ -85,7 +94,7 @@ def marked(node: exp.Expr, context: Context) -> Marked | None:
 
 
 def _neighbour(spec: exp.Expr | None) -> str | None:
-    """Where a frame reaches to the end of the partition: whom to ask whether a value is new."""
+    """``lag`` for a frame from the partition's first row, ``lead`` for one up to its last one."""
     if spec is None:
         return "lag"
     exclude = spec.args.get("exclude")

@@ -1,7 +1,7 @@
 """FROM clauses: tables, views, derived tables, VALUES and joins.
 
-Law: the plan's columns are those of all relations side by side, in the order written; a join keeps
-both sides' columns, and the scope alone knows which of them USING hides.
+Law: the plan has the columns of all items in the order written; a join keeps both sides' columns,
+and only the scope knows which of them USING hides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ivm.sql.bind.join_names import (
     distinct_names,
     equal,
     join_kind,
-    merged_twins,
+    merge_columns,
     renamed,
     renamed_item,
     shared_names,
@@ -54,6 +54,9 @@ def bind_from(select: exp.Select, context: Context, bind: BindQuery) -> tuple[Pl
 
     Args:
         bind: binds a nested query.
+
+    Raises:
+        NotIncremental: an item or a join has no plan.
     """
     start = select.args.get("from_")
     if select.args.get("laterals"):
@@ -68,8 +71,8 @@ class _Right:
     """The right item of a join.
 
     Attributes:
-        number: as a nested query.
-        arguments: the values of its parameters over the plan to its left.
+        number: its number as a nested query, if it has arguments.
+        arguments: of its correlation parameters, over the plan to its left.
     """
 
     plan: Plan
@@ -91,7 +94,7 @@ class _FromBinder:
         self._bind = bind
 
     def items(self, first: exp.Expr, joins: list[exp.Join]) -> tuple[Plan, Scope]:
-        """A whole FROM clause. JOIN binds tighter than a comma: `a, b JOIN c` is a × (b ⋈ c)."""
+        """Joins all items. JOIN binds tighter than a comma: `a, b JOIN c` is a × (b ⋈ c)."""
         plan, scope = self.item(first)
         done: list[tuple[Plan, Scope]] = []
         for group in _comma_groups(joins):
@@ -103,14 +106,14 @@ class _FromBinder:
             else:
                 try:
                     plan, scope, done = self._one_by_one(group, *left)
-                except NotIncremental:  # a condition may read what is to the left of the comma
+                except NotIncremental:  # a condition may read items to the left of the comma
                     plan, scope, done = self._as_one(group, *left)
         return _crossed(done, plan, scope)
 
     def _one_by_one(
         self, joins: list[exp.Join], done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope
     ) -> tuple[Plan, Scope, list[tuple[Plan, Scope]]]:
-        """Items of which one that reads what is to its left is put to all of it."""
+        """Joins the items left to right; a lateral item is joined with all items to its left."""
         for join in joins:
             if self._is_lateral(join.this):
                 plan, scope = self.join(*_crossed(done, plan, scope), join)
@@ -127,7 +130,7 @@ class _FromBinder:
     def _as_one(
         self, joins: list[exp.Join], done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope
     ) -> tuple[Plan, Scope, list[tuple[Plan, Scope]]]:
-        """The items after a comma and their joins, which may read what is to the left of it."""
+        """Joins the items after a comma first; they may read the items to the left of it."""
         whole, names = _crossed(done, plan, scope)
         outer = Outer.of(names, whole, self._context)
         inner = _FromBinder(replace(self._context, outer=outer), self._bind)
@@ -141,20 +144,20 @@ class _FromBinder:
     def _derived(
         self, join: exp.Join, done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope
     ) -> tuple[Plan, Scope, list[tuple[Plan, Scope]]]:
-        """A derived table, which may read what stands to its left, LATERAL or not."""
+        """Joins a derived table, which may read the items to its left, LATERAL or not."""
         whole, names = _crossed(done, plan, scope)
-        right = self._beside(join.this, whole, names)
+        right = self._derived_item(join.this, whole, names)
         if right.arguments:
             return *self._joined(whole, names, join, right), []
         if _is_comma(join):
             return right.plan, right.scope, [*done, (plan, scope)]
         return *self._joined(plan, scope, join, right), done
 
-    def _beside(self, node: exp.Expr, plan: Plan, scope: Scope) -> _Right:
-        """A derived table right of a plan, whose columns it may read."""
+    def _derived_item(self, node: exp.Expr, plan: Plan, scope: Scope) -> _Right:
+        """Binds a derived table, which may read the columns of the plan to its left."""
         context = self._context
         if context.outer is None and not isinstance(node, exp.Lateral):
-            with contextlib.suppress(NotIncremental):  # then it may read what is to its left
+            with contextlib.suppress(NotIncremental):  # then it may read the items to its left
                 return _Right(*self.item(node))
         outer = Outer.of(scope, plan, context)
         inner = _FromBinder(replace(context, outer=outer), self._bind)
@@ -176,13 +179,15 @@ class _FromBinder:
         return plan, scope
 
     def _pivoted(self, node: exp.Expr, pivot: exp.Pivot) -> tuple[Plan, Scope]:
-        """An item with a PIVOT or UNPIVOT clause, and the joins behind it."""
+        """An item with a PIVOT or UNPIVOT clause, and the joins after that."""
         bare, alone = node.copy(), node.copy()
         bare.set("pivots", None)
         bare.set("joins", None)
         alone.set("joins", None)
-        below, whole = [self._context.standalone(exp.select("*").from_(n)) for n in (bare, alone)]
-        bound = pivoted(self.item(bare), pivot, below, whole, self._context, self._bind)
+        below, described = [
+            self._context.standalone(exp.select("*").from_(n)) for n in (bare, alone)
+        ]
+        bound = pivoted(self.item(bare), pivot, below, described, self._context, self._bind)
         columns = tuple((name, i) for i, name in enumerate(bound.names))
         plan, scope = bound.plan, Scope([Relation((pivot.alias,), columns)])
         for join in node.args.get("joins") or []:
@@ -199,7 +204,7 @@ class _FromBinder:
         return bound.plan, Scope([Relation(qualifiers, columns)])
 
     def _is_lateral(self, node: exp.Expr) -> bool:
-        """Whether the item is a call whose rows may depend on what stands to its left."""
+        """Returns whether the item is a call, which may read the items to its left."""
         macros = self._context.functions.macros
         return is_table_function(node) and not macros.has_table(function_call(node)[0])
 
@@ -225,7 +230,7 @@ class _FromBinder:
         raise NotIncremental(f"{_kind(node)} in FROM")
 
     def _table_macro(self, node: exp.Expr) -> tuple[Bound, tuple[str, ...]]:
-        """A call of the user's, whose query sees the caller's common table expressions."""
+        """A call of a table macro, whose query sees the caller's common table expressions."""
         demand_only(node, "this alias joins", "a table macro")
         name, arguments = function_call(node)
         query = self._context.functions.macros.table(name, arguments)
@@ -260,7 +265,7 @@ class _FromBinder:
         return Bound(scan, tuple(names))
 
     def _collated(self, parts: tuple[str, ...]) -> frozenset[str]:
-        """Names of columns with a collation, of all tables with that name."""
+        """Folded names of columns with a collation, in all tables of that name in any schema."""
         sql = (
             "SELECT sql FROM system.main.duckdb_tables()"
             " WHERE system.main.lower(table_name) = system.main.lower(?)"
@@ -280,13 +285,13 @@ class _FromBinder:
         return Bound(bound.plan, names)
 
     def join(self, left: Plan, scope: Scope, node: exp.Join) -> tuple[Plan, Scope]:
-        """The relations so far joined with one more item."""
+        """Joins one more item to the right of those joined so far."""
         kind = join_kind(node)
         if self._is_lateral(node.this) and kind in ("inner", "left") and not _shares(node):
             on = node.args.get("on")
             return lateral_function(left, scope, node.this, kind, on, self._context, self._bind)
         if is_derived(node.this):
-            return self._joined(left, scope, node, self._beside(node.this, left, scope))
+            return self._joined(left, scope, node, self._derived_item(node.this, left, scope))
         return self._joined(left, scope, node, _Right(*self.item(node.this)))
 
     def _joined(self, left: Plan, scope: Scope, node: exp.Join, item: _Right) -> tuple[Plan, Scope]:
@@ -294,8 +299,8 @@ class _FromBinder:
         kind, right, other = join_kind(node), item.plan, item.scope
         both, shared = combined(left, scope, other), shared_names(node, scope, other)
         terms = [equal(scope, other, name, width(left)) for name in shared]
-        twins = [(visible(scope, n), visible(other, n) + width(left)) for n in shared]
-        both.merged.update(b for _, b in twins)
+        pairs = [(visible(scope, n), visible(other, n) + width(left)) for n in shared]
+        both.merged.update(b for _, b in pairs)
         if node.args.get("on") is not None:
             nesting = Nesting(self._context, Join(left, right, "inner"), self._bind)
             functions = self._context.functions
@@ -311,18 +316,18 @@ class _FromBinder:
             plan = joined_on(left, right, kind, terms, self._context)
         if kind in ("semi", "anti"):
             return plan, scope
-        return merged_twins(plan, kind, both, twins, self._context), both
+        return merge_columns(plan, kind, both, pairs, self._context), both
 
 
 def refuse_pivot_and_sample(node: exp.Expr) -> None:
-    """Refuse the clauses that may hang on any FROM item."""
+    """Refuses clauses that any FROM item may have."""
     for part, name in (("pivots", "PIVOT"), ("sample", "TABLESAMPLE"), ("laterals", "LATERAL")):
         if node.args.get(part):
             raise NotIncremental(name)
 
 
 def bind_values(node: exp.Values, context: Context, bind: BindQuery) -> Bound:
-    """A VALUES list as a constant relation (a nested one may read the queries around)."""
+    """A VALUES list as a constant relation; a nested one may read columns of outer queries."""
     lists = [t.expressions if isinstance(t, exp.Tuple) else [t] for t in node.expressions]
     nesting = Nesting(context, ONE_ROW, bind)
     constants = [
@@ -350,14 +355,14 @@ def _shares(node: exp.Join) -> bool:
 
 
 def is_derived(node: exp.Expr) -> bool:
-    """Whether a FROM item is a query or VALUES (LATERAL or not)."""
+    """Returns whether a FROM item is a query or VALUES (LATERAL or not)."""
     bare = node.this if isinstance(node, exp.Lateral) else node
     nested = isinstance(bare, exp.Subquery) and not _holds_items(bare)
     return nested or isinstance(bare, exp.Values)
 
 
 def _holds_items(node: exp.Expr) -> bool:
-    """Whether parentheses hold items of a FROM clause, as DuckDB writes joins, and no query."""
+    """Returns whether parentheses hold FROM items, as DuckDB writes joins, and no query."""
     if not isinstance(node, (exp.Subquery, exp.Paren)):
         return False
     inner = node.this
@@ -367,14 +372,14 @@ def _holds_items(node: exp.Expr) -> bool:
 
 
 def _crossed(done: list[tuple[Plan, Scope]], plan: Plan, scope: Scope) -> tuple[Plan, Scope]:
-    """The items of a comma list side by side."""
+    """The cross product of the items of a comma list."""
     for left, left_scope in reversed(done):
         plan, scope = Join(left, plan, "inner"), combined(left, left_scope, scope)
     return plan, scope
 
 
 def _comma_groups(joins: list[exp.Join]) -> list[list[exp.Join]]:
-    """The joins in pieces that begin at the commas."""
+    """The joins in groups, each of which begins at a comma (the first one perhaps not)."""
     groups: list[list[exp.Join]] = []
     for join in joins:
         if _is_comma(join) or not groups:

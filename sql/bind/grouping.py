@@ -1,19 +1,18 @@
 """GROUP BY, aggregates and HAVING: expressions over rows become expressions over groups.
 
 Law: after grouping, an expression consists of grouped expressions, aggregate calls, GROUPING(…) and
-constants; whatever else it holds DuckDB would have refused. A constant that a grouping set may
-leave out is a grouped expression wherever it is written.
+constants; DuckDB would have refused any other. A constant that a grouping set may leave out is a
+grouped expression wherever it is written.
 
-The plan of a grouping: its aggregates over one shared input, for each grouping set.
-
-Law: GROUP BY GROUPING SETS (s₁, …) is the UNION ALL of the groupings by each sᵢ, NULL standing for
-the groups left out and GROUPING(…) being a constant of sᵢ; the empty set is a scalar aggregate, so
-it has its one row over no rows too. Calls that cannot be taken apart are computed by DuckDB over
-the whole group, and all that stand beside them.
+Law: GROUP BY GROUPING SETS (s₁, …) is the UNION ALL of the groupings by each sᵢ, all over one
+input, with NULL for the groups left out and a constant of sᵢ for GROUPING(…); the empty set is a
+scalar aggregate, so it has its one row over no rows too. If one call of a grouping cannot be read
+into its parts, DuckDB recomputes all of them over the rows of a group.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -45,7 +44,7 @@ from ivm.storage.values.types import ColumnType, Schema, type_of
 
 _WRAPPERS = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 _GROUPING = ("grouping", "grouping_id")
-_ALIKE = (  # what is the same tree in DuckDB, operands and all
+_ALIKE = (  # nodes whose tree is the same in DuckDB, operands included
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.DPipe, exp.And, exp.Or, exp.Not, exp.EQ,
     exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between,
     exp.Paren, exp.Cast, exp.DataType, exp.Coalesce, exp.Case, exp.If, exp.Anonymous, exp.Upper,
@@ -55,7 +54,7 @@ _ALIKE = (  # what is the same tree in DuckDB, operands and all
 
 
 def is_window_function(node: exp.Expr) -> bool:
-    """Whether the call is what a window is opened for (`sum(x)` in `sum(x) OVER ()`)."""
+    """Returns whether the call is that of a window (`sum(x)` in `sum(x) OVER ()`)."""
     while isinstance(node.parent, _WRAPPERS) and node.arg_key == "this":
         node = node.parent
     return isinstance(node.parent, exp.Window) and node.arg_key == "this"
@@ -77,14 +76,15 @@ class Grouping:
 
     def __post_init__(self) -> None:
         # A constant stands for itself: NULL in `x IS NULL` is not the NULL that is grouped by.
-        self._known = self._places([bool(used(e)) for e in self.groups])
-        self._constants = self._places([not used(e) and self.sets is not None for e in self.groups])
+        self._known = self._positions([bool(used(e)) for e in self.groups])
+        constants = [not used(e) and self.sets is not None for e in self.groups]
+        self._constants = self._positions(constants)
 
-    def _places(self, chosen: Sequence[bool]) -> dict[Hashable, int]:
+    def _positions(self, chosen: Sequence[bool]) -> dict[Hashable, int]:
         return {structure(e): i for i, e in reversed(list(enumerate(self.groups))) if chosen[i]}
 
     def covers(self, expr: exp.Expr) -> bool:
-        """Whether the expression is one of the grouped ones."""
+        """Returns whether the expression is one of the grouped ones."""
         return structure(expr) in self._known
 
     def lift(self, expr: exp.Expr) -> exp.Expr:
@@ -107,12 +107,12 @@ class Grouping:
         return expr.copy().transform(swap, copy=False)
 
     def _constant(self, node: exp.Expr) -> int | None:
-        """The group that a constant is."""
+        """The position of the group that a constant stands for; None for none."""
         is_null_test = isinstance(node, exp.Null) and isinstance(node.parent, exp.Is)
         return None if is_null_test else self._constants.get(structure(node))
 
     def _check_alike(self, node: exp.Expr) -> None:
-        """DuckDB finds a constant group in its own tree of an expression: ours must be the same."""
+        """Refuses a node of another shape in DuckDB, which finds constant groups in its tree."""
         known = isinstance(node, _ALIKE) or self.functions.is_aggregate(node)
         if isinstance(node, exp.Is):
             known = isinstance(node.expression, exp.Null)
@@ -128,16 +128,16 @@ class Grouping:
         return self._calls[key][0]
 
     def _bits(self, node: exp.Expr) -> GroupingCall:
-        """The groups that a GROUPING(…) asks about; none named means all."""
+        """The groups that a GROUPING(…) names; all, if it names none."""
         named = [structure(e) for e in node.expressions]
         known = {**self._known, **self._constants}
         if not set(named) <= set(known):
             raise NotIncremental("GROUPING() of something that is not grouped by")
-        places = [known[key] for key in named]
-        return GroupingCall(tuple(places or range(len(self.groups))))
+        groups = [known[key] for key in named]
+        return GroupingCall(tuple(groups or range(len(self.groups))))
 
     def apply(self, plan: Plan, context: Context) -> Plan:
-        """The grouped plan, with every aggregate met by `lift`."""
+        """The plan grouped, with a column for every aggregate that `lift` has met."""
         nodes = [node for _, node in self._calls.values()]
         sets = [range(len(self.groups))] if self.sets is None else self.sets
         calls = [node for node in nodes if isinstance(node, exp.Expr)]
@@ -155,12 +155,12 @@ _COUNT = AggregateCall("count_star", (), False, None, _BIGINT)
 
 @dataclass(frozen=True)
 class GroupingCall:
-    """GROUPING(…): a bit per group, 1 where a grouping set leaves it out."""
+    """A call of GROUPING(…): a bit per group, 1 if a grouping set leaves it out."""
 
     groups: tuple[int, ...]
 
     def value(self, chosen: Sequence[int]) -> int:
-        """Its value in the rows of one grouping set."""
+        """The call's value in the rows of one grouping set."""
         bits = "".join("0" if i in chosen else "1" for i in self.groups)
         return int(bits or "0", 2)
 
@@ -223,23 +223,22 @@ def _part(
         column(chosen.index(i)) if i in chosen else cast(exp.Null(), schema[i][1])
         for i in range(count)
     ]
-    place = len(chosen)
+    calls = itertools.count(len(chosen))  # positions of their results
     for node in nodes:
         if isinstance(node, GroupingCall):
             exprs.append(cast(exp.Literal.number(node.value(chosen)), _BIGINT))
         else:
-            exprs.append(column(place))
-            place += 1
+            exprs.append(column(next(calls)))
     return Project(some, tuple(exprs), schema)
 
 
 def _grouped_by(one: Aggregate | GroupRecompute, chosen: tuple[int, ...]) -> Plan:
-    """The grouping of all groups as one of those chosen (its groups are the first columns)."""
+    """The grouping by the chosen groups instead of all (which are its first columns)."""
     if isinstance(one, GroupRecompute):
         count = len(one.partition)
-        kept = [*chosen, *range(count, width(one))]
-        exprs = tuple([one.exprs[i] for i in kept])
-        found = _named([one.schema[i][1] for i in kept])
+        columns = [*chosen, *range(count, width(one))]
+        exprs = tuple([one.exprs[i] for i in columns])
+        found = _named([one.schema[i][1] for i in columns])
         return replace(one, partition=chosen, exprs=exprs, schema=found)
     count = len(one.groups)
     calls = one.aggregates if one.aggregates or chosen else (_COUNT,)
@@ -248,10 +247,10 @@ def _grouped_by(one: Aggregate | GroupRecompute, chosen: tuple[int, ...]) -> Pla
 
 
 class _Inputs(Expressions):
-    """The columns below a grouping."""
+    """The columns of the input of a grouping, each expression once."""
 
     def call(self, call: BoundAggregate) -> AggregateCall:
-        """The call over the columns (its type yet unknown)."""
+        """The call by positions; its type is not yet known, and given as BIGINT."""
         condition = None if call.filter is None else self.position_of(_boolean(call.filter))
         arguments = tuple([self.position_of(a) for a in call.arguments])
         order = tuple([OrderKey(self.position_of(e), d, n) for e, d, n in call.order])
@@ -276,22 +275,22 @@ def _maintained(
     plan: Plan, groups: list[exp.Expr], calls: list[BoundAggregate], context: Context
 ) -> tuple[Plan, Aggregate]:
     inputs = _Inputs(groups)
-    placed = [inputs.call(call) for call in calls]
+    by_position = [inputs.call(call) for call in calls]
     below = context.project(plan, inputs.exprs or [exp.true()])
-    if cast_times := _with_times_cast(calls, placed, types(below)):
+    if cast_times := _with_times_cast(calls, by_position, types(below)):
         return _maintained(plan, groups, cast_times, context)
-    answers = types_of(context.cursor, [call_text(c) for c in placed], below.schema)
-    typed = tuple([replace(c, type=t) for c, t in zip(placed, answers, strict=True)])
+    answers = types_of(context.cursor, [call_text(c) for c in by_position], below.schema)
+    typed = tuple([replace(c, type=t) for c, t in zip(by_position, answers, strict=True)])
     schema = _named([*types(below)[: len(groups)], *answers])
     return below, Aggregate(below, tuple(range(len(groups))), typed, schema)
 
 
 def _with_times_cast(
-    calls: list[BoundAggregate], placed: list[AggregateCall], found: Sequence[ColumnType]
+    calls: list[BoundAggregate], by_position: list[AggregateCall], found: Sequence[ColumnType]
 ) -> list[BoundAggregate]:
-    """The calls with the casts that DuckDB makes by itself for an AVG; none if it makes none."""
+    """The calls with DuckDB's implicit casts in AVG of dates and timestamps; empty without any."""
     result = list(calls)
-    for i, (call, one) in enumerate(zip(calls, placed, strict=True)):
+    for i, (call, one) in enumerate(zip(calls, by_position, strict=True)):
         if one.function == "avg" and found[one.arguments[0]].sql in _CAST_TO_AVERAGE:
             result[i] = replace(call, arguments=(cast(call.arguments[0], _TIMESTAMP),))
     return result if any(new is not old for new, old in zip(result, calls, strict=True)) else []
@@ -300,12 +299,12 @@ def _with_times_cast(
 def _recomputed(
     plan: Plan, groups: list[exp.Expr], nodes: list[exp.Expr], context: Context
 ) -> tuple[Plan, GroupRecompute]:
-    """Whole groups to DuckDB: the input holds the groups and every column the calls read."""
+    """A grouping recomputed by DuckDB, over the groups and every column that the calls read."""
     inputs = _Inputs(groups)
-    places = {i: inputs.position_of(column(i)) for node in nodes for i in sorted(used(node))}
+    positions = {i: inputs.position_of(column(i)) for node in nodes for i in sorted(used(node))}
     below = context.project(plan, inputs.exprs or [exp.true()])
     count = width(below)
-    calls = [complete_aggregate(remap(n, places.__getitem__), count, context) for n in nodes]
+    calls = [complete_aggregate(remap(n, positions.__getitem__), count, context) for n in nodes]
     exprs = [column(i) for i in range(len(groups))] + calls
     partition = tuple(range(len(groups)))
     tail = f"GROUP BY {', '.join(f't.c{i}' for i in partition)}" if partition else ""

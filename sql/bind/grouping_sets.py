@@ -1,7 +1,8 @@
 """GROUP BY with GROUPING SETS, ROLLUP and CUBE as a list of grouping sets.
 
-Law: ROLLUP (a, b) is (a, b), (a), (); CUBE all subsets; items beside each other multiply (each set
-of one with each of the other), items of GROUPING SETS add up. A set named twice counts twice.
+Law: ROLLUP (a, b) is (a, b), (a), (); CUBE is all subsets. The items of GROUP BY multiply: each set
+of one is united with each set of the others; the items of GROUPING SETS add up. A set named twice
+counts twice.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def grouping_sets(
         bind: binds one expression of it.
 
     Returns:
-        None instead of sets if there is but the one of all expressions.
+        The expressions, and the sets; None for sets if the only one is of all expressions.
+
+    Raises:
+        NotIncremental: too many sets, or a constant group with the value of another query.
     """
     if not any(isinstance(item, (*_SETS, exp.Tuple)) for item in items):
         return [bind(item) for item in items], None
@@ -63,11 +67,11 @@ class _Reader:
         return [self._unit(item)]
 
     def _unit(self, item: exp.Expr) -> GroupingSet:
-        """One expression, or several in parentheses."""
+        """The set of one expression, or of several in parentheses."""
         parts = item.expressions if isinstance(item, exp.Tuple) else [item.unnest()]
-        return _union([(self._place(part),) for part in parts])
+        return _union([(self._position_of(part),) for part in parts])
 
-    def _place(self, item: exp.Expr) -> int:
+    def _position_of(self, item: exp.Expr) -> int:
         assert isinstance(item, exp.Expr)
         bound = self._bind(item)
         key = structure(bound)

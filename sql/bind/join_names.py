@@ -1,13 +1,9 @@
-"""The columns of joined relations: which of them USING and NATURAL share, the scope of both sides.
+"""Names in a FROM clause: the scope of a join, columns merged by USING or NATURAL, and aliases.
 
-Law: the columns of the right side stand behind those of the left; a shared name means both.
-
-The names that an alias gives to a FROM item's columns.
-
-Columns merged by USING and NATURAL joins.
-
-Law: a merged column stands at the left twin's place. An inner or left join shows the left twin, a
-right join the right one, and a full join whichever is there: coalesce(left, right).
+Law: the columns of the right side come after those of the left. A name that USING or NATURAL shares
+means a merged column: an inner or left join shows the left column of the pair, a right join the
+right one, and a full join whichever is there: coalesce(left, right). In a star, the merged column
+stands where the left one would.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ _KINDS: dict[str, WrittenKind] = {
 
 
 def combined(left: Plan, scope: Scope, other: Scope) -> Scope:
-    """The names of a plan and of what is joined to its right."""
+    """The scope of a plan and of the item joined to its right."""
     by = width(left)
     return Scope(
         [*scope.relations, *(r.moved(by) for r in other.relations)],
@@ -40,7 +36,11 @@ def combined(left: Plan, scope: Scope, other: Scope) -> Scope:
 
 
 def join_kind(node: exp.Join) -> WrittenKind:
-    """The kind of a join, whatever its method is."""
+    """The kind of a join, whatever its method is.
+
+    Raises:
+        NotIncremental: another kind or method, as POSITIONAL.
+    """
     method, side = node.method.upper(), node.side.upper()
     kind = str(node.args.get("kind") or "").upper()
     if method not in ("", "NATURAL", "ASOF") or kind not in _JOINS:
@@ -58,13 +58,13 @@ def shared_names(node: exp.Join, left: Scope, right: Scope) -> list[str]:
 
 
 def equal(left: Scope, right: Scope, name: str, by: int) -> exp.Expr:
-    """That both sides have the same under a name; the right one is moved `by` columns."""
+    """The equality of a shared name's columns; the right one is moved `by` positions."""
     sides = column(visible(left, name)), column(visible(right, name) + by)
     return exp.EQ(this=sides[0], expression=sides[1])
 
 
 def asof_terms(terms: list[exp.Expr], shared: list[str]) -> list[exp.Expr]:
-    """The last column of an ASOF join's USING is compared by >=."""
+    """The terms of an ASOF join: the last column of its USING is compared by >=."""
     if not shared:
         return terms
     last = terms[-1]
@@ -72,7 +72,7 @@ def asof_terms(terms: list[exp.Expr], shared: list[str]) -> list[exp.Expr]:
 
 
 def visible(scope: Scope, name: str) -> int:
-    """The column that a shared name means on one side."""
+    """The position of the column that a shared name means on one side."""
     found = scope.visible(name)
     if found is None:
         raise NotIncremental(f"the join column {name}")
@@ -80,7 +80,7 @@ def visible(scope: Scope, name: str) -> int:
 
 
 def renamed(bound: Bound, node: exp.Expr) -> Bound:
-    """The relation with the column names of its alias; the first ones, if it lists fewer."""
+    """The relation with the column names of its alias, which may list the first ones only."""
     alias = node.args.get("alias")
     if alias is not None:
         demand_only(alias, "this columns", "an alias")
@@ -89,7 +89,7 @@ def renamed(bound: Bound, node: exp.Expr) -> Bound:
 
 
 def distinct_names(bound: Bound) -> Bound:
-    """A derived table's second `a` is seen as `a_1`, as in DuckDB."""
+    """The derived table with distinct names, as DuckDB makes them: its second `a` is `a_1`."""
     count: dict[str, int] = {}
     names = []
     for name in bound.names:
@@ -100,7 +100,7 @@ def distinct_names(bound: Bound) -> Bound:
 
 
 def renamed_item(item: tuple[Plan, Scope], node: exp.Expr) -> tuple[Plan, Scope]:
-    """A LATERAL query with the names its alias gives."""
+    """A LATERAL query with the names of its alias; any other item unchanged."""
     if not isinstance(node, exp.Lateral):
         return item
     demand_only(node, "this alias", "LATERAL")
@@ -113,23 +113,23 @@ def renamed_item(item: tuple[Plan, Scope], node: exp.Expr) -> tuple[Plan, Scope]
     return plan, Scope([Relation(qualifiers, columns)])
 
 
-def merged_twins(
-    plan: Plan, kind: WrittenKind, scope: Scope, twins: list[tuple[int, int]], context: Context
+def merge_columns(
+    plan: Plan, kind: WrittenKind, scope: Scope, pairs: list[tuple[int, int]], context: Context
 ) -> Plan:
-    """The join, with merged columns added to it where there are new ones.
+    """The join, with a computed column behind its own for each merged one, if it is a full join.
 
     Args:
         kind: of the join.
-        scope: the names over the join; it learns what its merged columns show.
-        twins: positions of each merged column on the left and on the right.
+        scope: the names over the join; it is changed, so that merged names show the right columns.
+        pairs: positions of each merged column on the left and on the right.
     """
     if kind == "right":
-        scope.shown_at.update(twins)
-    if kind != "full" or not twins:
+        scope.shown_at.update(pairs)
+    if kind != "full" or not pairs:
         return plan
     count = width(plan)
     coalesced: list[exp.Expr] = []
-    for left, right in twins:
+    for left, right in pairs:
         scope.shown_at[left] = count + len(coalesced)
         coalesced.append(exp.Coalesce(this=column(left), expressions=[column(right)]))
     return context.project(plan, [*[column(i) for i in range(count)], *coalesced])

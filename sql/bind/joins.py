@@ -1,9 +1,9 @@
-"""Joins whose condition holds subqueries, and joins with a query that reads what is to its left.
+"""Joins with subqueries in their conditions, and lateral joins.
 
 Law: the condition of an inner join chooses among all pairs, as WHERE does. A right join is the left
-join of the sides exchanged, so no plan has one. In a join of another kind, a subquery that reads
-one side has its value there; one that reads both is asked for the pairs of the inner join, and the
-rows without a partner are added.
+join of the sides exchanged, so no plan has one. In a join of another kind, the value of a subquery
+that reads one side is joined to that side; one that reads both sides is evaluated for the pairs of
+the inner join, and the rows without a partner are added.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ivm.sql.subqueries.outer_rows import from_pairs
 from ivm.sql.subqueries.parameters import reference_of, references
 from ivm.sql.subqueries.single_row import one_row_each
 
-_FEW = 16  # listed rows up to which each is put to all rows on the left
+_FEW = 16  # rows of a VALUES up to which each is joined with the left side by itself
 
 
 def lateral_join(
@@ -42,6 +42,10 @@ def lateral_join(
 
     Args:
         terms: the join condition over the columns of both sides.
+
+    Raises:
+        NotIncremental: another kind than an inner or left join, or a subquery in the condition of a
+            left join.
     """
     if kind not in ("inner", "left"):
         raise NotIncremental(f"a {kind} join with a lateral query")
@@ -67,7 +71,7 @@ def _conditions(terms: Sequence[exp.Expr]) -> list[exp.Expr]:
 def joined_on(
     left: Plan, right: Plan, kind: WrittenKind, terms: Sequence[exp.Expr], context: Context
 ) -> Plan:
-    """The join of two plans on a condition that may hold references."""
+    """The join of two plans on a condition that may have subquery references."""
     if kind == "right":
         return _right_join(left, right, terms, context)
     plain, nested = [t for t in terms if not references(t)], [t for t in terms if references(t)]
@@ -95,27 +99,31 @@ def _right_join(left: Plan, right: Plan, terms: Sequence[exp.Expr], context: Con
 def _split(terms: Sequence[exp.Expr], split: int) -> list[tuple[exp.Expr, bool]] | None:
     """The references in the terms, and whether each reads the left side; None if one reads both."""
     sides = []
-    for call in (c for term in terms for c in references(term)):
-        columns = used(call)
+    for node in (node for term in terms for node in references(term)):
+        columns = used(node)
         if columns and min(columns) < split <= max(columns):
             return None
-        sides.append((call, bool(columns) and max(columns) < split))
+        sides.append((node, bool(columns) and max(columns) < split))
     return sides
 
 
 def _attached_sides(
     join: Join, terms: Sequence[exp.Expr], sides: Sequence[tuple[exp.Expr, bool]], context: Context
 ) -> Plan:
-    """Calls that read one side of an outer join have their values there."""
+    """The join on the terms, whose references are replaced by values joined to either side.
+
+    Args:
+        sides: the references, and whether each reads the left side.
+    """
     split, count = width(join.left), width(join.left) + width(join.right)
-    mine = [call.copy() for call, at_left in sides if at_left]
-    others = [remap(call, lambda i: i - split) for call, at_left in sides if not at_left]
+    mine = [node.copy() for node, at_left in sides if at_left]
+    others = [remap(node, lambda i: i - split) for node, at_left in sides if not at_left]
     left, left_values = attached(join.left, mine, context)
     right, right_values = attached(join.right, others, context)
     before = width(left)
     values = [*left_values, *[remap(value, lambda i: i + before) for value in right_values]]
-    found = [call for call, at_left in sides if at_left]
-    found += [call for call, at_left in sides if not at_left]
+    found = [node for node, at_left in sides if at_left]
+    found += [node for node, at_left in sides if not at_left]
     images = dict(zip(map(structure, found), values, strict=True))
 
     def moved(i: int) -> int:
@@ -127,7 +135,7 @@ def _attached_sides(
         return column(moved(index_of(node))) if isinstance(node, exp.Column) else node
 
     every = [*conjuncts(join.residual), *terms]
-    placed = [term.copy().transform(swap, copy=False) for term in every]
-    whole = Join(left, right, join.kind, residual=conjunction(placed))
-    wide = range(split if join.kind in ("semi", "anti") else count)
-    return context.narrow(whole, [moved(i) for i in wide])
+    valued = [term.copy().transform(swap, copy=False) for term in every]
+    whole = Join(left, right, join.kind, residual=conjunction(valued))
+    shown = range(split if join.kind in ("semi", "anti") else count)
+    return context.narrow(whole, [moved(i) for i in shown])

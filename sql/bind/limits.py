@@ -1,12 +1,11 @@
-"""LIMIT and OFFSET with the order that chooses the rows.
+"""LIMIT and OFFSET, constant or computed, with the order that chooses the rows.
 
 Law: the chosen rows are a function of the multiset below: sort keys first, then all columns.
 
-LIMIT and OFFSET by subqueries and percentages: the places of the rows to keep, as a plan.
-
-Law: one row, (first, last): the rows at the places first + 1 … last are kept. As in DuckDB, NULL is
-no bound, a percentage p of n rows is ⌊p / 100 · n⌋ whatever the offset, and numbers are rounded as
-casts round doubles; what is negative, or above 100 %, is an error.
+Law: bounds by subqueries and percentages are a plan of one row, (first, last): the rows of ranks
+first … last − 1 are chosen. As in DuckDB, NULL is no bound, a percentage p of n rows is
+⌊p / 100 · n⌋ whatever the offset, and numbers are rounded as casts round doubles; a negative number
+and a percentage above 100 are errors.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def read_limit(node: exp.Expr) -> Limit | WrittenLimit | None:
     """The LIMIT and OFFSET of a query; None if it has neither.
 
     Raises:
-        NotIncremental: WITH TIES.
+        NotIncremental: WITH TIES, or a constant that DuckDB alone can compute.
     """
     limit, offset = node.args.get("limit"), node.args.get("offset")
     if limit is None and offset is None:
@@ -106,12 +105,13 @@ def limited(
     context: Context,
     partition: Sequence[exp.Expr] = (),
 ) -> Plan:
-    """The rows of `plan` that LIMIT keeps, in each partition if there is one.
+    """The rows of `plan` that LIMIT chooses, in each partition if there is one.
 
     Args:
         keys: the ORDER BY.
-        bind_key: a key's expression over the plan's columns.
-        limit: constants, or what gives the places of the rows to keep (without partitions).
+        bind_key: binds a key's expression over the plan's columns.
+        limit: constants, or a function from the rows to the plan of the bounds (see above), which
+            takes no partitions.
         partition: bound expressions.
 
     Raises:
@@ -123,16 +123,16 @@ def limited(
     before = width(plan)
     bound = [bind_key(k.this) for k in keys]
     extra = [e for e in [*partition, *bound] if position(e) is None]
-    wide = context.project(plan, [column(i) for i in range(before)] + extra) if extra else plan
-    free = iter(range(before, width(wide)))
-    places = [next(free) if (p := position(e)) is None else p for e in [*partition, *bound]]
-    order = _order(places[len(partition) :], keys)
-    groups = tuple(dict.fromkeys(places[: len(partition)]))
+    extended = context.project(plan, [column(i) for i in range(before)] + extra) if extra else plan
+    free = iter(range(before, width(extended)))
+    positions = [next(free) if (p := position(e)) is None else p for e in [*partition, *bound]]
+    order = _order(positions[len(partition) :], keys)
+    groups = tuple(dict.fromkeys(positions[: len(partition)]))
     top: Plan
     if not isinstance(limit, Limit):
-        top = DynamicLimit(wide, limit(wide), order)
+        top = DynamicLimit(extended, limit(extended), order)
         return context.narrow(top, list(range(before))) if extra else top
-    top = TopK(wide, groups, order, limit.count, limit.offset, False, wide.schema)
+    top = TopK(extended, groups, order, limit.count, limit.offset, False, extended.schema)
     return context.narrow(top, list(range(before))) if extra else top
 
 
@@ -150,13 +150,13 @@ def spread(keys: Sequence[exp.Ordered], count: int) -> list[exp.Ordered]:
     return list(keys)
 
 
-def _order(places: Sequence[int], keys: Sequence[exp.Ordered]) -> tuple[OrderKey, ...]:
-    """A column ordered twice counts where it stands first."""
+def _order(positions: Sequence[int], keys: Sequence[exp.Ordered]) -> tuple[OrderKey, ...]:
+    """The order by positions; a column that is ordered twice has its first key."""
     found: dict[int, OrderKey] = {}
-    for place, key in zip(places, keys, strict=True):
+    for index, key in zip(positions, keys, strict=True):
         descending = bool(key.args.get("desc"))
         nulls_first = bool(key.args.get("nulls_first"))
-        found.setdefault(place, OrderKey(place, descending, nulls_first))
+        found.setdefault(index, OrderKey(index, descending, nulls_first))
     return tuple(found.values())
 
 
@@ -170,18 +170,18 @@ _SHARE = f"""CASE WHEN c0 < 0 OR c0 > 100
     ELSE coalesce(CAST(floor(c0 / 100.0 * c1) AS BIGINT), {_END}) END"""
 
 
-def places_of(
+def bounds_of(
     limit: Limit | WrittenLimit, context: Context, bind: BindQuery
 ) -> Limit | Callable[[Plan], Plan]:
-    """Constant bounds as they are; of others, what gives the places for the rows to choose from.
+    """Constant bounds unchanged; for others, a function from the rows to the plan of the bounds.
 
     Args:
         bind: binds a nested query.
     """
-    return limit if isinstance(limit, Limit) else lambda rows: _places(limit, rows, context, bind)
+    return limit if isinstance(limit, Limit) else lambda rows: _bounds(limit, rows, context, bind)
 
 
-def _places(limit: WrittenLimit, rows: Plan, context: Context, bind: BindQuery) -> Plan:
+def _bounds(limit: WrittenLimit, rows: Plan, context: Context, bind: BindQuery) -> Plan:
     if not all(orderable(kind) for kind in types(rows)):
         raise NotIncremental("LIMIT by what is no constant over nested values")
     nesting = Nesting(context, ONE_ROW, bind)
@@ -198,12 +198,12 @@ def _places(limit: WrittenLimit, rows: Plan, context: Context, bind: BindQuery) 
 
 
 def _as_number(plan: Plan, index: int, as_share: bool) -> exp.Expr:
-    """A column as DuckDB reads it: what is no integer by way of DOUBLE."""
+    """A column as a number, cast as DuckDB does: by way of DOUBLE unless integer or string."""
     kind = types(plan)[index]
     if as_share:
         return cast(column(index), type_of("DOUBLE"))
-    whole = kind.is_integer or kind.is_string
-    number = column(index) if whole else cast(column(index), type_of("DOUBLE"))
+    is_direct = kind.is_integer or kind.is_string
+    number = column(index) if is_direct else cast(column(index), type_of("DOUBLE"))
     return cast(number, type_of("BIGINT"))
 
 

@@ -1,10 +1,12 @@
-"""PIVOT with fixed columns and UNPIVOT, as a query of its own and behind a FROM item.
+"""PIVOT with fixed columns and UNPIVOT, as statements and as clauses of a FROM item.
 
-Law: PIVOT is one aggregate per listed value, over the rows whose pivot column reads, as text, like
-the value; the groups are the columns named, or all that nothing else reads. UNPIVOT unnests, side
-by side, the names of the columns and their values, and drops rows with a NULL among the values.
-Where it has an alias with columns, DuckDB calls the first values by their names, and then the first
-columns: what must not be NULL are the columns that have those names in the end.
+Law: PIVOT is one aggregate per listed value, over the rows whose pivot column equals the value as a
+string; the groups are the columns named, or all that nothing else reads. UNPIVOT unnests the names
+of the columns and their values in parallel, and drops rows with a NULL among the values.
+
+DuckDB deviation: where UNPIVOT has an alias with columns, these rename the first value columns, and
+then the first columns; the columns that must not be NULL are those with the values' names in the
+end.
 """
 
 from __future__ import annotations
@@ -36,23 +38,26 @@ _CLAUSE = (
 
 
 def pivoted(
-    source: tuple[Plan, Scope], pivot: exp.Pivot, below: str, whole: str, context: Context,
+    source: tuple[Plan, Scope], pivot: exp.Pivot, below: str, described: str, context: Context,
     bind: BindQuery,
 ) -> Bound:  # fmt: skip
-    """The rows of a PIVOT or UNPIVOT.
+    """Binds a PIVOT or UNPIVOT.
 
     Args:
         source: the source's plan and names.
         below: SQL of the source; DuckDB knows how its names are spelled.
-        whole: SQL that DuckDB describes with the names of the result.
+        described: SQL that DuckDB describes with the names of the result.
         bind: binds a nested query.
+
+    Raises:
+        NotIncremental: its columns depend on the data, or it has no plan otherwise.
     """
     clause = bool(pivot.args.get("fields"))
     demand_only(pivot, _CLAUSE if clause else _STATEMENT, "PIVOT")
     given = _visible(source, below, context)
     unpivots = pivot.args.get("unpivot")
     found = _unpivot(given, pivot, context) if unpivots else _pivot(given, pivot, context, bind)
-    names = tuple(MadeUp(name) for name, _ in describe(context.cursor, whole))
+    names = tuple(MadeUp(name) for name, _ in describe(context.cursor, described))
     if len(names) != width(found):
         raise NotIncremental("a PIVOT with other columns than DuckDB's")
     return Bound(found, names)
@@ -68,7 +73,7 @@ def _visible(source: tuple[Plan, Scope], below: str, context: Context) -> Bound:
 
 
 def _pivot(source: Bound, pivot: exp.Pivot, context: Context, bind: BindQuery) -> Plan:
-    """One SELECT over the source, which stands as a common table expression in it."""
+    """One SELECT over the source, which it reads as a common table expression."""
     clause = pivot.args.get("fields")
     calls = pivot.expressions if clause else pivot.args.get("using") or [_count()]
     choices = [_choice(node) for node in clause or pivot.expressions]
@@ -93,7 +98,7 @@ def _pivot(source: Bound, pivot: exp.Pivot, context: Context, bind: BindQuery) -
 
 
 def _filtered(call: exp.Expr, terms: list[exp.Expr], context: Context) -> exp.Expr:
-    """An expression over one aggregate, that of the rows which meet all terms.
+    """An expression with one aggregate, which is filtered by the terms.
 
     Raises:
         NotIncremental: there is not one, or it has a FILTER: DuckDB's fault `pivot_filters`.
@@ -112,7 +117,7 @@ def _count() -> exp.Expr:
 
 
 def _choice(node: exp.Expr) -> tuple[list[exp.Expr], list[list[exp.Expr]]]:
-    """What is compared, and the rows of constants it is compared with."""
+    """The expressions of an IN list, and the rows of constants that they are compared with."""
     if not isinstance(node, exp.In) or not node.expressions:
         raise NotIncremental("PIVOT without an IN list, whose columns depend on the data,")
     ons = _parts(node.this)
@@ -130,17 +135,16 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _check_texts(ons: list[exp.Expr], source: Bound, context: Context) -> None:
-    """Values that are equal and read differently would be one group in DuckDB."""
+    """Refuses types with equal values of different strings, which would be one group in DuckDB."""
     for on in ons:
         if not isinstance(on, exp.Column):
             raise NotIncremental(f"PIVOT ON {text(on)}, which is no column,")
-        place = _place(on, source)
-        type = types(source.plan)[place]
+        type = types(source.plan)[_position_of(on, source)]
         if type.is_float or type.is_interval or (type.dtype is None and not type.is_string):
             raise NotIncremental(f"PIVOT ON a column of type {type.sql}")
 
 
-def _place(node: exp.Expr, source: Bound) -> int:
+def _position_of(node: exp.Expr, source: Bound) -> int:
     names = [fold(name) for name in source.names]
     if names.count(fold(node.name)) != 1:
         raise NotIncremental(f"the name {node.name} in PIVOT")
@@ -159,7 +163,7 @@ def _reads_like(on: exp.Expr, value: exp.Expr) -> exp.Expr:
 
 
 def _unpivot(source: Bound, pivot: exp.Pivot, context: Context) -> Plan:
-    """Names and values of columns unnested side by side."""
+    """The names and the values of the columns, unnested in parallel."""
     fields = pivot.args.get("fields")
     nodes = fields[0].expressions if fields else pivot.expressions
     entries = list(_entries(nodes, source, context))
@@ -176,17 +180,17 @@ def _unpivot(source: Bound, pivot: exp.Pivot, context: Context) -> Plan:
     schema = tuple((f"c{i}", t) for i, t in enumerate(found))
     plan: Plan = Unnest(below, tuple(range(len(rest))), lists, False, False, schema)
     names = [source.names[i] for i in rest]
-    for place in () if pivot.args.get("include_nulls") else _present(pivot, names, len(values)):
-        null = exp.Is(this=column(place), expression=exp.null())
+    for index in () if pivot.args.get("include_nulls") else _present(pivot, names, len(values)):
+        null = exp.Is(this=column(index), expression=exp.null())
         plan = Filter(plan, exp.Not(this=null))
     return plan
 
 
 def _present(pivot: exp.Pivot, rest: list[str], count: int) -> list[int]:
-    """The columns of an UNPIVOT whose NULLs drop the row (see above).
+    """The positions of the columns of an UNPIVOT whose NULLs drop the row (see above).
 
     Args:
-        rest: names of the columns beside that of the names and the `count` ones of values.
+        rest: names of the columns before that of the names and the `count` columns of values.
     """
     alias = pivot.args.get("alias")
     given = [node.name for node in alias.columns] if alias is not None else []
@@ -202,7 +206,7 @@ def _present(pivot: exp.Pivot, rest: list[str], count: int) -> list[int]:
 def _entries(
     nodes: list[exp.Expr], source: Bound, context: Context
 ) -> Iterator[tuple[str, list[exp.Expr]]]:
-    """What each unpivoted expression (or tuple of them) is called, and its parts, bound."""
+    """The name of each unpivoted expression (or tuple of them), and its bound parts."""
     scope = _scope(source)
     for node in nodes:
         label = node.args["alias"].name if isinstance(node, (exp.Alias, exp.PivotAlias)) else None
@@ -223,11 +227,15 @@ def _entries(
         if label is None and len(columns) < len(parts):
             raise NotIncremental(f"UNPIVOT of {text(bare)}, which has no name,")
         bound = [bind_scalar(part, scope, context.functions) for part in parts]
-        yield label or "_".join(source.names[_place(part, source)] for part in columns), bound
+        yield label or "_".join(source.names[_position_of(part, source)] for part in columns), bound
 
 
 def _bare(node: exp.Expr) -> int:
-    """The position of a column that COLUMNS(…) chose alone."""
+    """The position of a column that is COLUMNS(…) by itself.
+
+    Raises:
+        NotIncremental: it stands in an expression.
+    """
     if not isinstance(node, exp.PositionalColumn):
         raise NotIncremental("UNPIVOT of an expression with COLUMNS(…)")
     return int(node.this.name)

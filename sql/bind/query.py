@@ -1,12 +1,11 @@
-"""Queries: common table expressions, set operations, and what orders and limits them.
+"""Queries: common table expressions, recursive ones too, set operations, ORDER BY and LIMIT.
 
 Law: an ORDER BY without LIMIT says nothing about a multiset and is dropped; with LIMIT it chooses
-rows, and ties are chosen by all columns.
+rows, and all columns break its ties.
 
-WITH RECURSIVE: a common table expression that reads itself in the right side of its UNION.
-
-Law: the columns have the names and types of the left side (the base), renamed by the expression's
-column list; the right side (the step) is cast to them, as DuckDB does.
+Law: a recursive query reads itself in the right side of its UNION. Its columns have the names and
+types of the left side (the base), renamed by its column list; the right side (the step) is cast to
+them, as DuckDB does.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from ivm.sql.bind.from_clause import bind_pivot, bind_values
-from ivm.sql.bind.limits import limited, places_of, read_limit, spread
+from ivm.sql.bind.limits import bounds_of, limited, read_limit, spread
 from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.bind.select import bind_select
 from ivm.sql.plan.expressions import cast, column
@@ -100,7 +99,7 @@ def _ordered(bound: Bound, node: exp.Expr, context: Context) -> Bound:
             return column(int(expr.name) - 1)
         return bind_scalar(expr, scope, context.functions)
 
-    bounds = places_of(limit, context, bind_query)
+    bounds = bounds_of(limit, context, bind_query)
     plan = limited(bound.plan, keys, key, bounds, context)
     return Bound(plan, bound.names)
 
@@ -122,7 +121,7 @@ def _set_operation(node: exp.SetOperation, context: Context) -> Bound:
 
 
 def _flat(plans: list[Plan]) -> tuple[Plan, ...]:
-    """Nested UNION ALLs as one."""
+    """The inputs of one UNION ALL for the plans, of which some are UNION ALLs themselves."""
     return tuple(
         part for plan in plans for part in (plan.inputs if isinstance(plan, Union) else (plan,))
     )
@@ -136,7 +135,7 @@ def _common_types(left: Plan, right: Plan, context: Context) -> tuple[ColumnType
 
 
 def _by_name(left: Bound, right: Bound, context: Context) -> tuple[Bound, Bound]:
-    """Both sides with the columns of either, absent ones NULL of the other side's type."""
+    """Both sides with the columns of both, by name; absent ones are NULL of the other's type."""
     names = list(left.names)
     known = {fold(n) for n in names}
     names += [n for n in right.names if fold(n) not in known]
@@ -157,7 +156,7 @@ def _aligned(mine: Bound, other: Bound, names: list[str], context: Context) -> P
 
 
 def bind_recursive(cte: exp.CTE, context: Context, bind: BindQuery) -> Context | None:
-    """The surroundings with the recursive query in sight; None if it is not recursive.
+    """The context with a recursive query among its names; None if the query is not recursive.
 
     Args:
         bind: binds a nested query.
@@ -194,7 +193,7 @@ def _reads(query: exp.Expr, name: str) -> bool:
 
 
 def _within(context: Context, name: str, bound: Bound) -> Context:
-    """The context with the name in sight, for DuckDB as any table of its columns."""
+    """The context with the query among its names; in SQL, a row of typed NULLs stands for it."""
     key = fold(name)
     names = ", ".join(quote(n) for n in bound.names)
     table = f"{quote(name)}({names}) AS ({typed_nulls(types(bound.plan))})"

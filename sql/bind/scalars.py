@@ -1,11 +1,10 @@
-"""Scalar expressions: names become positions, everything else stays as written.
+"""Scalar expressions: names become positions, and some spellings their plain form.
 
 Law: a column of the FROM clause hides an alias of the SELECT list (DuckDB's rule everywhere but in
-ORDER BY); an alias stands for its whole expression.
+ORDER BY); an alias means its expression.
 
-Spellings that stand for other expressions: comprehensions, ANY over a list, IN a list, bytes.
-
-Law: the expression given back has, for every row, the value that DuckDB gives the one written.
+Law: the plain form of a spelling (a comprehension, ANY over a list, IN a list, bytes) has, in every
+row, the value that DuckDB gives the expression as written.
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ def bind_scalar(
     scope: Scope,
     functions: Functions,
     aliases: Aliases | None = None,
-    gives_way: Callable[[exp.Column], bool] | None = None,
+    is_hidden: Callable[[exp.Column], bool] | None = None,
     nesting: Nesting | None = None,
 ) -> exp.Expr:
-    """The bound copy of an expression; aggregates and window functions stay as nodes in it.
+    """A bound copy of an expression; aggregates and window functions stay as nodes in it.
 
     Args:
-        aliases: names that stand for expressions where the scope has no such column.
-        gives_way: columns that are hidden by an alias of their name.
-        nesting: lets nested queries stand here, and names of the queries around.
+        aliases: for names that are no columns of the scope.
+        is_hidden: returns whether a column is hidden by an alias of its name.
+        nesting: binds nested queries and names of outer queries; None refuses them.
 
     Raises:
-        NotIncremental: a name that nobody knows, or a refused construct.
+        NotIncremental: an unknown name, or a refused construct.
     """
-    return _Binder(scope, functions, aliases or {}, gives_way or _stays, nesting).bound(node)
+    return _Binder(scope, functions, aliases or {}, is_hidden or _never_hidden, nesting).bound(node)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class _Binder:
     scope: Scope
     functions: Functions
     aliases: Aliases
-    gives_way: Callable[[exp.Column], bool]
+    is_hidden: Callable[[exp.Column], bool]
     nesting: Nesting | None
 
     def bound(self, node: exp.Expr) -> exp.Expr:
@@ -104,7 +103,7 @@ class _Binder:
         if is_marked(node):
             return self._of_from(node) or parameter(node)
         alias = self._alias(node)
-        if alias is not None and self.gives_way(node):
+        if alias is not None and self.is_hidden(node):
             return closed(alias)
         found = self.scope.resolve(node)
         if found is None and alias is not None:
@@ -117,17 +116,20 @@ class _Binder:
         return found
 
     def _alias(self, node: exp.Column) -> exp.Expr | None:
-        """What `name` or `alias.name` means if no column has the name."""
+        """The expression of the alias `name` or `alias.name`; None if there is none."""
         named = fold(node.table) in ("", "alias")
         return self.aliases.get(fold(node.name)) if named else None
 
     def _of_from(self, node: exp.Column) -> exp.Expr | None:
-        """The column, or the whole row, that the FROM clause has under a name."""
+        """The column, or the row as a struct, that the FROM clause has under a name."""
         return self.scope.resolve(node) or self.scope.row(node)
 
     def _check_lambda(self, node: exp.Lambda) -> None:
-        """Refuse a parameter that looks like a position, which would capture columns, and a field
-        of one that may be a column: DuckDB's fault `fields_of_parameters`."""
+        """Refuses a parameter that is named as a position, `c0`, since it would capture columns.
+
+        Refuses also a field of a parameter that may be a column: DuckDB's fault
+        `fields_of_parameters`.
+        """
         names = {fold(parameter.name) for parameter in node.expressions}
         for name in names:
             if name[:1] == "c" and name[1:].isdigit():
@@ -137,15 +139,16 @@ class _Binder:
                 raise NotIncremental(f"{'.'.join(parts)}, of a lambda's parameter and of a column")
 
     def _may_be_column(self, parts: list[str]) -> bool:
-        """Whether names with dots mean a column; schemas may stand before its table."""
+        """Returns whether names with dots may mean a column; schemas may precede its table."""
         tails = [parts[start:] for start in range(len(parts) - 1)]
         return any(self.scope.resolve(exp.column(*reversed(tail))) for tail in tails)
 
     # Structs whose fields columns name
 
     def _packed(self, node: exp.Expr) -> exp.Expr | None:
-        """struct_pack(a, b) with the names that its fields take from columns; None if all have
-        names.
+        """struct_pack(a, b) with the field names that DuckDB takes from columns.
+
+        None if all fields have names.
 
         Raises:
             NotIncremental: DuckDB makes up a name, or takes one that is not known here.
@@ -167,10 +170,10 @@ class _Binder:
             raise NotIncremental("struct_pack() with a field that has no plain name")
         return exp.PropertyEQ(this=exp.to_identifier(name, quoted=True), expression=node.copy())
 
-    # Aggregates of the query around
+    # Aggregates of an outer query
 
     def _is_of_outer(self, node: exp.Expr) -> bool:
-        """Whether an aggregate reads columns of the queries around alone: it is theirs, then."""
+        """Returns whether an aggregate reads columns of outer queries alone, and is theirs."""
         if not self.functions.is_aggregate(node) or is_window_function(node):
             return False
         names = [name for name in node.find_all(exp.Column) if not self._is_parameter(name)]
@@ -188,14 +191,14 @@ class _Binder:
         return named or self._of_from(node) is not None
 
     def _outer_aggregate(self, node: exp.Expr, outer: OuterNames) -> exp.Expr:
-        """The parameter that an aggregate of the query around is to this one."""
+        """The parameter for an aggregate of the outer query."""
         assert self.nesting is not None
         around = Nesting(outer.context, outer.plan, self.nesting.bind)
-        binder = _Binder(outer.scope, self.functions, outer.aliases, _stays, around)
+        binder = _Binder(outer.scope, self.functions, outer.aliases, _never_hidden, around)
         return outer.parameter(binder.bound(with_parameters(node)))
 
 
-def _stays(_: exp.Column) -> bool:
+def _never_hidden(_: exp.Column) -> bool:
     return False
 
 
@@ -211,7 +214,7 @@ def _is_counted(star: exp.Expr) -> bool:
 
 
 def _paths(tree: exp.Expr) -> Iterator[list[str]]:
-    """The names between dots, the longest ways that a column may be written."""
+    """The names of every expression with dots, as many as a column may have."""
     for node in tree.find_all(exp.Dot):
         names = [part.name for part in path(node)]
         if len(names) > 1:
@@ -223,7 +226,7 @@ _ITEM = "_item"
 
 
 def desugared(node: exp.Expr) -> exp.Expr | None:
-    """The plain expression that a node stands for, unbound; None if it is plain itself."""
+    """The plain form of a node, unbound; None if the node has no other one."""
     if isinstance(node, exp.Array) and len(node.expressions) == 1:
         (only,) = node.expressions
         return _comprehension(only) if isinstance(only, exp.Comprehension) else None
@@ -237,7 +240,7 @@ def desugared(node: exp.Expr) -> exp.Expr | None:
 
 
 def _comprehension(node: exp.Comprehension) -> exp.Expr | None:
-    """[f(x) for x in l if p(x)]: the list filtered, then mapped."""
+    """The plain form of `[f(x) for x in l if p(x)]`: the list filtered, then mapped."""
     item = exp.to_identifier(node.args["expression"].name)
     if node.args.get("position") is not None:
         return None
@@ -249,7 +252,7 @@ def _comprehension(node: exp.Comprehension) -> exp.Expr | None:
 
 
 def _lambda(body: exp.Expr, name: exp.Identifier) -> exp.Expr:
-    """A lambda over a body in which the parameter is written as a column."""
+    """A lambda over a body that has the parameter as a column."""
 
     def swap(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Column) or is_marked(part):
@@ -260,7 +263,10 @@ def _lambda(body: exp.Expr, name: exp.Identifier) -> exp.Expr:
 
 
 def _quantified(node: exp.Expr) -> exp.Expr | None:
-    """`x = ANY(list)`: true if some element says so, else NULL if some element leaves it open."""
+    """The plain form of `x = ANY(list)`: TRUE if it is for an element, else NULL if it is for one.
+
+    ALL is FALSE if it is for an element, else NULL if it is for one, else TRUE.
+    """
     right = node.expression
     is_any = isinstance(right, exp.Any)
     is_all = isinstance(right, exp.All) or (
@@ -289,7 +295,7 @@ def _quantified(node: exp.Expr) -> exp.Expr | None:
 
 
 def _bytes(digits: str) -> exp.Expr:
-    """x'A0FF': '\\xA0\\xFF'::BLOB."""
+    """The plain form of x'A0FF': '\\xA0\\xFF'::BLOB."""
     pairs = [digits[i : i + 2] for i in range(0, len(digits), 2)]
     written = exp.Literal.string("".join(f"\\x{pair}" for pair in pairs))
     return exp.Cast(this=written, to=exp.DataType(this=exp.DType.USERDEFINED, kind="BLOB"))

@@ -1,7 +1,7 @@
-"""One SELECT: FROM, WHERE, grouping, windows, QUALIFY, DISTINCT, LIMIT, in SQL's order of meaning.
+"""One SELECT: FROM, WHERE, grouping, windows, QUALIFY, DISTINCT, LIMIT, in SQL's logical order.
 
-Law: every clause is bound over the plan below it; a select item is carried as one expression that
-each stage lifts over its own output, so aliases can stand for it anywhere.
+Law: every clause is bound over the plan below it; a select item is one expression, which each stage
+rewrites over its own output, so an alias may be used in any clause.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlglot import exp
 from ivm.sql.bind.from_clause import bind_from
 from ivm.sql.bind.grouping import Grouping
 from ivm.sql.bind.grouping_sets import grouping_sets
-from ivm.sql.bind.limits import Limit, limited, places_of, read_limit, spread
+from ivm.sql.bind.limits import Limit, bounds_of, limited, read_limit, spread
 from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.bind.unnest import Unnests, is_unnest, spread_structs
 from ivm.sql.bind.windows import Windows
@@ -38,7 +38,7 @@ _CLAUSES = (
 
 @dataclass(frozen=True)
 class Clauses:
-    """What the clauses of a SELECT compute: expressions over the plan that stands so far.
+    """The expressions in the clauses of a SELECT, over the plan so far.
 
     Attributes:
         order: the keys of an ORDER BY that chooses rows.
@@ -57,7 +57,7 @@ class Clauses:
         return chain(*self._parts())
 
     def map(self, change: Callable[[exp.Expr], exp.Expr]) -> Clauses:
-        """The clauses with each expression changed, one after the other as `iter` gives them."""
+        """The clauses with each expression changed, in the order of iteration."""
         return Clauses(*[tuple([change(e) for e in part]) for part in self._parts()])
 
 
@@ -103,14 +103,16 @@ class _SelectBinder:
         return Nesting(self._context, self._plan, self._bind)
 
     def _late(self, node: exp.Expr) -> exp.Expr:
-        """HAVING, QUALIFY, ORDER BY: outside of aggregates a column that is not grouped gives way
-        to an alias of its name."""
+        """Binds an expression of HAVING, QUALIFY or ORDER BY.
+
+        There, an alias hides a column of its name that is not grouped, outside of aggregates.
+        """
         functions = self._context.functions
         return bind_scalar(
-            node, self._scope, functions, self._aliases, self._gives_way, self._nesting
+            node, self._scope, functions, self._aliases, self._is_hidden, self._nesting
         )
 
-    def _gives_way(self, node: exp.Column) -> bool:
+    def _is_hidden(self, node: exp.Column) -> bool:
         if self._grouping is None or node.table or fold(node.name) not in self._aliases:
             return False
         found = self._scope.resolve(node)
@@ -170,7 +172,7 @@ class _SelectBinder:
         return () if found is None else (self._late(found.this),)
 
     def _add_groups(self, clauses: Clauses, grouping: Grouping) -> None:
-        """Under GROUP BY ALL, DuckDB also groups by what stands in HAVING outside of aggregates."""
+        """Adds groups to GROUP BY ALL as DuckDB does: columns of HAVING outside of aggregates."""
         if any(True for e in clauses.qualify for _ in self._not_grouped(e, grouping)):
             raise NotIncremental("GROUP BY ALL with a QUALIFY that adds groups")
         added = {structure(c): c for e in clauses.having for c in self._not_grouped(e, grouping)}
@@ -185,7 +187,7 @@ class _SelectBinder:
                 yield node.copy()
 
     def _check_grouped(self, later: list[exp.Expr]) -> None:
-        """A subquery's aggregate of this query's columns groups this query, wherever it stands."""
+        """Refuses an aggregate of this query in a subquery of a later clause: it would group."""
         if self._grouping is None and any(
             True for e in later for _ in self._context.functions.aggregates(e)
         ):
@@ -209,8 +211,10 @@ class _SelectBinder:
         return Grouping([], functions)
 
     def _all_groups(self) -> Grouping | None:
-        """GROUP BY ALL: the items without aggregates that read a column; others are no groups, as
-        constants, uncorrelated subqueries and names of the query around."""
+        """The groups of GROUP BY ALL: the items without aggregates that read a column.
+
+        Constants, uncorrelated subqueries and names of outer queries are no groups.
+        """
         functions = self._context.functions
         plain = [i.expr for i in self._items if not any(functions.aggregates(i.expr))]
         groups = [e for e in plain if used(e)]
@@ -229,7 +233,7 @@ class _SelectBinder:
         return self._scalar(node)
 
     def _order_keys(self) -> list[exp.Ordered]:
-        """The ORDER BY where it chooses rows; elsewhere it means nothing."""
+        """The keys of an ORDER BY that chooses rows; any other ORDER BY has no effect."""
         order = self._select.args.get("order")
         distinct = self._select.args.get("distinct")
         chooses = read_limit(self._select) or (distinct is not None and distinct.args.get("on"))
@@ -259,7 +263,7 @@ class _SelectBinder:
     # Stages
 
     def _unnest_groups(self, clauses: Clauses) -> Clauses:
-        """What is grouped by an unnest call is unnested below the grouping."""
+        """Unnests below the grouping the calls that are groups themselves."""
         calls = [g for g in self._grouping.groups if is_unnest(g)] if self._grouping else []
         if not calls or self._grouping is None:
             return clauses
@@ -271,7 +275,7 @@ class _SelectBinder:
         return clauses
 
     def _attached(self, clauses: Clauses) -> Clauses:
-        """Subqueries' values become columns."""
+        """Joins the values of subqueries to the plan as columns."""
         self._plan, exprs = attached(self._plan, list(clauses), self._context)
         values = iter(exprs)
         return clauses.map(lambda _: next(values))
@@ -286,18 +290,18 @@ class _SelectBinder:
         if not any(e.find(exp.Window) for e in clauses):
             return clauses
         definitions = self._definitions()
-        # Only the columns in use: they are what breaks ties, and what windows must keep.
+        # Only the columns in use: these break ties, and windows must pass them on.
         columns = sorted({i for e in (*clauses, *definitions.values()) for i in used(e)})
-        places = {old: new for new, old in enumerate(columns)}
+        positions = {old: new for new, old in enumerate(columns)}
         self._plan = self._context.narrow(self._plan, columns or [0])
-        moved = {name: remap(w, places.__getitem__) for name, w in definitions.items()}
+        moved = {name: remap(w, positions.__getitem__) for name, w in definitions.items()}
         windows = Windows(moved, width(self._plan))
-        clauses = clauses.map(lambda e: windows.lift(remap(e, places.__getitem__)))
+        clauses = clauses.map(lambda e: windows.lift(remap(e, positions.__getitem__)))
         self._plan = windows.apply(self._plan, self._context)
         return clauses
 
     def _definitions(self) -> dict[str, exp.Expr]:
-        """The WINDOW clause over the plan: folded name → window."""
+        """The windows of the WINDOW clause over the plan, by folded name."""
         named = self._select.args.get("windows") or []
         bound = {fold(w.name): self._scalar(w) for w in named}
         if self._grouping is None:
@@ -305,37 +309,37 @@ class _SelectBinder:
         return {name: self._grouping.lift(w) for name, w in bound.items()}
 
     def _finish(self, clauses: Clauses) -> Plan:
-        """DISTINCT, ORDER BY … LIMIT and the select list itself."""
+        """Applies DISTINCT, ORDER BY … LIMIT and the select list."""
         limit = read_limit(self._select)
         context, distinct = self._context, self._select.args.get("distinct")
         if distinct is None and limit is None:
             return context.project(self._plan, clauses.items)
-        columns = Expressions(clauses.items)  # and what else ORDER BY and DISTINCT ON read
-        places = [columns.position_of(e) for e in clauses.order]
+        columns = Expressions(clauses.items)  # and further ones of ORDER BY and DISTINCT ON
+        ordered = [columns.position_of(e) for e in clauses.order]
         partition = [column(columns.position_of(e)) for e in clauses.distinct_on]
-        wide = context.project(self._plan, columns.exprs)
-        keys = [_moved(key, p) for key, p in zip(self._order_keys(), places, strict=True)]
+        extended = context.project(self._plan, columns.exprs)
+        keys = [_moved(key, i) for key, i in zip(self._order_keys(), ordered, strict=True)]
         if distinct is not None and not partition:
             chosen = Distinct(context.project(self._plan, clauses.items))
-            wide = _ordered_after(chosen, columns, context)
+            extended = _ordered_after(chosen, columns, context)
         if partition:
-            wide = limited(wide, keys, _as_is, _ONE, context, partition)
+            extended = limited(extended, keys, _as_is, _ONE, context, partition)
         if limit is not None:
-            bounds = places_of(limit, context, self._bind)
-            wide = limited(wide, keys, _as_is, bounds, context)
-        return context.narrow(wide, list(range(len(clauses.items))))
+            bounds = bounds_of(limit, context, self._bind)
+            extended = limited(extended, keys, _as_is, bounds, context)
+        return context.narrow(extended, list(range(len(clauses.items))))
 
 
 def _ordered_after(distinct: Distinct, columns: Expressions, context: Context) -> Plan:
-    """The distinct rows and what ORDER BY computes of them."""
+    """The distinct rows, with the columns that ORDER BY computes of them."""
     count = width(distinct)
     known = {structure(e): i for i, e in reversed(list(enumerate(columns.exprs[:count])))}
 
     def swap(node: exp.Expr) -> exp.Expr:
-        place = known.get(structure(node))
-        if place is None and isinstance(node, exp.Column):
+        index = known.get(structure(node))
+        if index is None and isinstance(node, exp.Column):
             raise NotIncremental("an ORDER BY beside DISTINCT that is not in the select list")
-        return node if place is None else column(place)
+        return node if index is None else column(index)
 
     later = [e.copy().transform(swap, copy=False) for e in columns.exprs[count:]]
     return context.project(distinct, [*[column(i) for i in range(count)], *later])
@@ -349,7 +353,7 @@ def _as_is(expr: exp.Expr) -> exp.Expr:
 
 
 def _ordinal(node: exp.Expr) -> int | None:
-    """The item that a bare integer names, counted from 0."""
+    """The position of the item that a bare integer names; None for any other node."""
     if isinstance(node, exp.PositionalColumn) and not is_column_at(node):
         node = node.this
     if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
@@ -357,7 +361,7 @@ def _ordinal(node: exp.Expr) -> int | None:
     return None
 
 
-def _moved(key: exp.Ordered, place: int) -> exp.Ordered:
+def _moved(key: exp.Ordered, index: int) -> exp.Ordered:
     moved = key.copy()
-    moved.set("this", column(place))
+    moved.set("this", column(index))
     return moved

@@ -1,9 +1,9 @@
 """Table functions in FROM, over constants or columns to the left.
 
-Law: `f(args)` in FROM gives, for each row of what stands to its left, rows that depend on scalar
-expressions of that row alone, so it is an `Unnest`: unnest, range and generate_series of a list,
-json_each and json_tree of their own call. Those that take no columns are taken with constant
-arguments; what reads files or other state has no plan.
+Law: `f(args)` in FROM returns, for each row of the items to its left, rows that depend only on
+scalar expressions of that row, so it is an `Unnest`: unnest, range and generate_series of a list,
+json_each and json_tree of their own call. Functions that take no columns have constant arguments; a
+function that reads files or other state has no plan.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Call:
     """A table function as it is written.
 
     Attributes:
-        name: in lower case; its column has that name too.
+        name: in lower case; its column has this name too.
         alias: the relation's name, '' if there is none.
         columns: names given to its columns.
     """
@@ -62,7 +62,7 @@ class _Call:
 
 
 def is_table_function(node: exp.Expr) -> bool:
-    """Whether a FROM item is a call (LATERAL or not)."""
+    """Returns whether a FROM item is a call (LATERAL or not)."""
     bare = node.this if isinstance(node, exp.Lateral) else node
     return isinstance(bare, (exp.Unnest, exp.Func)) or (
         isinstance(bare, exp.Table) and isinstance(bare.this, exp.Func)
@@ -95,7 +95,7 @@ def lateral_function(
     left: Plan, scope: Scope, node: exp.Expr, kind: str, on: exp.Expr | None,
     context: Context, bind: BindQuery,
 ) -> tuple[Plan, Scope]:  # fmt: skip
-    """The relations to the left beside the rows that a call gives for each of their rows.
+    """A lateral table function: each left row joined with the rows that the call returns for it.
 
     Args:
         kind: ``inner`` or ``left``.
@@ -115,14 +115,14 @@ def lateral_function(
 def _unnest(
     left: Plan, scope: Scope, call: _Call, context: Context, bind: BindQuery, *, outer: bool
 ) -> tuple[Plan, Scope]:
-    """Every row to the left with the rows of the call for it."""
+    """Every left row with the rows that the call returns for it; without any, NULLs if `outer`."""
     count = width(left)
     nesting = Nesting(context, left, bind)
     written = call.arguments if call.name in _JSON else [_list(call)]
-    given = [with_parameters(a.copy()) for a in written]  # columns to the left hide none
+    given = [with_parameters(a.copy()) for a in written]  # columns hide no lambda parameter here
     bound = [bind_scalar(a, scope, context.functions, nesting=nesting) for a in given]
-    whole, exprs = attached(left, bound, context)
-    below = context.project(whole, [*[column(i) for i in range(count)], *exprs])
+    valued, exprs = attached(left, bound, context)
+    below = context.project(valued, [*[column(i) for i in range(count)], *exprs])
     if call.name in _JSON:
         plan, relation = _json_rows(below, count, call, context, outer=outer)
     else:
@@ -133,10 +133,10 @@ def _unnest(
 def _elements(
     below: Plan, count: int, call: _Call, context: Context, *, outer: bool
 ) -> tuple[Plan, Relation]:
-    """The first columns beside the elements of the list behind them."""
+    """The first `count` columns, each row once for every element of the list after them."""
     elements = element_types([count], below.schema, context)
-    places = [type_of("BIGINT")] if call.ordinality else []
-    schema = _numbered([*types(below)[:count], *elements, *places])
+    ordinality = [type_of("BIGINT")] if call.ordinality else []
+    schema = _numbered([*types(below)[:count], *elements, *ordinality])
     plan = Unnest(below, tuple(range(count)), (count,), outer, call.ordinality, schema)
     names = _names(call, [call.name, *(["ordinality"] if call.ordinality else [])])
     return plan, _relation(call, names, count)
@@ -145,7 +145,7 @@ def _elements(
 def _json_rows(
     below: Plan, count: int, call: _Call, context: Context, *, outer: bool
 ) -> tuple[Plan, Relation]:
-    """The first columns beside what the call gives for the arguments behind them."""
+    """The first `count` columns, each row once for every row of the call for the columns after."""
     if call.ordinality:
         raise NotIncremental(f"{call.name}() WITH ORDINALITY")
     given = types(below)
@@ -172,7 +172,11 @@ def _numbered(types: Sequence[ColumnType]) -> Schema:
 
 
 def _list(call: _Call) -> exp.Expr:
-    """The list whose elements are the call's rows."""
+    """The list whose elements are the rows of the call.
+
+    Raises:
+        NotIncremental: the function has no plan, or a step that may be 0.
+    """
     if call.name == "unnest":
         if len(call.arguments) != 1:
             raise NotIncremental("UNNEST of several arguments in FROM")
@@ -195,16 +199,16 @@ def _constant(call: _Call, context: Context) -> tuple[Plan, Scope]:
 
 
 def _names(call: _Call, own: list[str]) -> list[str]:
-    """The given column names; a single column without one is named by the alias."""
+    """The column names: those given, the function's own, or for a single column the alias."""
     if not call.columns and call.alias and len(own) == 1:
         return [call.alias]
     return [*call.columns, *own[len(call.columns) :]]
 
 
 def _relation(call: _Call, names: list[str], start: int) -> Relation:
-    places = tuple((name, start + i) for i, name in enumerate(names))
+    columns = tuple((name, start + i) for i, name in enumerate(names))
     hidden = ((call.name, start),) if call.alias and not call.columns else ()
-    return Relation((call.alias or call.name,), places, hidden)
+    return Relation((call.alias or call.name,), columns, hidden)
 
 
 def _moved(scope: Scope, by: int) -> Scope:
@@ -224,10 +228,10 @@ def _read(node: exp.Expr) -> _Call:
     name = alias.name if alias is not None else ""
     if isinstance(node, exp.Unnest):
         demand_only(node, "expressions alias offset joins", "UNNEST in FROM")
-        place = node.args.get("offset")
-        if isinstance(place, exp.Identifier):
-            columns = (*columns, place.name)
-        return _Call("unnest", node.expressions, bool(place), name, columns)
+        number = node.args.get("offset")  # sqlglot's word for WITH ORDINALITY, and its alias
+        if isinstance(number, exp.Identifier):
+            columns = (*columns, number.name)
+        return _Call("unnest", node.expressions, bool(number), name, columns)
     call = node
     if isinstance(node, exp.Table):
         demand_only(node, "this alias ordinality joins", "a table function")

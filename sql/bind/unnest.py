@@ -1,13 +1,11 @@
 """UNNEST in a select list: calls in expressions become columns of an `Unnest` node.
 
-Law: all calls of one SELECT run side by side, rows being padded with NULL to the longest list; a
-call that goes several levels deep runs its upper levels first, so that the last levels meet. They
-stand above grouping and windows, and below DISTINCT and LIMIT.
+Law: all calls of one SELECT run in parallel, rows being padded with NULL to the longest list; a
+call of several levels runs its upper levels first, so that the last levels of all calls run
+together. They are computed above grouping and windows, and below DISTINCT and LIMIT.
 
-Calls of unnest inside expressions: how they are written, and how bound trees carry them.
-
-Law: in a bound tree a call is `unnest(argument, levels)`; some stage of its SELECT lifts it out,
-and none is left in a plan.
+Invariant: in a bound tree a call is `unnest(argument, levels)`; a stage of its SELECT replaces it
+by a column, and none is left in a plan.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def spread_structs(item: Item, plan: Plan, context: Context) -> Iterator[Item]:
     """The item, or one item for each field if it unnests a struct.
 
     Args:
-        plan: what the item's columns are columns of.
+        plan: whose columns the item reads.
     """
     if not is_unnest(item.expr):
         yield item
@@ -73,7 +71,7 @@ def struct_fields(type: ColumnType, context: Context) -> Schema:
 
 
 def _dimensions(type: ColumnType) -> tuple[int, ColumnType]:
-    """How many lists are nested in each other, and what the innermost holds."""
+    """The number of lists nested in each other, and the type of the innermost elements."""
     count, sql = 0, type.sql
     while sql.endswith("]"):
         count, sql = count + 1, sql[: sql.rindex("[")]
@@ -89,7 +87,7 @@ class Unnests:
     """Collects the unnest calls of a SELECT and rewrites its expressions over their output.
 
     Args:
-        count: columns of the plan below, which keep their places.
+        count: columns of the plan below, which keep their positions.
         only: calls to look at; None for all.
     """
 
@@ -99,7 +97,7 @@ class Unnests:
         self._calls: dict[Hashable, tuple[int, exp.Expr]] = {}
 
     def lift(self, expr: exp.Expr) -> exp.Expr:
-        """The expression over the plan's columns, then one column a call."""
+        """The expression over the plan's columns, followed by one column per call."""
 
         def swap(node: exp.Expr) -> exp.Expr:
             if not is_unnest(node) or not self._wanted(node):
@@ -115,39 +113,43 @@ class Unnests:
         return self._only is None or structure(node) in self._only
 
     def apply(self, plan: Plan, context: Context) -> Plan:
-        """The plan with every call met by `lift` as a column behind its own."""
+        """The plan with a column behind its own for every call that `lift` has met.
+
+        Raises:
+            NotIncremental: a call unnests a struct.
+        """
         if not self._calls:
             return plan
         lists = [_list(node.expressions[0], plan, context) for _, node in self._calls.values()]
         wanted = [int(node.expressions[1].name) for _, node in self._calls.values()]
         plan = context.project(plan, [column(i) for i in range(self._count)] + lists)
-        places = range(self._count, width(plan))
+        positions = range(self._count, width(plan))
         found = [
-            min(w, _dimensions(types(plan)[i])[0]) for w, i in zip(wanted, places, strict=True)
+            min(w, _dimensions(types(plan)[i])[0]) for w, i in zip(wanted, positions, strict=True)
         ]
         if 0 in found:
             raise NotIncremental("UNNEST of a struct inside an expression")
         for level in range(max(found), 0, -1):
-            chosen = [i for i, depth in zip(places, found, strict=True) if depth >= level]
+            chosen = [i for i, depth in zip(positions, found, strict=True) if depth >= level]
             plan = unnested(plan, chosen, context)
         return plan
 
 
 def _list(argument: exp.Expr, plan: Plan, context: Context) -> exp.Expr:
-    """The argument; a bare NULL becomes a list of such."""
+    """The argument; a bare NULL is cast to a list."""
     if isinstance(argument, exp.Null):
         return cast(argument, type_of('"NULL"[]'))
     return argument
 
 
 def unnested(plan: Plan, lists: Sequence[int], context: Context) -> Plan:
-    """The plan with list columns replaced, where they stand, by their elements."""
-    kept = [i for i in range(width(plan)) if i not in lists]
+    """The plan with list columns replaced by their elements, at the same positions."""
+    others = [i for i in range(width(plan)) if i not in lists]
     elements = element_types(lists, plan.schema, context)
-    found = [types(plan)[i] for i in kept] + elements
+    found = [types(plan)[i] for i in others] + elements
     schema = tuple((f"c{i}", t) for i, t in enumerate(found))
-    whole = Unnest(plan, tuple(kept), tuple(lists), False, False, schema)
-    order = [*kept, *lists]
+    whole = Unnest(plan, tuple(others), tuple(lists), False, False, schema)
+    order = [*others, *lists]
     return context.narrow(whole, [order.index(i) for i in range(width(plan))])
 
 
@@ -158,7 +160,11 @@ Bind = Callable[[exp.Expr], exp.Expr]
 
 
 def bound_unnest(node: exp.Expr, bind: Bind) -> exp.Expr | None:
-    """An unnest call as `unnest(bound argument, levels)`; None for any other node."""
+    """An unnest call as `unnest(bound argument, levels)`; None for any other node.
+
+    Args:
+        bind: binds the argument.
+    """
     arguments = _arguments(node)
     if arguments is None:
         return None
@@ -195,20 +201,20 @@ def _levels(options: Sequence[exp.Expr]) -> int:
 
 
 def is_unnest(node: exp.Expr) -> bool:
-    """Whether the node is a call made by `bound_unnest`."""
+    """Returns whether the node is a call made by `bound_unnest`."""
     return isinstance(node, exp.Anonymous) and node.name == CALL
 
 
 def has_unnest(tree: exp.Expr) -> bool:
-    """Whether such a call stands anywhere in the tree."""
+    """Returns whether a call made by `bound_unnest` stands anywhere in the tree."""
     return any(is_unnest(node) for node in tree.find_all(exp.Anonymous))
 
 
-def refuse_stray(plan: Plan) -> None:
-    """Refuse a plan with an unnest call that no stage of a SELECT has lifted.
+def refuse_unnest_calls(plan: Plan) -> None:
+    """Refuses a plan with an unnest call that no stage of a SELECT has replaced.
 
     Raises:
-        NotIncremental: there is one.
+        NotIncremental: names the expression.
     """
     for expr in all_expressions(plan):
         if has_unnest(expr):

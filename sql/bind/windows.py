@@ -1,7 +1,7 @@
-"""Window functions: those over one window become one node that adds their columns.
+"""Window functions: all functions over one window become one node that adds their columns.
 
-Law: where rows tie and the function looks at their order, the order is completed by all columns, in
-the window's own order or, where that would change who is a peer, in an order of the arguments.
+Law: where rows tie and the function depends on their order, all columns complete the order: that of
+the window or, where this would change the peers, an order of the arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ivm.storage.identifiers import fold
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 
-_BY_POSITION = frozenset(["lag", "lead", "ntile", "row_number"])
+_BY_RANK = frozenset(["lag", "lead", "ntile", "row_number"])
 _SUMS = frozenset(["sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"])
 _PARTS = ("partition_by", "order", "spec")
 _NULLS = (exp.IgnoreNulls, exp.RespectNulls)
@@ -47,7 +47,7 @@ class Windows:
     _found: dict[Hashable, tuple[int, exp.Expr]] = field(default_factory=dict)
 
     def lift(self, expr: exp.Expr) -> exp.Expr:
-        """The expression over the plan's columns followed by one per window function."""
+        """The expression over the plan's columns, followed by one column per window function."""
 
         def swap(node: exp.Expr) -> exp.Expr:
             if not isinstance(node, exp.Window):
@@ -60,16 +60,16 @@ class Windows:
         return expr.copy().transform(swap, copy=False)
 
     def apply(self, plan: Plan, context: Context) -> Plan:
-        """The plan with one column added per window function met by `lift`."""
-        places: dict[int, int] = {}
+        """The plan with a column behind its own for every window function that `lift` has met."""
+        positions: dict[int, int] = {}
         for batch in self._batches():
-            places |= {index: width(plan) + i for i, (index, _) in enumerate(batch)}
+            positions |= {index: width(plan) + i for i, (index, _) in enumerate(batch)}
             plan = _add(plan, [node for _, node in batch], context)
-        order = [places[i] for i in range(len(places))]
+        order = [positions[i] for i in range(len(positions))]
         return context.narrow(plan, [*range(self.count), *order])
 
     def _batches(self) -> list[list[tuple[int, exp.Expr]]]:
-        """Functions over one window are computed together: equal rows must stay in one order."""
+        """The functions by their window: computed together, they see equal rows in one order."""
         batches: dict[Hashable, list[tuple[int, exp.Expr]]] = {}
         for index, found in self._found.values():
             node = self._defined(found)
@@ -78,7 +78,11 @@ class Windows:
         return list(batches.values())
 
     def _defined(self, node: exp.Expr) -> exp.Expr:
-        """The window with the named one it refers to written out; it may add to that one."""
+        """The window with the parts of the named window that it refers to.
+
+        Raises:
+            NotIncremental: there is no such window.
+        """
         name = node.args.get("alias")
         if name is None:
             return node
@@ -95,7 +99,7 @@ class Windows:
 
 
 def _add(plan: Plan, nodes: Sequence[exp.Expr], context: Context) -> Plan:
-    """The plan with the columns of window functions over one and the same window at the end."""
+    """The plan with the columns of functions over one window behind its own."""
     before = width(plan)
     distinct = {i: found for i, n in enumerate(nodes) if (found := marked(n, context)) is not None}
     if not distinct:
@@ -103,15 +107,15 @@ def _add(plan: Plan, nodes: Sequence[exp.Expr], context: Context) -> Plan:
     whole = plan
     for i, call in distinct.items():
         whole = _marked(whole, nodes[i], call, context)
-    places = {i: before + place for place, i in enumerate(distinct)}
-    changed = [distinct[i].over(n, places[i]) if i in places else n for i, n in enumerate(nodes)]
+    marks = {i: before + number for number, i in enumerate(distinct)}
+    changed = [distinct[i].over(n, marks[i]) if i in marks else n for i, n in enumerate(nodes)]
     start = width(whole)
     whole = _plainly_added(whole, changed, context)
     return context.narrow(whole, [*range(before), *range(start, width(whole))])
 
 
 def _marked(plan: Plan, node: exp.Expr, call: Marked, context: Context) -> Plan:
-    """The plan with one column that marks the rows of the call."""
+    """The plan with the mark of the call's rows as last column."""
     count = width(plan)
     every: list[exp.Expr] = [column(i) for i in range(count)]
     flagged = context.project(plan, [*every, exp.true()])
@@ -125,11 +129,11 @@ def _plainly_added(plan: Plan, nodes: Sequence[exp.Expr], context: Context) -> P
     parts = list(nodes[0].args.get("partition_by") or [])
     plain = [_plain(node.this) for node in nodes]
     before = width(plan)
-    wide = _Wide(before)
-    partition = tuple(dict.fromkeys([wide.place(e) for e in parts]))
-    terms = _terms(keys, [wide.place(k.this) for k in keys])
-    calls = [replace(call, function=wide.moved(call.function)) for call in plain]
-    below = context.project(plan, wide.exprs) if len(wide.exprs) > before else plan
+    widened = _WidenedInput(before)
+    partition = tuple(dict.fromkeys([widened.position_of(e) for e in parts]))
+    terms = _terms(keys, [widened.position_of(k.this) for k in keys])
+    calls = [replace(call, function=widened.moved(call.function)) for call in plain]
+    below = context.project(plan, widened.exprs) if len(widened.exprs) > before else plan
     pairs = zip(calls, nodes, strict=True)
     distinguishing = {*partition, *[key.column for key in terms]}
     unique = any(distinguishing.issuperset(key) for key in unique_keys(below))
@@ -140,7 +144,7 @@ def _plainly_added(plan: Plan, nodes: Sequence[exp.Expr], context: Context) -> P
 
 
 def _spelt(frame: exp.Expr | None) -> exp.Expr | None:
-    """The frame with its words in capitals: sqlglot leaves some as they were written."""
+    """The frame with its keywords in capitals: sqlglot leaves some as they were written."""
     if frame is None:
         return None
     spelt = frame.copy()
@@ -150,54 +154,58 @@ def _spelt(frame: exp.Expr | None) -> exp.Expr | None:
     return spelt
 
 
-def _terms(keys: list[exp.Ordered], places: list[int]) -> tuple[OrderKey, ...]:
+def _terms(keys: list[exp.Ordered], positions: list[int]) -> tuple[OrderKey, ...]:
     found: dict[int, OrderKey] = {}
-    for key, place in zip(keys, places, strict=True):
+    for key, index in zip(keys, positions, strict=True):
         descending, nulls_first = bool(key.args.get("desc")), bool(key.args.get("nulls_first"))
-        found.setdefault(place, OrderKey(place, descending, nulls_first))
+        found.setdefault(index, OrderKey(index, descending, nulls_first))
     return tuple(found.values())
 
 
-class _Wide:
-    """The columns below a window: those of the plan, and what the window reads besides."""
+class _WidenedInput:
+    """The input of a window: the plan's columns, then the expressions that the window reads."""
 
     def __init__(self, count: int) -> None:
         self.exprs: list[exp.Expr] = [column(i) for i in range(count)]
-        self._places: dict[Hashable, int] = {}
+        self._positions: dict[Hashable, int] = {}
 
-    def place(self, expr: exp.Expr) -> int:
+    def position_of(self, expr: exp.Expr) -> int:
         known = position(expr)
         if known is not None:
             return known
         key = structure(expr)
-        if key not in self._places:
-            self._places[key] = len(self.exprs)
+        if key not in self._positions:
+            self._positions[key] = len(self.exprs)
             self.exprs.append(expr)
-        return self._places[key]
+        return self._positions[key]
 
     def moved(self, call: exp.Expr) -> exp.Expr:
-        """The call over columns: expressions among its arguments are worked out below."""
-        whole = call.copy()
-        if isinstance(whole, exp.Filter):
-            condition = whole.expression
+        """The call over columns: expressions among its arguments are computed in the input."""
+        made = call.copy()
+        if isinstance(made, exp.Filter):
+            condition = made.expression
             flag = cast(condition.this, type_of("BOOLEAN"))
-            condition.set("this", column(self.place(flag)))
-        function = whole.this if isinstance(whole, exp.Filter) else whole
+            condition.set("this", column(self.position_of(flag)))
+        function = made.this if isinstance(made, exp.Filter) else made
         has_order = any(isinstance(a, exp.Order) for a in function.expressions)  # of its arguments
         if not has_order:
             function.set("expressions", [self._argument(a) for a in function.expressions])
-        return whole
+        return made
 
     def _argument(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Distinct):
             return exp.Distinct(expressions=[self._argument(e) for e in node.expressions])
         if isinstance(node, (exp.Order, exp.Star, exp.Lambda)) or not used(node):
             return node
-        return column(self.place(node))
+        return column(self.position_of(node))
 
 
 def _plain(function: exp.Expr) -> WindowCall:
-    """The call with its FILTER, spelled as DuckDB does."""
+    """The call with its FILTER, spelled as DuckDB does.
+
+    Raises:
+        NotIncremental: the call has a syntax of its own.
+    """
     call = verbatim(function)
     inner = call.this if isinstance(call, exp.Filter) else call
     if not isinstance(inner, exp.Anonymous):
@@ -209,56 +217,58 @@ def _plain(function: exp.Expr) -> WindowCall:
 
 
 def _tied(
-    whole: WindowCall, plan: Plan, order: Sequence[OrderKey], unique: bool, context: Context
+    call: WindowCall, plan: Plan, order: Sequence[OrderKey], unique: bool, context: Context
 ) -> WindowCall:
-    """The call with what breaks its ties (there are none if the order is `unique`)."""
-    call, frame = whole.function, whole.frame
-    inner = call.this if isinstance(call, exp.Filter) else call
+    """The call with its ties broken (there are none if the order is `unique`)."""
+    function, frame = call.function, call.frame
+    inner = function.this if isinstance(function, exp.Filter) else function
     name = chief_name(call_name(inner))
     ties = _ties(name, inner, frame)
     if name == "fill" and not _has_order(inner):
-        return _filled(whole, order, unique)
-    placed = name in _BY_POSITION | PEERS_ALIKE
-    if _excludes_peers(frame) and not placed and not unique:
-        aggregate = context.functions.is_aggregate(call) and not whole.ignore_nulls
-        return _split(whole, name, aggregate, types(plan))
+        return _filled(call, order, unique)
+    by_rank = name in _BY_RANK | PEERS_ALIKE
+    if _excludes_peers(frame) and not by_rank and not unique:
+        aggregate = context.functions.is_aggregate(function) and not call.ignore_nulls
+        return _split(call, name, aggregate, types(plan))
     if _has_order(inner) and name not in ORDERLESS | _SUMS:
-        if placed or name == "fill":
+        if by_rank or name == "fill":
             raise NotIncremental(f"{name}() OVER with an order of its own")
-        call = complete_aggregate(call, width(plan), context)
+        function = complete_aggregate(function, width(plan), context)
         ties = "none" if ties == "argument" else ties
-    return replace(whole, function=call, ties=ties)
+    return replace(call, function=function, ties=ties)
 
 
-def _filled(whole: WindowCall, order: Sequence[OrderKey], unique: bool) -> WindowCall:
-    """fill(), which looks at no frame.
+def _filled(call: WindowCall, order: Sequence[OrderKey], unique: bool) -> WindowCall:
+    """The call of fill(), which reads no frame, with its ties broken.
 
-    It has one key; where that may tie, all columns tell its rows apart in the window's order, and
-    the key is that of the argument.
+    It has one key, by which it interpolates. Where that may tie, all columns complete the window's
+    order, and the key moves to the argument.
     """
     if unique:
-        return replace(whole, frame=None)
-    return replace(whole, function=with_order(whole.function, order), frame=None, ties="window")
+        return replace(call, frame=None)
+    return replace(call, function=with_order(call.function, order), frame=None, ties="window")
 
 
-def _split(
-    whole: WindowCall, name: str, aggregate: bool, given: Sequence[ColumnType]
-) -> WindowCall:
-    """The call put together from frames between which the row's peers stand."""
-    call = whole.function.copy()
-    inner = call.this if isinstance(call, exp.Filter) else call
-    assert whole.frame is not None
-    if _has_order(inner) or not splittable(name, aggregate, inner.expressions, whole.frame, given):
+def _split(call: WindowCall, name: str, aggregate: bool, given: Sequence[ColumnType]) -> WindowCall:
+    """The call with its frame split around the row's peers (see render_split).
+
+    Raises:
+        NotIncremental: the function cannot be computed from its parts.
+    """
+    function = call.function.copy()
+    inner = function.this if isinstance(function, exp.Filter) else function
+    assert call.frame is not None
+    if _has_order(inner) or not splittable(name, aggregate, inner.expressions, call.frame, given):
         raise NotIncremental(f"{name}() OVER a ROWS frame that excludes peers")
     inner.set("this", name)
-    return replace(whole, function=call, ties="split")
+    return replace(call, function=function, ties="split")
 
 
 def _ties(name: str, call: exp.Expr, frame: exp.Expr | None) -> Ties:
     by_rows = frame is not None and frame.args.get("kind") == "ROWS"
     if name in PEERS_ALIKE:
         return "none"
-    if name in _BY_POSITION:
+    if name in _BY_RANK:
         return "window"
     if by_rows:
         return "window"
@@ -266,13 +276,13 @@ def _ties(name: str, call: exp.Expr, frame: exp.Expr | None) -> Ties:
 
 
 def _has_order(call: exp.Expr) -> bool:
-    """Whether the arguments have an order (or, being distinct, are ordered by themselves)."""
+    """Returns whether the arguments have an order, or are DISTINCT and so ordered by themselves."""
     distinct, _, keys = parts_of(call)
     return distinct or bool(keys)
 
 
 def _excludes_peers(frame: exp.Expr | None) -> bool:
-    """Whether a frame counts rows, and peers are left out of it."""
+    """Returns whether a ROWS frame excludes peers."""
     if frame is None or frame.args.get("kind") != "ROWS":
         return False
     exclude = frame.args.get("exclude")
