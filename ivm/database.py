@@ -101,7 +101,7 @@ class Database:
         self.path = str(path)
         self._local = threading.local()
         with Deferral():
-            close_forgotten()  # maybe this very file
+            close_forgotten()  # perhaps of this file
             self._engine = open_engine(
                 path,
                 sync_at_commit=durability == "commit",
@@ -304,7 +304,7 @@ class Database:
             call.cursor = session.cursor
             try:
                 with session.lock:
-                    self._lifetime.demand_open()  # still
+                    self._lifetime.demand_open()  # it may have been closed during the wait
                     if session.transaction is None:
                         self._engine.warehouse.troubles.tell()
                     try:

@@ -47,7 +47,7 @@ def attempt(cursor: Cursor, rewritten: Callable[[Trial], Captured | None]) -> Ca
         return None
     finally:
         if not trial.committed:
-            with contextlib.suppress(duckdb.TransactionException):  # aborted, the policy with it
+            with contextlib.suppress(duckdb.TransactionException):  # aborted, as the setting
                 trial.commit()
 
 

@@ -79,7 +79,7 @@ class Engine:
         """
         deltas = self._step(changes)
         try:
-            check()
+            check()  # the last interrupt that can undo the change: the record is the commit
             self.log.append(self.pending.epoch + 1, changes)
         except BaseException:
             self._step_back(logged=True)
@@ -124,6 +124,7 @@ class Engine:
                 epochs = self._demand_committed(cursor, (*deltas, *shown), error, logged)
             self._adopt(changes, {**recomputed, **deltas}, by_duckdb=True)
             self.warehouse.recorded(epochs)
+            # DuckDB's error on a commit that was made is dropped; an interrupt is raised.
             if late is not None and not isinstance(late, duckdb.Error):
                 raise late
 

@@ -93,7 +93,8 @@ class LogWriter:
             self.make_durable(epoch)
 
     def make_durable(self, epoch: int) -> None:
-        """Waits as `sync` does, but whatever the durability, for commits in DuckDB and feeds."""
+        """Waits until `epoch` is durable, whatever `sync_at_commit`: a changefeed yields it, and
+        DuckDB commits it, only then, so that neither is ever ahead of the log."""
         if self._log is None:
             return
         try:

@@ -77,7 +77,7 @@ class Maintenance:
     def _learn_sources(self) -> None:
         known = {s: relation for relation, parts in self._sources.items() for s, _ in parts}
         self._sources = {}
-        for source, scan in self.compiler.sources().items():  # a known one's table may be gone
+        for source, scan in self.compiler.sources().items():  # a known table may be dropped
             relation = known.get(source) or self._names.canonical(scan.relation)
             self._sources.setdefault(relation, []).append((source, scan.columns))
         self._columns_read = {

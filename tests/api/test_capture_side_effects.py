@@ -1,4 +1,4 @@
-"""Changes that reach further than one statement of one table, that fail, and random ones."""
+"""Changes with side effects on other tables, changes that fail, and random ones."""
 
 from __future__ import annotations
 
