@@ -8,7 +8,6 @@ key meets the inequality; a right row has none if no left row is joined with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,13 +18,13 @@ from ivm.sql.bind.join_names import WrittenKind
 from ivm.sql.plan.expressions import column, compared, conjunction, remap, text, used
 from ivm.sql.plan.nodes import (
     Distinct,
-    Filter,
     Join,
     JoinKind,
     NotIncremental,
     Plan,
     Union,
     Window,
+    filtered_by,
     width,
     with_inputs,
 )
@@ -139,21 +138,16 @@ def _condition(terms: list[exp.Expr], split: int) -> _Condition:
     return _Condition(kinds, pairs, left, right)
 
 
-def _filtered(plan: Plan, terms: Sequence[exp.Expr]) -> Plan:
-    predicate = conjunction(terms)
-    return plan if predicate is None else Filter(plan, predicate)
-
-
 def _candidates(keyed: _Keyed, kind: JoinKind, condition: _Condition) -> Plan:
     """The left rows with (semi) or without (anti) a candidate on the right."""
-    right = _filtered(keyed.right, condition.right)
+    right = filtered_by(keyed.right, condition.right)
     residual = conjunction([*keyed.terms(), *condition.left])
     return Join(keyed.left, right, kind, residual=residual)
 
 
 def _pairs(keyed: _Keyed, condition: _Condition, context: Context, bind: BindQuery) -> Plan:
     """The left rows, each joined with the nearest right row."""
-    right = _filtered(keyed.right, condition.right)
+    right = filtered_by(keyed.right, condition.right)
     nearest = _nearest(keyed._replace(right=right), context, bind)
     value, further = keyed.positions[-1][0], width(right)
     within = exp.Or(
@@ -161,7 +155,7 @@ def _pairs(keyed: _Keyed, condition: _Condition, context: Context, bind: BindQue
         expression=keyed.compared(_NOT_BEYOND[keyed.kinds[-1]], value, further),
     )
     residual = conjunction([*keyed.terms(), within])
-    return Join(_filtered(keyed.left, condition.left), nearest, "inner", residual=residual)
+    return Join(filtered_by(keyed.left, condition.left), nearest, "inner", residual=residual)
 
 
 def _nearest(keyed: _Keyed, context: Context, bind: BindQuery) -> Plan:

@@ -29,6 +29,7 @@ from ivm.sql.plan.nodes import (
     Plan,
     Project,
     Union,
+    numbered,
     types,
     width,
 )
@@ -203,11 +204,7 @@ def _schema(
 ) -> Schema:
     answers = iter(calls)
     found = [_BIGINT if isinstance(n, GroupingCall) else next(answers) for n in nodes]
-    return _named([*groups, *found])
-
-
-def _named(found: Sequence[ColumnType]) -> Schema:
-    return tuple((f"c{i}", t) for i, t in enumerate(found))
+    return numbered([*groups, *found])
 
 
 def _part(
@@ -238,11 +235,11 @@ def _grouped_by(one: Aggregate | GroupRecompute, chosen: tuple[int, ...]) -> Pla
         count = len(one.partition)
         columns = [*chosen, *range(count, width(one))]
         exprs = tuple([one.exprs[i] for i in columns])
-        found = _named([one.schema[i][1] for i in columns])
+        found = numbered([one.schema[i][1] for i in columns])
         return replace(one, partition=chosen, exprs=exprs, schema=found)
     count = len(one.groups)
     calls = one.aggregates if one.aggregates or chosen else (_COUNT,)
-    found = _named([*[one.schema[i][1] for i in chosen], *[c.type for c in calls]])
+    found = numbered([*[one.schema[i][1] for i in chosen], *[c.type for c in calls]])
     return Aggregate(one.input, chosen, calls, found)
 
 
@@ -281,7 +278,7 @@ def _maintained(
         return _maintained(plan, groups, cast_times, context)
     answers = types_of(context.cursor, [call_text(c) for c in by_position], below.schema)
     typed = tuple([replace(c, type=t) for c, t in zip(by_position, answers, strict=True)])
-    schema = _named([*types(below)[: len(groups)], *answers])
+    schema = numbered([*types(below)[: len(groups)], *answers])
     return below, Aggregate(below, tuple(range(len(groups))), typed, schema)
 
 
@@ -309,4 +306,4 @@ def _recomputed(
     partition = tuple(range(len(groups)))
     tail = f"GROUP BY {', '.join(f't.c{i}' for i in partition)}" if partition else ""
     found = types_of(context.cursor, [duck_text(e) for e in exprs], below.schema, tail)
-    return below, GroupRecompute(below, partition, tuple(exprs), True, _named(found))
+    return below, GroupRecompute(below, partition, tuple(exprs), True, numbered(found))

@@ -21,7 +21,7 @@ from ivm.sql.bind.scalars import bind_scalar
 from ivm.sql.bind.unnest import element_types
 from ivm.sql.plan.built_in import ours
 from ivm.sql.plan.expressions import column, text, used
-from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Unnest, types, width
+from ivm.sql.plan.nodes import Filter, NotIncremental, Plan, Unnest, numbered, types, width
 from ivm.sql.resolve.columns_calls import bare, has_columns, spread_columns, star_columns
 from ivm.sql.resolve.context import BindQuery, Context, demand_only
 from ivm.sql.resolve.scope import Bound, MadeUp, Relation, Scope
@@ -177,7 +177,7 @@ def _unpivot(source: Bound, pivot: exp.Pivot, context: Context) -> Plan:
     below = context.project(source.plan, [*[column(i) for i in rest], labels, *values])
     lists = tuple(range(len(rest), width(below)))
     found = [*types(below)[: len(rest)], *element_types(lists, below.schema, context)]
-    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
+    schema = numbered(found)
     plan: Plan = Unnest(below, tuple(range(len(rest))), lists, False, False, schema)
     names = [source.names[i] for i in rest]
     for index in () if pivot.args.get("include_nulls") else _present(pivot, names, len(values)):

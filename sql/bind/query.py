@@ -27,6 +27,7 @@ from ivm.sql.plan.nodes import (
     RecursiveScan,
     SetOp,
     Union,
+    numbered,
     open_scans,
     types,
     width,
@@ -110,7 +111,7 @@ def _set_operation(node: exp.SetOperation, context: Context) -> Bound:
         left, right = _by_name(left, right, context)
     both = _common_types(left.plan, right.plan, context)
     plans = [context.cast(b.plan, both) for b in (left, right)]
-    schema = tuple((f"c{i}", t) for i, t in enumerate(both))
+    schema = numbered(both)
     if isinstance(node, exp.Union):
         union = Union(_flat(plans), schema)
         return Bound(Distinct(union) if node.args.get("distinct") else union, left.names)
@@ -173,7 +174,7 @@ def bind_recursive(cte: exp.CTE, context: Context, bind: BindQuery) -> Context |
     named = [c.name for c in cte.args["alias"].columns]
     names = (*named, *base.names[len(named) :])
     depth = 1 + max((d for b in context.ctes.values() for d in open_scans(b.plan)), default=0)
-    schema = tuple((f"c{i}", t) for i, t in enumerate(types(base.plan)))
+    schema = numbered(types(base.plan))
     scan = RecursiveScan(depth, schema)
     step = bind(union.expression, _within(context, cte.alias, Bound(scan, names))).plan
     if depth not in open_scans(step):

@@ -8,7 +8,6 @@ function that reads files or other state has no plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -25,6 +24,7 @@ from ivm.sql.plan.nodes import (
     Plan,
     TableFunction,
     Unnest,
+    numbered,
     types,
     width,
 )
@@ -34,7 +34,7 @@ from ivm.sql.resolve.scope import Relation, Scope
 from ivm.sql.subqueries.attach import attached
 from ivm.sql.subqueries.nested import Nesting
 from ivm.sql.subqueries.outer_rows import with_rest
-from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.values.types import type_of
 from ivm.storage.warehouse.duck import describe
 
 _LISTS = ("range", "generate_series")
@@ -136,7 +136,7 @@ def _elements(
     """The first `count` columns, each row once for every element of the list after them."""
     elements = element_types([count], below.schema, context)
     ordinality = [type_of("BIGINT")] if call.ordinality else []
-    schema = _numbered([*types(below)[:count], *elements, *ordinality])
+    schema = numbered([*types(below)[:count], *elements, *ordinality])
     plan = Unnest(below, tuple(range(count)), (count,), outer, call.ordinality, schema)
     names = _names(call, [call.name, *(["ordinality"] if call.ordinality else [])])
     return plan, _relation(call, names, count)
@@ -157,7 +157,7 @@ def _json_rows(
         f" {qualified(call.name)}({arguments}) AS x",
     )
     own = [name for name, _ in found]
-    schema = _numbered([*given[:count], *[t for _, t in found]])
+    schema = numbered([*given[:count], *[t for _, t in found]])
     lists = tuple(range(count, len(given)))
     rows = RowCall(call.name, tuple(own))
     plan = Unnest(below, tuple(range(count)), lists, outer, False, schema, rows)
@@ -165,10 +165,6 @@ def _json_rows(
     relation = _relation(call, _names(call, listed), count)
     hidden = tuple((name, count + own.index(name)) for name in _UNLISTED)
     return plan, replace(relation, hidden=hidden)
-
-
-def _numbered(types: Sequence[ColumnType]) -> Schema:
-    return tuple((f"c{i}", t) for i, t in enumerate(types))
 
 
 def _list(call: _Call) -> exp.Expr:

@@ -17,13 +17,7 @@ from sqlglot import exp
 from ivm.sql.plan.built_in import MAIN, call
 from ivm.sql.plan.columns import all_expressions
 from ivm.sql.plan.expressions import cast, column, structure, text
-from ivm.sql.plan.nodes import (
-    NotIncremental,
-    Plan,
-    Unnest,
-    types,
-    width,
-)
+from ivm.sql.plan.nodes import NotIncremental, Plan, Unnest, numbered, types, width
 from ivm.sql.resolve.context import Context
 from ivm.sql.resolve.duckdb_types import types_of
 from ivm.sql.resolve.stars import Item
@@ -147,7 +141,7 @@ def unnested(plan: Plan, lists: Sequence[int], context: Context) -> Plan:
     others = [i for i in range(width(plan)) if i not in lists]
     elements = element_types(lists, plan.schema, context)
     found = [types(plan)[i] for i in others] + elements
-    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
+    schema = numbered(found)
     whole = Unnest(plan, tuple(others), tuple(lists), False, False, schema)
     order = [*others, *lists]
     return context.narrow(whole, [order.index(i) for i in range(width(plan))])

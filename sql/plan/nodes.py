@@ -9,13 +9,14 @@ Names matter only in the schema of the root; nodes compare by identity, plans by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
 from ivm.sql.plan.calls import AggregateCall, RowCall, WindowCall
+from ivm.sql.plan.expressions import conjunction
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, Schema
 
@@ -378,3 +379,14 @@ def types(plan: Plan) -> tuple[ColumnType, ...]:
 def width(plan: Plan) -> int:
     """The number of the plan's columns."""
     return len(plan.schema)
+
+
+def numbered(types: Iterable[ColumnType]) -> Schema:
+    """The schema of columns c0, c1, … of the given types."""
+    return tuple((f"c{i}", type) for i, type in enumerate(types))
+
+
+def filtered_by(plan: Plan, terms: Iterable[exp.Expr]) -> Plan:
+    """Filters the plan by the conjunction of the terms, if there are any."""
+    predicate = conjunction(terms)
+    return plan if predicate is None else Filter(plan, predicate)

@@ -15,8 +15,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from ivm.sql.plan.calls import AggregateCall
-from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjuncts, remap, used
-from ivm.sql.plan.nodes import Aggregate, Distinct, Filter, Join, Plan, Project, Union, width
+from ivm.sql.plan.expressions import cast, column, compared, conjuncts, remap, used
+from ivm.sql.plan.nodes import Aggregate, Distinct, Join, Plan, Project, Union, filtered_by, width
 from ivm.sql.rewrite.split_keys import JoinSide
 from ivm.sql.rewrite.split_ranges import OPERATORS, comparison
 from ivm.storage.values.types import Schema
@@ -71,8 +71,7 @@ def _matched(plan: Join) -> Plan:
     terms = conjuncts(plan.residual)
     mine = [t for t in terms if max(used(t), default=0) < split]
     rest = [t for t in terms if t not in mine]
-    predicate = conjunction(mine)
-    left = plan.left if predicate is None else Filter(plan.left, predicate)
+    left = filtered_by(plan.left, mine)
     if plan.left_keys and not rest:
         keys = Distinct(picked(plan.right, plan.right_keys))
         return _present(left, plan.left_keys, keys, plan.null_safe)

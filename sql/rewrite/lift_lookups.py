@@ -35,6 +35,7 @@ from ivm.sql.plan.nodes import (
     Plan,
     Project,
     Scan,
+    filtered_by,
     types,
     width,
     with_inputs,
@@ -234,8 +235,7 @@ def _aggregate(plan: Aggregate, block: _Block, groups: list[int]) -> Aggregate:
     joined = block.items[0]
     for item in block.items[1:]:
         joined = Join(joined, item, "inner")
-    predicate = conjunction(block.terms)
-    source = joined if predicate is None else Filter(joined, predicate)
+    source = filtered_by(joined, block.terms)
     given = plan.input.schema
     extra = [joined.schema[index_of(e)] for e in block.exprs[len(given) :]]  # type: ignore[arg-type]
     schema = []

@@ -32,6 +32,7 @@ from ivm.sql.plan.nodes import (
     Union,
     Unnest,
     Window,
+    filtered_by,
     types,
     width,
 )
@@ -69,22 +70,16 @@ def _push(plan: Plan, terms: Terms) -> Plan:
             return replace(plan, inputs=tuple(_push(part, terms) for part in plan.inputs))
         case SetOp():
             sides = replace(plan, left=_push(plan.left, []), right=_push(plan.right, []))
-            return filtered(sides, terms)
+            return filtered_by(sides, terms)
         case DynamicLimit():
             below, bounds = _push(plan.input, []), _push(plan.bounds, [])
-            return filtered(replace(plan, input=below, bounds=bounds), terms)
+            return filtered_by(replace(plan, input=below, bounds=bounds), terms)
         case Recursive():
             return _push_recursive(plan, terms)
         case Distinct() | Aggregate() | GroupRecompute() | TopK() | Window() | Unnest():
             return _push_grouped(plan, terms)
         case _:
-            return filtered(plan, terms)
-
-
-def filtered(plan: Plan, terms: Terms) -> Plan:
-    """The plan under a filter of the terms, if there are any."""
-    predicate = conjunction(terms)
-    return plan if predicate is None else Filter(plan, predicate)
+            return filtered_by(plan, terms)
 
 
 def image_of(project: Project) -> Callable[[exp.Column], exp.Expr]:
@@ -117,7 +112,7 @@ def _push_outer(plan: Join, terms: Terms) -> Plan:
         plan = replace(plan, residual=conjunction(conditions))
     right = [remap(term, lambda i: i - split) for term in right]
     sides = replace(plan, left=_push(plan.left, left), right=_push(plan.right, right))
-    return filtered(split_keys(sides), terms)
+    return filtered_by(split_keys(sides), terms)
 
 
 def _of_partners(plan: Join, terms: Terms) -> Terms:
@@ -142,13 +137,13 @@ def _push_grouped(plan: _Grouping, terms: Terms) -> Plan:
     if isinstance(plan, TopK):
         plan, terms = bound_ranks(plan, terms)
     below, above = _passing(terms, _group_columns(plan))
-    return filtered(replace(plan, input=_push(plan.input, below)), above)
+    return filtered_by(replace(plan, input=_push(plan.input, below)), above)
 
 
 def _push_recursive(plan: Recursive, terms: Terms) -> Plan:
     below, above = _passing(terms, _exact({i: i for i in invariant_columns(plan)}, plan))
     whole = replace(plan, base=_push(plan.base, below), step=_push(plan.step, []))
-    return filtered(whole, above)
+    return filtered_by(whole, above)
 
 
 def _passing(terms: Terms, columns: Mapping[int, int]) -> tuple[Terms, Terms]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.expressions import cast, column, compared, conjunction, conjuncts, structure
-from ivm.sql.plan.nodes import Filter, Plan, width
+from ivm.sql.plan.nodes import Filter, Plan, filtered_by, width
 from ivm.sql.resolve.context import Context
 from ivm.sql.subqueries.decorrelate import Dependent, dependent, joined, with_row
 from ivm.sql.subqueries.parameters import SubqueryReference, parameter, reference_of, references
@@ -59,9 +59,8 @@ def _replaced(expr: exp.Expr, key: object, value: exp.Expr) -> exp.Expr:
 def filtered(plan: Plan, predicate: exp.Expr, context: Context) -> Plan:
     """Filters the plan by a condition; its terms with references are tested last."""
     terms = conjuncts(predicate)
-    plain = conjunction([t for t in terms if not references(t)])
     before = width(plan)
-    plan = plan if plain is None else Filter(plan, plain)
+    plan = filtered_by(plan, [t for t in terms if not references(t)])
     for term in (t for t in terms if references(t)):
         plan = context.narrow(_chosen(plan, term, context), list(range(before)))
     return plan

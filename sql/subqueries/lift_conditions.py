@@ -37,6 +37,7 @@ from ivm.sql.plan.nodes import (
     Union,
     Unnest,
     Window,
+    filtered_by,
     inputs,
     types,
     width,
@@ -168,9 +169,8 @@ class ConditionLift:
             return None
         terms = conjuncts(plan.predicate)
         mine = [t for t in terms if self._names(t)]
-        rest = conjunction([t for t in terms if not self._names(t)])
-        filtered = below.plan if rest is None else Filter(below.plan, rest)
-        return LiftedConditions(filtered, below.terms + mine)
+        rest = [t for t in terms if not self._names(t)]
+        return LiftedConditions(filtered_by(below.plan, rest), below.terms + mine)
 
     def _join(self, plan: Join) -> LiftedConditions | None:
         depends = self._free(plan.right) or (

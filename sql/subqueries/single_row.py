@@ -23,6 +23,7 @@ from ivm.sql.plan.nodes import (
     Union,
     Values,
     Window,
+    numbered,
     types,
 )
 from ivm.sql.plan.render import call_text
@@ -55,7 +56,7 @@ def _aggregate(
         AggregateCall(call.function, call.arguments, False, None, type)
         for call, type in zip(calls, found, strict=True)
     ]
-    schema = tuple((f"c{i}", t) for i, t in enumerate(found))
+    schema = numbered(found)
     return Aggregate(plan, (), tuple(typed), schema)
 
 
