@@ -11,6 +11,7 @@ the differences (`Transaction.commit`).
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import duckdb
@@ -37,12 +38,17 @@ class Maintenance:
 
     Args:
         tables: the tables in DuckDB, for hydration.
+
+    Attributes:
+        shape_lock: held while views come and go, and while their nodes are shown: that does not
+            wait for the writer lock.
     """
 
     def __init__(self, tables: StoredTables) -> None:
         self._tables = tables
         self._catalog = tables.catalog
         self._names = BindingCatalog(tables.catalog)
+        self.shape_lock = threading.RLock()
         self.circuit = Circuit()
         self.compiler = CircuitCompiler(self.circuit, tables.warehouse.cursor)
         self._sources: _Sources = {}

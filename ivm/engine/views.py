@@ -28,7 +28,7 @@ from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.compile.explain import explain
 from ivm.sql.parse.function_list import FunctionList
-from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.plan.nodes import NotIncremental, Plan
 from ivm.sql.plan.render import render
 from ivm.sql.plan.unique_key import unique_key
 from ivm.sql.resolve.determinism import check_deterministic
@@ -140,26 +140,37 @@ class Views:
         """The strategy of the view's slowest operator."""
         if view.plan is None:
             return "linear" if view.constant else "whole recompute"
-        circuit = self._compiler(view).circuit
-        nodes = circuit.nodes_of(view.name)
-        return max((circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
+        with self._maintenance.shape_lock:
+            circuit = self._compiler(view, view.plan).circuit
+            nodes = circuit.nodes_of(view.name)
+            return max((circuit.node(n).operator.strategy for n in nodes), key=_SPEED.index)
 
-    def _compiler(self, view: View) -> CircuitCompiler:
-        """The compiler of the view: its own until the transaction that has created it commits."""
-        return view.compiled or self._maintenance.compiler
+    def _compiler(self, view: View, plan: Plan) -> CircuitCompiler:
+        """The compiler of the view: its own until the transaction that has created it commits.
+
+        One that another session has dropped since it was looked up is compiled anew.
+        """
+        whole = self._maintenance.compiler
+        if view.compiled is not None or view.name in whole.circuit.views:
+            return view.compiled or whole
+        alone = CircuitCompiler(Circuit(), self._warehouse.cursor)
+        alone.add_view(view.name, plan)
+        return alone
 
     def explain(self, view: View, *, format: str = "text", analyze: bool = False) -> str:
         """Explains how the view is maintained; see `ivm.sql.compile.explain`."""
-        return explain(
-            view.name,
-            view.plan,
-            view.reason,
-            self._compiler(view),
-            format=format,
-            constant=view.constant,
-            recomputing=self._recomputed.work.get(view.name),
-            analyze=analyze,
-        )
+        plan = view.plan
+        with self._maintenance.shape_lock:
+            return explain(
+                view.name,
+                plan,
+                view.reason,
+                self._maintenance.compiler if plan is None else self._compiler(view, plan),
+                format=format,
+                constant=view.constant,
+                recomputing=self._recomputed.work.get(view.name),
+                analyze=analyze,
+            )
 
     # -- coming and going -----------------------------------------------------------------------
 

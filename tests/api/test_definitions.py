@@ -166,3 +166,36 @@ def test_a_stale_view_that_another_session_drops_is_read_fresh(db: ivm.Database)
     db.execute("ROLLBACK")
     thread.join(20)
     assert found == [(1.0,)]
+
+
+def test_a_view_is_shown_while_another_session_drops_it(db: ivm.Database) -> None:
+    db.execute("CREATE MATERIALIZED VIEW gone AS SELECT b, count(*) AS n FROM t1 GROUP BY b")
+    views, found = db._engine.views, db._engine.catalog.views["gone"]  # as a session finds it
+    operator = views.explain(found).split("[")[0]
+    beside(lambda: db.execute("DROP MATERIALIZED VIEW gone"))
+    assert views.strategy(found) == "indexed"
+    assert views.explain(found).split("[")[0] == operator
+
+
+def test_a_view_is_shown_while_another_session_has_it_filled_anew(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.execute("CREATE MATERIALIZED VIEW counted AS SELECT b, count(*) AS n FROM t1 GROUP BY b")
+    maintenance = db._engine.maintenance
+    detach, shown, threads = maintenance.detach, [], []
+
+    def show() -> None:
+        shown.extend(db.execute("SHOW MATERIALIZED VIEWS").fetchall())
+
+    def overtaken(name: str) -> None:
+        detach(name)
+        threads.append(threading.Thread(target=show))
+        threads[-1].start()
+        threads[-1].join(0.3)  # it may wait until the view is back
+
+    monkeypatch.setattr(maintenance, "detach", overtaken)
+    db.execute("ALTER TABLE t1 ADD COLUMN c INTEGER")
+    for thread in threads:
+        thread.join(20)
+    assert [row[:2] for row in shown] == [("counted", "indexed")] * len(threads)
+    assert threads
