@@ -306,7 +306,7 @@ class Database:
                 with session.lock:
                     self._lifetime.demand_open()  # it may have been closed during the wait
                     if session.transaction is None:
-                        self._engine.warehouse.troubles.tell()
+                        self._engine.warehouse.troubles.raise_one()
                     try:
                         done = work(session)
                         check()

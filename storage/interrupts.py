@@ -22,7 +22,7 @@ from typing import Any
 import duckdb
 
 NOTHING = "The statement has changed nothing."
-"""The note on a signal's exception in a call, unless `tell` has recorded an outcome."""
+"""The note on a signal's exception in a call, unless `record_outcome` has recorded an outcome."""
 
 _SIGNALS = tuple(
     int(getattr(signal, name))
@@ -145,7 +145,7 @@ def next_statement() -> None:
         call._outcome = NOTHING
 
 
-def tell(outcome: str) -> None:
+def record_outcome(outcome: str) -> None:
     """Records the outcome of the statement, whatever comes from here on."""
     if (call := _mine()) is not None:
         call._outcome = outcome

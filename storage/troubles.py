@@ -1,7 +1,7 @@
-"""Troubles: failures in the database's own threads, kept for the next caller.
+"""Troubles: failures in the database's own threads, raised to the next caller.
 
-Contract: no failure is silent. It is kept until it has been raised to one caller or the same work
-has been done after all; its thread goes on, and tries again.
+Contract: no failure is silent. It is stored until it has been raised to one caller, or until the
+same work has succeeded; its thread goes on, and tries again.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ class Troubles:
     """Failures in the background of one database, by the work that failed."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Exception] = {}
+        self._failures: dict[str, Exception] = {}
 
-    def keep(self, work: str, error: Exception) -> None:
-        """Keeps a failure of this work."""
-        self._kept[work] = error
+    def add(self, work: str, error: Exception) -> None:
+        """Stores the failure of some work."""
+        self._failures[work] = error
 
-    def over(self, work: str) -> None:
-        """Forgets the failure: the work has been done."""
-        self._kept.pop(work, None)
+    def remove(self, work: str) -> None:
+        """Removes the failure of some work, which has succeeded."""
+        self._failures.pop(work, None)
 
-    def tell(self) -> None:
-        """Raises the failure that is kept, once.
+    def raise_one(self) -> None:
+        """Raises a stored failure, once.
 
         Raises:
             UnavailableError: some work failed; nothing has been done for this caller.
         """
-        while self._kept:
+        while self._failures:
             try:
-                work, error = self._kept.popitem()
-            except KeyError:  # it has been done just now
+                work, error = self._failures.popitem()
+            except KeyError:  # its thread has removed it meanwhile
                 return
             raise UnavailableError(
                 f"{work} has failed in the background ({error!r}) and is tried again; no commit is"

@@ -55,10 +55,10 @@ class BackgroundFlush:
         engine = self._engine
         try:
             engine.tables.flush()
-            engine.warehouse.troubles.over(_WORK)
+            engine.warehouse.troubles.remove(_WORK)
         except Exception as error:
             if not engine.log.diverged:  # else every call raises that error by itself
-                engine.warehouse.troubles.keep(_WORK, error)
+                engine.warehouse.troubles.add(_WORK, error)
                 self._due = time.monotonic() + AGAIN
 
     def stop(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ivm.storage.errors import UnavailableError
-from ivm.storage.interrupts import tell
+from ivm.storage.interrupts import record_outcome
 from ivm.storage.log.change import Record, TableChange
 from ivm.storage.log.change_log import ChangeLog
 from ivm.storage.values.types import Schema
@@ -59,7 +59,7 @@ class LogWriter:
         if self._log is None:
             way_out = "Close the database: what it holds in memory only is lost"
         self.fault = f"{why} ({cause!r}). {way_out}"
-        tell(self.fault)
+        record_outcome(self.fault)
         if isinstance(cause, Exception):
             return UnavailableError(self.fault)
         cause.add_note(self.fault)
@@ -81,7 +81,7 @@ class LogWriter:
             self._log.retract(epoch)
         except UnavailableError as error:
             self.fault = self.fault or f"{error} What failed last may be there when it is opened."
-            tell(self.fault)
+            record_outcome(self.fault)
 
     def sync(self, epoch: int) -> None:
         """Waits until `epoch` is durable (group commit: many callers share one fdatasync).

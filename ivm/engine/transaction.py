@@ -21,7 +21,7 @@ from ivm.engine.transaction_views import RefuseTemporary, TransactionViews
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.errors import EvaluationError, UnavailableError
-from ivm.storage.interrupts import Shelter, tell
+from ivm.storage.interrupts import Shelter, record_outcome
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.refused import RefusedError
@@ -261,7 +261,7 @@ class Transaction:
             late = error
         epoch = engine.pending.epoch
         if epoch != before or self.changes_catalog:
-            tell(COMMITTED)
+            record_outcome(COMMITTED)
         with Shelter():  # the lock is released before the sync, which waiting writers then share
             try:
                 try:
@@ -389,7 +389,7 @@ class Transaction:
             run(self._cursor, "ROLLBACK")
         except duckdb.TransactionException:
             pass  # DuckDB has already ended it itself
-        self._engine.warehouse.zone.give_back(self._cursor)
+        self._engine.warehouse.zone.restore(self._cursor)
 
     def _end(self, reason: str) -> None:
         self.over = reason

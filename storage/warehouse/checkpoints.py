@@ -102,9 +102,9 @@ class Checkpointer:
         """Checkpoints; a failure is tried again after the next flush."""
         try:
             done = self.run()
-            self._troubles.over(_WORK)
+            self._troubles.remove(_WORK)
         except Exception as error:
-            self._troubles.keep(_WORK, error)
+            self._troubles.add(_WORK, error)
             return False
         return done
 

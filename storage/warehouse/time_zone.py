@@ -25,7 +25,7 @@ class ViewTimeZone:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._owed: list[tuple[Cursor, str]] = []
+        self._replaced: list[tuple[Cursor, str]] = []
 
     @contextlib.contextmanager
     def on(self, cursor: Cursor) -> Iterator[None]:
@@ -35,19 +35,19 @@ class ViewTimeZone:
             yield
             return
         _set(cursor, self.name)
-        self._owed.append((cursor, own))
+        self._replaced.append((cursor, own))
         try:
             yield
         finally:
-            self.give_back(cursor)
+            self.restore(cursor)
 
-    def give_back(self, cursor: Cursor) -> None:
+    def restore(self, cursor: Cursor) -> None:
         """Sets the session's own zone again; in an aborted transaction that waits for its end."""
-        mine = [(lender, zone) for lender, zone in self._owed if lender is cursor]
+        mine = [(owner, zone) for owner, zone in self._replaced if owner is cursor]
         with contextlib.suppress(duckdb.TransactionException):
             for _, zone in mine:
                 _set(cursor, zone)
-            self._owed = [(lender, zone) for lender, zone in self._owed if lender is not cursor]
+            self._replaced = [each for each in self._replaced if each[0] is not cursor]
 
 
 def zone_of(cursor: Cursor) -> str:

@@ -81,7 +81,7 @@ def test_a_failed_checkpoint_is_told_once_and_tried_again(
         points, done = db._engine.warehouse._checkpointer, threading.Event()
         monkeypatch.setattr(points, "run", failing_once(points.run, done))
         db._engine.warehouse.recorded({})
-        while not db._engine.warehouse.troubles._kept:
+        while not db._engine.warehouse.troubles._failures:
             assert points._thread is not None
             points._thread.join(0.01)
             assert points._thread.is_alive()
