@@ -54,7 +54,7 @@ class Maintenance:
         self._sources: _Sources = {}
         self._columns_read: dict[str, frozenset[int]] = {}
 
-    # -- views come and go ----------------------------------------------------------------------
+    # -- adding and removing views --------------------------------------------------------------
 
     def attach(self, view: View) -> None:
         """Adds an incremental view to the circuit; `hydrate` builds its state."""

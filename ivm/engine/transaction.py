@@ -331,7 +331,7 @@ class Transaction:
                 self._views.recomputed,
                 self._views.shown,
                 logged=not self._duckdb_decides,
-                only=self._views.followed,
+                only=self._views.stepped,
             )
             if self._flushed_late:
                 self._engine.pending.confirm()

@@ -61,7 +61,7 @@ class TransactionViews:
         """Returns whether a view is created, dropped or filled anew."""
         return bool(self._filled or self._dropped)
 
-    # -- coming and going -----------------------------------------------------------------------
+    # -- creating and dropping ------------------------------------------------------------------
 
     def create(self, view: View) -> None:
         """Creates a defined view, filled."""
@@ -98,7 +98,7 @@ class TransactionViews:
             self._filled[view.name] = count
 
     @property
-    def followed(self) -> set[str] | None:
+    def stepped(self) -> set[str] | None:
         """The views that the commit steps; None for all."""
         left_out = self._filled.keys() | self._dropped
         return self._engine.catalog.views.keys() - left_out if left_out else None

@@ -172,7 +172,7 @@ class Views:
                 analyze=analyze,
             )
 
-    # -- coming and going -----------------------------------------------------------------------
+    # -- creating and dropping ------------------------------------------------------------------
 
     def create(self, cursor: Cursor, view: View) -> None:
         """Creates and fills a defined view's table in the cursor's transaction, and records it."""

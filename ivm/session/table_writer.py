@@ -16,7 +16,7 @@ from ivm.storage.values.zset import Weights
 
 
 class TableWriter(Protocol):
-    """The methods get columns of the table's types, by position, and the number of rows.
+    """Writes columns of the table's types, by position, of a number of rows.
 
     Every method raises InputError if columns are missing or too many, and ConstraintError if a row
     violates a constraint, or is to be deleted and not stored.
