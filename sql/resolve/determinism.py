@@ -69,8 +69,8 @@ def check_deterministic(query: str, cursor: Cursor, functions: FunctionList | No
     if error:
         _refuse_open_pivot(error)
         return
-    checker = _Checker(cursor, list_functions(cursor) if functions is None else functions)
-    checker.check(tree, None, ())
+    known = list_functions(cursor) if functions is None else functions
+    _Checker(query, cursor, known).check(tree, None, ())
 
 
 _Path = tuple[str, ...]
@@ -78,7 +78,8 @@ _Path = tuple[str, ...]
 
 
 class _Checker:
-    def __init__(self, cursor: Cursor, functions: FunctionList) -> None:
+    def __init__(self, query: str, cursor: Cursor, functions: FunctionList) -> None:
+        self._bytes = None if query.isascii() else query.encode()
         self._cursor = cursor
         self._unstable = functions.unstable - _HARMLESS
         self._views = PlainViews(cursor)
@@ -108,7 +109,7 @@ class _Checker:
             ctes: names of the common table expressions that the tree sees.
         """
         for node, hidden in _scoped(tree, ctes):
-            at = _offset(node) if offset is None else offset
+            at = self._offset(node) if offset is None else offset
             if node.get("sample"):
                 raise _refusal("a sample", "its rows are chosen by chance", at, through, _FIXED)
             self._check_database(node, at, through)
@@ -121,6 +122,13 @@ class _Checker:
                 if node["schema_name"] or name not in hidden:
                     self._check_relation(node, at, through)
                     self._enter(name, self._views.named(name), at, through, frozenset())
+
+    def _offset(self, node: dict[str, Any]) -> int | None:
+        """The offset of a node of the query's own text in characters; None if it is unknown."""
+        found = node.get("query_location")
+        if not isinstance(found, int) or found >= 2**62:  # 2**64 - 1: unknown
+            return None
+        return found if self._bytes is None else len(self._bytes[:found].decode(errors="ignore"))
 
     def _check_database(self, node: dict[str, Any], offset: int | None, through: _Path) -> None:
         """Refuses relations and macros of other databases."""
@@ -263,8 +271,3 @@ def _called(node: dict[str, Any]) -> str | None:
     if isinstance(names, list) and len(names) == 1 and str(names[0]).lower() in _CLOCK_WORDS:
         return str(names[0]).lower()
     return None
-
-
-def _offset(node: dict[str, Any]) -> int | None:
-    offset = node.get("query_location")
-    return offset if isinstance(offset, int) and offset < 2**62 else None  # 2**64 - 1: unknown
