@@ -1,1 +1,1 @@
-"""From the plan of a view to the operators of the circuit, and EXPLAIN."""
+"""Compiles plans of views to operators of the circuit; EXPLAIN."""

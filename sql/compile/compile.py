@@ -1,8 +1,9 @@
-"""From plans to circuit nodes.
+"""Compiles plans to nodes of the circuit.
 
-Law: equal keys over equal nodes are one node, so views share every equal subplan, its state
-included. A node's content is the rendering of its plan over the base tables; that is what
-hydration reads.
+Law: content(node) = DuckDB's answer to render(plan of the node) over the base tables, from which
+hydration reads it.
+Invariant: equal operators over equal nodes are one node, so views share every equal subplan with
+its state.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from ivm.storage.warehouse.duck import chunks
 
 
 class CircuitCompiler:
-    """Puts plans into a circuit and knows each node's plan.
+    """Adds plans to a circuit, and keeps each node's plan.
 
     Args:
-        circuit: the circuit of all views.
-        cursor_factory: cursors for hydration and for what only DuckDB can compute.
+        circuit: the circuit of all views, or one of its own.
+        cursor_factory: cursors for hydration and for expressions that only DuckDB can compute.
     """
 
     def __init__(self, circuit: Circuit, cursor_factory: CursorFactory) -> None:
@@ -50,18 +51,22 @@ class CircuitCompiler:
         self._plans: dict[int, Plan] = {}
         self._labels: dict[int, str] = {}
         self._scans: dict[str, Scan] = {}
-        self._known: dict[int, tuple[Plan, int]] = {}  # by identity, of the view added last
+        self._known: dict[int, tuple[Plan, int]] = {}  # by the plan's id, of the view added last
         self._terms: dict[int, CircuitCompiler] = {}
 
     def add_view(self, name: str, plan: Plan) -> int:
-        """Let the circuit report the plan's deltas under the view's name; gives its node."""
+        """Adds a view to the circuit, as an output under its name; returns its node.
+
+        Raises:
+            NotIncremental: a node of the plan has no operator.
+        """
         self._known.clear()
         node = self._node(plan)
         self.circuit.output(name, node)
         return node
 
     def take(self, name: str, other: CircuitCompiler) -> None:
-        """Put a view into the circuit that another compiler has compiled in one of its own."""
+        """Moves a view to this circuit that another compiler has compiled in its own circuit."""
         for there, here in self.circuit.take(name, other.circuit).items():
             self._plans.setdefault(here, other._plans[there])
             self._labels.setdefault(here, other._labels[there])
@@ -70,27 +75,27 @@ class CircuitCompiler:
         self._scans |= other._scans
 
     def sources(self) -> dict[str, Scan]:
-        """The circuit's sources that stand for relations: name → the columns they take."""
+        """The circuit's sources that are relations: name → their scans."""
         return {n: self._scans[n] for n in self.circuit.sources if n in self._scans}
 
     def label(self, node: int) -> str:
-        """One line that names the node's operator and its parameters."""
+        """Describes the node's operator and its parameters in one line, for EXPLAIN."""
         return self._labels.get(node) or self.circuit.node(node).operator.describe()
 
     def fetch(self, node: int) -> Iterator[ZSet]:
-        """A node's whole content in chunks, from SQL over the base tables."""
+        """Reads a node's content in chunks, by SQL over the base tables."""
         plan = self._plans[node]
         with contextlib.closing(self._cursors()) as cursor:
             yield from chunks(cursor, render(plan), plan.schema)
 
     def _node(self, plan: Plan) -> int:
-        """The node of a plan, made once: outer joins read their inputs several times."""
+        """The node of a plan, made once: an expanded outer join reads its inputs several times."""
         if id(plan) not in self._known:
             self._known[id(plan)] = (plan, self._made(plan))
         return self._known[id(plan)][1]
 
     def _made(self, plan: Plan) -> int:
-        """The node of a plan; a plan that changes nothing has its input's node."""
+        """Makes the node of a plan; a plan that changes nothing has its input's node."""
         match plan:
             case ViewScan():
                 return self._node(plan.input)
@@ -126,7 +131,7 @@ class CircuitCompiler:
         return self._remember(self.circuit.source(name, types(plan)), plan, summary(plan))
 
     def _outer_join(self, plan: Join) -> int:
-        """Built of inner joins; its content is still read from its own SQL."""
+        """Makes an outer join of inner joins; hydration still reads the SQL of the outer join."""
         node = self._node(expand_join(plan))
         self._plans[node], self._labels[node] = plan, summary(plan)
         return node
@@ -144,7 +149,10 @@ class CircuitCompiler:
         return self._remember(node, plan, f"Arrange {' '.join(parts)}")
 
     def _recursive(self, plan: Recursive) -> int:
-        """The step is a circuit of its own; what does not read the last rows is a node of ours."""
+        """Makes a recursive query, whose step is a circuit of its own.
+
+        Plans in the step that do not read the last rows become nodes of this circuit.
+        """
         lifted = lift_step(plan)
         nodes = [self._node(part) for part in (plan.base, *lifted.inputs)]
         inner = CircuitCompiler(Circuit(), self._cursors)
@@ -159,7 +167,7 @@ class CircuitCompiler:
         return self._remember(node, plan, summary(plan))
 
     def term(self, node: int) -> CircuitCompiler | None:
-        """The compiler of the step, where the node is a recursive query."""
+        """The compiler of the step of a recursive query; None for other nodes."""
         return self._terms.get(node)
 
 

@@ -1,7 +1,6 @@
-"""EXPLAIN of a materialized view: its operators, how each is maintained, and what it holds.
+"""EXPLAIN of a materialized view: its operators, their strategies and their state.
 
-Law: the tree is read off the circuit, so it shows what runs and what state it holds, not what was
-planned.
+Invariant: the tree is made from the circuit, so it shows the operators that run, not a plan.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def explain(
     recomputing: Work | None = None,
     analyze: bool = False,
 ) -> str:
-    """How a view is maintained.
+    """Describes how a view is maintained.
 
     Args:
         name: the view's name in the circuit.
@@ -38,8 +37,8 @@ def explain(
         compiler: its circuit holds the view.
         format: ``text`` (a tree), ``json``, or ``mermaid`` (a flowchart).
         constant: the view reads no table.
-        recomputing: what recomputing the view has cost so far.
-        analyze: adds what each operator has done since the database was opened.
+        recomputing: the work of recomputing the view so far.
+        analyze: adds the work of each operator since the database was opened.
 
     Raises:
         SqlError: an unknown format.
@@ -47,7 +46,7 @@ def explain(
     if format not in FORMATS:
         raise SqlError(f"EXPLAIN has no format {format!r}: choose one of {', '.join(FORMATS)}")
     if plan is None:
-        tree = _CONSTANT.copy() if constant else _whole(reason or "it has no plan")
+        tree = _CONSTANT.copy() if constant else _recompute(reason or "it has no plan")
         if analyze:
             tree |= _work(recomputing or Work())
     else:
@@ -66,7 +65,7 @@ _CONSTANT: dict[str, Any] = {
 }
 
 
-def _whole(reason: str) -> dict[str, Any]:
+def _recompute(reason: str) -> dict[str, Any]:
     why = f"{reason} is not maintained by deltas; the query runs anew and its difference is applied"
     return {
         "node": 0,

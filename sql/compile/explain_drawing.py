@@ -1,6 +1,6 @@
-"""The tree of EXPLAIN as text and as a Mermaid flowchart.
+"""Renders the tree of EXPLAIN as text and as a Mermaid flowchart.
 
-Law: both show every operator once with its strategy, reason, state and, if measured, its work.
+Contract: both show every operator with its strategy, reason, state and, if measured, its work.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def tree_text(tree: dict[str, Any]) -> str:
-    """A line an operator, inputs below it and indented."""
+    """Renders one line per operator, its inputs below it and indented."""
     return "\n".join(_lines(tree, ""))
 
 
@@ -25,7 +25,7 @@ def _lines(tree: dict[str, Any], indent: str) -> Iterator[str]:
 
 
 def mermaid(tree: dict[str, Any]) -> str:
-    """A flowchart from the tables at the bottom to the view at the top."""
+    """Renders a flowchart from the tables at the bottom to the view at the top."""
     return "\n".join(["flowchart BT", *_boxes(tree), *dict.fromkeys(_arrows(tree))])
 
 
@@ -45,7 +45,7 @@ def _arrows(tree: dict[str, Any]) -> Iterator[str]:
 
 
 def _parts(tree: dict[str, Any]) -> list[dict[str, Any]]:
-    """The inputs, and the step of a recursive query."""
+    """The step of a recursive query, and the inputs."""
     return [*([tree["step"]] if "step" in tree else []), *tree["inputs"]]
 
 
@@ -56,7 +56,7 @@ def _escaped(text: str) -> str:
 
 
 def _details(tree: dict[str, Any]) -> list[str]:
-    """State, work, and who shares it."""
+    """The operator's state, its work, and the number of views that share it."""
     parts = []
     if "state_rows" in tree:
         state = f"{counted(tree['state_rows'], 'row')}, {_size(tree['state_bytes'])}"
@@ -73,7 +73,7 @@ def _details(tree: dict[str, Any]) -> list[str]:
 
 
 def counted(count: int, what: str) -> str:
-    """`1 row`, `1,000 rows`."""
+    """Renders a count and its noun: `1 row`, `1,000 rows`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 

@@ -1,9 +1,9 @@
-"""The step of a recursive query with the iteration as a column of its own.
+"""Lifts the step of a recursive query to rows of all iterations, the iteration in a further column.
 
 Law: lift(q) holds (row, i) exactly as often as q, over the last rows Wᵢ, holds the row, for every i
-at which the step is run: for i = 0, and wherever Wᵢ is not empty. What reads W carries i. What does
-not is an input, the same at every i: where a row of it counts by itself, it is multiplied with the
-iterations there are.
+at which the step is run: for i = 0, and wherever Wᵢ is not empty. Plans that read W carry i. A plan
+that does not is an input, equal at every i: where its rows are rows of the result, it is joined
+with all iterations.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class LiftedRecursion:
     """A lifted step.
 
     Attributes:
-        plan: over scans of `LAST_ROWS` and of `input 1`, `input 2`, …; its last column is the
-            iteration.
-        inputs: the plans that these inputs stand for.
+        plan: a plan over scans of `LAST_ROWS` and of `input 1`, `input 2`, …; its last column is
+            the iteration.
+        inputs: the plans of `input 1`, `input 2`, ….
     """
 
     plan: Plan
@@ -56,18 +56,18 @@ class LiftedRecursion:
 
 
 def lift_step(query: Recursive) -> LiftedRecursion:
-    """The step over rows with iterations.
+    """Lifts the step of a recursive query.
 
     Raises:
-        NotIncremental: a construct in it has no form with iterations.
+        NotIncremental: a node of the step cannot be lifted.
     """
     lifter = _IterationCarry(query.schema)
     plan = merge_projects(prune_columns(lifter.over(query.step)))
     return LiftedRecursion(plan, tuple(lifter.inputs.values()))
 
 
-def input_position(relation: str) -> int:
-    """The position among the operator's inputs, the base being the first."""
+def input_index(relation: str) -> int:
+    """The index of a scanned input among the operator's inputs, where the base has index 0."""
     return int(relation.removeprefix(_INPUT))
 
 
@@ -75,10 +75,10 @@ class _IterationCarry(Carry):
     """Carries the iteration through a step.
 
     Args:
-        schema: that of the last rows.
+        schema: the schema of the last rows.
 
     Attributes:
-        inputs: what does not read the last rows, by its text.
+        inputs: the plans that do not read the last rows, by their renderings.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -89,7 +89,7 @@ class _IterationCarry(Carry):
 
     @functools.cached_property
     def _iterations(self) -> Plan:
-        """All i at which the step is run: 0 in any case."""
+        """All i at which the step is run; 0 is always one."""
         first = self.alone(Values(((exp.Literal.number(0),),), _ITERATION))
         return Distinct(Union((first, picked(self._rows, [width(self._rows) - 1])), _ITERATION))
 
@@ -97,17 +97,18 @@ class _IterationCarry(Carry):
         return bool(open_scans(plan))
 
     def alone(self, plan: Plan) -> Plan:
-        """An input; its schema is the plan's."""
+        """Makes the plan an input, and returns a scan of it."""
         text = render(plan)
         self.inputs.setdefault(text, plan)
-        position = list(self.inputs).index(text) + 1
-        return Scan(f"{_INPUT}{position}", tuple(range(width(plan))), plan.schema)
+        index = list(self.inputs).index(text) + 1
+        return Scan(f"{_INPUT}{index}", tuple(range(width(plan))), plan.schema)
 
     def everywhere(self, plan: Plan) -> Plan:
         return Join(self.alone(plan), self._iterations, "inner")
 
     def join(self, plan: Join) -> Plan:
-        """Rows of an input are not multiplied with the iterations to look for partners."""
+        """Expands a semi-join with an input on its left, which need not be joined with all
+        iterations first."""
         inside = plan.kind == "semi" and not self.depends(plan.left)
         return self.over(expand_join(plan)) if inside else super().join(plan)
 
@@ -120,7 +121,7 @@ class _IterationCarry(Carry):
         )
 
     def each(self, plan: Aggregate | GroupRecompute) -> Plan:
-        """Iterations without rows have the aggregates of no rows."""
+        """Adds the aggregates of no rows at iterations without rows."""
         if isinstance(plan, GroupRecompute):
             return self.source(plan)
         some = self.node(plan).behind()

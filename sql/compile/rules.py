@@ -1,7 +1,8 @@
-"""Each plan node's operator, with kernels where the scalar compiler has them.
+"""The operator of each plan node, with kernels where the scalar compiler has them.
 
-Law: an operator computes exactly its node's rendering; what no kernel can compute is left to DuckDB
-over the delta, so there are never two semantics. Equal keys over equal inputs mean equal operators.
+Law: an operator computes exactly its node's rendering; expressions without a kernel are evaluated
+by DuckDB over the delta, so there is one semantics.
+Invariant: equal keys over equal inputs mean equal operators.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from ivm.delta_ops.linear.union import UnionAll
 from ivm.delta_ops.linear.unnest import DuckUnnest
 from ivm.delta_ops.linear.unnest import Unnest as UnnestOperator
 from ivm.delta_ops.operator import CursorFactory, Kernel, Operator, Predicate
-from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit as OpenLimitOperator
+from ivm.delta_ops.ordered.dynamic_limit import DynamicLimit as DynamicLimitOperator
 from ivm.delta_ops.ordered.topk import TopK as TopKOperator
 from ivm.delta_ops.recursion import Recursion, RecursionOfGroups, StepCircuit
-from ivm.sql.compile.lift_recursion import LAST_ROWS, input_position
+from ivm.sql.compile.lift_recursion import LAST_ROWS, input_index
 from ivm.sql.compile.window_operators import window_operator
 from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.calls import AggregateCall
@@ -68,7 +69,7 @@ Operators = tuple[Operator, ...]
 
 
 class Arranged(NamedTuple):
-    """A plan's rows, kept by a key and in an order."""
+    """The rows of a plan, arranged by a key and, under it, in an order."""
 
     plan: Plan
     key: tuple[int, ...]
@@ -76,13 +77,13 @@ class Arranged(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """How a plan node becomes an operator.
+    """The operator of a plan node, not yet made.
 
     Attributes:
-        plan: the node that names the operator.
+        plan: the node by which EXPLAIN describes the operator.
         key: the operator and all its parameters; equal keys mean equal operators.
-        inputs: what it reads.
-        build: makes it from the operators of `inputs`.
+        inputs: the plans whose nodes are its inputs.
+        build: makes the operator from the operators of `inputs`.
     """
 
     plan: Plan
@@ -95,19 +96,19 @@ class Recipe(NamedTuple):
 
 
 def _project(plan: Project, cursors: CursorFactory) -> Recipe:
-    """A projection that only picks columns is left to the operator below where it can."""
-    below, places = plan.input, [position(e) for e in plan.exprs]
-    keep = [place for place in places if place is not None]
-    if len(keep) == len(places) and isinstance(below, Filter):
+    """Makes a map; a projection that only selects columns is done by a filter or join below it."""
+    below, positions = plan.input, [position(e) for e in plan.exprs]
+    keep = [p for p in positions if p is not None]
+    if len(keep) == len(positions) and isinstance(below, Filter):
         return _filter(below, cursors, keep)
-    if len(keep) == len(places) and isinstance(below, Join) and below.kind == "inner":
+    if len(keep) == len(positions) and isinstance(below, Join) and below.kind == "inner":
         return _join(below, cursors, keep)
 
     def build(_: Operators) -> Operator:
         given = types(below)
         columns: list[int | Kernel] = []
-        for expr, place, output in zip(plan.exprs, places, types(plan), strict=True):
-            kernel = compile_scalar(expr, given, output) if place is None else place
+        for expr, known, output in zip(plan.exprs, positions, types(plan), strict=True):
+            kernel = compile_scalar(expr, given, output) if known is None else known
             if kernel is None:
                 texts = [duck_text(e) for e in plan.exprs]
                 return DuckMap(texts, given, types(plan), cursors)
@@ -118,7 +119,11 @@ def _project(plan: Project, cursors: CursorFactory) -> Recipe:
 
 
 def _filter(plan: Filter, cursors: CursorFactory, keep: list[int] | None = None) -> Recipe:
-    """A filter, with the columns to keep of it."""
+    """Makes a filter.
+
+    Args:
+        keep: positions of the columns of its output; None for all.
+    """
 
     def build(_: Operators) -> Operator:
         given = types(plan.input)
@@ -152,7 +157,11 @@ def _unnest(plan: Unnest, cursors: CursorFactory) -> Recipe:
 
 
 def _join(plan: Join, cursors: CursorFactory, keep: list[int] | None = None) -> Recipe:
-    """An inner join, with the columns to keep of it."""
+    """Makes an inner join: on ranges, on equal keys, or on any condition.
+
+    Args:
+        keep: positions of the columns of its output; None for all.
+    """
     output = list(range(width(plan))) if keep is None else keep
     ranged = None if plan.residual is None else split_ranges(plan)
     if ranged is not None:
@@ -178,8 +187,8 @@ def _range_join(
     def build(sides: Operators) -> Operator:
         left, right = _arranged(sides)
         residual = None if join.residual is None else _predicate(join.residual, join, cursors)
-        places = [ranged.positions[i] for i in output]
-        return RangeJoin(left, right, places, ranged.comparisons, join.null_safe, residual)
+        positions = [ranged.positions[i] for i in output]
+        return RangeJoin(left, right, positions, ranged.comparisons, join.null_safe, residual)
 
     key = ("range join", ranged.comparisons, tuple(output), join.null_safe, _residual(join))
     sides = [
@@ -213,7 +222,7 @@ def _arranged(sides: Operators) -> tuple[Arrange, Arrange]:
 
 
 def _predicate(expr: exp.Expr, plan: Plan, cursors: CursorFactory) -> Predicate:
-    """A condition over a plan's columns."""
+    """Compiles a condition over a plan's columns; DuckDB evaluates it if it has no kernel."""
     given = types(plan)
     return compile_predicate(expr, given) or duck_predicate(duck_text(expr), given, cursors)
 
@@ -254,7 +263,7 @@ def _spec(call: AggregateCall, below: Plan, cursors: CursorFactory) -> Aggregate
 
 
 def _constants(texts: Sequence[str]) -> tuple[object, ...]:
-    """The values of constant expressions."""
+    """Evaluates constant expressions by DuckDB."""
     if not texts:
         return ()
     with probe() as cursor:
@@ -263,7 +272,7 @@ def _constants(texts: Sequence[str]) -> tuple[object, ...]:
 
 
 def _recompute(plan: Aggregate | GroupRecompute | TopK | Window, cursors: CursorFactory) -> Recipe:
-    """The node's own SQL over whole groups, whose rows are lent as the table `delta`."""
+    """Makes a group recompute: the node's own SQL over the rows of groups, as the table `delta`."""
     partition = plan.groups if isinstance(plan, Aggregate) else plan.partition
     sql = render_body(plan, ["delta"])
 
@@ -301,7 +310,7 @@ def _top_k(plan: TopK, cursors: CursorFactory) -> Recipe:
 
 def _dynamic_limit(plan: DynamicLimit, cursors: CursorFactory) -> Recipe:
     def build(_: Operators) -> Operator:
-        return OpenLimitOperator(types(plan), plan.order)
+        return DynamicLimitOperator(types(plan), plan.order)
 
     return Recipe(plan, ("open limit", plan.order), [plan.input, plan.bounds], build)
 
@@ -317,7 +326,7 @@ def _window(plan: Window, cursors: CursorFactory) -> Recipe:
 
 
 def _has_order(plan: Plan) -> bool:
-    """Whether there is an order of the plan's rows that operators know."""
+    """Returns whether operators have an order for the plan's rows; some nested types have none."""
     return all(orderable(t) for t in types(plan))
 
 
@@ -335,16 +344,21 @@ COMPILE: dict[type[Plan], Callable[[Any, CursorFactory], Recipe]] = {
     DynamicLimit: _dynamic_limit,
     Window: _window,
 }
-"""The rule of each node but sources, outer joins and recursive queries."""
+"""The rules of all nodes but sources, outer joins and recursive queries."""
 
 
 # --- recursion ---
 
 
 def recursion(plan: Recursive, step: Circuit, scans: Mapping[str, Scan]) -> Operator:
-    """A recursive query; `scans` are the sources of its lifted step."""
+    """Makes the operator of a recursive query.
+
+    Args:
+        step: the circuit of its lifted step.
+        scans: the sources of that circuit.
+    """
     last = {n: s.columns for n, s in scans.items() if s.relation == LAST_ROWS}
-    others = {n: (input_position(s.relation), s.columns) for n, s in scans.items() if n not in last}
+    others = {n: (input_index(s.relation), s.columns) for n, s in scans.items() if n not in last}
     term = StepCircuit(step, last, others)
     groups = any(n.operator.strategy == "group recompute" for n in term.nodes)
     kind = RecursionOfGroups if groups else Recursion

@@ -1,7 +1,7 @@
-"""Window operators made from plan nodes: a kernel per function where there is one, else DuckDB.
+"""Makes window operators of plan nodes: our own function for each call that has one, else DuckDB.
 
-Law: an operator computes exactly its node's rendering. A call is given to a kernel only if its
-arguments are columns (or constants where these are parameters) and its frame has constant bounds.
+Law: an operator computes exactly its node's rendering. A call has a function of our own only if its
+arguments are columns (or constants that are parameters) and its frame has constant bounds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FIRST = {"first_value": 1, "first": 1, "any_value": 1, "last_value": -1, "last"
 
 
 def window_operator(plan: Window, cursors: CursorFactory) -> Operator:
-    """The operator of a window whose columns are all orderable."""
+    """Makes the operator of a window whose columns are all orderable."""
     maker = _Maker(plan, cursors)
     functions = [maker.function(i) for i in range(len(plan.calls))]
     if plan.most is not None:
@@ -64,22 +64,22 @@ def window_operator(plan: Window, cursors: CursorFactory) -> Operator:
 
 
 def _same_bits(function: WindowFunction) -> bool:
-    """Whether DuckDB gives the same bits whatever the order of rows that tie."""
+    """Returns whether DuckDB's results have the same bits in every order of ties."""
     if isinstance(function, DuckWindow):
         return False
     return not isinstance(function, FrameSum) or not function.rounds
 
 
-class _Call:
-    """A call taken apart.
+class _CallParts:
+    """The parts of a call.
 
     Attributes:
         name: DuckDB's chief name in lower case.
-        arguments: as written.
+        arguments: the arguments as written.
         filter: the BOOLEAN column of the FILTER clause.
-        distinct: the arguments are.
-        plain: it has no parts but these.
-        ignore_nulls: NULLs are passed over.
+        distinct: it has DISTINCT.
+        plain: it has no other parts.
+        ignore_nulls: NULLs are skipped.
     """
 
     def __init__(self, call: WindowCall) -> None:
@@ -106,10 +106,10 @@ class _Maker:
         self.frames = FrameReader(plan, cursors)
 
     def function(self, number: int) -> WindowFunction:
-        """The function of one call."""
+        """Makes the function of a call, given by its number in the node."""
         call = self._plan.calls[number]
         type = self._plan.schema[width(self._plan.input) + number][1]
-        parts = _Call(call)
+        parts = _CallParts(call)
         if parts.plain:
             every = (self._rank, self._neighbour, self._nth, self._aggregate)
             some = (self._aggregate,) if parts.distinct else every
@@ -119,7 +119,7 @@ class _Maker:
                     return made
         return self._recomputed(call, type, parts)
 
-    def _recomputed(self, call: WindowCall, type: ColumnType, parts: _Call) -> WindowFunction:
+    def _recomputed(self, call: WindowCall, type: ColumnType, parts: _CallParts) -> WindowFunction:
         by_frame = parts.name not in (*_RANKS, *_AHEAD, "ntile", "fill")
         frame = self.frames.read(call.frame) if by_frame else None
         reads = set() if call.frame is None else used(call.frame)
@@ -134,72 +134,77 @@ class _Maker:
         source = window_source(self._plan, [call], DELTA, [PART])
         return DuckWindow(sql, source, sorted(reads), type, frame, self._cursors)
 
-    def _rank(self, call: _Call, _: WindowCall, type: ColumnType) -> WindowFunction | None:
-        if call.name in _RANKS:
-            return None if call.arguments else Rank(call.name, type)
-        if call.name == "rank_dense":
-            return None if call.arguments else Rank("dense_rank", type)
-        if call.name != "ntile":
+    def _rank(self, parts: _CallParts, _: WindowCall, type: ColumnType) -> WindowFunction | None:
+        if parts.name in _RANKS:
+            return None if parts.arguments else Rank(parts.name, type)
+        if parts.name == "rank_dense":
+            return None if parts.arguments else Rank("dense_rank", type)
+        if parts.name != "ntile":
             return None
-        buckets = _integer(call.arguments[0])
+        buckets = _integer(parts.arguments[0])
         return Rank("ntile", type, buckets) if buckets else None
 
-    def _neighbour(self, call: _Call, _: WindowCall, type: ColumnType) -> WindowFunction | None:
-        if call.name not in _AHEAD:
+    def _neighbour(
+        self, parts: _CallParts, _: WindowCall, type: ColumnType
+    ) -> WindowFunction | None:
+        if parts.name not in _AHEAD:
             return None
-        argument = position(call.arguments[0])
-        distance = _integer(call.arguments[1]) if len(call.arguments) > 1 else 1
+        argument = position(parts.arguments[0])
+        distance = _integer(parts.arguments[1]) if len(parts.arguments) > 1 else 1
         if argument is None or distance is None or self._given[argument] != type:
             return None
         default: int | Column | None = None
-        if len(call.arguments) > 2:
-            default = self._default(call.arguments[2], type)
+        if len(parts.arguments) > 2:
+            default = self._default(parts.arguments[2], type)
             if default is None:
                 return None
-        if call.ignore_nulls and distance == 0:
+        if parts.ignore_nulls and distance == 0:
             return None
-        kind = PresentNeighbour if call.ignore_nulls else Neighbour
-        return kind(argument, type, distance * _AHEAD[call.name], default)
+        kind = PresentNeighbour if parts.ignore_nulls else Neighbour
+        return kind(argument, type, distance * _AHEAD[parts.name], default)
 
     def _default(self, value: exp.Expr, type: ColumnType) -> int | Column | None:
-        place = position(value)
-        if place is not None:
-            return place if self._given[place] == type else None
+        """The value outside of the partition, as a column's position or a constant; else None."""
+        known = position(value)
+        if known is not None:
+            return known if self._given[known] == type else None
         if used(value):
             return None
         with contextlib.closing(self._cursors()) as cursor:
             found = duck.table(cursor, f"SELECT {duck_text(cast(value, type))}")
         return from_arrow(found, (("v", type),)).columns[0]
 
-    def _nth(self, call: _Call, whole: WindowCall, type: ColumnType) -> WindowFunction | None:
-        number = _FIRST.get(call.name)
-        if call.name == "nth_value":
-            number = _integer(call.arguments[1])
-        if not number or call.filter is not None or (call.name == "nth_value" and number < 1):
+    def _nth(self, parts: _CallParts, call: WindowCall, type: ColumnType) -> WindowFunction | None:
+        number = _FIRST.get(parts.name)
+        if parts.name == "nth_value":
+            number = _integer(parts.arguments[1])
+        if not number or parts.filter is not None or (parts.name == "nth_value" and number < 1):
             return None
-        argument, frame = position(call.arguments[0]), self.frames.read(whole.frame)
+        argument, frame = position(parts.arguments[0]), self.frames.read(call.frame)
         if argument is None or frame is None or self._given[argument] != type:
             return None
-        return (PresentNth if call.ignore_nulls else Nth)(argument, type, frame, number)
+        return (PresentNth if parts.ignore_nulls else Nth)(argument, type, frame, number)
 
-    def _aggregate(self, call: _Call, whole: WindowCall, type: ColumnType) -> WindowFunction | None:
-        places = [position(a) for a in call.arguments]
-        if len(places) > 1 or None in places:
+    def _aggregate(
+        self, parts: _CallParts, call: WindowCall, type: ColumnType
+    ) -> WindowFunction | None:
+        positions = [position(a) for a in parts.arguments]
+        if len(positions) > 1 or None in positions:
             return None
-        argument = places[0] if places else None
+        argument = positions[0] if positions else None
         kind = None if argument is None else self._given[argument]
-        if call.name in ("min", "max") and argument is not None and kind is not None:
-            frame = self.frames.read(whole.frame)
+        if parts.name in ("min", "max") and argument is not None and kind is not None:
+            frame = self.frames.read(call.frame)
             if frame is None or not orderable(kind) or kind != type:
                 return None
-            return FrameMinMax(argument, type, frame, call.name == "max", call.filter)
-        made = self._operator_call(call, argument, kind, type)
+            return FrameMinMax(argument, type, frame, parts.name == "max", parts.filter)
+        made = self._operator_call(parts, argument, kind, type)
         if made is None or not is_linear(made):
             return None
-        frame = self.frames.read(whole.frame)
+        frame = self.frames.read(call.frame)
         if frame is None:
             return None
-        return self._of_distinct(made, frame) if call.distinct else FrameSum(made, frame)
+        return self._of_distinct(made, frame) if parts.distinct else FrameSum(made, frame)
 
     def _of_distinct(self, call: AggregateSpec, frame: Frame) -> WindowFunction | None:
         if call.function in ("bool_and", "bool_or"):
@@ -210,20 +215,20 @@ class _Maker:
         return DistinctFrameSum(call, frame) if in_order(frame, self.frames.range_key) else None
 
     def _operator_call(
-        self, call: _Call, argument: int | None, kind: ColumnType | None, type: ColumnType
+        self, parts: _CallParts, argument: int | None, kind: ColumnType | None, type: ColumnType
     ) -> AggregateSpec | None:
-        if (argument is None) != (call.name == "count_star"):
+        if (argument is None) != (parts.name == "count_star"):
             return None
         predicate = None
-        if call.filter is not None:
-            predicate = compile_predicate(column(call.filter), self._given)
+        if parts.filter is not None:
+            predicate = compile_predicate(column(parts.filter), self._given)
             if predicate is None:
                 return None
-        return AggregateSpec(call.name, type, argument, kind, predicate)
+        return AggregateSpec(parts.name, type, argument, kind, predicate)
 
 
 def _integer(node: exp.Expr) -> int | None:
-    """The value of an integer literal."""
+    """The value of an integer literal, at most 2⁴⁰ in size; None for any other expression."""
     bare = node.unnest()
     sign = 1
     if isinstance(bare, exp.Neg):

@@ -62,7 +62,7 @@ def comparison_key(node: exp.Collate) -> exp.Expr | None:
 
 
 def _only_distinguishes(node: exp.Collate) -> bool:
-    """Whether the strings are only distinguished there, and none of them is shown."""
+    """Returns whether the strings are only distinguished there, and none of them is shown."""
     above = node.parent
     if isinstance(above, exp.Window):
         return node.arg_key == "partition_by"
@@ -89,7 +89,7 @@ def _operands(node: exp.Expr) -> Sequence[exp.Expr]:
 
 
 def _names_result(key: exp.Ordered) -> bool:
-    """Whether an ORDER BY key may mean an alias; inside a function's call it would be a column."""
+    """Returns whether an ORDER BY key may mean an alias; in a function's call it would not."""
     query = key.parent.parent if key.parent is not None else None
     if isinstance(query, exp.SetOperation):
         return True

@@ -64,12 +64,12 @@ def _is_behind_name(node: dict[str, Any]) -> bool:
 
 
 def is_marked(node: exp.Expr) -> bool:
-    """Whether a column means a lambda's parameter unless the FROM clause has a column so named."""
+    """Returns whether a column means a lambda's parameter unless the FROM clause has the name."""
     return _MARK in node.meta
 
 
 def is_caught(tree: exp.Expr, target: exp.Expr) -> bool:
-    """Whether a column of the tree would become a lambda's parameter if it replaced the target."""
+    """Returns whether a column of the tree would be a lambda's parameter in the target's stead."""
     parameters = _parameters(target)
     names = (column.parts[0].name for column in tree.find_all(exp.Column) if parameters)
     return any(fold(name) in parameters for name in names)
@@ -152,7 +152,7 @@ def _with_columns(node: exp.Expr, parameters: frozenset[str]) -> exp.Expr:
 
 
 def _is_value(parent: exp.Expr, part: str, node: exp.Expr) -> bool:
-    """Whether a part of an expression is an expression itself, not a name or a type."""
+    """Returns whether a part of an expression is an expression itself, not a name or a type."""
     if isinstance(parent, exp.Lambda):
         return part == "this"
     if isinstance(parent, _KEYED) and part == "this":

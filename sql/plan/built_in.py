@@ -94,7 +94,7 @@ def ours(node: Node) -> Node:
 
 
 def is_ours(node: exp.Expr) -> bool:
-    """Whether the node was marked by `ours`."""
+    """Returns whether the node was marked by `ours`."""
     return _OURS in node.meta
 
 

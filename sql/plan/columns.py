@@ -95,7 +95,7 @@ def reads(plan: Plan) -> tuple[frozenset[int], ...]:
 
 
 def breaks_ties(plan: Plan) -> bool:
-    """Whether the node breaks ties of its order by all columns."""
+    """Returns whether the node breaks ties of its order by all columns."""
     if isinstance(plan, Window):
         return any(call.ties != "none" for call in plan.calls)
     return isinstance(plan, TopK | DynamicLimit)

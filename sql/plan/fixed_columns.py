@@ -93,7 +93,7 @@ def fixed_parts(plan: Plan) -> Parts:
 
 
 def fixes_all(part: FixedPart, plan: Plan) -> bool:
-    """Whether the part fixes the values of all columns."""
+    """Returns whether the part fixes the values of all columns."""
     return part.exact == _every(plan)
 
 
@@ -191,7 +191,7 @@ def _grouped(part: FixedPart, plan: Aggregate, keys: Sequence[frozenset[int]]) -
 def _has_one_result(
     call: AggregateCall, distinguishing: set[int], keys: Sequence[frozenset[int]]
 ) -> bool:
-    """Whether the call needs no order, or the user's own order leaves no ties that matter."""
+    """Returns whether the call needs no order, or the user's order leaves no ties that matter."""
     if not call.order or distinguishing.issuperset(call.arguments):
         return True
     return any(key <= distinguishing for key in keys)

@@ -37,7 +37,7 @@ def splittable(
     frame: exp.Expr,
     given: Sequence[ColumnType],
 ) -> bool:
-    """Whether a call over a ROWS frame that excludes peers can be computed from the frame's parts.
+    """Returns whether a call over a ROWS frame that excludes peers can be computed from its parts.
 
     Args:
         name: DuckDB's chief name of the function.
@@ -147,7 +147,7 @@ def _edges(frame: exp.Expr) -> list[tuple[int | None] | None]:
 
 
 def _is_short(frame: exp.Expr) -> bool:
-    """Whether a frame with constant bounds ends at most `_SHORT` rows away on both sides."""
+    """Returns whether a frame with constant bounds ends within `_SHORT` rows on both sides."""
     edges = [edge[0] for edge in _edges(frame) if edge is not None]
     return all(edge is not None and abs(edge) <= _SHORT for edge in edges)
 

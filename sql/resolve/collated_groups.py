@@ -67,8 +67,8 @@ class _Shown:
         return [] if part is None else [_key(node) for node in part.expressions]
 
     def _is_read(self, item: exp.Collate) -> bool:
-        """Whether the item's alias may be read, other than as a bare key, where its collation would
-        have an effect."""
+        """Returns whether the item's alias may be read, other than as a bare key, where its
+        collation would have an effect."""
         alias = item.parent
         if not isinstance(alias, exp.Alias):
             return False
@@ -143,7 +143,7 @@ def _nodes(part: object) -> list[exp.Expr]:
 
 
 def _is_own(item: exp.Expr, alias: exp.Alias) -> bool:
-    """Whether the alias of a collated column is the column's own name."""
+    """Returns whether the alias of a collated column is the column's own name."""
     column = item.this if isinstance(item, exp.Collate) else item
     return isinstance(column, exp.Column) and fold(column.name) == fold(alias.alias)
 

@@ -33,7 +33,7 @@ def column_at(position: int) -> exp.Expr:
 
 
 def is_column_at(node: exp.PositionalColumn) -> bool:
-    """Whether it was made by `column_at`."""
+    """Returns whether it was made by `column_at`."""
     return _POSITION in node.meta
 
 
@@ -113,7 +113,7 @@ def _where(choice: Choice, condition: str, *, keep: bool = True) -> Choice:
 
 
 def has_columns(node: exp.Expr) -> bool:
-    """Whether the expression has COLUMNS(…) outside of nested queries."""
+    """Returns whether the expression has COLUMNS(…) outside of nested queries."""
     return any(isinstance(part, exp.Columns) for part in node.walk(prune=_is_query))
 
 
@@ -122,12 +122,12 @@ def _is_query(node: exp.Expr) -> bool:
 
 
 def may_expand(node: exp.Expr) -> bool:
-    """Whether an expression may expand to any number of columns."""
+    """Returns whether an expression may expand to any number of columns."""
     return any(isinstance(part, (exp.Columns, exp.Star)) for part in node.walk(prune=_is_query))
 
 
 def is_all(key: exp.Expr) -> bool:
-    """Whether the one key of an ORDER BY is ALL, or a bare star, which DuckDB reads as ALL."""
+    """Returns whether the one key of an ORDER BY is ALL, or a bare star, which means ALL."""
     star = as_star(key.this if isinstance(key, exp.Columns) else key)
     bare = star is not None and not any(star.args.values())
     return bare or (isinstance(key, exp.Var) and key.name.upper() == "ALL")

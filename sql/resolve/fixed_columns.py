@@ -67,11 +67,11 @@ class _Texts:
         self._views = PlainViews(cursor)
 
     def have(self, asked: Callable[[_Node], bool], tree: Any) -> bool:
-        """Whether `asked` holds for a node of the tree, or of a macro or view that it uses."""
+        """Returns whether `asked` holds for a node of the tree or of a macro or view it uses."""
         return any(node is None or asked(node) for node in self._all(tree))
 
     def looks_at_order(self, node: _Node) -> bool:
-        """Whether the node's rows or value may depend on the order of its input."""
+        """Returns whether the node's rows or value may depend on the order of its input."""
         if node.get("class") == "WINDOW":
             return self._distinguishes_peers(node)
         return (
@@ -84,7 +84,7 @@ class _Texts:
         )
 
     def _distinguishes_peers(self, window: _Node) -> bool:
-        """Whether a window's result may differ among peers, or depend on their order."""
+        """Returns whether a window's result may differ among peers, or depend on their order."""
         name = _called(window)
         plain = window["exclude_clause"] == "NO_OTHER" and not window["arg_orders"]
         by_row = "ROWS" in window["start"] + window["end"]
@@ -138,7 +138,7 @@ def _split(items: list[_Node], texts: _Texts) -> tuple[frozenset[int], set[str]]
 
 
 def _is_open(tree: Any, names: set[str], texts: _Texts) -> bool:
-    """Whether a tree depends on an order, itself or by an item with one of these names."""
+    """Returns whether a tree depends on an order, itself or by an item with one of these names."""
     return texts.have(texts.looks_at_order, tree) or any(_names(n) in names for n in nodes(tree))
 
 
@@ -153,7 +153,7 @@ def _limits(modifier: _Node) -> list[Any]:
 
 
 def _multiplies(node: _Node) -> bool:
-    """Whether the number of rows depends on the values selected."""
+    """Returns whether the number of rows depends on the values selected."""
     return node.get("type") == "DISTINCT_MODIFIER" or _called(node) in _UNNEST
 
 

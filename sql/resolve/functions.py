@@ -54,7 +54,7 @@ class Functions:
         self.macros = Macros(cursor, functions, self._tables, self.hiding)
 
     def is_aggregate(self, node: exp.Expr) -> bool:
-        """Whether the node is an aggregate call (its FILTER or WITHIN GROUP included)."""
+        """Returns whether the node is an aggregate call (its FILTER or WITHIN GROUP included)."""
         while isinstance(node, _WRAPPERS):
             node = node.this
         return isinstance(node, exp.Func) and call_name(node) in self._aggregates

@@ -46,11 +46,11 @@ class Macros:
                 self._known.setdefault(macro.name, []).append(macro)
 
     def has_scalar(self, name: str) -> bool:
-        """Whether a scalar macro has that name."""
+        """Returns whether a scalar macro has that name."""
         return any(not macro.table for macro in self._known.get(name, ()))
 
     def has_table(self, name: str) -> bool:
-        """Whether a table macro has that name."""
+        """Returns whether a table macro has that name."""
         return any(macro.table for macro in self._known.get(name, ()))
 
     def expanded(self, name: str, arguments: list[exp.Expr]) -> exp.Expr | None:

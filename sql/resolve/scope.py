@@ -31,7 +31,7 @@ class Relation:
     hidden: tuple[tuple[str, int], ...] = ()
 
     def answers(self, qualifier: tuple[str, ...]) -> bool:
-        """Whether a written qualifier (one to three names) means this relation."""
+        """Returns whether a written qualifier (one to three names) means this relation."""
         tail = self.qualifiers[-len(qualifier) :]
         return [fold(n) for n in tail] == [fold(n) for n in qualifier]
 

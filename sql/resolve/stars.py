@@ -85,7 +85,7 @@ def _own_name(node: exp.Expr) -> str | None:
 
 
 def _is_struct(node: exp.Expr, scope: Scope) -> bool:
-    """Whether `s.*` means the fields of a column."""
+    """Returns whether `s.*` means the fields of a column."""
     if not isinstance(node, exp.Column) or as_star(node) is None or not node.table:
         return False
     tables = [r for r in scope.relations if r.answers((node.table,))]

@@ -27,7 +27,7 @@ _SOURCES = frozenset(("SELECT", "FROM", "WITH", "TABLE"))
 
 
 def changes_inside(reader: Reader) -> bool:
-    """Whether a parenthesis anywhere holds an INSERT, UPDATE, DELETE, MERGE or TRUNCATE."""
+    """Returns whether a parenthesis anywhere holds an INSERT, UPDATE, DELETE, MERGE or TRUNCATE."""
     words = [t.word for t in reader.tokens]
     for index, (word, depth) in enumerate(zip(words[:-2], depths(reader.tokens), strict=False)):
         verb, follower = words[index + 1], words[index + 2]
@@ -78,7 +78,7 @@ def _or_action(reader: Reader) -> str:
 
 
 def _column_list(reader: Reader) -> bool:
-    """Whether `(` opens the column list and not a query in parentheses."""
+    """Returns whether `(` opens the column list and not a query in parentheses."""
     return reader.peek() == "(" and reader.peek(1) not in ("SELECT", "FROM", "WITH", "VALUES", "(")
 
 

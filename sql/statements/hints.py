@@ -45,7 +45,7 @@ def hint(statement: str, offset: int) -> str:
 
 
 def _is_value(token: Token) -> bool:
-    """Whether the token may be a name, a number or a string."""
+    """Returns whether the token may be a name, a number or a string."""
     return not token.word or (token.word not in _WORDS and token.word[0].isalnum())
 
 

@@ -202,7 +202,7 @@ class Reader:
         raise self.error("the parenthesis is not closed")
 
     def find(self, *words: str) -> bool:
-        """Whether `words` stand in a row outside all parentheses, from the current token on."""
+        """Returns whether `words` stand in a row outside all parentheses at or after this token."""
         return self.index(*words) < len(self.tokens)
 
     def index(self, *words: str) -> int:

@@ -105,7 +105,7 @@ def _item(key: Sequence[Token], items: list[_Item]) -> _Item | None:
 
 
 def _takes_qualify(head: list[Token]) -> bool:
-    """Whether a QUALIFY of this query itself ranks the rows of its result."""
+    """Returns whether a QUALIFY of this query itself ranks the rows of its result."""
     words = [head[i].word for i in top_level(head)]
     following = zip(words, [*words[1:], ""], strict=True)
     distinct = any(a == "DISTINCT" and b != "FROM" for a, b in following)
