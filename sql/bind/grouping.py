@@ -238,6 +238,7 @@ def _grouped_by(one: Aggregate | GroupRecompute, chosen: tuple[int, ...]) -> Pla
         found = numbered([one.schema[i][1] for i in columns])
         return replace(one, partition=chosen, exprs=exprs, schema=found)
     count = len(one.groups)
+    # The empty set has its one row also without any call, and a plan has at least one column.
     calls = one.aggregates if one.aggregates or chosen else (_COUNT,)
     found = numbered([*[one.schema[i][1] for i in chosen], *[c.type for c in calls]])
     return Aggregate(one.input, chosen, calls, found)

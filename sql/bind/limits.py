@@ -160,7 +160,7 @@ def _order(positions: Sequence[int], keys: Sequence[exp.Ordered]) -> tuple[Order
     return tuple(found.values())
 
 
-_END = 1 << 60
+_END = 1 << 60  # more rows than there are; the sum of two of them is a BIGINT
 _NUMBER = f"""CASE WHEN c0 < 0 THEN error('LIMIT and OFFSET cannot be negative')
     WHEN c0 > {_END} THEN {_END} ELSE c0 END"""
 _FIRST = f"coalesce({_NUMBER}, 0)"

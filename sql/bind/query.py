@@ -173,6 +173,7 @@ def bind_recursive(cte: exp.CTE, context: Context, bind: BindQuery) -> Context |
     base = bind(union.this, context)
     named = [c.name for c in cte.args["alias"].columns]
     names = (*named, *base.names[len(named) :])
+    # Its own number among the recursive queries whose steps it stands in.
     depth = 1 + max((d for b in context.ctes.values() for d in open_scans(b.plan)), default=0)
     schema = numbered(types(base.plan))
     scan = RecursiveScan(depth, schema)

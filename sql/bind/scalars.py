@@ -173,7 +173,7 @@ class _Binder:
     # Aggregates of an outer query
 
     def _is_of_outer(self, node: exp.Expr) -> bool:
-        """Returns whether an aggregate reads columns of outer queries alone, and is theirs."""
+        """Returns whether an aggregate is of an outer query: it reads no columns of this one."""
         if not self.functions.is_aggregate(node) or is_window_function(node):
             return False
         names = [name for name in node.find_all(exp.Column) if not self._is_parameter(name)]
@@ -263,9 +263,9 @@ def _lambda(body: exp.Expr, name: exp.Identifier) -> exp.Expr:
 
 
 def _quantified(node: exp.Expr) -> exp.Expr | None:
-    """The plain form of `x = ANY(list)`: TRUE if it is for an element, else NULL if it is for one.
+    """The plain form of `x = ANY(list)`: TRUE if an element is equal, else NULL if one may be.
 
-    ALL is FALSE if it is for an element, else NULL if it is for one, else TRUE.
+    For any comparison: ANY looks for TRUE first and ALL for FALSE, both then for NULL.
     """
     right = node.expression
     is_any = isinstance(right, exp.Any)

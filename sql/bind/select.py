@@ -187,7 +187,7 @@ class _SelectBinder:
                 yield node.copy()
 
     def _check_grouped(self, later: list[exp.Expr]) -> None:
-        """Refuses an aggregate of this query in a subquery of a later clause: it would group."""
+        """Refuses an aggregate of this query in a subquery of a later clause, if nothing groups."""
         if self._grouping is None and any(
             True for e in later for _ in self._context.functions.aggregates(e)
         ):

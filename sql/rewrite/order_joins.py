@@ -70,9 +70,9 @@ def order_joins(plan: Join, terms: Terms, push: Push) -> Plan:
         positions = {i: i - start for i in own}
         leaves.append(_Joined(push(item, moved), positions))
         start += width(item)
-    whole = _chain(*_fold_lookups(leaves, [c for c in rest if used(c)]))
-    exprs = tuple(column(whole.positions[i]) for i in range(width(plan)))
-    return Project(whole.plan, exprs, plan.schema)
+    made = _chain(*_fold_lookups(leaves, [c for c in rest if used(c)]))
+    exprs = tuple(column(made.positions[i]) for i in range(width(plan)))
+    return Project(made.plan, exprs, plan.schema)
 
 
 def _moved(term: exp.Expr, by: int) -> exp.Expr:
@@ -152,27 +152,27 @@ def _selects(plan: Plan) -> bool:
 
 def _chain(leaves: list[_Joined], terms: Terms) -> _Joined:
     """All leaves joined, each as soon as an equality connects it."""
-    whole, waiting = leaves[0], leaves[1:]
+    first, waiting = leaves[0], leaves[1:]
     while waiting:
-        connected = (i for i, leaf in enumerate(waiting) if _connects(whole, leaf, terms))
+        connected = (i for i, leaf in enumerate(waiting) if _connects(first, leaf, terms))
         chosen = next(connected, None)
         if chosen is None:
-            whole, waiting, terms = _join_apart(whole, waiting, terms)
+            first, waiting, terms = _join_apart(first, waiting, terms)
             continue
-        whole, terms = _joined(whole, waiting.pop(chosen), terms)
-    return whole
+        first, terms = _joined(first, waiting.pop(chosen), terms)
+    return first
 
 
 def _join_apart(
-    whole: _Joined, waiting: list[_Joined], terms: Terms
+    first: _Joined, waiting: list[_Joined], terms: Terms
 ) -> tuple[_Joined, list[_Joined], Terms]:
     """Joins two waiting leaves that an equality connects; else takes one cross product."""
     for i, leaf in enumerate(waiting):
         for j, other in enumerate(waiting[i + 1 :], i + 1):
             if _connects(leaf, other, terms):
                 both, terms = _joined(leaf, other, terms)
-                return whole, [both, *waiting[:i], *waiting[i + 1 : j], *waiting[j + 1 :]], terms
-    both, terms = _joined(whole, waiting[0], terms)
+                return first, [both, *waiting[:i], *waiting[i + 1 : j], *waiting[j + 1 :]], terms
+    both, terms = _joined(first, waiting[0], terms)
     return both, waiting[1:], terms
 
 

@@ -1,6 +1,6 @@
 """The ordered rules between binding and compiling.
 
-Law: every rule gives a plan with the same content and the same names and types; none looks at data.
+Contract: every rule returns a plan with the same content, names and types; none looks at data.
 """
 
 from __future__ import annotations

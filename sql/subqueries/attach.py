@@ -113,6 +113,7 @@ def _without_equal(
         return joined(plan, right, "anti", [possible], context)
     marked = with_row(plan, right.over(extremes(right.plan, [], context)), context)
     some, unknown = column(width(plan)), column(width(plan) + 1)
+    # NOT IN is TRUE of an empty query; of any other one, a NULL on either side leaves it open.
     known = exp.And(this=_is_null(operands[0], negated=True), expression=exp.Not(this=unknown))
     sure = exp.Or(this=exp.Not(this=some), expression=exp.Paren(this=known))
     certain = context.narrow(Filter(marked, sure), list(range(width(plan))))

@@ -176,6 +176,7 @@ class ConditionLift:
         depends = self._free(plan.right) or (
             plan.residual is not None and self._names(plan.residual)
         )
+        # The pairs of an inner join show a row of the semi-join as well, only with other weights.
         kind = "inner" if self._existence and depends and plan.kind == "semi" else plan.kind
         one_sided = kind in ("left", "semi", "anti")
         if plan.left_keys or kind == "full" or (one_sided and depends):

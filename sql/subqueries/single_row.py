@@ -84,6 +84,7 @@ def extremes(plan: Plan, functions: Sequence[str], context: Context) -> Plan:
     wanted = [_COUNT, ("count", (0,)), *[(function, (0,)) for function in functions]]
     counted = _aggregate(plan, wanted, context)
     values = [column(2 + i) for i in range(len(functions))]
+    # There is a NULL if count(*) > count(x).
     return Distinct(context.project(counted, [_more(0, _ZERO), _more(0, column(1)), *values]))
 
 
