@@ -18,7 +18,15 @@ from ivm.delta_ops.ordered.function import WindowFunction
 from ivm.storage.ordered.blocks import Block
 from ivm.storage.ordered.gather import RowSlice
 from ivm.storage.ordered.sorted_rows import SortedRows
-from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat, null_column
+from ivm.storage.values.column import (
+    Column,
+    FixedColumn,
+    Indexes,
+    Mask,
+    concat,
+    not_null,
+    null_column,
+)
 from ivm.storage.values.order import Columns, OrderTerm
 from ivm.storage.values.ranges import clipped, offsets
 from ivm.storage.values.sort import sort_rows
@@ -63,7 +71,7 @@ class FrameMinMax(WindowFunction):
         for low, high in ((opening, starts), (stops, ending)):
             part = self._outside(frame_rows.rows, low, high)
             values.append(part)
-            masks.append(_valid(part))
+            masks.append(not_null(part))
         ranks, column = self._ranked(concat(values), np.concatenate(masks))
         before, after = ranks[count : count + segments], ranks[count + segments :]
         shift = (offsets(stops - starts) - starts)[frame_rows.segment]
@@ -80,7 +88,7 @@ class FrameMinMax(WindowFunction):
         return column.take(np.minimum(best, len(column) - 1))
 
     def _counted(self, rows: Columns) -> Mask:
-        mask = _valid(rows[self._argument])
+        mask = not_null(rows[self._argument])
         return mask if self._filter is None else mask & _true(rows[self._filter])
 
     def _ranked(self, values: Column, counted: Mask) -> tuple[Indexes, Column]:
@@ -107,7 +115,7 @@ class FrameMinMax(WindowFunction):
         rest = RowSlice.ranges(rows, *ends)
         blocks = rows.summary(self)
         known = concat([blocks, rest[self._argument]])
-        ranks, column = self._ranked(known, np.append(_valid(blocks), self._counted(rest)))
+        ranks, column = self._ranked(known, np.append(not_null(blocks), self._counted(rest)))
         counts = (ends[1] - ends[0]).reshape(-1, 2).sum(axis=1)
         until = len(blocks) + np.cumsum(counts)
         best = np.full(len(starts), len(column) - 1)
@@ -130,11 +138,6 @@ class FrameMinMax(WindowFunction):
     def taken(self, known: Column, numbers: Indexes) -> Column:
         """See `Summary`."""
         return known.take(numbers)
-
-
-def _valid(column: Column) -> Mask:
-    valid = column.valid
-    return np.ones(len(column), np.bool_) if valid is None else valid
 
 
 def _true(column: Column) -> Mask:

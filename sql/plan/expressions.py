@@ -86,6 +86,12 @@ def data_type(type: ColumnType) -> exp.DataType:
     return exp.DataType(this=exp.DType.USERDEFINED, kind=type.sql)
 
 
+def nodes_of(argument: object) -> list[exp.Expr]:
+    """The nodes in one argument of a node, which holds them alone or in a list."""
+    values = argument if isinstance(argument, list) else [argument]
+    return [value for value in values if isinstance(value, exp.Expr)]
+
+
 def conjuncts(predicate: exp.Expr | None) -> list[exp.Expr]:
     """The terms of a conjunction, in order; none for None."""
     if predicate is None:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from ivm.sql.parse.collations import comparison_key
 from ivm.sql.plan.built_in import ours
-from ivm.sql.plan.expressions import structure
+from ivm.sql.plan.expressions import nodes_of, structure
 from ivm.storage.identifiers import fold
 
 _PLAIN = (exp.Column, exp.Collate)
@@ -78,7 +78,7 @@ class _Shown:
         return any(
             fold(column.name) == name and not any(column is key for key in keys)
             for part in parts
-            for node in _nodes(self._select.args.get(part))
+            for node in nodes_of(self._select.args.get(part))
             for column in node.find_all(exp.Column)
         )
 
@@ -135,11 +135,6 @@ def _bare(item: exp.Expr) -> exp.Expr:
 
 def _key(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Ordered) else node
-
-
-def _nodes(part: object) -> list[exp.Expr]:
-    found = part if isinstance(part, list) else [part]
-    return [node for node in found if isinstance(node, exp.Expr)]
 
 
 def _is_own(item: exp.Expr, alias: exp.Alias) -> bool:

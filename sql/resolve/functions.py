@@ -15,6 +15,7 @@ from sqlglot import exp
 from ivm.sql.parse.function_list import FunctionList
 from ivm.sql.parse.query import verbatim
 from ivm.sql.plan.built_in import FACTS, call_name, is_ours
+from ivm.sql.plan.expressions import nodes_of
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.resolve.macros import Macros
 from ivm.storage.warehouse.duck import Cursor, rows
@@ -68,7 +69,7 @@ class Functions:
                 while isinstance(parts[0], _WRAPPERS):
                     parts = [*parts[0].iter_expressions(), *parts[1:]]
                 parts = [*parts[0].iter_expressions(), *parts[1:]]
-            rest = [e for k, v in tree.args.items() if k != "this" for e in _nodes(v)]
+            rest = [e for k, v in tree.args.items() if k != "this" for e in nodes_of(v)]
             for part in parts + rest:
                 yield from self.aggregates(part)
         elif self.is_aggregate(tree):
@@ -108,11 +109,6 @@ class Functions:
             raise NotIncremental("alias(), which tells a name that columns lose in a plan")
         if name in self._tables:
             raise NotIncremental(f"{name}() in an expression")
-
-
-def _nodes(value: object) -> list[exp.Expr]:
-    values = value if isinstance(value, list) else [value]
-    return [v for v in values if isinstance(v, exp.Expr)]
 
 
 @functools.cache

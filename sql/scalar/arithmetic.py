@@ -76,10 +76,15 @@ def _subtract64(a: Values, b: Values) -> Values:
     return difference
 
 
-def _multiply64(a: Values, b: Values) -> Values:
-    if not _is_below(a, b, _SAFE64):
-        raise UndecidedError
-    return a * b
+def _multiply_below(bound: float) -> Compute:
+    """Multiplies integers; a product above the bound, or little less, is undecided."""
+
+    def multiply(a: Values, b: Values) -> Values:
+        if not _is_below(a, b, bound):
+            raise UndecidedError
+        return a * b
+
+    return multiply
 
 
 def _add_unsigned64(a: Values, b: Values) -> Values:
@@ -149,7 +154,7 @@ def _is_below(a: Values, b: Values, bound: float) -> bool:
     return not np.count_nonzero(np.abs(np.multiply(a, b, dtype=np.float64)) > bound)
 
 
-_INT64: dict[str, Compute] = {"+": _add64, "-": _subtract64, "*": _multiply64}
+_INT64: dict[str, Compute] = {"+": _add64, "-": _subtract64, "*": _multiply_below(_SAFE64)}
 _UINT64: dict[str, Compute] = {
     "+": _add_unsigned64,
     "-": _subtract_unsigned64,
@@ -215,14 +220,7 @@ def _decimal_product(compiler: ExpressionCompiler, node: exp.Expr, type: ColumnT
         return binary(left, right, type, lambda a, b: check_digits(_multiply_int128(a, b), type))
     if is_128_bit(left.type) or is_128_bit(right.type):
         raise NotListedError(f"{left.type} * {right.type}")
-    return binary(left, right, type, _multiply18)
-
-
-def _multiply18(a: Values, b: Values) -> Values:
-    """Multiplies decimals of 18 digits; a product of 10^18 or little less is undecided."""
-    if not _is_below(a, b, _SAFE18):
-        raise UndecidedError
-    return a * b
+    return binary(left, right, type, _multiply_below(_SAFE18))
 
 
 def _decimal_side(compiler: ExpressionCompiler, side: exp.Expr) -> Operand:

@@ -48,9 +48,15 @@ def _integer_divide(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
 
 
 def _divide_nonzero(a: Values, b: Values, valid: Mask | None) -> Values:
-    zero = b == 0
-    refuse_if(zero if valid is None else zero & valid)
+    _refuse_zero(b, valid)
     return np.divide(a, b)
+
+
+def _refuse_zero(divisors: Values, valid: Mask | None) -> Mask:
+    """Returns the mask of zero divisors, which may only be at rows with NULL."""
+    zero: Mask = divisors == 0
+    refuse_if(zero if valid is None else zero & valid)
+    return zero
 
 
 def _modulo(compiler: ExpressionCompiler, node: exp.Expr) -> Operand:
@@ -85,8 +91,7 @@ def _divide_valid(
     """Divides integers; zero divisors and MIN ÷ −1 are undecided. Rows with NULL divide by one."""
     if is_128_bit(type):
         return _divide_int128(a, b, valid, compute, type)
-    zero = b == 0
-    refuse_if(zero if valid is None else zero & valid)
+    zero = _refuse_zero(b, valid)
     if a.dtype.kind == "i":
         refuse_if((a == np.iinfo(a.dtype).min) & (b == -1))
     return compute(a, np.where(zero, np.ones((), b.dtype), b))

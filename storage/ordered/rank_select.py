@@ -17,7 +17,7 @@ import numpy as np
 
 from ivm.storage.ordered.blocks import Block
 from ivm.storage.ordered.sorted_rows import SortedRows, Summary
-from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, not_null
 from ivm.storage.values.key_codes import same_key
 from ivm.storage.values.types import ColumnType
 
@@ -188,7 +188,7 @@ class Finite(_Counted):
 
 def finite(column: Column, type: ColumnType) -> Mask:
     """A mask of the values that are neither NULL nor infinite nor NaN."""
-    mask = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+    mask = not_null(column)
     if not isinstance(column, FixedColumn):
         return mask
     values = column.values

@@ -228,7 +228,7 @@ def concat(columns: Sequence[Column]) -> Column:
     values = join_arrays([c.values for c in columns])  # type: ignore[union-attr]
     for column in columns:
         if column.valid is not None:
-            return FixedColumn(values, join_arrays([_mask(c) for c in columns]))
+            return FixedColumn(values, join_arrays([not_null(c) for c in columns]))
     return FixedColumn(values)
 
 
@@ -247,7 +247,8 @@ def concat_ranges(ranges: Sequence[tuple[Column, int, int]]) -> Column:
     return FixedColumn(join_arrays(parts))
 
 
-def _mask(column: Column) -> Mask:
+def not_null(column: Column) -> Mask:
+    """A mask of the values that are not NULL."""
     valid = column.valid
     return np.ones(len(column), np.bool_) if valid is None else valid
 
