@@ -58,7 +58,7 @@ def splittable(
     return (aggregate or name == "nth_value") and _is_short(frame)
 
 
-def numbered(source: str, partition: str, order: str, completed: str) -> str:
+def with_row_numbers(source: str, partition: str, order: str, completed: str) -> str:
     """Adds to a FROM item the row numbers that `split_text` reads.
 
     Args:
@@ -76,7 +76,7 @@ def numbered(source: str, partition: str, order: str, completed: str) -> str:
 
 
 def split_text(call: WindowCall, over: Over) -> str:
-    """Renders a `splittable` call over a FROM item of `numbered`.
+    """Renders a `splittable` call over a FROM item of `with_row_numbers`.
 
     Args:
         over: renders a call with its window.

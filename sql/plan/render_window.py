@@ -14,7 +14,7 @@ from ivm.sql.plan.built_in import duck_text
 from ivm.sql.plan.calls import WindowCall
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import Window, width
-from ivm.sql.plan.render_split import numbered, split_text
+from ivm.sql.plan.render_split import split_text, with_row_numbers
 from ivm.storage.values.order import OrderKey
 
 
@@ -40,7 +40,7 @@ def window_source(
     """
     if all(call.ties != "split" for call in calls):
         return source
-    return numbered(source, _within(partition), _by(plan.order), _by(completed(plan)))
+    return with_row_numbers(source, _within(partition), _by(plan.order), _by(completed(plan)))
 
 
 def window_texts(plan: Window) -> list[str]:

@@ -33,12 +33,12 @@ def column_at(position: int) -> exp.Expr:
 
 
 def is_column_at(node: exp.PositionalColumn) -> bool:
-    """Returns whether it was made by `column_at`."""
+    """Returns whether the node was made by `column_at`."""
     return _POSITION in node.meta
 
 
 def bind_position(node: exp.PositionalColumn, scope: Scope) -> exp.Column:
-    """Binds `#n` (a number in the select list's star order, from 1) or a `column_at`."""
+    """Binds `#n`, the n-th column of the FROM clause, or a `column_at`."""
     position = node.meta.get(_POSITION)
     if position is not None:
         return column(int(position))
@@ -50,7 +50,7 @@ def bind_position(node: exp.PositionalColumn, scope: Scope) -> exp.Column:
 
 
 def star_columns(node: exp.Expr, scope: Scope) -> Choice | None:
-    """The columns that a star (`*`, `t.*`, `* LIKE 'a%'`) stands for; None for anything else."""
+    """The columns that a star (`*`, `t.*`, `* LIKE 'a%'`) expands to; None for other nodes."""
     node = bare(node)
     inner = bare(node.this) if isinstance(node, exp.Not) else node
     if isinstance(node, exp.Not) and isinstance(inner, _FILTERS):

@@ -55,9 +55,11 @@ class OuterNames(Protocol):
     plan: Plan
     context: Context
 
-    def resolve(self, node: exp.Column) -> exp.Expr | None: ...
+    def resolve(self, node: exp.Column) -> exp.Expr | None:
+        """The correlation parameter for a name; None if no outer query knows the name."""
 
-    def parameter(self, found: exp.Expr) -> exp.Expr: ...
+    def parameter(self, found: exp.Expr) -> exp.Expr:
+        """The correlation parameter for an expression over the outer plan."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Context:
     widened: dict[int, tuple[Plan, Plan]] = field(default_factory=dict)
 
     def with_cte(self, name: str, bound: Bound, node: exp.Expr) -> Context:
+        """Returns the context in which one more common table expression is visible."""
         texts = {**self.cte_texts, fold(name): text(node)}
         return replace(self, ctes={**self.ctes, fold(name): bound}, cte_texts=texts)
 

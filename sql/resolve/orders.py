@@ -51,7 +51,7 @@ def complete_aggregate(node: exp.Expr, count: int, context: Context) -> exp.Expr
 def parts_of(
     call: exp.Expr,
 ) -> tuple[bool, list[exp.Expr], list[exp.Ordered]]:
-    """Returns whether a verbatim call has DISTINCT, its arguments, and its ORDER BY keys.
+    """Splits a verbatim call into its DISTINCT (or not), its arguments, and its ORDER BY keys.
 
     Ordered-set aggregates may have keys alone: `mode(ORDER BY x)`.
     """

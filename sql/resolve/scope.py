@@ -36,12 +36,14 @@ class Relation:
         return [fold(n) for n in tail] == [fold(n) for n in qualifier]
 
     def find(self, name: str) -> int | None:
+        """The position of the column with a name, hidden ones included; None if there is none."""
         for known, index in (*self.columns, *self.hidden):
             if fold(known) == fold(name):
                 return index
         return None
 
     def moved(self, by: int) -> Relation:
+        """Returns the relation with its columns `by` positions to the right."""
         columns, hidden = (
             tuple((n, i + by) for n, i in part) for part in (self.columns, self.hidden)
         )

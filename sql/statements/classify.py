@@ -107,6 +107,7 @@ def _step_over_ctes(reader: Reader) -> None:
             reader.at += 1
             continue
         reader.skip_parentheses()
+        # `)` ends a column list, before AS or USING KEY; or a query, before `,` or the statement.
         if reader.peek() not in ("AS", "USING", ","):
             return
 

@@ -79,7 +79,7 @@ def open_comment(script: str) -> int | None:
         return None
     start, kind = duckdb.tokenize(script)[-1]
     rest = script.encode()[start:].decode()
-    signs = _COMMENT_SIGN.findall(rest)
+    signs = _COMMENT_SIGN.findall(rest)  # comments nest
     is_comment = kind == duckdb.token_type.comment and rest.startswith("/*")
     return len(script) - len(rest) if is_comment and 2 * signs.count("/*") > len(signs) else None
 
