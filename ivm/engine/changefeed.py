@@ -106,6 +106,11 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
             raise StopIteration
         return item
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is closed, or its view dropped or replaced: the queued deltas are the last."""
+        return self._closed
+
     def close(self) -> None:
         """Ends the feed; queued deltas can still be read."""
         if not self._closed:

@@ -199,6 +199,11 @@ class Screen:
     def _wait_for_change(self) -> None:
         item = self._feed.poll(0.2)
         if item is None:
+            if self._feed.ended:
+                raise InputError(
+                    f"{self._reader.name} changes no more: it was dropped or replaced, "
+                    "or the database was closed"
+                )
             return
         epoch, delta = item
         deltas = [delta]

@@ -367,6 +367,25 @@ def test_a_view_dropped_while_watched_ends_the_watching(db: ivm.Database, keys: 
             screen.run()
 
 
+@pytest.mark.parametrize("change", ["DROP", "CREATE OR REPLACE"])
+def test_watching_ends_when_the_view_goes(db: ivm.Database, keys: PipeInput, change: str) -> None:
+    """Once the thread that waits for changes ran without rest, and the screen stood still."""
+    with db.subscribe("revenue") as feed:
+        screen = Screen(ViewReader(db, "revenue"), feed, Paint(False))
+
+        def change_it() -> None:
+            while screen.text() == "…":
+                time.sleep(0.02)
+            rest = " AS FROM orders" if change != "DROP" else ""
+            db.execute(f"{change} MATERIALIZED VIEW revenue{rest}")
+
+        writer = threading.Thread(target=change_it)
+        writer.start()
+        with pytest.raises(ivm.errors.InputError, match="revenue changes no more: it was dropped"):
+            screen.run()
+        writer.join()
+
+
 # --- on a real terminal ----------------------------------------------------------------------
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
