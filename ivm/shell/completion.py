@@ -86,7 +86,7 @@ def _begins(word: str, text: str) -> bool:
 def _matches(word: str, text: str) -> bool:
     """By its beginning, or for a name of several words by the beginning of one of them."""
     plain = word.lower().lstrip('"')
-    lower = text.lower()
+    lower = text.lower().lstrip('"')
     if lower == plain:
         return bool(not plain)
     return lower.startswith(plain) or (len(plain) > 1 and f"_{plain}" in lower)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ivm.sql.statements.tokens import Reader, tokens
 from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import canonical_name
 
 _OPENERS = {"FROM", "JOIN", "INTO", "UPDATE"}
 _NOT_ALIAS = {
@@ -62,7 +63,8 @@ def _relations(reader: Reader, scope: CompletionScope) -> None:
             name = reader.name()
         except SqlError:
             return
-        scope.relations[_alias(reader, name[-1]).lower()] = ".".join(name)
+        alias = canonical_name([_alias(reader, name[-1])])
+        scope.relations[alias.lower()] = canonical_name(name)
         if not reader.accept(","):
             return
 
