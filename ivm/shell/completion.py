@@ -7,7 +7,7 @@ names of the database. Neither touches a database or a terminal.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ivm.shell.expected import COMMAND_LINE, Want, last_part, wants, word_before
@@ -22,6 +22,10 @@ class Column:
     type: str
 
 
+Relations = Mapping[str, Sequence[Column]]
+"""Columns by the relation's name."""
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """What there is in the database.
@@ -33,15 +37,11 @@ class Vocabulary:
         commands: dot commands with their dot, and what they do.
     """
 
-    tables: Mapping[str, Sequence[Column]] = field(default_factory=dict)
-    views: Mapping[str, Sequence[Column]] = field(default_factory=dict)
+    tables: Relations = field(default_factory=dict)
+    views: Relations = field(default_factory=dict)
     functions: Sequence[str] = ()
     reserved: frozenset[str] = frozenset()
     commands: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def relations(self) -> dict[str, Sequence[Column]]:
-        return {**self.tables, **self.views}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def suggest(before: str, after: str, names: Vocabulary) -> list[Suggestion]:
     scope = scope_of(last + after.partition(";")[0])
     found: dict[str, Suggestion] = {}
     for want in wants(before):
-        for text, detail in _FILL[want.kind](want, names, scope):
+        for text, detail in _listed(want, names, scope):
             if _matches(word, text):
                 shown = _spelled(text, word, want.kind, names.reserved)
                 kind = "keyword" if want.kind in _PHRASES else want.kind
@@ -111,25 +111,53 @@ def quoted(name: str, reserved: frozenset[str]) -> str:
     return name if plain else quote(name)
 
 
-Filler = Iterator[tuple[str, str]]
+Listed = Iterator[tuple[str, str]]
+"""Texts, each with its detail."""
 
 
-def _columns(want: Want, names: Vocabulary, scope: CompletionScope) -> Filler:
-    relations = names.relations
-    if want.of:
-        yield from _qualified(want.of, relations, scope)
-        return
+def _listed(want: Want, names: Vocabulary, scope: CompletionScope) -> Listed:
+    """Everything of a kind that the database, the statement or the language has."""
+    match want.kind:
+        case "relation":
+            yield from ((name, "with") for name in scope.queries)
+            yield from (*_sized("view", names.views), *_sized("table", names.tables))
+            yield from ((name, "function") for name in TABLE_FUNCTIONS if name in names.functions)
+        case "table":
+            yield from _sized("table", names.tables)
+        case "view":
+            yield from _sized("view", names.views)
+        case "column":
+            relations = {**names.tables, **names.views}
+            if want.of:
+                yield from _qualified(want.of, scope, relations)
+            else:
+                yield from _unqualified(scope, relations)
+        case "function":
+            yield from ((name, "function") for name in names.functions)
+        case "command":
+            yield from names.commands.items()
+        case "type":
+            yield from ((text, "type") for text in TYPES)
+        case _:
+            texts = {"statement": STATEMENTS, "clause": CLAUSES, "word": want.of}
+            yield from ((text, "") for text in texts.get(want.kind, ()))
+
+
+def _sized(kind: str, relations: Relations) -> Listed:
+    return ((name, f"{kind}, {len(columns)} columns") for name, columns in relations.items())
+
+
+def _unqualified(scope: CompletionScope, relations: Relations) -> Listed:
+    """Columns of the statement's relations, or of all, and the aliases of the statement."""
     seen = [r for r in (_find(relations, name) for name in scope.relations.values()) if r]
     for relation in seen or relations:
         for column in relations[relation]:
             yield column.name, f"{column.type.lower()}  {relation}"
-    for alias in scope.relations:
-        yield alias, "alias"
+    yield from ((alias, "alias") for alias in scope.relations)
 
 
-def _qualified(
-    of: tuple[str, ...], relations: Mapping[str, Sequence[Column]], scope: CompletionScope
-) -> Filler:
+def _qualified(of: tuple[str, ...], scope: CompletionScope, relations: Relations) -> Listed:
+    """Columns of one relation, and the tables of a schema."""
     name = canonical_name(of)
     relation = _find(relations, scope.relations.get(name.lower(), name))
     for column in relations[relation] if relation else ():
@@ -139,38 +167,6 @@ def _qualified(
             yield other[len(name) + 1 :], "table"
 
 
-def _find(relations: Mapping[str, Sequence[Column]], name: str) -> str | None:
+def _find(relations: Relations, name: str) -> str | None:
     plain = name.lower().removeprefix("main.")
     return next((relation for relation in relations if relation.lower() == plain), None)
-
-
-def _relations(want: Want, names: Vocabulary, scope: CompletionScope) -> Filler:
-    yield from ((name, "with") for name in scope.queries)
-    yield from _views(want, names, scope)
-    yield from _tables(want, names, scope)
-    yield from ((name, "function") for name in TABLE_FUNCTIONS if name in names.functions)
-
-
-def _tables(want: Want, names: Vocabulary, scope: CompletionScope) -> Filler:
-    for name, columns in names.tables.items():
-        yield name, f"table, {len(columns)} columns"
-
-
-def _views(want: Want, names: Vocabulary, scope: CompletionScope) -> Filler:
-    for name, columns in names.views.items():
-        yield name, f"view, {len(columns)} columns"
-
-
-_FILL: dict[str, Callable[[Want, Vocabulary, CompletionScope], Filler]] = {
-    "statement": lambda want, names, scope: ((text, "") for text in STATEMENTS),
-    "clause": lambda want, names, scope: ((text, "") for text in CLAUSES),
-    "type": lambda want, names, scope: ((text, "type") for text in TYPES),
-    "word": lambda want, names, scope: ((text, "") for text in want.of),
-    "relation": _relations,
-    "table": _tables,
-    "view": _views,
-    "column": _columns,
-    "function": lambda want, names, scope: ((text, "function") for text in names.functions),
-    "command": lambda want, names, scope: iter(names.commands.items()),
-    "file": lambda want, names, scope: iter(()),
-}

@@ -36,4 +36,4 @@ def pieces(text: str) -> list[tuple[str, str]]:
 
 def painted(sql: str, paint: Paint) -> str:
     """SQL with its colours, for printing."""
-    return "".join(paint(style, piece) if style else piece for style, piece in pieces(sql))
+    return "".join(paint(style, piece) for style, piece in pieces(sql))

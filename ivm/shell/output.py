@@ -35,8 +35,8 @@ class Paint:
         self.on = on
 
     def __call__(self, style: str, text: str) -> str:
-        """`text` in one of the styles above."""
-        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.on and text else text
+        """`text` in one of the styles above, or as it is if the style is empty."""
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.on and style and text else text
 
 
 class Output:

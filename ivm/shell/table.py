@@ -7,7 +7,8 @@ columns fit), and a column is only narrowed once every wider one is down to its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -80,24 +81,23 @@ def box(
     """
     kept, widths = fit([_room(shown, i) for i in range(len(shown.names))], width)
     frame = _Frame(widths, paint)
-    yield frame.rule("┌", "┬", "┐")
-    yield frame.row(
-        [_centred(shown.names, i, w) for i, w in zip(kept, widths, strict=True)], "bold"
-    )
-    types = [name.lower() for name in shown.types]
-    yield frame.row([_centred(types, i, w) for i, w in zip(kept, widths, strict=True)], "dim")
-    yield frame.rule("├", "┼", "┤")
     right = [i is not None and numeric(shown.types[i]) for i in kept]
+    types = [name.lower() for name in shown.types]
+    yield frame.rule("┌┬┐")
+    for style, heads in (("bold", shown.names), ("dim", types)):
+        line = ("…" if i is None else heads[i].translate(_CONTROLS) for i in kept)
+        yield frame.line(paint(style, _centred(h, w)) for h, w in zip(line, widths, strict=True))
+    yield frame.rule("├┼┤")
     for row in range(shown.rows):
         if row == shown.split and shown.hidden:
             yield frame.gap(shown.hidden)
         style = "added" if marked and tuple(c[row] for c in shown.cells) in marked else ""
-        cells = [_ELLIPSIS if i is None else shown.cells[i][row] for i in kept]
-        yield frame.data(cells, right, style)
-    yield frame.rule("└", "┴", "┘")
-
-
-_ELLIPSIS = "…"
+        cells = ["…" if i is None else shown.cells[i][row] for i in kept]
+        yield frame.line(
+            paint("dim" if cell is None else style, _aligned(cell, w, to_right))
+            for cell, w, to_right in zip(cells, widths, right, strict=True)
+        )
+    yield frame.rule("└┴┘")
 
 
 class _Frame:
@@ -108,37 +108,20 @@ class _Frame:
         self._paint = paint
         self._bar = paint("dim", "│")
 
-    def rule(self, left: str, middle: str, right: str) -> str:
-        return self._paint("dim", left + middle.join("─" * (w + 2) for w in self._widths) + right)
+    def rule(self, signs: str) -> str:
+        bars = signs[1].join("─" * (width + 2) for width in self._widths)
+        return self._paint("dim", signs[0] + bars + signs[2])
 
-    def row(self, cells: Sequence[str], style: str) -> str:
-        """Cells already padded, all in one style."""
-        inner = f" {self._bar} ".join(self._paint(style, cell) for cell in cells)
-        return f"{self._bar} {inner} {self._bar}"
-
-    def data(self, cells: Sequence[str | None], right: Sequence[bool], style: str) -> str:
-        return self.row_of(
-            self._cell(cell, width, to_right, style)
-            for cell, width, to_right in zip(cells, self._widths, right, strict=True)
-        )
-
-    def row_of(self, cells: Iterator[str]) -> str:
-        return f"{self._bar} " + f" {self._bar} ".join(cells) + f" {self._bar}"
-
-    def _cell(self, cell: str | None, width: int, to_right: bool, style: str) -> str:
-        text = pad(clip(_NULL if cell is None else cell, width), width, to_right)
-        if cell is None:
-            return self._paint("dim", text)
-        return self._paint(style, text) if style else text
+    def line(self, cells: Iterable[str]) -> str:
+        """Cells already padded."""
+        return f"{self._bar} {f' {self._bar} '.join(cells)} {self._bar}"
 
     def gap(self, hidden: int) -> str:
         """The line that stands for the rows left out."""
         room = sum(self._widths) + 3 * (len(self._widths) - 1)
         text = f"… {hidden:,} rows"
-        if len(text) > room:
-            dots = (pad("⋮".center(w), w, False) for w in self._widths)
-            return self.row_of(self._paint("dim", dot) for dot in dots)
-        return f"{self._bar} {self._paint('dim', text.center(room))} {self._bar}"
+        cells = [text.center(room)] if len(text) <= room else ["⋮".center(w) for w in self._widths]
+        return self.line(self._paint("dim", cell) for cell in cells)
 
 
 def columns_shown(shown: Shown, width: int | None) -> int:
@@ -195,8 +178,12 @@ def _room(shown: Shown, column: int) -> int:
     return max(cell_len(shown.names[column]), type_room, max(cells, default=0))
 
 
-def _centred(texts: Sequence[str], column: int | None, width: int) -> str:
-    text = clip(_ELLIPSIS if column is None else texts[column].translate(_CONTROLS), width)
+def _aligned(cell: str | None, width: int, to_right: bool) -> str:
+    return pad(clip(_NULL if cell is None else cell, width), width, to_right)
+
+
+def _centred(text: str, width: int) -> str:
+    text = clip(text, width)
     room = width - cell_len(text)
     return " " * (room // 2) + text + " " * (room - room // 2)
 
@@ -263,17 +250,9 @@ def _level(wishes: Sequence[int], room: int) -> list[int]:
     """Cut the widest columns to one common width so that the sum is at most `room`."""
     if sum(wishes) <= room:
         return list(wishes)
-    low, high = 1, max(wishes)
-    while low < high:
-        cap = (low + high + 1) // 2
-        if sum(min(wish, cap) for wish in wishes) <= room:
-            low = cap
-        else:
-            high = cap - 1
-    widths = [min(wish, low) for wish in wishes]
-    spare = room - sum(widths)
-    for i, wish in enumerate(wishes):
-        if spare > 0 and wish > widths[i]:
-            widths[i] += 1
-            spare -= 1
+    cap = bisect_right(range(1, room + 1), room, key=lambda c: sum(min(w, c) for w in wishes))
+    widths = [min(wish, cap) for wish in wishes]
+    cut = [i for i, wish in enumerate(wishes) if wish > cap]
+    for i in cut[: room - sum(widths)]:
+        widths[i] += 1
     return widths
