@@ -11,6 +11,7 @@ import copy
 import difflib
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -210,14 +211,10 @@ def _recover(
     """
     if replay and give_up:
         _refuse("--replay and --give-up exclude each other: give one")
-    output, errors = standard_output(), standard_error()
-    try:
+    output = standard_output()
+    with _errors_reported():
         found = recover(file, "replay" if replay else "give up" if give_up else None)
-    except IvmError as error:
-        errors.lines(report(error, "", errors.paint))
-        raise typer.Exit(1) from error
-    for line in report_lines(found):
-        output.line(line)
+    output.lines(report_lines(found))
     if found.trouble is not None:
         raise typer.Exit(1)
 
@@ -261,8 +258,15 @@ def _converse(file: str, mode: str) -> None:
 
 
 def _opened(file: str) -> Database:
-    try:
+    with _errors_reported():
         return open_database(file)
+
+
+@contextmanager
+def _errors_reported() -> Iterator[None]:
+    """Ends with exit code 1 after an error of the database."""
+    try:
+        yield
     except IvmError as error:
         errors = standard_error()
         errors.lines(report(error, "", errors.paint))

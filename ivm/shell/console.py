@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
@@ -43,41 +43,31 @@ class Settings:
     talkative: bool = False
 
 
+@dataclass(eq=False)
 class Console:
     """A database, where its answers go, and how they look.
 
-    Args:
+    Attributes:
         database: open; `.open` puts another in its place.
         path: what it was opened as.
         output: for results.
         errors: for errors and notes.
         settings: how results look.
         run_command: runs a line that begins with a dot.
-
-    Attributes:
         ended: `.quit` was run.
         interrupted: the last script ended by Ctrl-C.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        path: str,
-        output: Output,
-        errors: Output,
-        settings: Settings,
-        run_command: Callable[[Console, str], bool],
-    ) -> None:
-        self.database = database
-        self.path = path
-        self.output = output
-        self.errors = errors
-        self.settings = settings
-        self.ended = False
-        self.interrupted = False
-        self._run_command = run_command
-        self._depth = 0
-        self._statements = 0
+    database: Database
+    path: str
+    output: Output
+    errors: Output
+    settings: Settings
+    run_command: Callable[[Console, str], bool]
+    ended: bool = field(default=False, init=False)
+    interrupted: bool = field(default=False, init=False)
+    _depth: int = field(default=0, init=False)
+    _statements: int = field(default=0, init=False)
 
     def run(self, script: str, source: str = "", lines_before: int = 0) -> bool:
         """Run a script up to its end, its first error, or `.quit`.
@@ -122,8 +112,7 @@ class Console:
     def query(self, text: str) -> None:
         """Run a query and write its rows."""
         result = self.database.execute(text)
-        table = result.arrow()
-        self._show(result, table, text)
+        self._show(result, result.arrow(), text)
 
     def replace(self, database: Database, path: str) -> None:
         """Put another open database in the place of this one, which is closed."""
@@ -141,7 +130,7 @@ class Console:
     def _run_part(self, part: ScriptPart, where: str) -> bool:
         def work() -> bool:
             if part.is_command:
-                return self._run_command(self, part.text)
+                return self.run_command(self, part.text)
             return self._statement(part.text)
 
         return self.guarded(work, part.text, where)
@@ -201,11 +190,15 @@ class Console:
         return drawing.summary
 
     def _note(self, text: str, seconds: float) -> None:
-        """Say what was done, and how long it took if the timer is on; never among data."""
+        """Say what was done, and how long it took if the timer is on."""
         if self.settings.timer:
             text = f"{text} · {duration(seconds)}"
-        notes = self.output if self.output.is_terminal else self.errors
-        notes.line(notes.paint("dim", text))
+        self.notes.line(self.notes.paint("dim", text))
+
+    @property
+    def notes(self) -> Output:
+        """For remarks to a person, which never stand among data."""
+        return self.output if self.output.is_terminal else self.errors
 
     def _zone(self, result: Result) -> str | None:
         """The session's time zone, if a column needs it."""

@@ -122,9 +122,8 @@ class Shell:
         self.console.guarded(lambda: self.console.run(text))
 
     def _greet(self) -> None:
-        console = self.console
-        notes = console.output if console.output.is_terminal else console.errors
-        name = "in memory, gone when you leave" if console.path == MEMORY else console.path
+        path, notes = self.console.path, self.console.notes
+        name = "in memory, gone when you leave" if path == MEMORY else path
         notes.line(f"{notes.paint('bold', f'ivm {version_number()}')} · {name}")
         notes.line(notes.paint("dim", "SQL ends with ; · .help shows more · Ctrl-D leaves"))
 
