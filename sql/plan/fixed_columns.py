@@ -238,8 +238,9 @@ def _of_window(plan: Window) -> Iterator[FixedPart]:
         exact = [i for i, c in calls if known and _is_fixed_call(c, part, ordered, unique)]
         if plan.most is None or exact:
             yield FixedPart(part.exact.union(exact), part.shuffled)
-        if known and plan.most is None:  # ties agree in `ordered`, so calls of these columns do not
-            # depend on the ties' order; but distinct values come in no order at all.
+        if known and plan.most is None:
+            # Ties agree in these columns, so calls that read no others do not depend on the order
+            # of ties; but DISTINCT values have no order at all.
             alike = [
                 i for i, c in calls if c.reads() <= ordered and not c.function.find(exp.Distinct)
             ]

@@ -159,7 +159,7 @@ def _time_distance(type: ColumnType, literal: bool, found: Any, zone: str) -> in
     micros = days * MICROS_PER_DAY + nanoseconds // 1000
     if min(months, days, nanoseconds) < 0 or micros >= 1 << 61:
         return None
-    # Elsewhere days have 23 to 25 hours; with months, zoned times lose the hours first.
+    # Outside UTC days have 23 to 25 hours; with months, zoned times lose the hours first.
     if type.sql == _ZONED and (((months or days) and zone not in _UTC) or (months and nanoseconds)):
         return None
     return span(months, micros)

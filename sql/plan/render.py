@@ -62,11 +62,7 @@ def render(plan: Plan) -> str:
 
 
 def render_body(plan: Plan, sources: Sequence[str]) -> str:
-    """Renders one node as a SELECT.
-
-    Args:
-        sources: a FROM item for each input (a table or a parenthesised query).
-    """
+    """Renders one node as a SELECT over a FROM item per input, a table or a parenthesised query."""
     match plan:
         case Scan():
             return _scan(plan)
