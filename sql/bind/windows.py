@@ -15,7 +15,7 @@ from ivm.sql.bind.distinct_windows import Marked, marked
 from ivm.sql.parse.query import verbatim
 from ivm.sql.plan.built_in import PEERS_ALIKE, call_name, chief_name
 from ivm.sql.plan.calls import Ties, WindowCall
-from ivm.sql.plan.expressions import cast, column, position, structure, used
+from ivm.sql.plan.expressions import Expressions, cast, column, position, structure, used
 from ivm.sql.plan.nodes import NotIncremental, Plan, Window, types, width
 from ivm.sql.plan.render_split import splittable
 from ivm.sql.plan.render_window import window_texts, with_order
@@ -162,22 +162,16 @@ def _terms(keys: list[exp.Ordered], positions: list[int]) -> tuple[OrderKey, ...
     return tuple(found.values())
 
 
-class _WidenedInput:
+class _WidenedInput(Expressions):
     """The input of a window: the plan's columns, then the expressions that the window reads."""
 
     def __init__(self, count: int) -> None:
-        self.exprs: list[exp.Expr] = [column(i) for i in range(count)]
-        self._positions: dict[Hashable, int] = {}
+        super().__init__([])
+        self.exprs += [column(i) for i in range(count)]
 
     def position_of(self, expr: exp.Expr) -> int:
         known = position(expr)
-        if known is not None:
-            return known
-        key = structure(expr)
-        if key not in self._positions:
-            self._positions[key] = len(self.exprs)
-            self.exprs.append(expr)
-        return self._positions[key]
+        return super().position_of(expr) if known is None else known
 
     def moved(self, call: exp.Expr) -> exp.Expr:
         """The call over columns: expressions among its arguments are computed in the input."""

@@ -108,3 +108,9 @@ class WindowCall:
 def moved_order(order: Sequence[OrderKey], at: Callable[[int], int]) -> tuple[OrderKey, ...]:
     """Returns the order with each position replaced by its image."""
     return tuple(replace(key, column=at(key.column)) for key in order)
+
+
+def key_text(key: OrderKey, prefix: str = "c") -> str:
+    """Renders a key of an ORDER BY; `prefix` stands before the position in the column's name."""
+    direction = "DESC" if key.descending else "ASC"
+    return f"{prefix}{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import duck_text, qualified, without_schemas
-from ivm.sql.plan.calls import AggregateCall
+from ivm.sql.plan.calls import AggregateCall, key_text
 from ivm.sql.plan.expressions import cast, column, index_of, replace, text
 from ivm.sql.plan.nodes import (
     Aggregate,
@@ -251,7 +251,7 @@ def call_text(call: AggregateCall) -> str:
         packed = ", ".join(f"{literal(name)}: {value}" for name, value in pairs)
         columns = [f"{{{packed}}}", *columns[count:]]
     arguments = ", ".join([*columns, *call.parameters])
-    keys = ", ".join(_key_text(key, "c") for key in call.order)
+    keys = ", ".join(key_text(key) for key in call.order)
     order = f" ORDER BY {keys}" if keys else ""
     distinct = "DISTINCT " if call.distinct else ""
     tail = "" if call.filter is None else f" FILTER (WHERE c{call.filter})"
@@ -276,15 +276,10 @@ def _group_recompute(plan: GroupRecompute, source: str) -> str:
 
 def order_text(order: Sequence[OrderKey], count: int) -> str:
     """Renders an order's keys, then all other columns ascending to break ties."""
-    keys = [_key_text(key, "t.c") for key in order]
+    keys = [key_text(key, "t.c") for key in order]
     listed = {key.column for key in order}
     keys += [f"t.c{i} ASC NULLS LAST" for i in range(count) if i not in listed]
     return ", ".join(keys)
-
-
-def _key_text(key: OrderKey, prefix: str) -> str:
-    direction = "DESC" if key.descending else "ASC"
-    return f"{prefix}{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _over(plan: TopK) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from ivm.sql.plan.built_in import duck_text
-from ivm.sql.plan.calls import WindowCall
+from ivm.sql.plan.calls import WindowCall, key_text
 from ivm.sql.plan.expressions import column
 from ivm.sql.plan.nodes import Window, width
 from ivm.sql.plan.render_split import split_text, with_row_numbers
@@ -91,12 +91,7 @@ def _within(partition: Sequence[str]) -> str:
 
 
 def _by(order: Sequence[OrderKey]) -> str:
-    return f"ORDER BY {', '.join([_key_text(key) for key in order])} " if order else ""
-
-
-def _key_text(key: OrderKey) -> str:
-    direction = "DESC" if key.descending else "ASC"
-    return f"c{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+    return f"ORDER BY {', '.join([key_text(key) for key in order])} " if order else ""
 
 
 def _ordered(key: OrderKey) -> exp.Ordered:
