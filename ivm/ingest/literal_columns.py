@@ -2,36 +2,27 @@
 
 Law: a column holds exactly what DuckDB's INSERT would store: each cell is cast from its own type
 (1.5 is a DECIMAL, 1e5 a DOUBLE, a Python int the smallest integer) straight to the column's type.
-What the rules below do not cover, DuckDB casts; what it cannot cast either is None here, and the
+What no rule covers, DuckDB casts; for what it cannot cast either there are no columns here, and the
 native INSERT words the error.
 """
 
 from __future__ import annotations
 
-import itertools
-import operator
-from collections.abc import Mapping, Sequence
-from types import NoneType
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from ivm.ingest.arrow_values import column_of
+from ivm.ingest.duckdb_casts import Array, cast_arrays, cast_parameters
+from ivm.ingest.literal_values import RULES, literal_array, literals
 from ivm.ingest.python_parts import arrow_form, parts_of
-from ivm.ingest.python_values import RULES, joined
+from ivm.ingest.python_values import Values, python_values
 from ivm.sql.statements.values_list import LiteralRows
-from ivm.storage.values.column import (
-    ArrowColumn,
-    Column,
-    FixedColumn,
-    Mask,
-    column_from_arrow,
-    null_column,
-)
+from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import Cursor, table
+from ivm.storage.warehouse.duck import Cursor
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
@@ -58,238 +49,95 @@ def columns_of(
     named = any(isinstance(name, str) for name in rows.parameters)
     if parameters and isinstance(parameters, Mapping) != named:
         return None
-    try:
-        given = [_given(rows, i, parameters) for i in range(len(types))]
-    except (IndexError, KeyError):
-        return None
-    return _columns(given, types, rows.count, cursor)
-
-
-def python_column(values: list[Any], type: ColumnType) -> Column | None:
-    """Python values as a column, None where no rule covers them."""
-    return _by_rule(_python(values), type, len(values))
-
-
-class _Given:
-    """One column before its cast: the non-NULL values, and where they stand."""
-
-    __slots__ = ("kind", "valid", "values")
-
-    def __init__(self, kind: str, values: Sequence[Any], valid: Mask | None) -> None:
-        self.kind = kind  # "text", "number", "boolean", "DATE", "TIMESTAMP", "python", "null"
-        self.values = values
-        self.valid = valid
-
-
-def _given(rows: LiteralRows, column: int, parameters: Parameters) -> _Given | None:
-    sources = rows.column_parameters[column]
-    if sources is None:
-        return _literals(rows, column)
-    return _python([parameters[p] for p in sources])  # type: ignore[index]
-
-
-def _columns(
-    given: Sequence[_Given | None], types: Sequence[ColumnType], count: int, cursor: Cursor | None
-) -> tuple[Column, ...] | None:
-    """Cast each column by a rule, the rest together by DuckDB."""
-    columns: list[Column | None] = []
-    for one, type in zip(given, types, strict=True):
-        if one is None:
+    columns: dict[int, Column] = {}
+    rest: dict[int, Values] = {}
+    for i, type in enumerate(types):
+        values = _values(rows, i, parameters, type)
+        if values is None:
             return None
-        columns.append(_by_rule(one, type, count))
-    rest = {i: one for i, one in enumerate(given) if columns[i] is None and one is not None}
+        column = values.by_rule(RULES, type, rows.count)
+        if column is None:
+            rest[i] = values
+        else:
+            columns[i] = column
     if rest:
-        cast = _by_duckdb(rest, types, count, cursor)
+        literal = {i for i in rest if rows.column_parameters[i] is None}
+        cast = _cast(rest, literal, types, cursor)
         if cast is None:
             return None
-        for i, column in cast.items():
-            columns[i] = column
-    return tuple([c for c in columns if c is not None])
+        columns |= cast
+    return tuple([columns[i] for i in range(len(types))])
 
 
-def _by_rule(given: _Given, type: ColumnType, count: int) -> Column | None:
-    if given.kind == "null":
-        return null_column(type, count)
-    rule = RULES.get((given.kind, type.base))
-    if rule is None:
+def _values(
+    rows: LiteralRows, column: int, parameters: Parameters, type: ColumnType
+) -> Values | None:
+    """The values of a column; None if a parameter is missing, or for such literals."""
+    keys = rows.column_parameters[column]
+    if keys is None:
+        return literals(rows, column, type)
+    try:
+        return python_values([parameters[key] for key in keys])  # type: ignore[index]
+    except (IndexError, KeyError):
         return None
-    dense = rule(given.values, type)
-    if dense is None or given.valid is None:
-        return dense
-    return _spread(dense, given.valid)
 
 
-def _spread(dense: Column, valid: Mask) -> Column:
-    """The dense values at the valid rows, NULL elsewhere."""
-    if isinstance(dense, FixedColumn):
-        values = np.zeros(len(valid), dense.values.dtype)
-        values[valid] = dense.values
-        return FixedColumn(values, valid)
-    return ArrowColumn(_spread_array(dense.array, valid))
+def _cast(
+    given: Mapping[int, Values],
+    literal: Collection[int],
+    types: Sequence[ColumnType],
+    cursor: Cursor | None,
+) -> dict[int, Column] | None:
+    """Casts columns that no rule covers; None if DuckDB refuses them or is busy.
 
-
-def _spread_array(dense: pa.Array, valid: Mask) -> pa.Array:
-    return dense.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
-
-
-# --- what a column of cells is ---
-
-
-def _literals(rows: LiteralRows, column: int) -> _Given | None:
-    """The column's cells as values of one kind; None if it mixes kinds."""
-    cells, start, valid = rows.cells[column], rows.starts[column], None
-    if "" in start:
-        start = start - {""}
-        if not start:
-            return _Given("null", (), None)
-        valid = np.fromiter(map(bool, cells), np.bool_, len(cells))
-        cells = tuple(filter(None, cells))
-    if start == {"'"}:
-        return _Given("text", _unquoted(cells), valid)
-    if start <= _NUMBER_STARTS:
-        return _Given("number", cells, valid)
-    words = list(map(str.upper, cells)) if start <= frozenset("tTfF") else [""]
-    if {"TRUE", "FALSE"}.issuperset(words):
-        return _Given("boolean", list(map(operator.eq, words, itertools.repeat("TRUE"))), valid)
-    return _typed(cells, valid) if start <= frozenset("dDtT") else None
-
-
-_NUMBER_STARTS = frozenset("0123456789-.")
-_inside = operator.itemgetter(slice(1, -1))
-
-
-def _unquoted(cells: Sequence[str]) -> Sequence[str]:
-    texts = list(map(_inside, cells))
-    if any(map(operator.contains, texts, itertools.repeat("'"))):
-        return list(map(str.replace, texts, itertools.repeat("''"), itertools.repeat("'")))
-    return texts
-
-
-def _typed(cells: Sequence[str], valid: Mask | None) -> _Given | None:
-    """Cells like DATE '2020-01-01', all of one type."""
-    parts = [cell.split("'", 1) for cell in cells]
-    names = {part[0].strip().upper() for part in parts}
-    if names != {"DATE"} and names != {"TIMESTAMP"}:
-        return None
-    return _Given(names.pop(), [part[1][:-1] for part in parts], valid)
-
-
-def _python(values: list[Any]) -> _Given:
-    """Values of one Python type (and None), or of several ("python mixed")."""
-    kinds = set(map(type, values))
-    valid = None
-    if kinds <= {NoneType}:
-        return _Given("null", (), None)
-    if NoneType in kinds:
-        kinds.discard(NoneType)
-        present = map(operator.is_not, values, itertools.repeat(None))
-        valid = np.fromiter(present, np.bool_, len(values))
-        values = list(itertools.compress(values, valid))
-    if len(kinds) > 1:
-        return _Given("python mixed", values, valid)
-    return _Given(f"python {kinds.pop().__name__}", values, valid)
-
-
-# --- Arrow's forms, and DuckDB's cast ---
-
-
-def _by_arrow(given: _Given, type: ColumnType) -> Column | None:
-    """The column, where the cast from the values' Arrow form is known."""
-    if not given.kind.startswith("python"):
-        array = _literal_array(given, type)
-    elif len(parts_of(given.values, type)) == 1:
-        array = arrow_form(given.values, type, as_strings=False)
-    else:
-        return None
-    dense = None if array is None else column_of(array, type)
-    return dense if dense is None or given.valid is None else _spread(dense, given.valid)
+    Args:
+        given: values by their column.
+        literal: the columns of literals; the others are of parameters.
+        types: those of all columns.
+        cursor: see `columns_of`.
+    """
+    columns: dict[int, Column] = {}
+    foreign: dict[int, Array] = {}
+    bound: dict[int, Values] = {}
+    for i, values in given.items():
+        array = (literal_array if i in literal else _parameter_array)(values, types[i])
+        dense = None if array is None else column_of(array, types[i])
+        if dense is not None:
+            columns[i] = values.spread(dense)
+        elif i not in literal:
+            bound[i] = values
+        elif array is not None:
+            foreign[i] = values.spread_array(array)
+        else:
+            return None
+    cast = _by_duckdb(foreign, bound, types, cursor)
+    return None if cast is None else columns | cast
 
 
 def _by_duckdb(
-    given: Mapping[int, _Given],
+    literal: Mapping[int, Array],
+    bound: Mapping[int, Values],
     types: Sequence[ColumnType],
-    count: int,
     cursor: Cursor | None,
 ) -> dict[int, Column] | None:
-    """Columns that no rule covers, cast by one statement; None where DuckDB refuses or is busy."""
+    """Literals cast together, parameters as the INSERT would bind them."""
+    if not literal and not bound:
+        return {}
+    if cursor is None or any(len(one.values) > _MOST_CAST for one in bound.values()):
+        return None
     columns: dict[int, Column] = {}
-    for i, one in given.items():
-        column = _by_arrow(one, types[i])
-        if column is not None:
-            columns[i] = column
-    given = {i: one for i, one in given.items() if i not in columns}
-    if cursor is None:
-        return None if given else columns
-    literal = {i: one for i, one in given.items() if not one.kind.startswith("python")}
     try:
         if literal:
-            columns |= _cast_literals(literal, types, count, cursor) or {}
-        for i, one in given.items():
-            if i not in literal:
-                columns |= _cast_parameters(i, one, types[i], cursor) or {}
+            columns = cast_arrays(literal, dict(enumerate(types)), cursor)
+        for i, one in bound.items():
+            columns[i] = one.spread(cast_parameters(one.values, types[i], cursor))
     except (duckdb.Error, UnicodeDecodeError):  # DuckDB's fault `undecodable_messages`
         return None
-    return columns if columns.keys() >= given.keys() else None
+    return columns
 
 
-def _cast_literals(
-    given: Mapping[int, _Given], types: Sequence[ColumnType], count: int, cursor: Cursor
-) -> dict[int, Column] | None:
-    arrays = {f"v{i}": _literal_array(one, types[i]) for i, one in given.items()}
-    if any(array is None for array in arrays.values()):
+def _parameter_array(given: Values, type: ColumnType) -> pa.Array | None:
+    """Parameters in an Arrow type whose DuckDB cast is that of each of them, or None."""
+    if given.kind is object or len(parts_of(given.values, type)) > 1:
         return None
-    spread = [
-        array if one.valid is None else _spread_array(array, one.valid)
-        for array, one in zip(arrays.values(), given.values(), strict=True)
-    ]
-    cursor.register("ivm_cells", pa.table(dict(zip(arrays, spread, strict=True))))
-    try:
-        casts = ", ".join(f"CAST(v{i} AS {types[i].sql})" for i in given)
-        cast = table(cursor, f"SELECT {casts} FROM ivm_cells")
-    finally:
-        cursor.unregister("ivm_cells")
-    return {i: column_from_arrow(cast.column(n), types[i]) for n, i in enumerate(given)}
-
-
-def _literal_array(given: _Given, type: ColumnType) -> pa.Array | None:
-    """The cells in an Arrow type whose DuckDB cast is that of the literals, or None."""
-    if given.kind == "text":
-        return pa.array(given.values, pa.large_string())
-    if given.kind == "boolean":
-        return pa.array(given.values, pa.bool_())
-    if given.kind != "number" or not _numeric(type):
-        return None
-    text = joined(given.values).upper()
-    if "E" in text:
-        return None
-    try:
-        if "." not in text:
-            return pa.array(given.values, pa.string()).cast(pa.int64())
-        if type.sql == "VARCHAR":
-            return None  # each literal shows its own scale
-        return pa.array(given.values, pa.string()).cast(pa.decimal128(38, _scale(given.values)))
-    except pa.ArrowInvalid:
-        return None
-
-
-def _numeric(type: ColumnType) -> bool:
-    """Types for which the width of an integer does not show (it does as BIT)."""
-    return type.is_integer or type.is_float or type.is_decimal or type.sql in ("BOOLEAN", "VARCHAR")
-
-
-def _scale(cells: Sequence[str]) -> int:
-    """The most digits any cell has after its point."""
-    tails = map(operator.itemgetter(2), map(str.partition, cells, itertools.repeat(".")))
-    return max(map(len, tails))
-
-
-def _cast_parameters(
-    column: int, given: _Given, type: ColumnType, cursor: Cursor
-) -> dict[int, Column] | None:
-    """Parameters bound as the INSERT would bind them, each cast to the type."""
-    if len(given.values) > _MOST_CAST:
-        return None
-    cells = ", ".join([f"(CAST(? AS {type.sql}))"] * len(given.values))
-    cast = table(cursor, f"VALUES {cells}", list(given.values))
-    dense = column_from_arrow(cast.column(0), type)
-    return {column: dense if given.valid is None else _spread(dense, given.valid)}
+    return arrow_form(given.values, type, as_strings=False)

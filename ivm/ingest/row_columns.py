@@ -6,34 +6,24 @@ array are converted in parts, and joined (see `python_parts`).
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from ivm.ingest.arrow_values import column_of
-from ivm.ingest.literal_columns import python_column
+from ivm.ingest.duckdb_casts import Array, cast_arrays, cast_parameters
 from ivm.ingest.python_parts import arrow_form, parts_of
+from ivm.ingest.python_values import python_column
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import quote
-from ivm.storage.values.column import (
-    ArrowColumn,
-    Column,
-    FixedColumn,
-    column_from_arrow,
-    concat,
-    empty_column,
-)
+from ivm.storage.values.column import ArrowColumn, Column, FixedColumn, concat
 from ivm.storage.values.types import ColumnType, Schema
-from ivm.storage.warehouse.duck import Cursor, table
+from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import of_our_sql
 
-Array: TypeAlias = pa.Array | pa.ChunkedArray
-
-_PARAMETERS = 500  # in one statement
 _MOST_PARTS = 64  # of one column; DuckDB casts the values of more one by one
 
 
@@ -72,16 +62,17 @@ class RowColumns:
     def _convert(self, position: int, values: Any) -> Column | Array:
         """The column, or the array that DuckDB is to cast."""
         type = self._schema[position][1]
-        if not isinstance(values, list):
+        listed = values if isinstance(values, list) else None
+        if listed is None:
             array = _array(values)
         else:
-            column = python_column(values, type)
+            column = python_column(listed, type)
             if column is not None:
                 return column
-            parts = parts_of(values, type)
+            parts = parts_of(listed, type)
             if 1 < len(parts) <= _MOST_PARTS:
-                return self._joined(position, values, parts)
-            array = arrow_form(values, type) if len(parts) == 1 else None
+                return self._joined(position, listed, parts)
+            array = arrow_form(listed, type) if len(parts) == 1 else None
         if array is None:
             return self._cast_parameters(list(values), type)
         column = column_of(array, type)
@@ -95,33 +86,20 @@ class RowColumns:
         return concat(columns).take(np.argsort(order))
 
     def _cast_parameters(self, values: list[Any], type: ColumnType) -> Column:
-        """Casts Python values as DuckDB's INSERT takes them for parameters."""
-        parts = []
-        for begin in range(0, len(values), _PARAMETERS):
-            part = values[begin : begin + _PARAMETERS]
-            cells = ", ".join([f"(CAST(? AS {type.sql}))"] * len(part))
-            try:
-                cast = table(self._cursor, f"VALUES {cells}", part)
-            except duckdb.Error as error:
-                raise self._misfit(type.sql, error) from error
-            parts.append(column_from_arrow(cast.column(0), type))
-        return concat(parts) if parts else empty_column(type)
+        try:
+            return cast_parameters(values, type, self._cursor)
+        except duckdb.Error as error:
+            raise self._misfit(type.sql, error) from error
 
     def _cast(self, arrays: Mapping[int, Array]) -> dict[int, Column]:
-        """Casts the columns together by one statement."""
-        cursor, types = self._cursor, {i: self._schema[i][1] for i in arrays}
-        casts = ", ".join([f"CAST(v{i} AS {type.sql}) AS v{i}" for i, type in types.items()])
-        cursor.register("ivm_given", pa.table({f"v{i}": array for i, array in arrays.items()}))
+        types = {i: self._schema[i][1] for i in arrays}
         try:
-            cast = table(cursor, f"SELECT {casts} FROM ivm_given")
-            cursor.unregister("ivm_given")
+            return cast_arrays(arrays, types, self._cursor)
+        except duckdb.NotImplementedException:  # an Arrow type that DuckDB does not know
+            raise
         except duckdb.Error as error:
-            with contextlib.suppress(duckdb.TransactionException):  # aborted: the name goes with it
-                cursor.unregister("ivm_given")
             columns = [f"{quote(self._schema[i][0])} {type.sql}" for i, type in types.items()]
             raise self._misfit(", ".join(columns), error) from error
-        pairs = zip(types.items(), cast.columns, strict=True)
-        return {i: column_from_arrow(array, type) for (i, type), array in pairs}
 
     def _misfit(self, columns: str, error: duckdb.Error) -> ConstraintError:
         return ConstraintError(
