@@ -62,7 +62,7 @@ class RowColumns:
     def _convert(self, position: int, values: Any) -> Column | Array:
         """The column, or the array that DuckDB is to cast."""
         type = self._schema[position][1]
-        listed = values if isinstance(values, list) else None
+        listed = values if isinstance(values, list) else _listed(values)
         if listed is None:
             array = _array(values)
         else:
@@ -106,6 +106,15 @@ class RowColumns:
             f"a value does not fit table {self._table!r} ({columns}): {of_our_sql(error)}; "
             "nothing was changed"
         )
+
+
+def _listed(values: Any) -> list[Any] | None:
+    """Python values of a tuple or an array of objects as a list, None for others.
+
+    On some of them that are NumPy's, and of several types, Arrow ends the process.
+    """
+    is_array = isinstance(values, np.ndarray) and values.dtype == object
+    return list(values) if is_array or isinstance(values, tuple) else None
 
 
 def _array(values: Sequence[Any] | Array) -> Array | None:

@@ -198,6 +198,19 @@ def test_python_values_mean_what_duckdb_makes_of_them(
         assert expected == [(value,) for value in stored]
 
 
+def test_a_tuple_or_an_array_of_objects_is_a_list() -> None:
+    """Bug: Arrow ended the process on such values, and cut the time off a datetime."""
+    values = (dt.date(2020, 1, 1), np.datetime64("2020-01-01T05:00:00"), None, np.bool_(True))
+    objects = np.empty(len(values), object)
+    objects[:] = values
+    for row_values in (values, objects):
+        with ivm.connect() as db:
+            db.execute("CREATE TABLE t (v VARCHAR)")
+            db.insert("t", {"v": row_values})
+            texts = [("2020-01-01",), ("2020-01-01 05:00:00",), ("true",), (None,)]
+            assert db.execute("FROM t ORDER BY v").fetchall() == texts
+
+
 def test_pandas_times_in_nanoseconds_are_times(monkeypatch: pytest.MonkeyPatch) -> None:
     import pandas as pd
 
