@@ -20,7 +20,16 @@ from ivm.storage.values.column import Column, FixedColumn, Mask
 from ivm.storage.values.key_codes import KeyCodes
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet
-from tests.support.operator_bench import VALUES, Bench, Duck, drive, streams, types_of, zset
+from tests.support.operator_bench import (
+    VALUES,
+    Bench,
+    Duck,
+    drive,
+    nearest_double,
+    streams,
+    types_of,
+    zset,
+)
 from tests.tiers import examples
 
 GROUP = type_of("VARCHAR")
@@ -165,17 +174,10 @@ def test_double_sums_are_exact_after_any_history(rows: list[tuple[str, int]]) ->
         under_test.step([zset(inputs, [(("1e300",), -1), (("0.3",), -1)])])
     values = [float(v) for v, w in rows if v != "NULL" for _ in range(w)]
     exact = sum(map(Fraction, values), Fraction())
-    total = _nearest(exact)
+    total = nearest_double(exact)
     expected = [total, total / len(values)] if values else [None, None]
     columns = under_test.output.to_arrow((("s", inputs[0]), ("a", inputs[0]))).to_pylist()
     assert list(columns[0].values()) == expected
-
-
-def _nearest(value: Fraction) -> float:
-    try:
-        return value.numerator / value.denominator
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
 
 
 @settings(deadline=None, max_examples=examples(25))

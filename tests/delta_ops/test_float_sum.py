@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from ivm.delta_ops.aggregates import float_sum
 from ivm.delta_ops.aggregates.float_sum import Limbs
+from tests.support.operator_bench import nearest_double
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 NEAR = st.floats(-1e6, 1e6).map(lambda v: round(v, 2))
@@ -29,13 +29,6 @@ def lanes_of(
     return np.array([table[n] for n in numbers], np.int64).T.copy(), numbers
 
 
-def nearest(total: Fraction) -> float:
-    try:
-        return total.numerator / total.denominator
-    except OverflowError:
-        return math.inf if total > 0 else -math.inf
-
-
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 11), FINITE | NEAR), min_size=1, max_size=40))
 @example([(0, 0.1), (0, 1e40), (0, 1e20), (0, -1e40), (0, -1e20)])
@@ -47,7 +40,7 @@ def test_rounded_sum_is_nearest_to_the_exact_sum(rows: list[tuple[int, float]]) 
     groups = [g for g, _ in rows]
     lanes, numbers = lanes_of([float_sum.split(np.array([v for _, v in rows]))], groups, 12)
     expected = [
-        nearest(sum((Fraction(v) for h, v in rows if h == g), Fraction())) for g in range(12)
+        nearest_double(sum((Fraction(v) for h, v in rows if h == g), Fraction())) for g in range(12)
     ]
     assert float_sum._round_many(lanes, numbers).tolist() == expected
     few = [float_sum.round_lanes(lanes[i : i + 1], numbers)[0] for i in range(12)]

@@ -13,6 +13,7 @@ from ivm.delta_ops.aggregates import group_rows
 from ivm.delta_ops.aggregates.group_rows import Weighed
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.types import ColumnType
 from ivm.storage.values.zset import ZSet
 from tests.support.function_bench import FunctionBench
 from tests.support.operator_bench import VALUES, drive, streams, types_of, zset
@@ -51,23 +52,27 @@ PAIRS = ", ".join(
 )  # fmt: skip
 
 
+def drive_groups(
+    data: st.DataObject, calls: str, inputs: tuple[ColumnType, ...], **sizes: int
+) -> None:
+    """Compares the calls, in groups by the first column, on a random stream."""
+    bench = FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs)
+    drive(bench, data.draw(streams(inputs, **sizes)))
+
+
 @pytest.mark.parametrize("calls", [FIRSTS, LISTS], ids=["firsts", "lists"])
 @pytest.mark.parametrize("name", ANY)
 @FEW
 @given(data=st.data())
 def test_rows_of_any_type(name: str, calls: str, data: st.DataObject) -> None:
-    inputs = types_of("VARCHAR", name, "INTEGER")
-    bench = FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs)
-    drive(bench, data.draw(streams(inputs)))
+    drive_groups(data, calls, types_of("VARCHAR", name, "INTEGER"))
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 @settings(deadline=None, max_examples=examples(6))
 @given(data=st.data())
 def test_quantiles(name: str, data: st.DataObject) -> None:
-    inputs = types_of("VARCHAR", name)
-    bench = FunctionBench(f"SELECT c0, {QUANTILES} FROM i0 GROUP BY c0", inputs)
-    drive(bench, data.draw(streams(inputs, rows=9)))
+    drive_groups(data, QUANTILES, types_of("VARCHAR", name), rows=9)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -75,12 +80,10 @@ def test_quantiles(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_quantiles_by_rank(name: str, data: st.DataObject) -> None:
     """As of groups so large that their rows are not read."""
-    inputs = types_of("VARCHAR", name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(thresholds, "QUANTILE_ROWS", 0)
         calls = QUANTILES.replace("quantile_cont(DISTINCT c1, 0.7)", "median(c1)")
-        bench = FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs)
-        drive(bench, data.draw(streams(inputs, rows=9)))
+        drive_groups(data, calls, types_of("VARCHAR", name), rows=9)
 
 
 def test_a_median_of_many_rows_reads_few() -> None:
@@ -103,10 +106,8 @@ def test_a_median_of_many_rows_reads_few() -> None:
 @FEW
 @given(data=st.data())
 def test_discrete_quantiles_of_any_type(name: str, data: st.DataObject) -> None:
-    inputs = types_of("VARCHAR", name)
     calls = "quantile_disc(c1, 0.4), quantile_disc(c1, [0.9, 0.1])"
-    bench = FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs)
-    drive(bench, data.draw(streams(inputs)))
+    drive_groups(data, calls, types_of("VARCHAR", name))
 
 
 def test_every_quantile_of_every_small_group() -> None:
@@ -123,23 +124,17 @@ def test_every_quantile_of_every_small_group() -> None:
 @FEW
 @given(data=st.data())
 def test_structs_of_columns(name: str, data: st.DataObject) -> None:
-    inputs = types_of("VARCHAR", name, "INTEGER")
-    bench = FunctionBench(f"SELECT c0, {STRUCTS} FROM i0 GROUP BY c0", inputs)
-    drive(bench, data.draw(streams(inputs)))
+    drive_groups(data, STRUCTS, types_of("VARCHAR", name, "INTEGER"))
 
 
 @settings(deadline=None, max_examples=examples(5))
 @given(data=st.data())
 def test_joined_strings(data: st.DataObject) -> None:
-    inputs = types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)")
     calls = (
         "string_agg(c1), string_agg(c1, '; ' ORDER BY c2 DESC, c1), group_concat(DISTINCT c1, ''),"
         " listagg(c2, '|'), string_agg(c1, '-') FILTER (c2 > 0)"
     )
-    drive(
-        FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs),
-        data.draw(streams(inputs)),
-    )
+    drive_groups(data, calls, types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)"))
 
 
 @pytest.mark.parametrize("name", ANY)
@@ -187,36 +182,24 @@ def test_a_mode_of_many_values_reads_few(calls: str) -> None:
 @FEW
 @given(data=st.data())
 def test_bits(name: str, data: st.DataObject) -> None:
-    inputs = types_of("VARCHAR", name)
     calls = "bit_and(c1), bit_or(c1), bit_xor(c1), bit_xor(DISTINCT c1)"
-    drive(
-        FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs),
-        data.draw(streams(inputs)),
-    )
+    drive_groups(data, calls, types_of("VARCHAR", name))
 
 
 @pytest.mark.parametrize("name", ["INTEGER", "FLOAT", "DOUBLE", "DECIMAL(9,2)"])
 @FEW
 @given(data=st.data())
 def test_products_and_sums_of_doubles(name: str, data: st.DataObject) -> None:
-    inputs = types_of("VARCHAR", name)
     calls = "product(c1), fsum(c1), favg(c1), sem(c1), product(DISTINCT c1), var_samp(c1)"
-    drive(
-        FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs),
-        data.draw(streams(inputs)),
-    )
+    drive_groups(data, calls, types_of("VARCHAR", name))
 
 
 @pytest.mark.parametrize("names", [("FLOAT", "FLOAT"), ("FLOAT", "DECIMAL(9,2)")])
 @settings(deadline=None, max_examples=examples(10))
 @given(data=st.data())
 def test_functions_of_two_arguments(names: tuple[str, str], data: st.DataObject) -> None:
-    inputs = types_of("VARCHAR", *names)
     calls = f"{PAIRS}, covar_pop(c1, c1), corr(c1, c2) FILTER (c1 > 0)"
-    drive(
-        FunctionBench(f"SELECT c0, {calls} FROM i0 GROUP BY c0", inputs),
-        data.draw(streams(inputs)),
-    )
+    drive_groups(data, calls, types_of("VARCHAR", *names))
 
 
 @settings(deadline=None, max_examples=examples(10))

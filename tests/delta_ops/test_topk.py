@@ -10,22 +10,17 @@ from ivm.delta_ops.ordered.topk import TopK
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.values import thresholds
 from ivm.storage.values.order import OrderKey
-from tests.support.operator_bench import Bench, drive, streams, types_of, zset
+from tests.support.operator_bench import Bench, drive, order_key_sql, streams, types_of, zset
 from tests.tiers import examples
 
 TYPES = types_of("INTEGER", "VARCHAR", "DECIMAL(9,2)")
 ALL = "c0 ASC NULLS LAST, c1 ASC NULLS LAST, c2 ASC NULLS LAST"
 
 
-def _order(key: OrderKey) -> str:
-    direction = "DESC" if key.descending else "ASC"
-    return f"c{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-
-
 def bench(
     partition: list[int], order: list[OrderKey], limit: int | None, offset: int, rank: bool
 ) -> Bench:
-    terms = [_order(k) for k in order]
+    terms = [order_key_sql(k) for k in order]
     by = f"PARTITION BY {', '.join(f'c{p}' for p in partition)}" if partition else ""
     end = "" if limit is None else f"AND n <= {offset + limit}"
     columns = "*" if rank else "* EXCLUDE n"

@@ -25,18 +25,13 @@ from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Mask
 from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
-from tests.support.operator_bench import Bench, Duck, drive, streams, types_of, zset
+from tests.support.operator_bench import Bench, Duck, drive, order_key_sql, streams, types_of, zset
 from tests.tiers import examples
 
 TYPES = types_of("INTEGER", "DECIMAL(9,2)", "VARCHAR", "DOUBLE", "BOOLEAN")
 ALL = [f"c{i} ASC NULLS LAST" for i in range(len(TYPES))]
 Exclude = Literal["", "row", "group", "ties"]
 _WORDS = {"row": "CURRENT ROW", "group": "GROUP", "ties": "TIES"}
-
-
-def _key(key: OrderKey) -> str:
-    direction = "DESC" if key.descending else "ASC"
-    return f"c{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _edge(distance: float | None, side: str, show: Callable[[float], str]) -> str:
@@ -61,7 +56,7 @@ def bench(
     range_key: RangeKey | None = None,
 ) -> Bench:
     """A window of calls: the function, its SQL, whether ties are broken, its frame."""
-    keys = [_key(k) for k in order]
+    keys = [order_key_sql(k) for k in order]
     by = f"PARTITION BY {', '.join(f'c{p}' for p in partition)}" if partition else ""
     every = [f"c{i} ASC NULLS LAST" for i in range(len(types))]
     listed = []
@@ -377,7 +372,7 @@ def test_first_ranks(name: str, partition: list[int], data: st.DataObject) -> No
     """Rows up to a rank, with those that tie; the state is emptied and filled again."""
     order, most = data.draw(st.sampled_from(ORDERS)), data.draw(st.sampled_from([0, 1, 2, 5]))
     parts = f"PARTITION BY {', '.join(f'c{p}' for p in partition)}" if partition else ""
-    keys = f"ORDER BY {', '.join(_key(k) for k in order)}" if order else ""
+    keys = f"ORDER BY {', '.join(order_key_sql(k) for k in order)}" if order else ""
     sql = f"SELECT *, {name}() OVER ({parts} {keys}) AS r FROM i0 QUALIFY r <= {most}"
     make = lambda _: RankLimit(TYPES, partition, order, Rank(name, BIGINT), most)  # noqa: E731
     with pytest.MonkeyPatch.context() as patch:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.operator import Operator
 from ivm.storage.values.column import Column, Indexes
+from ivm.storage.values.order import OrderKey
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet, add, empty, from_arrow
 from ivm.storage.warehouse import duck
@@ -116,6 +119,20 @@ def _delta(
             live[row] -= weight
             delta.append((row, -weight))
     return draw(st.permutations(delta))
+
+
+def order_key_sql(key: OrderKey) -> str:
+    """The key in an ORDER BY of DuckDB."""
+    direction = "DESC" if key.descending else "ASC"
+    return f"c{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+def nearest_double(exact: Fraction) -> float:
+    """The double nearest to an exact number, infinite beyond the doubles."""
+    try:
+        return exact.numerator / exact.denominator
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
 
 
 def expand(z: ZSet) -> ZSet:
