@@ -13,6 +13,7 @@ Three locks are acquired in this order: the `writer_lock` (held by a transaction
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import duckdb
@@ -51,6 +52,7 @@ class Engine:
         self.log = LogWriter(warehouse.log, sync_at_commit=sync_at_commit)
         self.catalog = catalog
         self.writer_lock = WriterLock()
+        self._databases_lock = threading.Lock()  # sessions attach without the writer lock
         self.pending = PendingDeltas(catalog, warehouse.base_epoch)
         self.tables = StoredTables(warehouse, catalog, self.log, self.pending)
         self.maintenance = Maintenance(self.tables)
@@ -246,4 +248,5 @@ class Engine:
 
     def reload_databases(self, cursor: Cursor) -> None:
         """Reads the attached databases as the cursor sees them."""
-        self.catalog.load_databases(self.warehouse.databases(cursor))
+        with self._databases_lock:  # whoever reads later writes later
+            self.catalog.load_databases(self.warehouse.databases(cursor))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import ivm
 from ivm.catalog import catalog
 from ivm.catalog.catalog import Catalog
 from ivm.catalog.names import NameRules
@@ -40,3 +41,33 @@ def test_databases_attached_beside_a_new_table_do_not_hide_it(
         attaching.result(10)
         creating.result(10)
     assert tables.resolve(["orders"]) == "orders"
+
+
+def test_of_databases_attached_and_detached_at_once_none_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ivm.connect() as db:
+        db.execute("ATTACH ':memory:' AS former")
+        warehouse = db._engine.warehouse
+        databases, has_read, go_on = warehouse.databases, threading.Event(), threading.Event()
+
+        def slow(*args: Any) -> list[str]:
+            found = databases(*args)
+            if not has_read.is_set():  # of the session that detaches
+                has_read.set()
+                assert go_on.wait(10)
+            return found
+
+        monkeypatch.setattr(warehouse, "databases", slow)
+        with ThreadPoolExecutor(2) as threads:
+            detaching = threads.submit(db.execute, "DETACH former")
+            assert has_read.wait(10)
+            attaching = threads.submit(db.execute, "ATTACH ':memory:' AS latter")
+            wait([attaching], 0.5)  # it need not wait for the other, but may
+            go_on.set()
+            detaching.result(10)
+            attaching.result(10)
+        names = db._engine.catalog.names
+        assert names.others
+        assert names.path(["latter", "main", "t"]) is None
+        assert names.path(["former", "t"]) == ("former", "t")  # a schema, for all that is known
