@@ -27,8 +27,8 @@ from ivm.sql.plan.nodes import (
     RecursiveScan,
     SetOp,
     Union,
+    free_recursions,
     numbered,
-    open_scans,
     types,
     width,
 )
@@ -174,11 +174,11 @@ def bind_recursive(cte: exp.CTE, context: Context, bind: BindQuery) -> Context |
     named = [c.name for c in cte.args["alias"].columns]
     names = (*named, *base.names[len(named) :])
     # Its own number among the recursive queries whose steps it stands in.
-    depth = 1 + max((d for b in context.ctes.values() for d in open_scans(b.plan)), default=0)
+    depth = 1 + max((d for b in context.ctes.values() for d in free_recursions(b.plan)), default=0)
     schema = numbered(types(base.plan))
     scan = RecursiveScan(depth, schema)
     step = bind(union.expression, _within(context, cte.alias, Bound(scan, names))).plan
-    if depth not in open_scans(step):
+    if depth not in free_recursions(step):
         return None
     demand_only(cte, "this alias materialized", "WITH RECURSIVE")
     demand_only(union, "this expression distinct", "a recursive query")

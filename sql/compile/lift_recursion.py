@@ -26,7 +26,7 @@ from ivm.sql.plan.nodes import (
     Scan,
     Union,
     Values,
-    open_scans,
+    free_recursions,
     width,
 )
 from ivm.sql.plan.render import render
@@ -94,7 +94,7 @@ class _IterationCarry(Carry):
         return Distinct(Union((first, picked(self._rows, [width(self._rows) - 1])), _ITERATION))
 
     def depends(self, plan: Plan) -> bool:
-        return bool(open_scans(plan))
+        return bool(free_recursions(plan))
 
     def alone(self, plan: Plan) -> Plan:
         """Makes the plan an input, and returns a scan of it."""

@@ -47,10 +47,10 @@ def window_operator(plan: Window, cursors: CursorFactory) -> Operator:
     """Makes the operator of a window whose columns are all orderable."""
     maker = _Maker(plan, cursors)
     functions = [maker.function(i) for i in range(len(plan.calls))]
-    if plan.most is not None:
+    if plan.max_rank is not None:
         (rank,) = functions
         assert isinstance(rank, Rank)
-        return RankLimit(types(plan.input), plan.partition, plan.order, rank, plan.most)
+        return RankLimit(types(plan.input), plan.partition, plan.order, rank, plan.max_rank)
     recomputed = any(isinstance(f, DuckWindow) for f in functions)
     make = RecomputedWindow if recomputed else WindowOperator
     return make(

@@ -133,9 +133,9 @@ def _canonical_call(call: dict[str, Any], names: dict[str, str]) -> Any:
     call["function_name"] = name
     call.pop("qualified_name", None)
     arguments = call.get("arguments", [])
-    if name == "+" and len(arguments) == 1:
+    if name == "+" and len(arguments) == 1:  # sqlglot drops a unary plus
         return arguments[0]["expression"]
-    if name in ("bool_and", "bool_or") and len(arguments) == 1:
+    if name in ("bool_and", "bool_or") and len(arguments) == 1:  # sqlglot adds a cast
         arguments[0]["expression"] = _uncast(arguments[0]["expression"], "boolean")
     if name == "string_agg" and len(arguments) == 2:
         _drop_comma(arguments)
@@ -179,6 +179,7 @@ def _lower_unit(node: Any) -> None:
 def _canonical_interval(call: dict[str, Any], unit: str) -> Any:
     """INTERVAL 3 DAY, INTERVAL '3' DAY and INTERVAL '3 days' are one."""
     value = call["arguments"][0]["expression"]
+    # The parser makes to_days(CAST(trunc(CAST(3 AS DOUBLE)) AS INTEGER)) of INTERVAL 3 DAY.
     while value.get("class") == "CAST" or value.get("function_name") == "trunc":
         value = value["child"] if "child" in value else value["arguments"][0]["expression"]
     text = str(value.get("literal", {}).get("text"))

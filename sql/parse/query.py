@@ -22,7 +22,7 @@ from ivm.sql.plan.expressions import balanced, text
 from ivm.sql.plan.nodes import NotIncremental
 from ivm.storage.warehouse.duck import Cursor
 
-_PASSING: dict[object, type[exp.Expr]] = {
+_TAKING_IGNORE_NULLS: dict[object, type[exp.Expr]] = {
     exp.First: exp.FirstValue, "first": exp.FirstValue, "first_value": exp.FirstValue,
     exp.Last: exp.LastValue, "last": exp.LastValue, "last_value": exp.LastValue,
     "nth_value": exp.NthValue, "lag": exp.Lag, "lead": exp.Lead,
@@ -47,7 +47,7 @@ def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) 
     wanted = canonical(parsed, names)
     for dialect in (Read, Verbatim):
         try:
-            tree = _passing_nulls(sqlglot.parse_one(sql, dialect=dialect))
+            tree = _with_ignore_nulls_outside(sqlglot.parse_one(sql, dialect=dialect))
             written = tree.sql(dialect=Written, unsupported_level=ErrorLevel.IGNORE, comments=False)
         except (SqlglotError, ValueError):  # ValueError: a JSON path that sqlglot cannot write
             continue
@@ -61,7 +61,7 @@ def parse_query(sql: str, cursor: Cursor, hiding: frozenset[str] = frozenset()) 
     raise NotIncremental("a construct that the planner cannot read back exactly")
 
 
-def _passing_nulls(tree: exp.Expr) -> exp.Expr:
+def _with_ignore_nulls_outside(tree: exp.Expr) -> exp.Expr:
     """Moves IGNORE NULLS around the calls of window functions, where sqlglot writes it back.
 
     FIRST and LAST over a window are FIRST_VALUE and LAST_VALUE to DuckDB.
@@ -72,7 +72,7 @@ def _passing_nulls(tree: exp.Expr) -> exp.Expr:
         if not isinstance(call, exp.Expr) or not isinstance(outer, exp.Expr):
             continue
         window = outer.parent.parent if isinstance(outer.parent, exp.Filter) else outer.parent
-        kind = _PASSING.get(type(call)) or _PASSING.get(call.name.lower())
+        kind = _TAKING_IGNORE_NULLS.get(type(call)) or _TAKING_IGNORE_NULLS.get(call.name.lower())
         if kind is None or not isinstance(window, exp.Window):
             continue
         if inside:

@@ -236,9 +236,9 @@ def _of_window(plan: Window) -> Iterator[FixedPart]:
     for part in fixed_parts(plan.input):
         known = part.exact.issuperset(ordered)
         exact = [i for i, c in calls if known and _is_fixed_call(c, part, ordered, unique)]
-        if plan.most is None or exact:
+        if plan.max_rank is None or exact:
             yield FixedPart(part.exact.union(exact), part.shuffled)
-        if known and plan.most is None:
+        if known and plan.max_rank is None:
             # Ties agree in these columns, so calls that read no others do not depend on the order
             # of ties; but DISTINCT values have no order at all.
             alike = [

@@ -282,7 +282,7 @@ class Window:
     """The input's columns and one per window function, all over one partition and order.
 
     Attributes:
-        most: only rows with at most this RANK or DENSE_RANK, which is then the only call.
+        max_rank: only rows with at most this RANK or DENSE_RANK, which is then the only call.
         given: how many keys of the order the query fixes; they come first. None: all.
     """
 
@@ -291,7 +291,7 @@ class Window:
     order: tuple[OrderKey, ...]
     calls: tuple[WindowCall, ...]
     schema: Schema
-    most: int | None = None
+    max_rank: int | None = None
     given: int | None = None
 
 
@@ -351,20 +351,20 @@ def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:
             return replace(plan, input=image(plan.input))
 
 
-def open_scans(plan: Plan) -> frozenset[int]:
+def free_recursions(plan: Plan) -> frozenset[int]:
     """Depths of the recursive queries around the plan whose last rows it reads."""
     known: dict[int, frozenset[int]] = {}
 
     def look(part: Plan) -> frozenset[int]:
         if id(part) not in known:
-            known[id(part)] = opened(part, [look(below) for below in inputs(part)])
+            known[id(part)] = free_recursions_over(part, [look(below) for below in inputs(part)])
         return known[id(part)]
 
     return look(plan)
 
 
-def opened(plan: Plan, below: Sequence[frozenset[int]]) -> frozenset[int]:
-    """`open_scans` of a node, from the results for its inputs."""
+def free_recursions_over(plan: Plan, below: Sequence[frozenset[int]]) -> frozenset[int]:
+    """`free_recursions` of a node, from the results for its inputs."""
     if isinstance(plan, RecursiveScan):
         return frozenset([plan.depth])
     every = frozenset[int]().union(*below)

@@ -35,8 +35,8 @@ from ivm.sql.plan.nodes import (
     Values,
     ViewScan,
     Window,
+    free_recursions_over,
     inputs,
-    opened,
     width,
 )
 from ivm.sql.plan.render_unnest import render_table_function, render_unnest, unnest_text
@@ -145,7 +145,7 @@ class _Renderer:
         self._numbers: dict[str, int] = {}
         self._known: dict[int, int] = {}
         self._tables: dict[int, str] = {}
-        self._open: list[frozenset[int]] = []
+        self._free: list[frozenset[int]] = []
         self.root = self._number(root)
         self._uses = Counter(part for _, parts in self._bodies for part in parts)
 
@@ -157,7 +157,7 @@ class _Renderer:
             if body not in self._numbers:
                 self._numbers[body] = len(self._bodies)
                 self._bodies.append((plan, parts))
-                self._open.append(opened(plan, [self._open[part] for part in parts]))
+                self._free.append(free_recursions_over(plan, [self._free[part] for part in parts]))
             self._known[id(plan)] = self._numbers[body]
         return self._known[id(plan)]
 
@@ -168,7 +168,7 @@ class _Renderer:
             return name
         plan, parts = self._bodies[number]
         body = render_body(plan, [self.source(part) for part in parts])
-        if self._uses[number] < 2 or self._open[number]:
+        if self._uses[number] < 2 or self._free[number]:
             return f"({body})"
         self._tables[number] = f"{name} AS ({body})"
         return name

@@ -25,7 +25,7 @@ def render_window(plan: Window, source: str) -> str:
     calls = [window_text(plan, call, parts) for call in plan.calls]
     items = [*[f"t.c{i}" for i in range(count)], *calls]
     listed = ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
-    bound = "" if plan.most is None else f" QUALIFY {calls[0]} <= {plan.most}"
+    bound = "" if plan.max_rank is None else f" QUALIFY {calls[0]} <= {plan.max_rank}"
     return f"SELECT {listed} FROM {window_source(plan, plan.calls, source, parts)} AS t{bound}"
 
 
@@ -46,7 +46,7 @@ def window_source(
 def window_texts(plan: Window) -> list[str]:
     """The calls as users write them, without the keys that break ties."""
     parts = [f"c{i}" for i in plan.partition]
-    bound = "" if plan.most is None else f" ≤ {plan.most}"
+    bound = "" if plan.max_rank is None else f" ≤ {plan.max_rank}"
     return [_over(call, call.function, parts, plan.order) + bound for call in plan.calls]
 
 

@@ -71,14 +71,14 @@ def bound_window(plan: Window, terms: list[exp.Expr]) -> tuple[Window | TopK, li
 
 def _bound_with_ties(plan: Window, terms: list[exp.Expr]) -> tuple[Window, list[exp.Expr]]:
     """Takes the least upper bound into the window; terms with a lower bound stay above it."""
-    bounds, rest = _Bounds(1, plan.most), []
+    bounds, rest = _Bounds(1, plan.max_rank), []
     for term in terms:
         found = _bounds(term, width(plan) - 1)
         if found is not None:
             bounds = bounds.meet(replace(found, first=1))
         if found is None or found.first > 1:
             rest.append(term)
-    return replace(plan, most=bounds.last), rest
+    return replace(plan, max_rank=bounds.last), rest
 
 
 def _last(plan: TopK) -> int | None:

@@ -19,8 +19,8 @@ from ivm.sql.plan.nodes import (
     Recursive,
     RecursiveScan,
     Union,
+    free_recursions,
     inputs,
-    open_scans,
     width,
 )
 
@@ -55,5 +55,5 @@ def _sources(plan: Plan) -> Mapping[int, int]:
 def _mixes(plan: Join) -> bool:
     """Returns whether a row may come from several last rows, or from none."""
     if plan.kind == "inner":
-        return bool(open_scans(plan.left) and open_scans(plan.right))
-    return plan.kind == "full" or bool(open_scans(plan.right))
+        return bool(free_recursions(plan.left) and free_recursions(plan.right))
+    return plan.kind == "full" or bool(free_recursions(plan.right))

@@ -45,7 +45,7 @@ def _pruned(plan: Plan, needed: Needed) -> Plan:
         case Union():
             parts = tuple(_pruned(part, needed) for part in plan.inputs)
             return replace(plan, inputs=parts, schema=_schema(plan, needed))
-        case Window(most=None) if needed[-1] < width(plan.input):
+        case Window(max_rank=None) if needed[-1] < width(plan.input):
             return _pruned(plan.input, needed)
     node, left = _trimmed(plan, needed)
     wanted = _wanted(node, {left.index(i) for i in needed})
@@ -103,7 +103,7 @@ def _trimmed(plan: Plan, needed: Needed) -> tuple[Plan, Needed]:
             left, own = _own(len(plan.groups), needed)
             calls = tuple(plan.aggregates[i] for i in own)
             return replace(plan, aggregates=calls, schema=_schema(plan, left)), left
-        case Window(most=None):
+        case Window(max_rank=None):
             left, own = _own(width(plan.input), needed)
             functions = tuple(plan.calls[i] for i in own)
             return replace(plan, calls=functions, schema=_schema(plan, left)), left

@@ -33,7 +33,7 @@ from ivm.sql.plan.nodes import (
     Unnest,
     Values,
     Window,
-    open_scans,
+    free_recursions,
     types,
     width,
 )
@@ -60,7 +60,7 @@ class DomainPush(Carry):
         self._depths: set[int] = set()
 
     def depends(self, plan: Plan) -> bool:
-        return is_free(plan, self._query) or bool(self._depths & open_scans(plan))
+        return is_free(plan, self._query) or bool(self._depths & free_recursions(plan))
 
     def expression(self, expr: exp.Expr, positions: Sequence[int]) -> exp.Expr:
         """The expression with the domain's columns for its parameters."""

@@ -90,7 +90,7 @@ def _bounds(cursor: Cursor, query: str) -> list[int | None]:
     found, waiting = [], [planned(query, cursor)]
     while waiting:
         node = waiting.pop()
-        found += [node.most] if isinstance(node, Window) else []
+        found += [node.max_rank] if isinstance(node, Window) else []
         waiting += inputs(node)
     return found
 
