@@ -11,7 +11,7 @@ __all__ = ["interact"]
 
 
 def __getattr__(name: str) -> object:
-    """`interact`, loaded where it is asked for: prompt_toolkit takes 0.1 s of a script's start."""
+    """Loads `interact` on demand: prompt_toolkit takes 0.1 s of a script's start."""
     if name != "interact":
         raise AttributeError(f"module 'ivm.shell' has no attribute {name!r}")
     from ivm.shell.prompt import interact

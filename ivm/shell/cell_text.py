@@ -23,7 +23,7 @@ _scratch = Scratch("SET arrow_lossless_conversion = true")
 
 
 def _project(table: pa.Table, expressions: Sequence[str], zone: str | None) -> pa.Table:
-    """Evaluate expressions over the table's columns, named c0, c1, …; rows keep their order."""
+    """Evaluates expressions over the table's columns, named c0, c1, …; rows keep their order."""
     positional = table.rename_columns([f"c{i}" for i in range(table.num_columns)])
     with _scratch.borrow() as connection:
         if zone is not None:
@@ -36,7 +36,7 @@ def _project(table: pa.Table, expressions: Sequence[str], zone: str | None) -> p
 
 
 def texts(table: pa.Table, zone: str | None = None) -> list[Texts]:
-    """The cells of every column as text.
+    """Returns the cells of every column as text.
 
     Args:
         table: rows as `Result.arrow` gives them.
@@ -50,7 +50,7 @@ def texts(table: pa.Table, zone: str | None = None) -> list[Texts]:
 
 
 def csv_lines(names: Sequence[str], table: pa.Table, zone: str | None = None) -> Iterator[str]:
-    """The table as CSV: a header, then a line a row; NULL is empty, an empty string is `""`."""
+    """Yields a table as CSV: a header, a line a row; NULL is empty, an empty string is `""`."""
     yield ",".join(_csv_name(name) for name in names)
     cells = [_csv_cell(i) for i in range(table.num_columns)]
     yield from _joined(table, " || ',' || ".join(cells), zone)
@@ -71,7 +71,7 @@ def _csv_cell(position: int) -> str:
 
 
 def json_lines(names: Sequence[str], table: pa.Table, zone: str | None = None) -> Iterator[str]:
-    """The table as one JSON array, an object a line."""
+    """Yields the table as one JSON array, an object a line."""
     if not table.num_rows:
         yield "[]"
         return
@@ -99,7 +99,7 @@ def _json_text(text: str) -> str:
 
 
 def _joined(table: pa.Table, expression: str, zone: str | None) -> Iterator[str]:
-    """One text a row, computed a chunk at a time so that the first lines come at once."""
+    """Yields one text a row, a chunk at a time so that the first lines come at once."""
     for start in range(0, table.num_rows, _CHUNK):
         chunk = _project(table.slice(start, _CHUNK), [f"{expression} AS line"], zone)
         yield from chunk.column(0).to_pylist()

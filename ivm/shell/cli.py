@@ -29,7 +29,7 @@ from ivm.shell.recovery import report_lines
 from ivm.shell.script import complete
 from ivm.storage.errors import IvmError
 
-_DEFAULT = "open"  # what `ivm FILE` runs; never shown
+_DEFAULT = "open"  # the command of `ivm FILE`; never shown
 
 _HELP = """
 A database that keeps materialized views right by computing with the change.
@@ -74,7 +74,7 @@ class Group(TyperGroup):
         return ("" if name == _DEFAULT else name), command, rest
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The help of `ivm` shows what `ivm FILE` takes too, and ends with examples."""
+        """Adds the options of `ivm FILE` to the help of `ivm`, and examples at its end."""
         shown = copy.copy(self)
         shown.params = [*self.commands[_DEFAULT].params, *self.params]
         TyperGroup.format_help(shown, ctx, formatter)
@@ -83,7 +83,7 @@ class Group(TyperGroup):
 
 
 class _Unnamed(typer.Context):
-    """Of a command without a name, which leaves no blank behind."""
+    """The context of a command without a name, which leaves no blank behind."""
 
     @property
     def command_path(self) -> str:
@@ -95,7 +95,7 @@ class _Default(TyperCommand):
 
 
 def _styled(text: str, colours: bool) -> str:
-    """The examples' two marks as escape sequences, or nothing."""
+    """Replaces the two marks of the examples by escape sequences, or removes them."""
     for mark, code in (("bold", "1"), ("cyan", "36")):
         text = text.replace(f"[{mark}]", f"\x1b[{code}m" if colours else "")
         text = text.replace(f"[/{mark}]", "\x1b[0m" if colours else "")
@@ -128,8 +128,8 @@ def _ivm(version: Annotated[bool, _VERSION] = False) -> None:
     pass
 
 
-def _flag(name: str, what: str) -> Any:
-    return typer.Option(f"--{name}", help=what, rich_help_panel="Output")
+def _flag(name: str, help: str) -> Any:
+    return typer.Option(f"--{name}", help=help, rich_help_panel="Output")
 
 
 File = Annotated[
@@ -227,7 +227,7 @@ def _mode(**flags: bool) -> str:
 
 
 def _guard_against_typos(file: str) -> None:
-    """`ivm shel` must not make a database of that name."""
+    """Refuses `ivm shel`, which would make a database of that name."""
     if Path(file).suffix or "/" in file or file == MEMORY or Path(file).exists():
         return
     near = difflib.get_close_matches(
@@ -241,14 +241,14 @@ def _guard_against_typos(file: str) -> None:
 
 
 def _refuse(reason: str) -> NoReturn:
-    """End with exit code 2."""
+    """Ends with exit code 2."""
     errors = standard_error()
     errors.line(f"{errors.paint('error', 'Usage:')} {reason}")
     raise typer.Exit(2)
 
 
 def _converse(file: str, mode: str) -> None:
-    """The shell if a person sits at the terminal, else what the pipe says."""
+    """Runs the shell if a person sits at the terminal, else the statements of the pipe."""
     if sys.stdin is None or not sys.stdin.isatty():
         _run(file, mode, _piped(sys.stdin))
         return
@@ -274,7 +274,7 @@ def _errors_reported() -> Iterator[None]:
 
 
 def _run(file: str, mode: str, scripts: Iterable[tuple[str, int, str]]) -> None:
-    """Run scripts, each (source, lines before it, text), up to the first error or `.quit`."""
+    """Runs scripts, each (source, lines before it, text), up to the first error or `.quit`."""
 
     def work(console: Console) -> bool:
         for source, line, text in scripts:
@@ -300,10 +300,10 @@ def _with_console(file: str, mode: str, work: Callable[[Console], bool]) -> None
 
 
 def _piped(stream: TextIO | None) -> Iterator[tuple[str, int, str]]:
-    """The statements of a pipe as they come, so that a slow writer sees its answers."""
+    """Yields the statements of a pipe as they come, so that a slow writer sees its answers."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
-        reconfigure(errors="surrogateescape")  # what is no text is told by the statement it is in
+        reconfigure(errors="surrogateescape")  # the statement with such bytes is refused
     text, first = "", 0
     for number, line in enumerate(stream or (), 1):
         text += line

@@ -1,4 +1,4 @@
-"""The dot commands: a table of names, what they do, and the functions that do it."""
+"""The dot commands: a table of their names, help texts and functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Command:
         name: with its dot.
         argument: shown in the help; in brackets if it may be left out, empty if there is none.
         summary: one line.
-        run: does it; False if it ran a script that failed.
+        run: executes it; False if it ran a script that failed.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Command:
 
 
 def run_command(console: Console, line: str) -> bool:
-    """Run one command line.
+    """Runs one command line.
 
     Raises:
         InputError: there is no such command, or its argument does not fit.
@@ -49,7 +49,7 @@ def run_command(console: Console, line: str) -> bool:
 
 
 def _command(name: str) -> Command:
-    """By its name or an unambiguous beginning of it."""
+    """Finds a command by its name or an unambiguous beginning of it."""
     lower = name.lower()
     exact = [c for c in COMMANDS if c.name == lower]
     found = exact or [c for c in COMMANDS if len(lower) > 1 and c.name.startswith(lower)]
@@ -66,7 +66,7 @@ _QUOTES = {"VIEW": "'", "[NAME]": "'"}  # where double quotes are part of a name
 
 
 def _unquoted(text: str, signs: str) -> str:
-    """Without its quotes, if one pair of these signs encloses it."""
+    """Removes the quotes if one pair of these signs encloses the text."""
     sign = text[:1]
     quoted = sign and sign in signs and text.endswith(sign) and text.count(sign) == 2
     return text[1:-1] if quoted else text
@@ -129,7 +129,7 @@ def _explain(console: Console, argument: str) -> bool:
 
 
 def _watch(console: Console, argument: str) -> bool:
-    from ivm.shell.watch import watch  # with prompt_toolkit, which scripts need not load
+    from ivm.shell.watch import watch  # loads prompt_toolkit, which scripts do not need
 
     watch(console, argument)
     return True

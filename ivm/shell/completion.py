@@ -1,7 +1,7 @@
-"""What could be typed next: a pure function from the text around the cursor to suggestions.
+"""Completion: a pure function from the text around the cursor to suggestions.
 
-`wants` says which kinds of thing may stand at the cursor, `suggest` fills the kinds in from the
-names of the database. Neither touches a database or a terminal.
+`expected_kinds` finds the kinds of text that may follow at the cursor, and `suggest` lists the
+names of these kinds. Neither touches a database or a terminal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ivm.shell.expected import COMMAND_LINE, Want, last_part, wants, word_before
+from ivm.shell.expected import COMMAND_LINE, Expected, expected_kinds, last_part, word_before
 from ivm.shell.scope import CompletionScope, scope_of
 from ivm.shell.words import CLAUSES, STATEMENTS, TABLE_FUNCTIONS, TYPES
 from ivm.storage.identifiers import canonical_name, quote, split_name
@@ -28,13 +28,13 @@ Relations = Mapping[str, Sequence[Column]]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What there is in the database.
+    """The names in the database.
 
     Attributes:
         tables, views: columns by name (`name`, or `schema.name` outside the schema main).
         functions: names of functions.
         reserved: words that are names only in quotes, lower case.
-        commands: dot commands with their dot, and what they do.
+        commands: dot commands with their dot, and their help texts.
     """
 
     tables: Relations = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Text to put in place of the `replaces` characters before the cursor."""
+    """A text that replaces the `replaces` characters before the cursor."""
 
     text: str
     replaces: int
@@ -55,25 +55,25 @@ class Suggestion:
 
 
 def suggest(before: str, after: str, names: Vocabulary) -> list[Suggestion]:
-    """Suggestions for the cursor between `before` and `after`, best first.
+    """Returns suggestions for the cursor between `before` and `after`, best first.
 
-    Files are not among them: only the terminal's side may look at a disk (see `wants`).
+    Files are not among them: only `SqlCompleter` reads the disk.
     """
     last = last_part(before)
     word = _command_word(last) if last.startswith(".") else word_before(last)
     scope = scope_of(last + after.partition(";")[0])
     found: dict[str, Suggestion] = {}
-    for want in wants(before):
-        for text, detail in _listed(want, names, scope):
+    for expected in expected_kinds(before):
+        for text, detail in _listed(expected, names, scope):
             if _matches(word, text):
-                shown = _spelled(text, word, want.kind, names.reserved)
-                kind = "keyword" if want.kind in _PHRASES else want.kind
+                shown = _spelled(text, word, expected.kind, names.reserved)
+                kind = "keyword" if expected.kind in _PHRASES else expected.kind
                 found.setdefault(shown.lower(), Suggestion(shown, len(word), kind, detail))
     return sorted(found.values(), key=lambda s: not _begins(word, s.text))
 
 
 def _command_word(line: str) -> str:
-    """What of a command line is being completed: the command, or its argument."""
+    """Returns the part of a command line before the cursor: the command, or its argument."""
     found = COMMAND_LINE.match(line)
     assert found is not None
     return found[1] if found[2] is None else found[3]
@@ -84,7 +84,7 @@ def _begins(word: str, text: str) -> bool:
 
 
 def _matches(word: str, text: str) -> bool:
-    """By its beginning, or for a name of several words by the beginning of one of them."""
+    """Returns whether the text, or a word of a name with underscores, begins with `word`."""
     plain = word.lower().lstrip('"')
     lower = text.lower().lstrip('"')
     if lower == plain:
@@ -97,7 +97,7 @@ _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE)
 
 
 def _spelled(text: str, word: str, kind: str, reserved: frozenset[str]) -> str:
-    """Keywords follow the case that was begun; names are quoted where they must be."""
+    """Writes keywords in the case of `word`, and names in quotes where they need them."""
     if kind in ("statement", "clause", "type"):
         return text.lower() if word and word == word.lower() else text
     if kind in ("relation", "table", "view", "column"):
@@ -106,7 +106,7 @@ def _spelled(text: str, word: str, kind: str, reserved: frozenset[str]) -> str:
 
 
 def quoted(name: str, reserved: frozenset[str]) -> str:
-    """A name as SQL, in quotes where it must be."""
+    """Writes a name as SQL, in quotes where it needs them."""
     plain = _PLAIN_NAME.match(name) and name.lower() not in reserved
     return name if plain else quote(name)
 
@@ -115,9 +115,9 @@ Listed = Iterator[tuple[str, str]]
 """Texts, each with its detail."""
 
 
-def _listed(want: Want, names: Vocabulary, scope: CompletionScope) -> Listed:
-    """Everything of a kind that the database, the statement or the language has."""
-    match want.kind:
+def _listed(expected: Expected, names: Vocabulary, scope: CompletionScope) -> Listed:
+    """Yields all of one kind in the database, the statement or the language."""
+    match expected.kind:
         case "relation":
             yield from ((name, "with") for name in scope.queries)
             yield from (*_sized("view", names.views), *_sized("table", names.tables))
@@ -128,8 +128,8 @@ def _listed(want: Want, names: Vocabulary, scope: CompletionScope) -> Listed:
             yield from _sized("view", names.views)
         case "column":
             relations = {**names.tables, **names.views}
-            if want.of:
-                yield from _qualified(want.of, scope, relations)
+            if expected.of:
+                yield from _qualified(expected.of, scope, relations)
             else:
                 yield from _unqualified(scope, relations)
         case "function":
@@ -139,8 +139,8 @@ def _listed(want: Want, names: Vocabulary, scope: CompletionScope) -> Listed:
         case "type":
             yield from ((text, "type") for text in TYPES)
         case _:
-            texts = {"statement": STATEMENTS, "clause": CLAUSES, "word": want.of}
-            yield from ((text, "") for text in texts.get(want.kind, ()))
+            texts = {"statement": STATEMENTS, "clause": CLAUSES, "word": expected.of}
+            yield from ((text, "") for text in texts.get(expected.kind, ()))
 
 
 def _sized(kind: str, relations: Relations) -> Listed:
@@ -148,7 +148,7 @@ def _sized(kind: str, relations: Relations) -> Listed:
 
 
 def _unqualified(scope: CompletionScope, relations: Relations) -> Listed:
-    """Columns of the statement's relations, or of all, and the aliases of the statement."""
+    """Yields the columns of the statement's relations, or of all, and the statement's aliases."""
     seen = [r for r in (_find(relations, name) for name in scope.relations.values()) if r]
     for relation in seen or relations:
         for column in relations[relation]:
@@ -157,7 +157,7 @@ def _unqualified(scope: CompletionScope, relations: Relations) -> Listed:
 
 
 def _qualified(of: tuple[str, ...], scope: CompletionScope, relations: Relations) -> Listed:
-    """Columns of one relation, and the tables of a schema."""
+    """Yields the columns of one relation, and the relations of one schema."""
     name = canonical_name(of)
     relation = _find(relations, scope.relations.get(name.lower(), name))
     for column in relations[relation] if relation else ():

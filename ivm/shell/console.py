@@ -1,4 +1,4 @@
-"""Runs scripts of SQL and dot commands against a database and writes what they give.
+"""Runs scripts of SQL and dot commands against a database and writes their results.
 
 Law: statements run one by one in their order and the first error ends the script; Ctrl-C ends the
 statement that runs, never the process. Everything the interactive shell does goes through here too.
@@ -30,12 +30,12 @@ _DEEPEST_READ = 16
 
 @dataclass
 class Settings:
-    """What `.mode` and `.timer` change, and who is listening.
+    """The settings of `.mode` and `.timer`, and whether a person types.
 
     Attributes:
         mode: one of `drawing.MODES`.
         timer: show how long each statement took.
-        talkative: a person types: say what a statement did even if it has no rows.
+        talkative: a person types: statements without rows are reported too.
     """
 
     mode: str = "table"
@@ -45,14 +45,14 @@ class Settings:
 
 @dataclass(eq=False)
 class Console:
-    """A database, where its answers go, and how they look.
+    """A database, the streams for its results, and their format.
 
     Attributes:
-        database: open; `.open` puts another in its place.
-        path: what it was opened as.
+        database: open; replaced by `.open`.
+        path: the path it was opened by.
         output: for results.
         errors: for errors and notes.
-        settings: how results look.
+        settings: the format of results.
         run_command: runs a line that begins with a dot.
         ended: `.quit` was run.
         interrupted: the last script ended by Ctrl-C.
@@ -70,7 +70,7 @@ class Console:
     _statements: int = field(default=0, init=False)
 
     def run(self, script: str, source: str = "", lines_before: int = 0) -> bool:
-        """Run a script up to its end, its first error, or `.quit`.
+        """Runs a script up to its end, its first error, or `.quit`.
 
         Args:
             script: SQL statements and dot commands; the last may lack its semicolon.
@@ -78,7 +78,7 @@ class Console:
             lines_before: lines of the source that come before the script.
 
         Returns:
-            Whether all of it went well.
+            Whether every statement succeeded.
         """
         if not self._depth:
             self.interrupted = False
@@ -91,7 +91,7 @@ class Console:
         return True
 
     def read(self, path: Path) -> bool:
-        """Run a script file.
+        """Runs a script file.
 
         Raises:
             InputError: it cannot be read, is not text, or scripts read each other without end.
@@ -110,17 +110,17 @@ class Console:
                 self._note(f"{path}: {done}", time.perf_counter() - start)
 
     def query(self, text: str) -> None:
-        """Run a query and write its rows."""
+        """Runs a query and writes its rows."""
         result = self.database.execute(text)
         self._show(result, result.arrow(), text)
 
     def replace(self, database: Database, path: str) -> None:
-        """Put another open database in the place of this one, which is closed."""
+        """Closes the database and goes on with another one, which is open."""
         self.close()
         self.database, self.path = database, path
 
     def close(self) -> bool:
-        """Roll back an open transaction, saying so, and close the database."""
+        """Rolls an open transaction back, reports that, and closes the database."""
         if self.database.in_transaction:
             self.database.execute("ROLLBACK")
             self.errors.line("The open transaction was rolled back; COMMIT keeps its changes.")
@@ -136,12 +136,12 @@ class Console:
         return self.guarded(work, part.text, where)
 
     def guarded(self, work: Callable[[], bool], text: str = "", where: str = "") -> bool:
-        """Do work; an error or Ctrl-C in it is written and makes the answer False.
+        """Calls `work`; writes an error or Ctrl-C in it, and then returns False.
 
         Args:
-            work: says whether it went well.
-            text: the statement that errors' positions count in.
-            where: file and line of it.
+            work: returns whether it succeeded.
+            text: the statement in which errors' positions count.
+            where: its file and line.
         """
         aborted = self._aborted()
         try:
@@ -181,7 +181,7 @@ class Console:
         return True
 
     def _show(self, result: Result, table: pa.Table, text: str) -> str:
-        """Write rows and say how many they are."""
+        """Writes rows and returns their count in words."""
         if is_plan(result, text):
             self.output.lines(plan_lines(table))
             return counted(table.num_rows, "row")
@@ -190,14 +190,14 @@ class Console:
         return drawing.summary
 
     def _note(self, text: str, seconds: float) -> None:
-        """Say what was done, and how long it took if the timer is on."""
+        """Reports a result, with its duration if the timer is on."""
         if self.settings.timer:
             text = f"{text} · {duration(seconds)}"
         self.notes.line(self.notes.paint("dim", text))
 
     @property
     def notes(self) -> Output:
-        """For remarks to a person, which never stand among data."""
+        """The stream of remarks to a person, which are never mixed with data."""
         return self.output if self.output.is_terminal else self.errors
 
     def _zone(self, result: Result) -> str | None:
@@ -209,7 +209,7 @@ class Console:
 
 
 def script_text(path: Path) -> str:
-    """The text of a script file.
+    """Reads a script file.
 
     Raises:
         InputError: it cannot be read or is not UTF-8 text.
@@ -225,7 +225,7 @@ def script_text(path: Path) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`0.42 ms`, `3.1 s`."""
+    """Writes a duration as `0.42 ms` or `3.1 s`."""
     if seconds < 0.01:
         return f"{seconds * 1e3:.2f} ms"
     return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

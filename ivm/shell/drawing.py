@@ -1,7 +1,7 @@
-"""Draws a result in the mode that is set, and says in a few words what was drawn.
+"""Draws a result in the current mode, and sums it up in a few words.
 
-Law: on a terminal what is left out is told: hidden rows in the table and below it, hidden columns
-below it with the way to see them; without a terminal nothing is left out.
+Law: on a terminal every omission is reported: hidden rows in the table and below it, hidden columns
+below it with the way to see them; without a terminal nothing is omitted.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ MODES = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """Lines to be written, and a summary: `120 rows (40 shown)`."""
+    """Lines of output, and a summary: `120 rows (40 shown)`."""
 
     lines: Iterator[str]
     summary: str
 
 
 def draw(result: Result, table: pa.Table, mode: str, output: Output, zone: str | None) -> Drawing:
-    """Draw rows.
+    """Draws rows.
 
     Args:
         result: names and types of the columns.
         table: the rows.
         mode: one of MODES.
-        output: where the lines will be written.
+        output: the stream of the lines.
         zone: the session's time zone, if a column needs it.
     """
     rows = counted(table.num_rows, "row")
@@ -64,23 +64,23 @@ def draw(result: Result, table: pa.Table, mode: str, output: Output, zone: str |
 
 
 def changed(result: Result) -> str:
-    """What a statement without rows did."""
+    """Sums up a statement without rows."""
     if result.kind == "count" and result.rowcount >= 0:
         return f"{counted(result.rowcount, 'row')} changed"
     return "done"
 
 
 def is_success(result: Result, table: pa.Table) -> bool:
-    """Whether the rows are none, and only DuckDB's answer to a statement such as SET."""
+    """Returns whether this is DuckDB's empty answer to a statement such as SET."""
     return (result.columns, result.types, table.num_rows) == (["Success"], ["BOOLEAN"], 0)
 
 
 def is_plan(result: Result, text: str) -> bool:
-    """A plan is text with line breaks that mean something."""
+    """Returns whether the rows are a plan, whose line breaks have a meaning."""
     return text[:8].upper().startswith("EXPLAIN") and result.types[-1:] == ["VARCHAR"]
 
 
 def plan_lines(table: pa.Table) -> Iterator[str]:
-    """The last column of a plan's rows, as it is."""
+    """Yields the last column of a plan's rows, unchanged."""
     for cell in table.column(table.num_columns - 1).to_pylist():
         yield from str(cell).rstrip().split("\n")

@@ -1,7 +1,7 @@
-"""Writes an error with a caret under the place it means.
+"""Writes an error with a caret under its position in the statement.
 
 Law: the caret stands under the character that the error's position names, whatever tabs, wide
-characters or line breaks come before it; a message of DuckDB that already shows the place keeps it.
+characters or line breaks come before it; a message of DuckDB that has a caret keeps it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ivm.shell.output import Paint
 from ivm.shell.table import clip
 from ivm.storage.errors import InternalError
 
-_DUCKDB_PLACE = re.compile(r"\n\n?(LINE \d+: .*)\n( *\^+)\s*$", re.DOTALL)
+_DUCKDB_CARET = re.compile(r"\n\n?(LINE \d+: .*)\n( *\^+)\s*$", re.DOTALL)
 _BEFORE = 60
 _AFTER = 40
 
@@ -23,24 +23,24 @@ _AFTER = 40
 def report(
     error: Exception, statement: str, paint: Paint, where: str = "", width: int | None = None
 ) -> list[str]:
-    """The lines that tell a person what went wrong.
+    """Returns the lines of an error message.
 
     Args:
         error: an IvmError or DuckDB's own.
-        statement: the text that was run; positions count in it.
+        statement: the text of the statement; positions count in it.
         paint: colours.
         where: file and line, empty in the shell.
         width: columns of the terminal; None: endless.
     """
     text = str(error).strip()
-    place = _DUCKDB_PLACE.search(text)
+    drawn = _DUCKDB_CARET.search(text)
     position = getattr(error, "position", None)
     shown: list[str] = []
-    if place:
-        text = text[: place.start()]
-        shown = [place[1], place[2]]
+    if drawn:
+        text = text[: drawn.start()]
+        shown = [drawn[1], drawn[2]]
     if position is not None:
-        shown = _caret(statement, position, place[2].count("^") if place else 1, width)
+        shown = _caret(statement, position, drawn[2].count("^") if drawn else 1, width)
     head, *rest = _headline(error, text, where).split("\n")
     label, _, message = head.partition(": ")
     lines = [f"{paint('error', label + ':')} {message}", *rest]
@@ -61,12 +61,12 @@ def _headline(error: Exception, text: str, where: str) -> str:
 
 
 def _has_label(text: str) -> bool:
-    """DuckDB's wording, passed on in an error of ours: `Binder Error: …`."""
+    """Returns whether our error has DuckDB's wording: `Binder Error: …`."""
     return re.match(r"[A-Z][A-Za-z ]{2,30} Error: ", text) is not None
 
 
 def _caret(statement: str, position: int, length: int, width: int | None) -> list[str]:
-    """The line that holds `position`, cut to a window, and carets under `length` characters."""
+    """Returns the line of `position`, cut to a window, and carets under `length` characters."""
     position = min(max(position, 0), len(statement))
     start = statement.rfind("\n", 0, position) + 1
     end = statement.find("\n", position)

@@ -1,7 +1,7 @@
-"""Which kinds of thing may stand at the cursor: a pure function of the text before it.
+"""Finds the kinds of text that may follow at the cursor: a pure function of the text before it.
 
-Limit: read from the tokens of a statement that does not parse yet, so it is a good guess, not a
-grammar; where it does not know it lets everything of an expression stand.
+Limit: it reads the tokens of a statement that does not parse yet, so it is a good guess, not a
+grammar; in doubt it expects all parts of an expression.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ivm.sql.statements.tokens import Token, tokens
 
 
 @dataclass(frozen=True)
-class Want:
-    """A kind of thing that may stand at the cursor.
+class Expected:
+    """A kind of text that may follow at the cursor.
 
     Attributes:
         kind: "statement", "clause", "type", "relation", "table", "view", "column", "function",
@@ -29,50 +29,50 @@ class Want:
 
 
 _COMMAND_ARGUMENTS = {
-    ".watch": Want("view"),
-    ".explain": Want("view"),
-    ".schema": Want("relation"),
-    ".read": Want("file"),
-    ".open": Want("file"),
-    ".mode": Want("word", ("table", "line", "csv", "json", "markdown")),
-    ".timer": Want("word", ("on", "off")),
-    ".help": Want("command"),
+    ".watch": Expected("view"),
+    ".explain": Expected("view"),
+    ".schema": Expected("relation"),
+    ".read": Expected("file"),
+    ".open": Expected("file"),
+    ".mode": Expected("word", ("table", "line", "csv", "json", "markdown")),
+    ".timer": Expected("word", ("on", "off")),
+    ".help": Expected("command"),
 }
 
 _BEFORE_RELATION = {"FROM", "JOIN", "DESCRIBE", "SUMMARIZE", "PIVOT", "UNPIVOT"}
 _BEFORE_TABLE = {"INTO", "UPDATE", "TRUNCATE", "COPY", "TABLE", "REFERENCES"}
 _BEFORE_VIEW = {"SUBSCRIBE", "VIEW"}
 _LISTS = {  # a comma continues the list that the last of these words began
-    "FROM": (Want("relation"),),
-    "JOIN": (Want("relation"),),
-    "SELECT": (Want("column"), Want("function")),
-    "BY": (Want("column"), Want("function")),
-    "SET": (Want("column"),),
+    "FROM": (Expected("relation"),),
+    "JOIN": (Expected("relation"),),
+    "SELECT": (Expected("column"), Expected("function")),
+    "BY": (Expected("column"), Expected("function")),
+    "SET": (Expected("column"),),
 }
 _CLAUSE_STARTS = {"WHERE", "HAVING", "ON", "LIMIT", "VALUES", "RETURNING", "QUALIFY", *_LISTS}
-_EXPRESSION = (Want("column"), Want("function"), Want("clause"))
+_EXPRESSION = (Expected("column"), Expected("function"), Expected("clause"))
 _FILE_FUNCTIONS = re.compile(r"(?:FROM|JOIN|COPY|TO|READ_\w+\s*\()\s*$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 COMMAND_LINE = re.compile(r"(\.\w*)(\s+)?(.*)\Z", re.DOTALL)
 
 
-def wants(before: str) -> tuple[Want, ...]:
-    """The kinds of thing that may stand where `before` ends, its unfinished word left aside."""
+def expected_kinds(before: str) -> tuple[Expected, ...]:
+    """Returns the kinds that may follow `before`, its unfinished word excluded."""
     last = last_part(before)
     if last.startswith("."):
-        return _command_wants(last)
+        return _after_command(last)
     sign = open_sign(last)
     if sign == "'":
-        return (Want("file"),) if _FILE_FUNCTIONS.search(last[: last.rindex("'")]) else ()
+        return (Expected("file"),) if _FILE_FUNCTIONS.search(last[: last.rindex("'")]) else ()
     if sign not in (None, '"'):
         return ()
     done = tokens(last[: len(last) - len(word_before(last))])
     in_number = done and done[-1].word[:1].isdigit() and done[-1].end == len(last)
-    return () if in_number else _sql_wants(done)
+    return () if in_number else _after_tokens(done)
 
 
 def last_part(before: str) -> str:
-    """The unfinished statement or command at the end of the text, or the comments there."""
+    """Returns the unfinished statement or command at the end of the text, or the comments there."""
     found = list(parts(before))
     if not found:
         return before
@@ -83,37 +83,37 @@ def last_part(before: str) -> str:
     return rest[len(found[-1].text) :].partition(";")[2] if found[-1].closed else rest
 
 
-def _command_wants(line: str) -> tuple[Want, ...]:
+def _after_command(line: str) -> tuple[Expected, ...]:
     found = COMMAND_LINE.match(line)
     assert found is not None
     if found[2] is None:
-        return (Want("command"),)
-    want = _COMMAND_ARGUMENTS.get(found[1].lower())
-    return (want,) if want else ()
+        return (Expected("command"),)
+    argument = _COMMAND_ARGUMENTS.get(found[1].lower())
+    return (argument,) if argument else ()
 
 
 def word_before(before: str) -> str:
-    """The unfinished word or quoted name that the text ends in, "" after a blank or a sign."""
+    """Returns the unfinished word or quoted name at the end, "" after a blank or a sign."""
     if open_sign(before) == '"':
         return before[before.rindex('"') :]
     found = _WORD.search(before)
     return found.group() if found else ""
 
 
-def _sql_wants(done: Sequence[Token]) -> tuple[Want, ...]:
+def _after_tokens(done: Sequence[Token]) -> tuple[Expected, ...]:
     if not done:
-        return (Want("statement"),)
+        return (Expected("statement"),)
     word = done[-1].word
     if word == ".":
-        return (Want("column", _qualifier(done)),)
+        return (Expected("column", _qualifier(done)),)
     previous = done[-2].word if len(done) > 1 else ""
     if word == "VIEW" and done[0].word == "CREATE":
-        return (Want("clause"),)
+        return (Expected("clause"),)
     for words, kind in ((_BEFORE_VIEW, "view"), (_BEFORE_TABLE, "table")):
         if word in words and not (word == "UPDATE" and previous == "DO"):
-            return (Want(kind),)
+            return (Expected(kind),)
     if word in _BEFORE_RELATION and previous != "DISTINCT":
-        return (Want("relation"),)
+        return (Expected("relation"),)
     if word in ("EXISTS", "EXPLAIN", "ANALYZE", "AS") and _may_begin(done):
         return _after_opener(done)
     return _inside(done)
@@ -123,12 +123,12 @@ def _may_begin(done: Sequence[Token]) -> bool:
     return done[0].word in ("EXPLAIN", "CREATE", "DROP", "WITH", "PREPARE", "COPY")
 
 
-def _after_opener(done: Sequence[Token]) -> tuple[Want, ...]:
+def _after_opener(done: Sequence[Token]) -> tuple[Expected, ...]:
     if done[0].word == "DROP" and done[-1].word == "EXISTS":
-        return (Want("view" if _has(done, "VIEW") else "table"),)
+        return (Expected("view" if _has(done, "VIEW") else "table"),)
     if done[-1].word == "EXISTS":
-        return (Want("clause"),)
-    return (Want("statement"),)
+        return (Expected("clause"),)
+    return (Expected("statement"),)
 
 
 def _has(done: Sequence[Token], word: str) -> bool:
@@ -136,7 +136,7 @@ def _has(done: Sequence[Token], word: str) -> bool:
 
 
 def _qualifier(done: Sequence[Token]) -> tuple[str, ...]:
-    """The name parts before a dot: `s.t.` gives ("s", "t")."""
+    """Returns the parts of a name before a dot: ("s", "t") of `s.t.`."""
     found: list[str] = []
     at = len(done) - 1
     while at > 0 and done[at].word == ".":
@@ -149,25 +149,25 @@ def _plain(name: str) -> str:
     return name[1:-1].replace('""', '"') if name[:1] == '"' else name
 
 
-def _inside(done: Sequence[Token]) -> tuple[Want, ...]:
-    """In the middle of a clause: which one, and is a new item of its list to come?"""
+def _inside(done: Sequence[Token]) -> tuple[Expected, ...]:
+    """Returns the kinds that may follow inside a clause, at the begin of an item or after it."""
     word = done[-1].word
     if word == "::" or _declares(done):
-        return (Want("type"), Want("clause"))
+        return (Expected("type"), Expected("clause"))
     opener = _enclosing(done)
     if opener is not None and done[opener - 1].word == "USING":
-        return (Want("column"),)
+        return (Expected("column"),)
     if opener is not None and done[0].word == "INSERT" and not _has(done, "VALUES"):
-        return (Want("column"),)
+        return (Expected("column"),)
     if word in (",", "SELECT", "BY", "SET", "DISTINCT"):
         return _LISTS.get(_clause(done, opener), _EXPRESSION[:2])
     if word == "(" and opener is not None and done[opener - 1].word in ("AS", "IN", "FROM", "JOIN"):
-        return (Want("statement"), *_EXPRESSION)
+        return (Expected("statement"), *_EXPRESSION)
     return _EXPRESSION
 
 
 def _declares(done: Sequence[Token]) -> bool:
-    """A column's type is to come: `CREATE TABLE t (a `, `CAST(x AS `, `ADD COLUMN a `."""
+    """Returns whether a type follows: `CREATE TABLE t (a `, `CAST(x AS `, `ADD COLUMN a `."""
     if done[-1].word == "AS" and _enclosing(done) is not None:
         opener = _enclosing(done) or 0
         return done[opener - 1].word in ("CAST", "TRY_CAST")
@@ -177,7 +177,7 @@ def _declares(done: Sequence[Token]) -> bool:
 
 
 def _enclosing(done: Sequence[Token]) -> int | None:
-    """Index of the parenthesis that is open at the end, None outside all."""
+    """Returns the index of the parenthesis that is open at the end, None outside all."""
     depth = 0
     for at in range(len(done) - 1, -1, -1):
         depth += (done[at].word == ")") - (done[at].word == "(")
@@ -187,7 +187,7 @@ def _enclosing(done: Sequence[Token]) -> int | None:
 
 
 def _clause(done: Sequence[Token], opener: int | None) -> str:
-    """The word that began the clause at the end, at the same depth."""
+    """Returns the word that began the clause at the end, at the same depth."""
     depth = 0
     for token in reversed(done[(opener or -1) + 1 :]):
         depth += (token.word == ")") - (token.word == "(")

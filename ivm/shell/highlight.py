@@ -16,7 +16,7 @@ _STYLES = {
 
 
 def pieces(text: str) -> list[tuple[str, str]]:
-    """The text as (style, piece) pairs; style is "" or one of `Paint`'s styles."""
+    """Returns the text as (style, piece) pairs; style is "" or one of `Paint`'s styles."""
     if text.lstrip().startswith("."):
         line, newline, rest = text.partition("\n")
         return [("command", line + newline), *(pieces(rest) if rest else [])]
@@ -35,5 +35,5 @@ def pieces(text: str) -> list[tuple[str, str]]:
 
 
 def painted(sql: str, paint: Paint) -> str:
-    """SQL with its colours, for printing."""
+    """Returns SQL with its colours, for printing."""
     return "".join(paint(style, piece) for style, piece in pieces(sql))

@@ -1,4 +1,4 @@
-"""What the open database holds, as the shell lists and completes it."""
+"""Lists the relations of the open database, and the statements that made them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ListedRelation:
 
 
 def relations(database: Database) -> Iterator[ListedRelation]:
-    """Everything that can be read by its name, the user's own schema first."""
+    """Yields all tables and views, those of the schema main first."""
     materialized = {view.name for view in database.views()}
     for schema, plain, is_view, columns in database.execute(_RELATIONS).fetchall():
         name = canonical_name((schema, plain))
@@ -73,7 +73,7 @@ Listing = dict[str, tuple[Column, ...]]
 
 
 def listed(database: Database) -> tuple[Listing, Listing]:
-    """Columns of tables (and plain views), and of materialized views, by name.
+    """Returns the columns of tables (and plain views), and of materialized views, by name.
 
     Inside a transaction no query is run for it: one would leave the transaction's fast path, and
     be refused if the transaction was rolled back.
@@ -90,7 +90,7 @@ def _as_columns(columns: Iterable[tuple[str, str]]) -> tuple[Column, ...]:
 
 
 def tables_query(found: Iterable[ListedRelation]) -> str | None:
-    """A query that lists relations, if any, with their rows counted (those of plain views not)."""
+    """Returns a query that lists relations with their row counts (NULL for plain views), if any."""
     return " UNION ALL ".join(_table_row(relation) for relation in found) or None
 
 
@@ -108,7 +108,7 @@ class _Made:
     """The CREATE statement of a schema, sequence, table, view or index.
 
     Attributes:
-        kind: one of these; a materialized view is a "view".
+        kind: "schema", "sequence", "table", "view" (a materialized one too) or "index".
         name: canonical; empty for a schema.
         text: the statement.
         reads: canonical names of the relations in a view's query, folded.
@@ -121,7 +121,7 @@ class _Made:
 
 
 def statements(database: Database, name: str = "") -> Iterator[str]:
-    """The CREATE statements of all that was made, in an order that can be run again, or of one.
+    """Yields the CREATE statements of all, in an order that can be run again, or of one relation.
 
     Raises:
         InputError: there is no relation of that name.
@@ -165,14 +165,14 @@ def _read_by(text: str) -> tuple[str, ...]:
 
 
 def parsed(sql: str) -> exp.Expr | None:
-    """The syntax tree of a statement, None where sqlglot does not know its syntax."""
+    """Returns the syntax tree of a statement, None where sqlglot does not know its syntax."""
     with suppress(SqlglotError):
         return sqlglot.parse_one(sql, dialect="duckdb")
     return None
 
 
 def _in_order(made: list[_Made]) -> Iterator[_Made]:
-    """Each view after the relations that it reads."""
+    """Yields each view after the relations that it reads."""
     relations = {fold(one.name): one for one in made if one.kind in ("table", "view")}
 
     def after_its_inputs(name: str) -> Iterator[_Made]:
@@ -186,5 +186,5 @@ def _in_order(made: list[_Made]) -> Iterator[_Made]:
 
 
 def named(text: str) -> str:
-    """A name as the user typed it, as SQL: quotes may be left out, also of `my view`."""
+    """Writes a typed name as SQL; its quotes may be missing, also in `my view`."""
     return ".".join(map(quote, split_name(text)))

@@ -14,7 +14,7 @@ _NOT_DATABASES = {".sql", ".csv", ".tsv", ".parquet", ".json", ".jsonl", ".txt",
 
 
 def open_database(path: str) -> Database:
-    """The database in a file, made if it does not exist, or a new one in memory.
+    """Opens the database in a file, made if it does not exist, or a new one in memory.
 
     Raises:
         InputError: the name is that of a script or a data file, or a folder.
@@ -41,19 +41,19 @@ def _check(path: Path) -> None:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two names mean one file."""
+    """Returns whether two names mean one file."""
     if MEMORY in (one, other):
         return False
     return os.path.realpath(os.path.expanduser(one)) == os.path.realpath(os.path.expanduser(other))
 
 
 def title(path: str) -> str:
-    """A short name for the prompt."""
+    """Returns a short name for the prompt."""
     return "memory" if path == MEMORY else Path(path).stem
 
 
 def version_number() -> str:
-    """Of the installed distribution; a checkout that is only on the path has none."""
+    """Returns the version of the installed distribution; a checkout on the path has none."""
     try:
         return metadata.version("ivmdb")
     except metadata.PackageNotFoundError:

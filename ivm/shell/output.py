@@ -1,7 +1,7 @@
-"""Where the shell writes: a text stream, with or without colours, of a known or endless width.
+"""The shell's output: a text stream, with or without colours, of a known or endless width.
 
 Law: without a terminal, with NO_COLOR set or with TERM=dumb not one escape sequence is written; a
-reader that goes away (`ivm … | head`) ends the output, never the work.
+reader that leaves (`ivm … | head`) ends the output, never the work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Paint:
         self.on = on
 
     def __call__(self, style: str, text: str) -> str:
-        """`text` in one of the styles above, or as it is if the style is empty."""
+        """Returns `text` in one of the styles above, unchanged if the style is empty."""
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.on and style and text else text
 
 
@@ -43,7 +43,7 @@ class Output:
     """A stream for results.
 
     Attributes:
-        paint: colours, off where they do not belong.
+        paint: colours, off without a terminal.
         is_terminal: a person reads it: tables are cut to `width` and to some rows.
     """
 
@@ -59,11 +59,11 @@ class Output:
         return shutil.get_terminal_size().columns if self.is_terminal else None
 
     def line(self, text: str = "") -> None:
-        """Write one line."""
+        """Writes one line."""
         self.lines((text,))
 
     def lines(self, texts: Iterable[str]) -> None:
-        """Write lines until they end or nobody reads them.
+        """Writes lines until they end or the reader has left.
 
         Raises:
             UnavailableError: they cannot be written (a full disk).
@@ -84,17 +84,17 @@ class Output:
 
 
 def colours_wanted() -> bool:
-    """Whether the environment lets a terminal have colours."""
+    """Returns whether the environment allows colours."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def standard_output() -> Output:
-    """This process's standard output; characters it cannot encode are written as escapes."""
+    """Returns the standard output; characters it cannot encode are written as escapes."""
     return _standard(sys.stdout)
 
 
 def standard_error() -> Output:
-    """This process's standard error."""
+    """Returns the standard error."""
     return _standard(sys.stderr)
 
 
@@ -108,7 +108,7 @@ def _standard(stream: TextIO | None) -> Output:
 
 
 def _silence(stream: TextIO) -> None:
-    """Send what is still buffered nowhere, so that the interpreter's own flush does not fail."""
+    """Discards the rest of the buffer, so that the interpreter's own flush does not fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -35,7 +35,7 @@ from ivm.shell.script import complete
 from ivm.storage.errors import IvmError
 
 _WORDS = {"exit": ".quit", "quit": ".quit", "\\q": ".quit", "help": ".help", "\\h": ".help"}
-"""What people type at a prompt they do not know yet."""
+"""Words that newcomers type, and the commands they mean."""
 
 _STYLE = Style.from_dict(
     {
@@ -51,7 +51,7 @@ _STYLE = Style.from_dict(
 
 
 def interact_here(database: Database, path: str, mode: str) -> None:
-    """Run the shell on this terminal, and close the database at the end.
+    """Runs the shell on this terminal, and closes the database at the end.
 
     With standard output sent elsewhere (`ivm FILE > results`) the prompt is on standard error.
     """
@@ -62,12 +62,12 @@ def interact_here(database: Database, path: str, mode: str) -> None:
 def interact(
     database: Database, path: str = ":memory:", mode: str = "table", *, owned: bool = False
 ) -> None:
-    """Run the shell on an open database until the user leaves.
+    """Runs the shell on an open database until the user leaves.
 
     Args:
         database: may be in use by other threads; their changes are seen (`.watch`).
-        path: what it was opened as, shown in the prompt.
-        mode: how results look at first, one of `drawing.MODES`.
+        path: the path it was opened by, shown in the prompt.
+        mode: the first format of results, one of `drawing.MODES`.
         owned: close the database at the end.
     """
     settings = Settings(mode, timer=True, talkative=True)
@@ -102,7 +102,7 @@ class Shell:
         )
 
     def run(self) -> None:
-        """Read and run until the user leaves."""
+        """Reads and runs statements until the user leaves."""
         self._greet()
         loading = Thread(target=lambda: self._vocabulary.set_result(vocabulary()), daemon=True)
         loading.start()
@@ -114,7 +114,7 @@ class Shell:
             except EOFError:
                 break
             self._read = False
-            with suppress(KeyboardInterrupt):  # behind what it could have ended
+            with suppress(KeyboardInterrupt):  # after the statement that it could have ended
                 self._run(_WORDS.get(_bare(text), text))
 
     def _run(self, text: str) -> None:
@@ -133,9 +133,9 @@ class Shell:
         return FormattedText([("class:prompt", f"{title(self.console.path)}{sign} ")])
 
     def names(self) -> Vocabulary:
-        """What can be completed; read again after each statement.
+        """Returns the names to complete, read again after each statement.
 
-        If it cannot be read, what was known stays: the next statement tells what is wrong.
+        If they cannot be read, the last ones stay: the next statement reports the error.
         """
         if not self._read:
             self._read = True
@@ -158,7 +158,7 @@ def _continuation(width: int, line: int, wrapped: int) -> FormattedText:
 
 
 def _history() -> History:
-    """The history file, or a history of this session if the file cannot be written."""
+    """Opens the history file, or a history of this session if the file cannot be written."""
     path = history_path()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def _history() -> History:
 
 
 def history_path() -> Path:
-    """`$XDG_STATE_HOME/ivm/history`, by default under `~/.local/state`."""
+    """Returns `$XDG_STATE_HOME/ivm/history`, by default under `~/.local/state`."""
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser() / "ivm" / "history"
 

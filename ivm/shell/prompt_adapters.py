@@ -17,7 +17,7 @@ from prompt_toolkit.formatted_text.utils import split_lines
 from prompt_toolkit.lexers import Lexer
 
 from ivm.shell.completion import Vocabulary, suggest
-from ivm.shell.expected import wants
+from ivm.shell.expected import expected_kinds
 from ivm.shell.highlight import pieces
 from ivm.shell.listing import RESERVED
 
@@ -31,7 +31,7 @@ class SqlCompleter(Completer):
     """Suggestions for the prompt.
 
     Args:
-        names: gives what there is in the database now.
+        names: returns the names in the database now.
     """
 
     def __init__(self, names: Callable[[], Vocabulary]) -> None:
@@ -41,7 +41,7 @@ class SqlCompleter(Completer):
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
         before = document.text_before_cursor.encode(errors="replace").decode()
         after = document.text_after_cursor.encode(errors="replace").decode()
-        if any(want.kind == "file" for want in wants(before)):
+        if any(expected.kind == "file" for expected in expected_kinds(before)):
             yield from self._files(before, event)
             return
         for suggestion in suggest(before, after, self._names()):
@@ -59,7 +59,7 @@ class SqlCompleter(Completer):
 
 
 def vocabulary() -> tuple[list[str], frozenset[str]]:
-    """Names of all functions that DuckDB has, and its reserved words."""
+    """Returns the names of all DuckDB's functions, and its reserved words."""
     with duckdb.connect(":memory:") as connection:
         functions = [name for (name,) in connection.execute(_FUNCTIONS).fetchall()]
         reserved = frozenset(word for (word,) in connection.execute(RESERVED).fetchall())
@@ -67,7 +67,7 @@ def vocabulary() -> tuple[list[str], frozenset[str]]:
 
 
 class SqlLexer(Lexer):
-    """prompt_toolkit's view of `pieces`."""
+    """Colours for the prompt, by `pieces`."""
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         fragments: StyleAndTextTuples = [

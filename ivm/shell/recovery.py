@@ -1,4 +1,4 @@
-"""What `ivm recover` says of a database file and its log."""
+"""The report of `ivm recover` on a database file and its log."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from ivm.recovery import Recovery
 
 
 def report_lines(found: Recovery) -> Iterator[str]:
-    """The lines.
-
-    Args:
-        found: by `recover`.
-    """
+    """Yields the lines of the report."""
     if found.trouble is not None:
         yield found.trouble
         yield from _ways(found)

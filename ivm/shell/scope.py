@@ -1,7 +1,7 @@
-"""Which relations an unfinished statement reads, and under which aliases.
+"""Finds the relations that an unfinished statement reads, and their aliases.
 
-Limit: read from the tokens alone, all levels of the statement together: the statement does not
-parse yet, and too many columns offered are better than too few.
+Limit: it reads the tokens alone, all levels of the statement together: the statement does not
+parse yet, and too many columns are better than too few.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _NOT_ALIAS = {
 
 @dataclass
 class CompletionScope:
-    """Names in an unfinished statement.
+    """The names in an unfinished statement.
 
     Attributes:
         relations: the relation behind each alias (or plain name), aliases in lower case.
-        queries: names that WITH gives to queries.
+        queries: names of the queries of WITH.
     """
 
     relations: dict[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class CompletionScope:
 
 
 def scope_of(statement: str) -> CompletionScope:
-    """The scope of a statement, finished or not."""
+    """Returns the scope of a statement, finished or not."""
     scope = CompletionScope()
     reader = Reader(tokens(statement))
     while not reader.done:
@@ -50,14 +50,14 @@ def scope_of(statement: str) -> CompletionScope:
 
 
 def _names_query(reader: Reader) -> bool:
-    """`WITH name AS (` or `, name AS (`."""
+    """Returns whether `WITH name AS (` or `, name AS (` stands here."""
     if reader.at == 0 or reader.peek(1) != "AS" or reader.peek(2) not in ("(", "MATERIALIZED"):
         return False
     return reader.peek(-1) in ("WITH", "RECURSIVE", ",")
 
 
 def _relations(reader: Reader, scope: CompletionScope) -> None:
-    """`name [[AS] alias] {, name [[AS] alias]}`; a derived table is stepped into later."""
+    """Reads `name [[AS] alias] {, name [[AS] alias]}`; a derived table is read later."""
     while True:
         try:
             name = reader.name()

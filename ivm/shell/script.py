@@ -1,8 +1,8 @@
-"""Cuts a script into SQL statements and dot commands, and says whether one is still open.
+"""Cuts a script into SQL statements and dot commands, and finds whether one is still open.
 
 Law: a semicolon ends a statement unless it stands in a string, a quoted name, a dollar-quoted text
 or a comment (comments nest), as in DuckDB; a line that begins with a dot where a statement could
-begin is a command. Regular expressions do the walking, so megabytes are cut in a moment.
+begin is a command. Regular expressions do the search, so megabytes are cut in a moment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ScriptPart:
     Attributes:
         text: as written, without the semicolon and the blanks and comments around it.
         offset: characters before it in the script.
-        closed: its semicolon was seen (a command is always closed).
+        closed: it has its semicolon (a command is always closed).
     """
 
     text: str
@@ -42,33 +42,33 @@ class ScriptPart:
 
 
 def parts(script: str) -> Iterator[ScriptPart]:
-    """The statements and commands of a script, in order; empty statements are dropped."""
-    place = 0
-    while (start := _skip_blanks(script, place)) < len(script):
+    """Yields the statements and commands of a script, in order, without empty statements."""
+    offset = 0
+    while (start := _skip_blanks(script, offset)) < len(script):
         cut = _command if _is_command(script, start) else _statement
-        part, place = cut(script, start)
+        part, offset = cut(script, start)
         if part.text:
             yield part
 
 
 def complete(text: str) -> bool:
-    """Whether all of `text` can be run: no statement waits for its semicolon."""
+    """Returns whether all of `text` can be run: no statement lacks its semicolon."""
     return all(part.closed for part in parts(text))
 
 
 def open_sign(text: str) -> str | None:
-    """The sign of the comment, string or name that `text` ends in ("--", "/*", "'", …), or None."""
-    place = 0
-    while opening := _OPENING.search(text, place):
+    """Returns the sign ("--", "/*", "'", …) of the comment, string or name open at the end."""
+    offset = 0
+    while opening := _OPENING.search(text, offset):
         end = _end(text, opening)
         if end is None:
             return opening.group().lower()
-        place = end
+        offset = end
     return None
 
 
 def _end(text: str, opening: re.Match[str]) -> int | None:
-    """Where that which opens ends; None if it does not."""
+    """Returns the end of the string, name or comment that opens here, None if it is open."""
     sign = opening.group().lower()
     if sign == ";":
         return opening.end()
@@ -79,27 +79,27 @@ def _end(text: str, opening: re.Match[str]) -> int | None:
     return None if closing is None else closing.end()
 
 
-def _end_of_comment(text: str, place: int) -> int | None:
+def _end_of_comment(text: str, offset: int) -> int | None:
     depth = 1
-    while sign := _COMMENT_SIGN.search(text, place):
+    while sign := _COMMENT_SIGN.search(text, offset):
         depth += 1 if sign.group() == "/*" else -1
-        place = sign.end()
+        offset = sign.end()
         if depth == 0:
-            return place
+            return offset
     return None
 
 
-def _skip_blanks(script: str, place: int) -> int:
+def _skip_blanks(script: str, offset: int) -> int:
     while True:
-        blank = _BLANK.match(script, place)
+        blank = _BLANK.match(script, offset)
         assert blank is not None
         opening = _OPENING.match(script, blank.end())
         if opening is None or opening.group() not in ("--", "/*"):
             return blank.end()
         end = _end(script, opening)
-        if end is None:  # of a comment that must be ended the database tells
+        if end is None:  # an open /* is left for the database to refuse
             return len(script) if opening.group() == "--" else opening.start()
-        place = end
+        offset = end
 
 
 def _is_command(script: str, start: int) -> bool:
@@ -114,12 +114,12 @@ def _command(script: str, start: int) -> tuple[ScriptPart, int]:
 
 
 def _statement(script: str, start: int) -> tuple[ScriptPart, int]:
-    place = start
-    while opening := _OPENING.search(script, place):
+    offset = start
+    while opening := _OPENING.search(script, offset):
         if opening.group() == ";":
             return ScriptPart(script[start : opening.start()].rstrip(), start, True), opening.end()
         end = _end(script, opening)
         if end is None:
             break
-        place = end
+        offset = end
     return ScriptPart(script[start:].rstrip(), start, False), len(script)

@@ -34,8 +34,8 @@ class Shown:
     Attributes:
         names, types: of all columns.
         cells: text of the shown rows, a list a column.
-        split: shown rows that stand before the gap.
-        hidden: rows left out in the gap.
+        split: number of the shown rows before the omitted ones.
+        hidden: number of the omitted rows.
     """
 
     names: Sequence[str]
@@ -56,7 +56,7 @@ def shown_part(
     limit: int | None = SHOWN_ROWS,
     zone: str | None = None,
 ) -> Shown:
-    """The first and last rows of a table, `limit` in all, as text (all rows if None)."""
+    """Returns the first and last rows of a table as text, `limit` in all (all rows if None)."""
     total = table.num_rows
     if limit is None or total <= limit:
         return Shown(names, types, _clean(texts(table, zone)), total, 0)
@@ -71,13 +71,13 @@ def box(
     paint: Paint,
     marked: frozenset[tuple[str | None, ...]] = frozenset(),
 ) -> Iterator[str]:
-    """A DuckDB-like table: names, types, rows; columns that do not fit are left out in the middle.
+    """Yields a table like DuckDB's: names, types, rows; middle columns are omitted where needed.
 
     Args:
-        shown: what to draw.
+        shown: the rows to draw.
         width: columns of the terminal; None: endless.
         paint: colours.
-        marked: rows (their texts) to be drawn in the colour of added rows.
+        marked: texts of the rows in the colour of added rows.
     """
     kept, widths = fit([_room(shown, i) for i in range(len(shown.names))], width)
     frame = _Frame(widths, paint)
@@ -113,11 +113,11 @@ class _Frame:
         return self._paint("dim", signs[0] + bars + signs[2])
 
     def line(self, cells: Iterable[str]) -> str:
-        """Cells already padded."""
+        """Returns a line of padded cells."""
         return f"{self._bar} {f' {self._bar} '.join(cells)} {self._bar}"
 
     def gap(self, hidden: int) -> str:
-        """The line that stands for the rows left out."""
+        """Returns the line in place of the hidden rows."""
         room = sum(self._widths) + 3 * (len(self._widths) - 1)
         text = f"… {hidden:,} rows"
         cells = [text.center(room)] if len(text) <= room else ["⋮".center(w) for w in self._widths]
@@ -125,13 +125,13 @@ class _Frame:
 
 
 def columns_shown(shown: Shown, width: int | None) -> int:
-    """How many columns `box` shows."""
+    """Returns how many columns `box` shows."""
     kept, _ = fit([_room(shown, i) for i in range(len(shown.names))], width)
     return sum(i is not None for i in kept)
 
 
 def markdown(shown: Shown) -> Iterator[str]:
-    """A GitHub-flavoured markdown table of all shown rows."""
+    """Yields a GitHub-flavoured markdown table of all shown rows."""
     columns = [[(c or "").replace("|", "\\|") for c in column] for column in shown.cells]
     names = [name.replace("|", "\\|") for name in shown.names]
     widths = [
@@ -150,7 +150,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def line_by_line(shown: Shown, paint: Paint) -> Iterator[str]:
-    """A line a cell, for rows too wide for a table."""
+    """Yields a line a cell, for rows too wide for a table."""
     width = max(map(cell_len, shown.names), default=0)
     for row in range(shown.rows):
         if row == shown.split and shown.hidden:
@@ -164,13 +164,13 @@ def line_by_line(shown: Shown, paint: Paint) -> Iterator[str]:
 
 
 def numeric(type_name: str) -> bool:
-    """Whether values of the type stand at the right."""
+    """Returns whether values of the type are aligned to the right."""
     plain = "[" not in type_name and not type_name.startswith(("STRUCT", "MAP", "ENUM", "UNION"))
     return plain and type_name != "INTERVAL" and any(part in type_name for part in _RIGHT)
 
 
 def _room(shown: Shown, column: int) -> int:
-    """The width at which nothing of a column is cut."""
+    """Returns the width at which nothing of a column is cut."""
     cells = (
         4 if c is None else len(c) if c.isascii() else cell_len(c) for c in shown.cells[column]
     )
@@ -189,7 +189,7 @@ def _centred(text: str, width: int) -> str:
 
 
 def _clean(columns: Sequence[Texts]) -> list[Texts]:
-    """Cells without control characters: no value moves the cursor or breaks a line."""
+    """Escapes control characters: no value moves the cursor or breaks a line."""
     return [
         [c if c is None or c.isprintable() else c.translate(_CONTROLS) for c in column]
         for column in columns
@@ -197,13 +197,13 @@ def _clean(columns: Sequence[Texts]) -> list[Texts]:
 
 
 def pad(text: str, width: int, to_right: bool) -> str:
-    """`text` with blanks up to `width` terminal columns."""
+    """Fills `text` with blanks up to `width` terminal columns."""
     blanks = " " * (width - (len(text) if text.isascii() else cell_len(text)))
     return blanks + text if to_right else text + blanks
 
 
 def clip(text: str, width: int) -> str:
-    """`text` cut to `width` terminal columns, an ellipsis as the last one."""
+    """Cuts `text` to `width` terminal columns, an ellipsis as the last one."""
     if len(text) * 2 <= width or (len(text) <= width and text.isascii()):
         return text
     if cell_len(text) <= width:
@@ -217,37 +217,37 @@ def clip(text: str, width: int) -> str:
     return text[:kept] + "…"
 
 
-def fit(rooms: Sequence[int], width: int | None) -> tuple[list[int | None], list[int]]:
-    """Which columns to show, and how wide each.
+def fit(wishes: Sequence[int], width: int | None) -> tuple[list[int | None], list[int]]:
+    """Chooses the columns to show and their widths.
 
     Args:
-        rooms: the width each column would like.
-        width: of the whole table with its borders; None: endless.
+        wishes: the width at which nothing of each column is cut.
+        width: that of the whole table with its borders; None: endless.
 
     Returns:
-        Positions of the columns kept (None stands for those left out in the middle) and widths.
+        Positions of the shown columns (None for the omitted ones in the middle) and widths.
     """
-    kept: list[int | None] = list(range(len(rooms)))
+    kept: list[int | None] = list(range(len(wishes)))
     if width is None:
-        return kept, list(rooms)
+        return kept, list(wishes)
     while True:
-        wishes = [1 if i is None else rooms[i] for i in kept]
+        wanted = [1 if i is None else wishes[i] for i in kept]
         room = width - 1 - _BORDER * len(kept)
-        least = sum(min(wish, _NARROW) for wish in wishes)
+        least = sum(min(wish, _NARROW) for wish in wanted)
         if least <= room or len([i for i in kept if i is not None]) <= 2:
-            return kept, _level(wishes, max(room, len(kept)))
+            return kept, _level(wanted, max(room, len(kept)))
         kept = _without_middle(kept)
 
 
 def _without_middle(kept: list[int | None]) -> list[int | None]:
-    """One column less, taken from the middle, where None stands for all that are gone."""
+    """Removes one more column from the middle, where None marks the gap."""
     columns = [i for i in kept if i is not None]
     middle = len(columns) // 2
     return [*columns[:middle], None, *columns[middle + 1 :]]
 
 
 def _level(wishes: Sequence[int], room: int) -> list[int]:
-    """Cut the widest columns to one common width so that the sum is at most `room`."""
+    """Cuts the widest columns to one common width so that the sum is at most `room`."""
     if sum(wishes) <= room:
         return list(wishes)
     cap = bisect_right(range(1, room + 1), room, key=lambda c: sum(min(w, c) for w in wishes))

@@ -1,6 +1,6 @@
 """Shows a materialized view on the whole terminal and draws it again whenever it changes.
 
-Law: what is drawn is the view at an epoch no older than the one named above it; the change counts
+Law: the drawing shows the view at an epoch no older than the one named above it; the change counts
 are the changefeed's since the last drawing. Changes may come from any thread of this process.
 """
 
@@ -39,11 +39,11 @@ class Picture:
     """A view at one moment.
 
     Attributes:
-        epoch: that the view had reached, at least.
-        rows: of the whole view.
+        epoch: an epoch that the view had reached, at least.
+        rows: the number of the view's rows.
         added, removed: rows of the last change.
         shown: the rows on the screen.
-        marked: rows among them that came with the last change.
+        marked: the rows among them that the last change added.
     """
 
     epoch: int
@@ -55,7 +55,7 @@ class Picture:
 
 
 def watch(console: Console, name: str) -> None:
-    """Show a view until the user types q or Ctrl-C.
+    """Shows a view until the user types q or Ctrl-C.
 
     Raises:
         InputError: there is no terminal, or a transaction is open.
@@ -75,7 +75,7 @@ def watch(console: Console, name: str) -> None:
 
 
 class ViewReader:
-    """Reads the first rows of a view, in the order its query asks for."""
+    """Reads the first rows of a view, in the order of its query."""
 
     def __init__(self, database: Database, name: str) -> None:
         self._database = database
@@ -84,11 +84,11 @@ class ViewReader:
 
     @property
     def epoch(self) -> int:
-        """The database's last commit."""
+        """The epoch of the database's last commit."""
         return self._database.epoch
 
     def picture(self, epoch: int, deltas: list[pa.Table], rows: int) -> Picture:
-        """The view as it is now, and what `deltas` did to it."""
+        """Reads the view as it is now, and counts the rows of `deltas`."""
         total = self._database.execute(f"SELECT count(*) FROM {named(self.name)}").fetchone()
         shown = self._shown(rows)
         weights = [delta.column(WEIGHT).to_numpy() for delta in deltas]
@@ -110,12 +110,12 @@ class ViewReader:
         except (IvmError, duckdb.Error):
             if order == "ALL":
                 raise
-            self._orders.pop(0)  # the query orders by something that is not in the view
+            self._orders.pop(0)  # the query orders by an expression that is not in the view
             return self._shown(rows)
 
 
 def _own_order(database: Database, name: str) -> list[str]:
-    """The ORDER BY of the view's query, if it has one."""
+    """Returns the ORDER BY of the view's query, if it has one."""
     tree = parsed(next((view.sql for view in database.views() if view.name == name), ""))
     order = None if tree is None else tree.args.get("order")
     terms = order.expressions if order is not None else []
@@ -123,17 +123,17 @@ def _own_order(database: Database, name: str) -> list[str]:
 
 
 def _added_rows(shown: Shown, deltas: list[pa.Table]) -> frozenset[tuple[str | None, ...]]:
-    """Texts of rows that came; at most a few screens' worth is turned into text."""
+    """Returns the texts of added rows, of a few screens at most."""
     found: set[tuple[str | None, ...]] = set()
     for delta in deltas[-8:]:
-        came = delta.filter(pc.greater(delta.column(WEIGHT), 0)).drop_columns([WEIGHT])
-        part = shown_part(shown.names, shown.types, came.slice(0, 1000), None)
+        added = delta.filter(pc.greater(delta.column(WEIGHT), 0)).drop_columns([WEIGHT])
+        part = shown_part(shown.names, shown.types, added.slice(0, 1000), None)
         found.update(zip(*part.cells, strict=True))
     return frozenset(found)
 
 
 def drawn(name: str, picture: Picture, width: int, paint: Paint) -> list[str]:
-    """The screen's lines."""
+    """Returns the lines of the screen."""
     head = [paint("bold", name), counted(picture.rows, "row"), f"epoch {picture.epoch:,}"]
     if picture.added or picture.removed:
         added = paint("added", f"+{picture.added:,}")
@@ -170,7 +170,7 @@ class Screen:
         )
 
     def run(self) -> None:
-        """Show the view until a key ends it; raises what reading it raised."""
+        """Shows the view until a key ends it; raises the error of its reader."""
         thread = threading.Thread(target=self._follow, name="ivm-watch", daemon=True)
         try:
             self._app.run(pre_run=thread.start)
@@ -181,7 +181,7 @@ class Screen:
             raise self._error
 
     def text(self) -> str:
-        """What is on the screen."""
+        """Returns the text on the screen."""
         if self._picture is None:
             return "…"
         width = self._app.output.get_size().columns
@@ -216,10 +216,10 @@ class Screen:
     def _draw(self, epoch: int, deltas: list[pa.Table]) -> None:
         room = self._app.output.get_size().rows - _LINES_AROUND
         self._picture = self._reader.picture(epoch, deltas, max(room, 1))
-        self._in_app(self._app.invalidate)  # in this thread it fails where the app ends meanwhile
+        self._in_app(self._app.invalidate)  # in this thread it fails if the app ends meanwhile
 
     def _in_app(self, act: Callable[[], None]) -> None:
-        """Calls a method of the app in its own thread; nothing once the app has ended."""
+        """Calls a method of the app in its own thread, unless the app has ended."""
         loop = self._app.loop
         if loop is not None:
             with suppress(RuntimeError):  # the loop is closed by now

@@ -1,6 +1,6 @@
-"""The words the shell knows by heart: phrases to complete, by where they may stand.
+"""Phrases to complete, by their position in a statement.
 
-Limit: not DuckDB's whole grammar, only what people type; anything else is typed by hand.
+Limit: not DuckDB's whole grammar, only common phrases.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 
 def _phrases(text: str) -> tuple[str, ...]:
-    """The phrases between commas and line ends."""
+    """Splits a text at commas and line ends."""
     return tuple(re.split(r"\s*[,\n]\s*", text.strip()))
 
 
@@ -58,4 +58,4 @@ TYPES = _phrases("""
 TABLE_FUNCTIONS = ("read_csv", "read_json", "read_parquet", "glob", "range", "unnest")
 
 OWN_KEYWORDS = frozenset({"VERIFY", "SUBSCRIBE", "MATERIALIZED", "VIEWS"})
-"""Words of our own statements, which DuckDB's tokenizer takes for names."""
+"""Keywords of our own statements, which are names for DuckDB's tokenizer."""

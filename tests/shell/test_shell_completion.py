@@ -1,4 +1,4 @@
-"""Completion is a pure function of the text: what may stand here, and what it is called."""
+"""Completion is a pure function of the text: the kinds that may follow, and their names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ivm.shell.completion import Column, Vocabulary, suggest
-from ivm.shell.expected import wants
+from ivm.shell.expected import expected_kinds
 from ivm.shell.prompt_adapters import vocabulary
 from ivm.shell.scope import scope_of
 
@@ -29,7 +29,7 @@ NAMES = Vocabulary(
 
 
 def kinds(text: str) -> list[str]:
-    return [want.kind for want in wants(text)]
+    return [expected.kind for expected in expected_kinds(text)]
 
 
 def found(text: str) -> list[str]:
@@ -92,7 +92,7 @@ def found(text: str) -> list[str]:
         ("select * from orders where amount > 1.5", ""),
     ],
 )
-def test_what_may_stand_here(text: str, expected: str) -> None:
+def test_kinds_that_may_follow(text: str, expected: str) -> None:
     assert " ".join(kinds(text)) == expected
 
 

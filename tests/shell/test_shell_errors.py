@@ -51,7 +51,7 @@ def test_a_long_line_is_cut_around_the_place() -> None:
         "select '" + "日本" * 40 + "' || ?語",
     ],
 )
-def test_the_caret_stands_under_its_place_on_a_narrow_terminal(statement: str, width: int) -> None:
+def test_the_caret_keeps_its_column_on_a_narrow_terminal(statement: str, width: int) -> None:
     error = SqlError("it is wrong", statement.index("?"))
     shown, caret = report(error, statement, PLAIN, width=width)[-2:]
     assert cell_len(shown) <= width

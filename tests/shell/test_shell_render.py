@@ -97,7 +97,7 @@ def test_cells_are_duckdbs_own_text() -> None:
     assert [column[0] for column in texts(rows)] == list(expected[0])
 
 
-def test_times_with_a_zone_are_told_in_the_sessions_zone() -> None:
+def test_times_with_a_zone_are_written_in_the_sessions_zone() -> None:
     _, _, rows = query("SELECT TIMESTAMPTZ '2020-01-01 00:00:00+00' AS t")
     assert texts(rows, "Asia/Tokyo") == [["2020-01-01 09:00:00+09"]]
     assert texts(rows, "UTC") == [["2020-01-01 00:00:00+00"]]
