@@ -24,6 +24,7 @@ _NULL = "NULL"
 _NARROW = 10  # no column is cut below this while columns can be left out
 _BORDER = 3  # blank, bar, blank
 _CONTROLS = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160))}
+_CONTROLS |= {c: f"\\u{c:04x}" for c in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}  # bidi
 _CONTROLS |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 27: "\\e"}
 
 

@@ -79,6 +79,8 @@ def test_no_value_moves_the_cursor() -> None:
     lines = table_of("SELECT 'a' || chr(27) || '[31m' || chr(10) || chr(7) AS x")
     assert "a\\e[31m\\n\\x07" in lines[4]
     assert all(line.isprintable() for line in lines)
+    lines = table_of("SELECT chr(8238) || 'a' || chr(8232) AS x")  # would turn the line round
+    assert "\\u202ea\\u2028" in lines[4]
 
 
 EXTREMES = """
