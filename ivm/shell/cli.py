@@ -189,7 +189,7 @@ def _script(
     mode = _mode(json=json, csv=csv, table=table, markdown=markdown)
     if script == "-":
         _run(db, mode, _piped(sys.stdin))
-    elif Path(script).is_file():
+    elif Path(script).is_file() or Path(script).is_fifo():
         _with_console(db, mode, lambda console: console.read(Path(script)))
     else:
         _refuse(f"there is no script {script!r}: ivm run FILE.sql [--db FILE]")

@@ -86,6 +86,12 @@ def test_a_script_runs_with_its_commands(shop: str, tmp_path: Path) -> None:
     assert run("run", "-", "--db", shop, stdin=script.read_text()).stdout == "region,total\nEU,3\n"
 
 
+def test_a_script_may_come_from_a_process(tmp_path: Path) -> None:
+    line = f"{shlex.join(command('run', '--csv'))} <(echo 'SELECT 1 AS a;')"
+    done = subprocess.run(["bash", "-c", line], env=environment(), capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("a\n1\n", "")
+
+
 def test_scripts_read_scripts(tmp_path: Path) -> None:
     inner = tmp_path / "inner.sql"
     inner.write_text("SELECT 1 AS a;")
