@@ -1,8 +1,8 @@
-"""Arrow rows whose types are the table's own: taken as they are, by a plan kept per schema.
+"""Reads Arrow rows whose types are the table's own, by a plan for each of the last schemas.
 
-Law: the columns are the rows' values, in the table's types; where a type differs there is no plan,
-and the rows are converted (see `rows`). Few rows are read without Arrow's kernels, whose fixed cost
-would be the larger part.
+Contract: the columns hold the rows' values unchanged; if one of the types differs, there is no plan
+and the rows are converted (see `row_columns`). Few rows are read without Arrow's kernels, whose
+fixed cost would be the larger part.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ivm.storage.values.types import ColumnType
 
 ArrowRows: TypeAlias = pa.Table | pa.RecordBatch
 
-_TEXT = pa.large_string()
-_PLANS = 8  # schemas that are remembered
+_STRING = pa.large_string()
+_PLANS = 8  # schemas whose plans are cached
 
 
 class Step(NamedTuple):
-    """What becomes of one given column.
+    """How one column of the rows is read.
 
     Attributes:
         position: of the column in the table.
         type: its type.
-        words: the dtype of its buffer, where that holds the values as numpy would.
+        words: dtype of its buffer's numbers, None if numpy does not hold the values so.
     """
 
     position: int
@@ -51,8 +51,8 @@ class ArrowReader:
     """Reads Arrow rows of one table.
 
     Args:
-        plan: the table's columns for a schema, (position, type) each; None if one of them is to
-            be converted.
+        plan: gives the table's columns for a schema, (position, type) each; None if one of them
+            must be converted.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ArrowReader:
         self._known: list[tuple[pa.Schema, Plan | None]] = []
 
     def read(self, rows: ArrowRows) -> dict[int, Column] | None:
-        """The columns by their position in the table; None if they are to be converted."""
+        """The columns by their position in the table; None if they must be converted."""
         plan = self._plan_of(rows.schema)
         if plan is None:
             return None
@@ -86,7 +86,7 @@ class ArrowReader:
 
 def _with_words(schema: pa.Schema, steps: Sequence[tuple[int, ColumnType]]) -> Plan:
     pairs = zip(schema.types, steps, strict=True)
-    return tuple([Step(place, type, _words(given, type)) for given, (place, type) in pairs])
+    return tuple([Step(position, type, _words(given, type)) for given, (position, type) in pairs])
 
 
 def _words(given: pa.DataType, type: ColumnType) -> np.dtype[np.generic] | None:
@@ -98,7 +98,7 @@ def _words(given: pa.DataType, type: ColumnType) -> np.dtype[np.generic] | None:
 
 
 def _few_arrays(rows: ArrowRows) -> list[pa.Array] | None:
-    """The columns' arrays, as long as each is one chunk."""
+    """The columns' arrays, None if they are in several chunks."""
     if isinstance(rows, pa.Table):
         batches = rows.to_batches()
         if len(batches) != 1:
@@ -109,28 +109,29 @@ def _few_arrays(rows: ArrowRows) -> list[pa.Array] | None:
 
 def _few_values(array: pa.Array, step: Step) -> Column:
     if step.words is not None and array.null_count == 0:
+        # Arrow's buffer may begin before the array, and numpy reads it without a copy.
         start = array.offset * step.words.itemsize
         values: npt.NDArray[np.generic]
         values = np.frombuffer(array.buffers()[1], step.words, len(array), start)
         return FixedColumn(values)
-    if step.type.dtype is None and step.type.memory == _TEXT and _is_text(array.type):
-        return text_column(array.to_pylist())
+    if step.type.dtype is None and step.type.memory == _STRING and _is_string(array.type):
+        return string_column(array.to_pylist())
     return column_from_arrow(array, step.type)
 
 
-def _is_text(type: pa.DataType) -> bool:
-    return type in (_TEXT, pa.string())
+def _is_string(type: pa.DataType) -> bool:
+    return type in (_STRING, pa.string())
 
 
-def text_column(texts: Sequence[str | None]) -> Column:
-    """A few strings, as labels if all of them are known."""
-    codes = dictionary.known(texts)
-    return ArrowColumn(pa.array(texts, _TEXT)) if codes is None else DictionaryColumn(codes)
+def string_column(strings: Sequence[str | None]) -> Column:
+    """A few strings, dictionary-encoded if the dictionary has all of them."""
+    codes = dictionary.known(strings)
+    return ArrowColumn(pa.array(strings, _STRING)) if codes is None else DictionaryColumn(codes)
 
 
 def _values(column: pa.Array | pa.ChunkedArray, type: ColumnType) -> Column:
     if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
         column = column.chunk(0)
-    if type.dtype is None and column.type != type.arrow and _is_text(column.type):
-        column = column.cast(_TEXT)
+    if type.dtype is None and column.type != type.arrow and _is_string(column.type):
+        column = column.cast(_STRING)
     return column_from_arrow(column, type)

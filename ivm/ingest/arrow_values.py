@@ -1,8 +1,8 @@
-"""Values of other types as a column's own, where DuckDB's cast of them is known exactly.
+"""Casts Arrow arrays to a column's type, by one table of conversions from type to type.
 
-Law: the result is what DuckDB's cast gives, or None where that is not sure (then DuckDB casts, and
-words the error if there is one). So the usual values of Python (a float for a DECIMAL, a text for a
-DATE, a time with a zone) cost no DuckDB statement.
+Law: the result is that of DuckDB's cast, or None where that is not sure; then DuckDB casts, and
+words the error if there is one. So the usual values (a float for a DECIMAL, a string for a DATE, a
+time with a zone) cost no DuckDB statement.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ivm.storage.values.types import ColumnType, type_of
 Array: TypeAlias = pa.Array | pa.ChunkedArray
 Convert: TypeAlias = Callable[[Array, ColumnType], Column | None]
 
-_TEXT = (pa.string(), pa.large_string())
+_STRINGS = (pa.string(), pa.large_string())
 _BYTES = (pa.binary(), pa.large_binary())
 _NAMES = str.split(
     "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE DATE"
@@ -38,21 +38,21 @@ _HEX = "[0-9a-fA-F]"
 def is_own(given: pa.DataType, type: ColumnType) -> bool:
     """Whether values of an Arrow type are the column's own."""
     if type.is_enum or type.sql == "JSON":
-        return False  # not every text is a value: see `column_of`, or DuckDB's cast tells
+        return False  # not every string is a value: `column_of` or DuckDB's cast decides
     if type.sql == "VARCHAR":
-        return given in _TEXT
+        return given in _STRINGS
     if type.sql == "BLOB":
         return given in _BYTES
     return given == type.arrow or (type.sql == "BOOLEAN" and given == pa.bool_())
 
 
 def column_of(array: Array, type: ColumnType) -> Column | None:
-    """The values as a column of the type, None where DuckDB is to cast them."""
+    """The values as a column of the type, None if DuckDB must cast them."""
     given = array.type
     if is_own(given, type) or pa.types.is_null(given):
         return column_from_arrow(array, type)
-    if given in _TEXT:
-        rule = _TEXTS.get(type.base)
+    if given in _STRINGS:
+        rule = _FROM_STRING.get(type.base)
         return None if rule is None else rule(array, type)
     if pa.types.is_timestamp(given):
         return _from_time(array, type)
@@ -67,7 +67,7 @@ def _number(given: pa.DataType) -> ColumnType | None:
 
 
 def _cast(array: Array, type: ColumnType) -> Column | None:
-    """By Arrow, which refuses what it would have to round."""
+    """Casts by Arrow, which refuses to round; None where it refuses."""
     try:
         return column_from_arrow(pc.cast(array, type.arrow), type)
     except pa.ArrowInvalid:
@@ -75,7 +75,7 @@ def _cast(array: Array, type: ColumnType) -> Column | None:
 
 
 def _from_time(array: Array, type: ColumnType) -> Column | None:
-    """Without a zone to a time without, with a zone to a time with; else the session's counts."""
+    """Casts times that keep or lack a zone; None where the session's zone would count."""
     wanted = type.arrow
     same = pa.types.is_timestamp(wanted) and (array.type.tz is None) == (wanted.tz is None)
     return _cast(array, type) if same else None
@@ -94,8 +94,7 @@ def _to_timestamp(array: Array, type: ColumnType) -> Column | None:
     return _cast(array, type) if _matches(array, f"{_DAY}[ T]{_TIME}") else None
 
 
-def _to_label(array: Array, type: ColumnType) -> Column | None:
-    """A value of an ENUM."""
+def _to_enum(array: Array, type: ColumnType) -> Column | None:
     known = pc.is_in(array, pa.array(type.labels, array.type), skip_nulls=False)
     fits = pc.all(pc.or_(known, pc.is_null(array)), min_count=0).as_py()
     return column_from_arrow(array, type) if fits else None
@@ -105,6 +104,7 @@ def _to_uuid(array: Array, type: ColumnType) -> Column | None:
     if not _matches(array, f"{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"):
         return None
     valid = np.asarray(pc.is_valid(array))
+    # All digits in one string: one call decodes them, and each 16 bytes are a value.
     digits = "".join(pc.replace_substring(pc.drop_null(array), "-", "").to_pylist())
     words = np.zeros((len(array), 16), np.uint8)
     words[valid] = np.frombuffer(bytes.fromhex(digits), np.uint8).reshape(-1, 16)
@@ -114,9 +114,9 @@ def _to_uuid(array: Array, type: ColumnType) -> Column | None:
     return masked(column.values, None if valid.all() else valid)
 
 
-_TEXTS: dict[str, Convert] = {
+_FROM_STRING: dict[str, Convert] = {
     "DATE": _to_date,
     "TIMESTAMP": _to_timestamp,
-    "ENUM": _to_label,
+    "ENUM": _to_enum,
     "UUID": _to_uuid,
 }

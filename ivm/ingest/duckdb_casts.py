@@ -1,4 +1,4 @@
-"""Values cast by DuckDB, where no kernel and no rule of ours is sure of the result."""
+"""Casts values by DuckDB, where no kernel and no rule is sure of the result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The fast path: columns of new or old rows become a change of a table, no DuckDB asked.
+"""The fast path: turns columns of new or old rows into a change of a table, without DuckDB.
 
-Law: a change that leaves here applies to the stored table without breaking its key, NOT NULL, types
-or CHECKs; whatever cannot be applied is refused here with nothing changed. Retractions are of the
+Contract: a change made here applies to the stored table without breaking its key, NOT NULL, types
+or CHECKs; a change that cannot be applied is refused with nothing changed. Retractions are of the
 *stored* row, looked up by key; the caller's idea of the old row is never used.
 """
 
@@ -28,7 +28,7 @@ Check = tuple[str, Callable[[Sequence[Column], int], Mask]]
 
 @dataclass(frozen=True)
 class FastPath:
-    """What the fast path must know of one table.
+    """Everything that the fast path must know of one table.
 
     Attributes:
         table: canonical name.
@@ -51,11 +51,11 @@ class FastPath:
 
     @property
     def index_key(self) -> tuple[int, ...]:
-        """What rows are looked up by: the key, or the whole row where there is none."""
+        """The positions that rows are looked up by: the key, or all columns if there is none."""
         return self.key or tuple(range(len(self.schema)))
 
     def insert(self, given: dict[int, Column], count: int, index: KeyIndex | None) -> TableChange:
-        """New rows; columns not given take their default or NULL.
+        """Adds rows; columns not given take their default or NULL.
 
         Args:
             given: column by position.
@@ -77,7 +77,7 @@ class FastPath:
         return self._change(rows, None)
 
     def upsert(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
-        """New rows, or new values of stored ones; the last of several rows with one key wins.
+        """Adds rows, or changes stored ones; the last of several rows with one key wins.
 
         Columns not given keep their value where the key is stored (then `index` must hold all
         columns), and take their default where it is not.
@@ -100,7 +100,7 @@ class FastPath:
         return self._change(rows, matches.rows, index)
 
     def delete(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
-        """Remove rows by key, or whole rows of a keyless table (each given row takes out one).
+        """Removes rows by key, from a keyless table whole rows: one for each row given.
 
         Raises:
             InputError: a key column is missing, or a column is no key column.
@@ -110,7 +110,7 @@ class FastPath:
         return self._remove(ZSet(tuple([given[i] for i in self.index_key]), ones(count)), index)
 
     def apply(self, given: dict[int, Column], weights: Weights, index: KeyIndex) -> TableChange:
-        """A Z-set: rows with negative weights go, then rows with positive weights come.
+        """Applies a Z-set: removes rows with negative weights, then adds rows with positive ones.
 
         Args:
             given: all columns by position.
@@ -127,22 +127,22 @@ class FastPath:
                 f"table {self.table!r} has a primary key: a row's weight is 1 or -1, "
                 f"not {weights[np.abs(weights).argmax()]}"
             )
-        gone, come = rows.filter(weights < 0).negate(), rows.filter(weights > 0)
-        removal = self._remove(gone.project(self.index_key), index)
-        self._check(come)
+        old, new = rows.filter(weights < 0).negate(), rows.filter(weights > 0)
+        removal = self._remove(old.project(self.index_key), index)
+        self._check(new)
         if self.key:
-            self._refuse_repeated(come)
-            keys = [come.columns[i] for i in self.key]
-            known = present(index.find(keys), len(come))
-            known &= ~_among(keys, [gone.columns[i] for i in self.key], self._key_types())
+            self._refuse_repeated(new)
+            keys = [new.columns[i] for i in self.key]
+            known = present(index.find(keys), len(new))
+            known &= ~_among(keys, [old.columns[i] for i in self.key], self._key_types())
             self._refuse_known(keys, known)
-        return TableChange(self.table, removal.removed, removal.removed_columns, come)
+        return TableChange(self.table, removal.removed, removal.removed_columns, new)
 
     def _remove(self, keys: ZSet, index: KeyIndex) -> TableChange:
         types = [self.schema[i][1] for i in self.index_key]
         unique, wanted = self._distinct(keys, types)
         matches = index.find(unique)
-        if not self.key:  # a deletion cancels only the very row: 0.0 is not −0.0 here
+        if not self.key:  # only the same row is deleted: 0.0 is not −0.0 here
             own = same_row(unique, matches.probe, matches.rows.columns, _all(matches.rows), types)
             matches = Matches(matches.probe[own], matches.rows.filter(own))
         stored = np.zeros(len(wanted), np.int64)
@@ -158,7 +158,7 @@ class FastPath:
     def _distinct(
         self, keys: ZSet, types: Sequence[ColumnType]
     ) -> tuple[Sequence[Column], Weights]:
-        """Each row to remove once, and how often it is to go."""
+        """The different rows to remove, and the count of each."""
         if not self.key:
             rows = consolidate(keys, types)
             return rows.columns, rows.weights
@@ -177,8 +177,8 @@ class FastPath:
         self, added: ZSet | None, removed: ZSet | None, index: KeyIndex | None = None
     ) -> TableChange:
         columns = index.columns if index is not None else self.index_key
-        gone = self._none(columns) if removed is None else removed
-        return TableChange(self.table, gone, columns, self._none() if added is None else added)
+        old = self._none(columns) if removed is None else removed
+        return TableChange(self.table, old, columns, self._none() if added is None else added)
 
     def _none(self, columns: tuple[int, ...] | None = None) -> ZSet:
         """No rows, of some of the table's columns (None: all)."""
@@ -207,16 +207,17 @@ class FastPath:
         stored: ZSet,
         index: KeyIndex,
     ) -> tuple[Column, ...]:
-        """`columns` with the stored value wherever the row is stored and the column not given."""
-        kept = list(columns)
+        """Replaces columns that are not given by their stored values, at rows that are stored."""
+        filled = list(columns)
         count = len(columns[0])
+        # Behind the new rows stand the stored ones; a stored row's values are taken from there.
         source = np.arange(count)
         source[probe] = count + np.arange(len(probe))
         for position in range(len(self.schema)):
             if position not in given:
                 old = stored.columns[index.columns.index(position)]
-                kept[position] = concat([kept[position], old]).take(source)
-        return tuple(kept)
+                filled[position] = concat([filled[position], old]).take(source)
+        return tuple(filled)
 
     def _check(self, rows: ZSet) -> None:
         for position in self.required:
@@ -333,7 +334,7 @@ def last_of_each(
 
 
 def _among(keys: Sequence[Column], others: Sequence[Column], types: Sequence[ColumnType]) -> Mask:
-    """Which rows of `keys` have an equal row in `others`."""
+    """The mask of the rows of `keys` that have an equal row in `others`."""
     count = len(keys[0])
     if len(others[0]) == 0 or count == 0:
         return np.zeros(count, np.bool_)
@@ -347,7 +348,7 @@ def _among(keys: Sequence[Column], others: Sequence[Column], types: Sequence[Col
 def _take_counts(
     probe: np.ndarray[tuple[int], np.dtype[np.int64]], stored: Weights, wanted: Weights
 ) -> Weights:
-    """How many of each matching row to take so that probe i gives up `wanted[i]` rows in all.
+    """The counts to take of each matching row, `wanted[i]` in all for probe i.
 
     Rows equal in SQL's sense may differ in representation (0.0 and −0.0): they go in match order.
     """
@@ -355,6 +356,8 @@ def _take_counts(
         taken = np.empty(len(probe), np.int64)
         taken[:] = np.minimum(stored, wanted[probe])
         return taken
+    # Sorted by probe, a running count of the rows before each within its probe: as many of a row
+    # are taken as are still wanted after those.
     order = np.argsort(probe, kind="stable")
     counts, wishes = stored[order], wanted[probe[order]]
     before = np.cumsum(counts) - counts

@@ -1,4 +1,4 @@
-"""Which tables have a fast path, and what its constraint checks are.
+"""Decides which tables have a fast path, and compiles its constraint checks.
 
 Law: a table has a fast path only where each of its constraints can be enforced without DuckDB, and
 every default is a literal; any other table is changed by DuckDB itself and captured.
@@ -29,13 +29,13 @@ _CONSTANT = rf"NULL|true|false|{_NUMBER}|[xX]?'(?:[^']|'')*'"
 _LITERAL = re.compile(
     rf"(?:{_CONSTANT})|CAST\((?:{_CONSTANT}) AS (?P<type>[^()]+(?:\([0-9, ]+\))?)\)"
 )
-"""What has one value for ever, as DuckDB prints it; all else may call a macro or tell the time."""
+"""Constants as DuckDB prints them; any other default may call a macro or read the clock."""
 _ZONED = re.compile("TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
 _BOOLEAN = type_of("BOOLEAN")
 
 
 def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> FastPath | None:
-    """The fast path into a table, or None if only DuckDB can enforce what it demands.
+    """The fast path into a table, or None if only DuckDB can enforce its constraints.
 
     Args:
         info: the table.
@@ -87,7 +87,7 @@ def _defaults(info: TableInfo, cursor: Cursor) -> Mapping[int, Column]:
 def _check(text: str, info: TableInfo, macros: Collection[str]) -> Check | None:
     """A kernel for a CHECK (NULL passes), or None if it is not on the kernels' list.
 
-    DuckDB takes what is no truth value for an integer: 0.4 is 0, which fails.
+    DuckDB casts a number to an integer for its truth value: 0.4 is 0, which fails.
     """
     tree = expression_of(text, [name for name, _ in info.schema], macros)
     if tree is None:

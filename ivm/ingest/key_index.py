@@ -2,16 +2,14 @@
 
 Law: `find` returns the rows the table has after every change `record`ed so far, committed or not;
 `rollback` returns to the last `commit`. A keyed table is indexed by its primary key and holds the
-columns that views need, and as no key stands twice, the last change of a key tells its row; a
-keyless one is indexed by all its columns.
+columns that views need; as no key is there twice, the last change of a key has its row. A keyless
+table is indexed by all its columns.
 
-A key index whose table is still being read, so that the first commits do not wait for it.
-
-Law: `find` returns what a `KeyIndex` of the table would. All rows of a snapshot are read in a
-thread; until they stand in an arrangement, DuckDB is asked for the snapshot's rows under just the
-keys that are looked for. Held is what was recorded since: the rows under a key are those of the
-snapshot plus the recorded ones, as Z-sets. The snapshot is let go as soon as it has been read: as
-long as it is held, DuckDB keeps every version of every row, and its own log.
+A `LateIndex` serves the first commits while its table is still being read. All rows of a snapshot
+are read in a thread; until they are in an arrangement, DuckDB is asked for the snapshot's rows with
+the keys that are looked up, and no others. Changes recorded since are held here: the rows of a key
+are those of the snapshot plus the recorded ones, as Z-sets. The snapshot is released as soon as it
+has been read: as long as it is held, DuckDB keeps every version of every row, and its own log.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ class KeyIndex:
         return self._rows.latest(keys) if self._unique else self._rows.lookup_live(keys)
 
     def record(self, change: TableChange) -> None:
-        """Apply a change of the running transaction; its removed rows hold at least `columns`."""
+        """Applies a change of the running transaction; its removed rows hold at least `columns`."""
         parts = []
         if len(change.removed):
             positions = [change.removed_columns.index(i) for i in self.columns]
@@ -89,7 +87,7 @@ class KeyIndex:
 
 
 def present(matches: Matches, count: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which of `count` probes found a row."""
+    """The mask of the probes, `count` of them, that found a row."""
     mask = np.zeros(count, np.bool_)
     mask[matches.probe] = True
     return mask
@@ -99,8 +97,8 @@ class LateIndex(KeyIndex):
     """An index of the rows recorded since a snapshot, and a thread that reads the snapshot.
 
     Args:
-        snapshot: of a table with a primary key, as it is now; it is let go here.
-        columns: positions of the columns to hold, those of the key among them, ascending.
+        snapshot: of a table with a primary key, as it is now; it is released here.
+        columns: positions of the columns to hold, the key's included, ascending.
     """
 
     def __init__(self, snapshot: Snapshot, columns: Sequence[int]) -> None:
@@ -109,7 +107,7 @@ class LateIndex(KeyIndex):
         self._snapshot = snapshot
         self._stored: Arrangement | None = None
         self._failed = self._stopped = False
-        self._using = threading.Lock()  # the snapshot, to ask it or to let it go
+        self._using = threading.Lock()  # the snapshot, to ask it or to release it
         self._reading = threading.Thread(target=self._read, name="ivm-index", daemon=True)
         self._reading.start()
 
@@ -121,7 +119,7 @@ class LateIndex(KeyIndex):
                 return
             stored = Arrangement.build(self._rows.layout, batches)
         except Exception:
-            return  # there is no whole: whoever needs the index next makes it anew, and meets this
+            return  # `whole` gives None: the index is built anew when needed, and meets the error
         with self._using:
             self._stored = stored
             self._snapshot.release()
@@ -145,11 +143,11 @@ class LateIndex(KeyIndex):
 
     @property
     def over(self) -> bool:
-        """Whether another index must take its place, or may: nothing is read nor staged."""
+        """Whether another index must replace it, or may: nothing is being read nor is staged."""
         return self._failed or (not self._reading.is_alive() and self._committed is self._rows)
 
     def whole(self) -> KeyIndex | None:
-        """The index of all rows, when this one is over; None if they could not be read."""
+        """The index of all rows, once this one is `over`; None if they could not be read."""
         if self._failed or self._stored is None:
             return None
         rows = self._stored
@@ -161,7 +159,7 @@ class LateIndex(KeyIndex):
         return index
 
     def stop(self) -> None:
-        """End the reading and let the snapshot go."""
+        """Ends the reading and releases the snapshot."""
         self._stopped = True
         self._reading.join()
         self._snapshot.release()

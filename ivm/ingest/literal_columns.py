@@ -1,9 +1,9 @@
-"""Columns of a table's types from the cells of `INSERT … VALUES` and from parameters.
+"""Converts the cells of `INSERT … VALUES` and parameters to columns of a table's types.
 
 Law: a column holds exactly what DuckDB's INSERT would store: each cell is cast from its own type
 (1.5 is a DECIMAL, 1e5 a DOUBLE, a Python int the smallest integer) straight to the column's type.
-What no rule covers, DuckDB casts; for what it cannot cast either there are no columns here, and the
-native INSERT words the error.
+Values without a rule are cast by DuckDB; if it cannot cast them either, there are no columns, and
+the INSERT that DuckDB runs words the error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ivm.storage.warehouse.duck import Cursor
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
-_MOST_CAST = 64  # more parameters than this that no rule covers are left to the native INSERT
+_MOST_CAST = 64  # more parameters than this that no rule covers are left to DuckDB's INSERT
 
 
 def columns_of(
@@ -42,7 +42,7 @@ def columns_of(
             transaction, which a failing cast would abort; None if it has one open.
 
     Returns:
-        One column a type, `rows.count` long; or None: the native INSERT must run (or fail).
+        One column a type, `rows.count` long; or None: DuckDB must run the INSERT (or fail).
     """
     if len(types) != len(rows.cells) or len(parameters) != len(rows.parameters):
         return None
@@ -72,7 +72,7 @@ def columns_of(
 def _values(
     rows: LiteralRows, column: int, parameters: Parameters, type: ColumnType
 ) -> Values | None:
-    """The values of a column; None if a parameter is missing, or for such literals."""
+    """The values of a column; None if a parameter is missing, or as `literals`."""
     keys = rows.column_parameters[column]
     if keys is None:
         return literals(rows, column, type)
@@ -93,7 +93,7 @@ def _cast(
     Args:
         given: values by their column.
         literal: the columns of literals; the others are of parameters.
-        types: those of all columns.
+        types: of all columns.
         cursor: see `columns_of`.
     """
     columns: dict[int, Column] = {}
@@ -137,7 +137,7 @@ def _by_duckdb(
 
 
 def _parameter_array(given: Values, type: ColumnType) -> pa.Array | None:
-    """Parameters in an Arrow type whose DuckDB cast is that of each of them, or None."""
+    """Parameters in an Arrow type whose cast by DuckDB is theirs, None if there is none."""
     if given.kind is object or len(parts_of(given.values, type)) > 1:
         return None
     return arrow_form(given.values, type, as_strings=False)

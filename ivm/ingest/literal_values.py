@@ -1,4 +1,4 @@
-"""The cells of a VALUES list as values of one kind a column, and their rules.
+"""Reads the cells of a VALUES list as values of one kind a column.
 
 Strings and booleans become Python's. A number is an integer, a DECIMAL if it has a point, a DOUBLE
 if it has an exponent.
@@ -27,7 +27,7 @@ _NUMBER_STARTS = frozenset("0123456789-.")
 
 
 def literals(rows: LiteralRows, column: int, type: ColumnType) -> Values | None:
-    """The values of a column's cells; None if they are of several kinds, or of another type's."""
+    """The values of a column's cells; None if they are of several kinds, or typed otherwise."""
     cells, start, valid = rows.cells[column], rows.starts[column], None
     if "" in start:
         start = start - {""}
@@ -49,10 +49,10 @@ _inside = operator.itemgetter(slice(1, -1))
 
 
 def _unquoted(cells: Sequence[str]) -> Sequence[str]:
-    texts = list(map(_inside, cells))
-    if any(map(operator.contains, texts, itertools.repeat("'"))):
-        return list(map(str.replace, texts, itertools.repeat("''"), itertools.repeat("'")))
-    return texts
+    strings = list(map(_inside, cells))
+    if any(map(operator.contains, strings, itertools.repeat("'"))):
+        return list(map(str.replace, strings, itertools.repeat("''"), itertools.repeat("'")))
+    return strings
 
 
 def _typed(cells: Sequence[str], valid: Mask | None, type: ColumnType) -> Values | None:
@@ -98,7 +98,7 @@ RULES: dict[object, Rule] = {**python_values.RULES, _NUMBER: _numbers}
 
 
 def literal_array(given: Values, type: ColumnType) -> pa.Array | None:
-    """Literals in an Arrow type whose DuckDB cast is theirs, or None."""
+    """Literals in an Arrow type whose cast by DuckDB is theirs, None if there is none."""
     if given.kind is str:
         return pa.array(given.values, pa.large_string())
     if given.kind is bool:

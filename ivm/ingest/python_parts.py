@@ -1,8 +1,8 @@
-"""Which Python values of a list are alike enough to be converted together.
+"""Splits a list of Python values into parts that can be converted together.
 
 Arrow infers one type for all values of a list: of a `date` and a `datetime` it makes dates, of
 times with a zone times without, of 2.50 and 1 the decimals 2.50 and 1.00, of dicts structs with the
-keys of all of them. DuckDB looks at each parameter alone.
+keys of all of them. DuckDB casts each parameter by itself.
 
 Law: DuckDB's cast of a part's Arrow form gives what its cast of each parameter does.
 """
@@ -10,7 +10,7 @@ Law: DuckDB's cast of a part's Arrow form gives what its cast of each parameter 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType
@@ -27,15 +27,16 @@ _BOUND = ("UUID", "TIME WITH TIME ZONE", "UNION(")  # inside other types, Arrow 
 
 
 def parts_of(values: Sequence[Any], type: ColumnType) -> list[list[int]]:
-    """The numbers of the values, in parts of one form each."""
+    """The indexes of the values, in parts of one form each."""
     kinds = set(map(builtins.type, values))
     kinds.discard(NoneType)
     shown = type.base in _SHOWN
     if len(kinds) > 1 or any(_varies(kind, shown) for kind in kinds):
-        forms = [_form(value, shown) for value in values]
-        distinct = dict.fromkeys(forms)
-        if len(distinct.keys() - {NoneType}) > 1:
-            return [[i for i, form in enumerate(forms) if form == one] for one in distinct]
+        parts: dict[object, list[int]] = {}
+        for i, value in enumerate(values):
+            parts.setdefault(_form(value, shown), []).append(i)
+        if len(parts.keys() - {NoneType}) > 1:
+            return list(parts.values())
     return [list(range(len(values)))]
 
 
@@ -50,57 +51,58 @@ def _form(value: object, shown: bool) -> object:
         return kind, value.tzinfo is None
     if shown and isinstance(value, Decimal):
         return kind, value.as_tuple().exponent
-    return (kind, _keys(value)) if shown else kind
+    return (kind, _keys(value)) if shown and isinstance(value, _NESTED) else kind
 
 
-def _keys(value: object) -> object:
+def _keys(value: dict[object, object] | Iterable[object]) -> object:
     """The keys of the dicts in a value."""
     if isinstance(value, dict):
-        return tuple([(key, _keys(inner)) for key, inner in value.items()])
-    return frozenset(map(_keys, value)) if isinstance(value, (list, tuple)) else None
+        inner = [_keys(one) for one in value.values() if isinstance(one, _NESTED)]
+        return tuple(value), tuple(inner)
+    return frozenset([_keys(one) for one in value if isinstance(one, _NESTED)])
 
 
 def arrow_form(
-    values: Any, type: ColumnType | None, *, as_strings: bool = True
+    values: Sequence[Any], type: ColumnType, *, as_strings: bool = True
 ) -> pa.Array | pa.ChunkedArray | None:
-    """The values in the Arrow type that is their own.
+    """One part of a list (see `parts_of`) in the Arrow type that is its own.
 
     Args:
-        values: one part of a list (see `parts_of`), or an array or Series.
-        type: of the column; None if the values are no list.
+        values: Python values and None.
+        type: of the column.
         as_strings: values that Arrow does not take may become their strings.
 
     Returns:
-        An array; None if DuckDB is to cast the values as parameters.
+        An array; None if DuckDB must cast the values as parameters.
     """
-    kind = _kind(values) if type is not None else None
-    shown = type is not None and type.base in _SHOWN
-    if (type is not None and _is_bound(type)) or (kind is time and _has_zone(values)):
+    first = next((value for value in values if value is not None), None)
+    if _is_bound(type) or (isinstance(first, time) and first.tzinfo is not None):
         return None
+    exact = isinstance(first, Decimal) or (type.base in _SHOWN and isinstance(first, _NESTED))
+    # Arrow's own choice for a timedelta, a duration, has no days.
+    given = _INTERVAL if builtins.type(first) is timedelta else None
+    array = inferred(values, given, as_strings=as_strings and not exact)
+    return None if array is None or pa.types.is_decimal256(array.type) else array
+
+
+def _is_bound(type: ColumnType) -> bool:
+    return type.dtype is None and any(word in type.sql for word in _BOUND)
+
+
+def inferred(
+    values: Any, type: pa.DataType | None = None, *, as_strings: bool = True
+) -> pa.Array | pa.ChunkedArray | None:
+    """Values of any sequence as Arrow reads them, or as strings; None if it cannot."""
     try:
-        array = pa.array(values, _INTERVAL if kind is timedelta else None)
+        return pa.array(values, type)
     except UnicodeError:
         raise
     except pa.ArrowNotImplementedError:
         return None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # of several types, or too large
-        exact = kind is Decimal or (shown and kind in _NESTED)
-        return _strings(values) if as_strings and not exact else None
+        return _strings(values) if as_strings else None
     except (TypeError, ValueError):  # an infinite Decimal, a datetime64 of days
         return None
-    return None if pa.types.is_decimal256(array.type) else array
-
-
-def _kind(values: Sequence[Any]) -> builtins.type | None:
-    return next((builtins.type(value) for value in values if value is not None), None)
-
-
-def _has_zone(values: Sequence[Any]) -> bool:
-    return any(value.tzinfo is not None for value in values if value is not None)
-
-
-def _is_bound(type: ColumnType) -> bool:
-    return type.dtype is None and any(word in type.sql for word in _BOUND)
 
 
 def _strings(values: Sequence[Any]) -> pa.Array | pa.ChunkedArray | None:

@@ -1,4 +1,4 @@
-"""Rules that turn values of one Python type into a column of a table's type.
+"""Converts values of one Python type to a column of a table's type, by a rule for each.
 
 Law: a rule gives None for values that it is not sure to convert bit for bit like DuckDB's cast.
 
@@ -108,7 +108,7 @@ def booleans(values: Sequence[bool], type: ColumnType) -> Column | None:
 
 def integers(values: Sequence[int], type: ColumnType) -> Column | None:
     try:
-        if type.is_word and type.is_integer:
+        if type.is_word and type.is_integer:  # numpy itself refuses a number out of range
             return FixedColumn(np.array(values, type.dtype))
         return _from(_BIGINT, np.array(values, np.int64), type)
     except OverflowError:
@@ -120,7 +120,7 @@ def floats(values: Sequence[float] | npt.NDArray[np.float64], type: ColumnType) 
 
 
 def _from(source: ColumnType, values: npt.NDArray[Any], type: ColumnType) -> Column | None:
-    """Values of a source type, cast by a kernel."""
+    """Casts values of a source type by a kernel."""
     column = FixedColumn(values)
     return column if type.sql == source.sql else cast_column(column, source, type)
 
@@ -136,7 +136,7 @@ def _decimals(values: Sequence[Decimal], type: ColumnType) -> Column | None:
 
 _DAY = "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
-_TEXTS = {  # of a type: the strings that numpy reads as DuckDB does, and numpy's unit
+_TIMES_IN_STRINGS = {  # a pattern of strings that numpy reads as DuckDB does, and numpy's unit
     "DATE": (re.compile(f"(?:{_DAY},)*"), "datetime64[D]"),
     "TIMESTAMP": (re.compile(f"(?:{_DAY}(?:{_TIME})?,)*"), "datetime64[us]"),
 }
@@ -148,7 +148,7 @@ def strings(values: Sequence[str], type: ColumnType) -> Column | None:
             return ArrowColumn(pa.array(values, pa.large_string()))
         except (UnicodeEncodeError, pa.ArrowInvalid):
             return None  # a lone surrogate
-    pattern, unit = _TEXTS.get(type.base, (None, ""))
+    pattern, unit = _TIMES_IN_STRINGS.get(type.base, (None, ""))
     if pattern is None or pattern.fullmatch(joined(values) + ",") is None:
         return None
     try:
@@ -157,9 +157,9 @@ def strings(values: Sequence[str], type: ColumnType) -> Column | None:
         return None  # a 13th month
 
 
-def joined(texts: Sequence[str]) -> str:
-    """All texts in one, to look for a character in all of them at once."""
-    return ",".join(texts)
+def joined(strings: Sequence[str]) -> str:
+    """All strings in one, to look for a character in all of them at once."""
+    return ",".join(strings)
 
 
 def _bytes(values: Sequence[bytes], type: ColumnType) -> Column | None:

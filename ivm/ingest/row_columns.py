@@ -1,7 +1,7 @@
-"""Columns of a table's types from those of rows: Python lists, Arrow and numpy arrays, Series.
+"""Converts columns of rows (Python lists, Arrow and numpy arrays, Series) to a table's types.
 
-Law: each value means what DuckDB makes of it alone. Values of a list that would not in one Arrow
-array are converted in parts, and joined (see `python_parts`).
+Law: each value is cast as DuckDB casts it alone. Values of a list that one Arrow array would alter
+are converted in parts, and joined (see `python_parts`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ivm.ingest.arrow_values import column_of
 from ivm.ingest.duckdb_casts import Array, cast_arrays, cast_parameters
-from ivm.ingest.python_parts import arrow_form, parts_of
+from ivm.ingest.python_parts import arrow_form, inferred, parts_of
 from ivm.ingest.python_values import python_column
 from ivm.storage.errors import ConstraintError
 from ivm.storage.identifiers import quote
@@ -42,7 +42,7 @@ class RowColumns:
         self._cursor = cursor
 
     def convert(self, given: Mapping[int, Any]) -> dict[int, Column]:
-        """Converts values, by their column's position; one statement casts what DuckDB must cast.
+        """Converts values, by their column's position; DuckDB's casts are one statement.
 
         Raises:
             ConstraintError: a value does not fit its column's type.
@@ -60,7 +60,7 @@ class RowColumns:
         return columns
 
     def _convert(self, position: int, values: Any) -> Column | Array:
-        """The column, or the array that DuckDB is to cast."""
+        """The column, or the array that DuckDB must cast."""
         type = self._schema[position][1]
         listed = values if isinstance(values, list) else _listed(values)
         if listed is None:
@@ -82,7 +82,7 @@ class RowColumns:
         """Converts each part by itself."""
         given = [[values[i] for i in part] for part in parts]
         columns = [self.convert({position: part})[position] for part in given]
-        order = np.concatenate(parts)
+        order = np.concatenate(parts)  # the row of each value; its inverse puts them back
         return concat(columns).take(np.argsort(order))
 
     def _cast_parameters(self, values: list[Any], type: ColumnType) -> Column:
@@ -118,7 +118,7 @@ def _listed(values: Any) -> list[Any] | None:
 
 
 def _array(values: Sequence[Any] | Array) -> Array | None:
-    """A column's values as Arrow, in the type that is their own; None if Arrow has none."""
+    """A column's values as Arrow, in the type that is their own; None if it has none."""
     if isinstance(values, pa.ChunkedArray) and values.num_chunks == 1:
         return values.chunk(0)
-    return values if isinstance(values, pa.Array | pa.ChunkedArray) else arrow_form(values, None)
+    return values if isinstance(values, pa.Array | pa.ChunkedArray) else inferred(values)

@@ -1,8 +1,8 @@
-"""Rows as users give them (Arrow, pandas, polars, dicts) to columns of a table's exact types.
+"""Reads rows as users give them (Arrow, pandas, polars, dicts) as columns of a table's types.
 
-Law: a value means what DuckDB's implicit cast of it to the column's type would mean. Where that is
-known (see `python_values` for Python's values, `arrow_values` for Arrow's) it is done here; the
-rest is cast by one DuckDB statement.
+Law: a value means what DuckDB's implicit cast of it to the column's type would mean. Known casts
+are done by `python_values` for Python's values and `arrow_values` for Arrow's, the others by one
+DuckDB statement.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Rows: TypeAlias = Any
 """An Arrow table or batch, a pandas or polars frame, a dict of columns, or a list of dicts."""
 Data: TypeAlias = pa.Table | pa.RecordBatch | dict[str, Any]
 
-_ROW = (dict, Mapping)  # the concrete class first: it is told fastest
+_ROW = (dict, Mapping)  # the concrete class first: its check is the fastest
 _LIST = (list, Sequence)
-_TEXT = (str, bytes)  # sequences, but of no values
-_FORMS = 256  # sets of column names that a reader remembers
+_STRINGS = (str, bytes)  # sequences, but not of values
+_FORMS = 256  # sets of column names whose positions are cached
 
 
 def to_arrow(rows: Rows) -> Data:
     """The rows as Arrow, or as a dict of column name to sequence of Python values.
 
-    What it gives it takes as well; a stream it reads to the end.
+    A result may be passed in again; a stream is read to its end.
 
     Raises:
         InputError: the object is none of the accepted kinds, or its dicts differ in their keys.
@@ -44,7 +44,7 @@ def to_arrow(rows: Rows) -> Data:
         return rows
     if isinstance(rows, _ROW):
         return dict(rows)
-    if isinstance(rows, _LIST) and not isinstance(rows, _TEXT):
+    if isinstance(rows, _LIST) and not isinstance(rows, _STRINGS):
         return _from_dicts(rows)
     if hasattr(rows, "__arrow_c_stream__"):  # polars, and pandas since 2.2
         return pa.table(rows)
@@ -79,7 +79,7 @@ def _from_dicts(rows: Sequence[Any]) -> dict[str, Any]:
 
 
 class RowReader:
-    """Takes rows for one table; what it learns of their form it keeps for the next call.
+    """Reads rows for one table, and caches what depends on their column names and types alone.
 
     Args:
         info: the table.
@@ -122,7 +122,7 @@ class RowReader:
         return RowColumns(self._schema, self._table, cursor).convert(values), count
 
     def _plan(self, schema: pa.Schema) -> list[tuple[int, ColumnType]] | None:
-        """Where each column goes; None if one of them is to be converted."""
+        """Position and type of each column; None if one of them must be converted."""
         positions = _positions(schema.names, self._schema, self._table)
         plan = [(positions[name], self._schema[positions[name]][1]) for name in schema.names]
         types = zip(schema.types, plan, strict=True)
@@ -132,7 +132,7 @@ class RowReader:
 def _common_length(given: dict[str, Any]) -> int:
     count = None
     for name, values in given.items():
-        if isinstance(values, _TEXT) or not hasattr(values, "__len__"):
+        if isinstance(values, _STRINGS) or not hasattr(values, "__len__"):
             raise InputError(f"a column must be a sequence of values, not {values!r}")
         count = len(values) if count is None else count
         if len(values) != count:

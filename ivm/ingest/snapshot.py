@@ -1,7 +1,7 @@
-"""One table as it was last committed, whatever is flushed into it meanwhile.
+"""One table as it was last committed, unaffected by later flushes.
 
-Law: everything read here is of one epoch, that of the making. Two cursors hold it, so that one can
-read the whole table in a thread while the other is asked for single rows.
+Invariant: all rows read here are of one epoch, in which the snapshot was made. Two cursors hold it,
+so that one can read the table in a thread while the other is asked for single rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Snapshot:
 
     Args:
         info: of the table.
-        cursors: two, each in a transaction of its own that sees the table as it is to be seen.
+        cursors: two, each in a transaction of its own that sees the table of that epoch.
     """
 
     def __init__(self, info: TableInfo, cursors: tuple[Cursor, Cursor]) -> None:
@@ -33,7 +33,7 @@ class Snapshot:
         self._scanning, self._asking = cursors
 
     def rows(self) -> int:
-        """How many there are."""
+        """The count of rows."""
         found = rows(self._asking, f"SELECT system.main.count(*) FROM {self.info.qualified}")
         return int(found[0][0])
 
@@ -54,7 +54,7 @@ class Snapshot:
         return tuple([self.info.schema[i] for i in columns])
 
     def release(self) -> None:
-        """Let it go."""
+        """Closes the cursors, so that DuckDB may drop old versions of rows."""
         self._scanning.close()
         self._asking.close()
 
