@@ -42,6 +42,7 @@ _COMMAND_ARGUMENTS = {
 _BEFORE_RELATION = {"FROM", "JOIN", "DESCRIBE", "SUMMARIZE", "PIVOT", "UNPIVOT"}
 _BEFORE_TABLE = {"INTO", "UPDATE", "TRUNCATE", "COPY", "TABLE", "REFERENCES"}
 _BEFORE_VIEW = {"SUBSCRIBE", "VIEW"}
+_BEFORE_STATEMENT = {"EXPLAIN", "CREATE", "DROP", "WITH", "PREPARE", "COPY"}
 _LISTS = {  # a comma continues the list that the last of these words began
     "FROM": (Expected("relation"),),
     "JOIN": (Expected("relation"),),
@@ -114,21 +115,18 @@ def _after_tokens(done: Sequence[Token]) -> tuple[Expected, ...]:
             return (Expected(kind),)
     if word in _BEFORE_RELATION and previous != "DISTINCT":
         return (Expected("relation"),)
-    if word in ("EXISTS", "EXPLAIN", "ANALYZE", "AS") and _may_begin(done):
-        return _after_opener(done)
+    if word in ("EXISTS", "EXPLAIN", "ANALYZE", "AS") and done[0].word in _BEFORE_STATEMENT:
+        return (Expected(_after_opener(done)),)
     return _inside(done)
 
 
-def _may_begin(done: Sequence[Token]) -> bool:
-    return done[0].word in ("EXPLAIN", "CREATE", "DROP", "WITH", "PREPARE", "COPY")
-
-
-def _after_opener(done: Sequence[Token]) -> tuple[Expected, ...]:
-    if done[0].word == "DROP" and done[-1].word == "EXISTS":
-        return (Expected("view" if _has(done, "VIEW") else "table"),)
-    if done[-1].word == "EXISTS":
-        return (Expected("clause"),)
-    return (Expected("statement"),)
+def _after_opener(done: Sequence[Token]) -> str:
+    """Returns the kind after IF EXISTS, or after a word that a statement follows."""
+    if done[-1].word != "EXISTS":
+        return "statement"
+    if done[0].word != "DROP":
+        return "clause"
+    return "view" if _has(done, "VIEW") else "table"
 
 
 def _has(done: Sequence[Token], word: str) -> bool:
@@ -168,8 +166,8 @@ def _inside(done: Sequence[Token]) -> tuple[Expected, ...]:
 
 def _declares(done: Sequence[Token]) -> bool:
     """Returns whether a type follows: `CREATE TABLE t (a `, `CAST(x AS `, `ADD COLUMN a `."""
-    if done[-1].word == "AS" and _enclosing(done) is not None:
-        opener = _enclosing(done) or 0
+    opener = _enclosing(done)
+    if done[-1].word == "AS" and opener is not None:
         return done[opener - 1].word in ("CAST", "TRY_CAST")
     if done[0].word == "CREATE" and _has(done, "TABLE") and not _has(done, "AS"):
         return len(done) > 2 and done[-2].word in ("(", ",")
