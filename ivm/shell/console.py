@@ -185,7 +185,8 @@ class Console:
         if is_plan(result, text):
             self.output.lines(plan_lines(table))
             return counted(table.num_rows, "row")
-        drawing = draw(result, table, self.settings.mode, self.output, self._zone(result))
+        zone = self.zone() if any("WITH TIME ZONE" in name for name in result.types) else None
+        drawing = draw(result, table, self.settings.mode, self.output, zone)
         self.output.lines(drawing.lines)
         return drawing.summary
 
@@ -200,10 +201,8 @@ class Console:
         """The stream of remarks to a person, which are never mixed with data."""
         return self.output if self.output.is_terminal else self.errors
 
-    def _zone(self, result: Result) -> str | None:
-        """The session's time zone, if a column needs it."""
-        if not any("WITH TIME ZONE" in name for name in result.types):
-            return None
+    def zone(self) -> str | None:
+        """Returns the session's time zone."""
         row = self.database.execute("SELECT current_setting('TimeZone')").fetchone()
         return None if row is None else str(row[0])
 

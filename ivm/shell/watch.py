@@ -70,15 +70,24 @@ def watch(console: Console, name: str) -> None:
         raise InputError(
             ".watch shows what is committed, and a transaction is open: COMMIT or ROLLBACK it first"
         )
-    with console.database.subscribe(name) as feed:
-        Screen(ViewReader(console.database, feed.view), feed, console.output.paint).run()
+    database = console.database
+    with database.subscribe(name) as feed:
+        reader = ViewReader(database, feed.view, console.zone())  # other threads' sessions differ
+        Screen(reader, feed, console.output.paint).run()
 
 
 class ViewReader:
-    """Reads the first rows of a view, in the order of its query."""
+    """Reads the first rows of a view, in the order of its query.
 
-    def __init__(self, database: Database, name: str) -> None:
+    Args:
+        database: the view's database.
+        name: the view's canonical name.
+        zone: the time zone of its texts, needed for TIMESTAMP WITH TIME ZONE columns alone.
+    """
+
+    def __init__(self, database: Database, name: str, zone: str | None = None) -> None:
         self._database = database
+        self._zone = zone
         self.name = name
         self._orders = [*_own_order(database, name), "ALL"]
 
@@ -98,7 +107,7 @@ class ViewReader:
             sum(int(w[w > 0].sum()) for w in weights),
             -sum(int(w[w < 0].sum()) for w in weights),
             shown,
-            _added_rows(shown, deltas),
+            self._added_rows(shown, deltas),
         )
 
     def _shown(self, rows: int) -> Shown:
@@ -106,12 +115,23 @@ class ViewReader:
         query = f"SELECT * FROM {named(self.name)} ORDER BY {order} LIMIT {rows}"
         try:
             result = self._database.execute(query)
-            return shown_part(result.columns, result.types, result.arrow(), None)
+            return shown_part(result.columns, result.types, result.arrow(), None, self._zone)
         except (IvmError, duckdb.Error):
             if order == "ALL":
                 raise
             self._orders.pop(0)  # the query orders by an expression that is not in the view
             return self._shown(rows)
+
+    def _added_rows(
+        self, shown: Shown, deltas: list[pa.Table]
+    ) -> frozenset[tuple[str | None, ...]]:
+        """Returns the texts of added rows, of a few screens at most."""
+        found: set[tuple[str | None, ...]] = set()
+        for delta in deltas[-8:]:
+            added = delta.filter(pc.greater(delta.column(WEIGHT), 0)).drop_columns([WEIGHT])
+            part = shown_part(shown.names, shown.types, added.slice(0, 1000), None, self._zone)
+            found.update(zip(*part.cells, strict=True))
+        return frozenset(found)
 
 
 def _own_order(database: Database, name: str) -> list[str]:
@@ -120,16 +140,6 @@ def _own_order(database: Database, name: str) -> list[str]:
     order = None if tree is None else tree.args.get("order")
     terms = order.expressions if order is not None else []
     return [", ".join(term.sql(dialect="duckdb") for term in terms)] if terms else []
-
-
-def _added_rows(shown: Shown, deltas: list[pa.Table]) -> frozenset[tuple[str | None, ...]]:
-    """Returns the texts of added rows, of a few screens at most."""
-    found: set[tuple[str | None, ...]] = set()
-    for delta in deltas[-8:]:
-        added = delta.filter(pc.greater(delta.column(WEIGHT), 0)).drop_columns([WEIGHT])
-        part = shown_part(shown.names, shown.types, added.slice(0, 1000), None)
-        found.update(zip(*part.cells, strict=True))
-    return frozenset(found)
 
 
 def drawn(name: str, picture: Picture, width: int, paint: Paint) -> list[str]:

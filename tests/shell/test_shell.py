@@ -23,9 +23,9 @@ import ivm
 from ivm.shell.commands import COMMANDS, run_command
 from ivm.shell.console import Console, Settings
 from ivm.shell.listing import listed, statements
-from ivm.shell.output import Paint, standard_error, standard_output
+from ivm.shell.output import Output, Paint, standard_error, standard_output
 from ivm.shell.prompt import Shell, history_path, interact
-from ivm.shell.watch import Screen, ViewReader, drawn
+from ivm.shell.watch import Screen, ViewReader, drawn, watch
 from ivm.storage.interrupts import check
 from ivm.storage.warehouse import duck
 
@@ -330,6 +330,27 @@ def test_a_watched_view_shows_its_last_change(db: ivm.Database) -> None:
     assert picture.marked == {("EU", "10")}
     lines = drawn("revenue", picture, 80, Paint(False))
     assert lines[0] == f"revenue   2 rows   epoch {epoch}   last change +1 −1   q ends"
+
+
+def test_a_watched_view_has_the_time_zone_of_its_shell(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that draws has a session of its own, in which no SET has run."""
+    drawings: list[list[str]] = []
+
+    def draw(screen: Screen) -> None:
+        db.execute("INSERT INTO times VALUES (TIMESTAMPTZ '2020-06-01 00:00:00+00')")
+        epoch, delta = next(screen._feed)
+        picture = screen._reader.picture(epoch, [delta], 10)
+        assert picture.marked == {("2020-06-01 09:00:00+09",)}
+        drawings.append(drawn("at", picture, 80, Paint(False)))
+
+    monkeypatch.setattr(Screen, "run", draw)
+    db.execute("CREATE TABLE times (t TIMESTAMPTZ); CREATE MATERIALIZED VIEW at AS FROM times")
+    db.execute("SET TimeZone = 'Asia/Tokyo'")
+    output = Output(sys.stdout, is_terminal=True)
+    watch(Console(db, ":memory:", output, output, Settings(), run_command), "at")
+    assert any("2020-06-01 09:00:00+09" in line for line in drawings[0])
 
 
 def test_a_view_longer_than_the_screen_says_so(db: ivm.Database) -> None:
