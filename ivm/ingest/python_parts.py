@@ -10,7 +10,7 @@ Law: DuckDB's cast of a part's Arrow form gives what its cast of each parameter 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType
@@ -82,7 +82,28 @@ def arrow_form(
     # Arrow's own choice for a timedelta, a duration, has no days.
     given = _INTERVAL if builtins.type(first) is timedelta else None
     array = inferred(values, given, as_strings=as_strings and not exact)
-    return None if array is None or pa.types.is_decimal256(array.type) else array
+    if array is None or pa.types.is_decimal256(array.type):
+        return None
+    has_times = pa.types.is_nested(array.type) and "time" in str(array.type)
+    return None if has_times and _loses_zone(values) else array
+
+
+def _loses_zone(values: Sequence[Any]) -> bool:
+    """Whether Arrow gives times inside of nested values one zone, or none, that they do not have.
+
+    It has no times of day with a zone, and takes all timestamps for such as the first one is.
+    """
+    forms = {(isinstance(one, datetime), one.tzinfo is None) for one in _times(values)}
+    return (False, False) in forms or forms >= {(True, True), (True, False)}
+
+
+def _times(value: object) -> Iterator[datetime | time]:
+    """The times inside of a value."""
+    if isinstance(value, (datetime, time)):
+        yield value
+    elif isinstance(value, _NESTED):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _times(inner)
 
 
 def _is_bound(type: ColumnType) -> bool:

@@ -27,7 +27,7 @@ from tests.tiers import examples
 
 CONNECTION = duckdb.connect(":memory:")
 CONNECTION.execute("SET arrow_lossless_conversion = true")
-CONNECTION.execute("SET TimeZone = 'America/New_York'")
+CONNECTION.execute("SET GLOBAL TimeZone = 'America/New_York'")  # cursors have it too
 
 TYPES = str.split(
     "TINYINT INTEGER BIGINT UINTEGER UBIGINT HUGEINT DOUBLE FLOAT BOOLEAN VARCHAR DATE TIMESTAMP"
@@ -270,6 +270,7 @@ def test_parameters_of_one_type_are_what_they_are_alone() -> None:
         for values in ([local, zoned], [zoned, local], [zoned, None]):
             sql = "INSERT INTO t VALUES " + ", ".join(["(?)"] * len(values))
             assert check([type], sql, values)
+    assert check(["TIMESTAMP[]"], "INSERT INTO t VALUES (?), (?)", [[local], [zoned]])
     assert check(["VARCHAR"], "INSERT INTO t VALUES (?), (?)", [Decimal("2.50"), Decimal(1)])
     assert check(["DOUBLE"], "INSERT INTO t VALUES (?)", [Decimal("Infinity")])
     assert check(["DATE"], "INSERT INTO t VALUES (?)", [np.datetime64("2020-01-01")])
