@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ivm.database import Database
 from ivm.session.result import Result
-from ivm.shell.drawing import changed, draw, is_plan, is_success, plan_lines
+from ivm.shell.drawing import done, draw, is_plan, plan_lines
 from ivm.shell.errors import report
 from ivm.shell.output import Output
 from ivm.shell.script import ScriptPart, parts
@@ -166,11 +166,9 @@ class Console:
         start = time.perf_counter()
         result = self.database.execute(text)
         table = result.arrow() if result.kind == "rows" else None
-        if table is not None and is_success(result, table):
-            table = None
         seconds = time.perf_counter() - start
         try:
-            summary = changed(result) if table is None else self._show(result, table, text)
+            summary = done(result, table, text) or self._show(result, table, text)
         except KeyboardInterrupt as cut:
             cut.add_note("The statement is done; not all of its rows are shown.")
             raise

@@ -63,16 +63,19 @@ def draw(result: Result, table: pa.Table, mode: str, output: Output, zone: str |
     return Drawing(box(shown, output.width, output.paint), rows)
 
 
-def changed(result: Result) -> str:
-    """Sums up a statement without rows."""
-    if result.kind == "count" and result.rowcount >= 0:
-        return f"{counted(result.rowcount, 'row')} changed"
-    return "done"
+def done(result: Result, table: pa.Table | None, text: str) -> str:
+    """Sums up a statement without rows, "" for one that has rows.
 
-
-def is_success(result: Result, table: pa.Table) -> bool:
-    """Returns whether this is DuckDB's empty answer to a statement such as SET."""
-    return (result.columns, result.types, table.num_rows) == (["Success"], ["BOOLEAN"], 0)
+    DuckDB answers SET and the like with an empty column, and COPY TO with a count.
+    """
+    if table is None:
+        changed = result.kind == "count" and result.rowcount >= 0
+        return f"{counted(result.rowcount, 'row')} changed" if changed else "done"
+    if (result.columns, result.types, table.num_rows) == (["Success"], ["BOOLEAN"], 0):
+        return "done"
+    if text[:4].upper() == "COPY" and result.columns == ["Count"]:
+        return f"{counted(table.column(0)[0].as_py(), 'row')} copied"
+    return ""
 
 
 def is_plan(result: Result, text: str) -> bool:
