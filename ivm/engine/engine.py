@@ -126,9 +126,8 @@ class Engine:
                 epochs = self._demand_committed(cursor, (*deltas, *shown), error, logged)
             self._adopt(changes, {**recomputed, **deltas}, by_duckdb=True)
             self.warehouse.recorded(epochs)
-            # DuckDB's error on a commit that was made is dropped; an interrupt is raised.
             if late is not None and not isinstance(late, duckdb.Error):
-                raise late
+                raise late  # an interrupt; DuckDB's error on a commit that stands is dropped
 
     def _log_durably(self, changes: Sequence[TableChange]) -> None:
         epoch = self.pending.epoch + 1
