@@ -220,6 +220,18 @@ FAULTS = (
         way="through Arrow",
     ),
     Fault(
+        "merge_joins_in_recursion",
+        does="a SEMI or ANTI JOIN by one inequality in a recursive step ends the database",
+        right="[(9,)]",
+        script="""WITH RECURSIVE w(a, b) AS (SELECT i, 0 FROM range(6) AS r(i)
+            UNION SELECT a, b + 1 FROM (FROM w WHERE b < 3) AS l
+            ANTI JOIN range(6) AS r(i) ON i > a)
+            SELECT count(*) FROM w""",
+        outcome="InternalException: INTERNAL Error: Attempted to dereference unique_ptr",
+        modules=("ivm.sql.plan.render",),
+        seen=("2.0.0", "2.0.0"),
+    ),
+    Fault(
         "types_through_arrow",
         does="an ENUM comes back as VARCHAR and a TUPLE as a struct with names, in spite of"
         " arrow_lossless_conversion",

@@ -35,6 +35,7 @@ from ivm.sql.plan.nodes import (
     Values,
     ViewScan,
     Window,
+    free_recursions,
     free_recursions_over,
     inputs,
     width,
@@ -221,7 +222,10 @@ def _join(plan: Join, sources: Sequence[str]) -> str:
     if plan.kind not in ("semi", "anti"):
         columns += [f"r.c{i}" for i in range(width(plan.right))]
     joined = f"{sources[0]} AS l {_JOINS[plan.kind]} {sources[1]} AS r"
-    return f"SELECT {_listed(columns)} FROM {joined} ON {_condition(plan)}"
+    condition = _condition(plan)
+    if plan.kind in ("semi", "anti") and not plan.left_keys and free_recursions(plan):
+        condition = f"coalesce({condition}, FALSE)"  # DuckDB's fault `merge_joins_in_recursion`
+    return f"SELECT {_listed(columns)} FROM {joined} ON {condition}"
 
 
 def _condition(plan: Join) -> str:

@@ -403,6 +403,19 @@ def test_a_recursive_view_is_explained(db: ivm.Database) -> None:
     assert len(set(row[1].splitlines())) == len(row[1].splitlines()) > 15
 
 
+@pytest.mark.parametrize("quantifier", ["EXISTS", "NOT EXISTS"])
+def test_a_step_compares_with_many_rows(db: ivm.Database, quantifier: str) -> None:
+    """DuckDB's fault `merge_joins_in_recursion` would end the database."""
+    db.execute("INSERT INTO s FROM range(8)")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE r(k, i) AS (SELECT k, 0 FROM s UNION "
+        f"SELECT k, i + 1 FROM r WHERE i < 3 AND {quantifier} (SELECT 1 FROM s WHERE s.k > r.k)) "
+        "FROM r"
+    )
+    db.execute("INSERT INTO s VALUES (9); DELETE FROM s WHERE k = 3")
+    assert_verified(db)
+
+
 def test_two_views_share_a_recursive_query(db: ivm.Database) -> None:
     db.execute(UP.format(all=""))
     db.execute(UP.format(all="").replace(" v ", " other "))
