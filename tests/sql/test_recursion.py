@@ -406,13 +406,13 @@ def test_a_recursive_view_is_explained(db: ivm.Database) -> None:
 @pytest.mark.parametrize("quantifier", ["EXISTS", "NOT EXISTS"])
 def test_a_step_compares_with_many_rows(db: ivm.Database, quantifier: str) -> None:
     """DuckDB's fault `merge_joins_in_recursion` would end the database."""
-    db.execute("INSERT INTO s FROM range(8)")
+    db.execute("INSERT INTO edge SELECT range, 0 FROM range(8)")
     db.execute(
-        "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE r(k, i) AS (SELECT k, 0 FROM s UNION "
-        f"SELECT k, i + 1 FROM r WHERE i < 3 AND {quantifier} (SELECT 1 FROM s WHERE s.k > r.k)) "
+        "CREATE MATERIALIZED VIEW v AS WITH RECURSIVE r(k, i) AS (SELECT a, 0 FROM edge UNION "
+        f"SELECT k, i + 1 FROM r WHERE i < 3 AND {quantifier} (SELECT 1 FROM edge WHERE a > k)) "
         "FROM r"
     )
-    db.execute("INSERT INTO s VALUES (9); DELETE FROM s WHERE k = 3")
+    db.execute("INSERT INTO edge VALUES (9, 0); DELETE FROM edge WHERE a = 3")
     assert_verified(db)
 
 
