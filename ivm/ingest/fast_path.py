@@ -7,7 +7,7 @@ or CHECKs; a change that cannot be applied is refused with nothing changed. Retr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from ivm.ingest.key_index import KeyIndex, present
 from ivm.storage.arrangement.arrangement import Matches
 from ivm.storage.errors import ConstraintError, InputError
 from ivm.storage.log.change import TableChange
-from ivm.storage.values.column import Column, Mask, concat, null_column
+from ivm.storage.values.column import Column, Indexes, Mask, concat, null_column
 from ivm.storage.values.consolidate import all_distinct, consolidate, group
 from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.types import ColumnType, Schema
@@ -74,7 +74,7 @@ class FastPath:
             known = index.find(keys)
             if len(known.probe):
                 self._refuse_known(keys, present(known, count))
-        return self._change(rows, None)
+        return self.change(rows, None)
 
     def upsert(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
         """Adds rows, or changes stored ones; the last of several rows with one key wins.
@@ -97,7 +97,7 @@ class FastPath:
             columns = self._keep_stored(columns, given, matches.probe, matches.rows, index)
         rows = ZSet(columns, ones(count))
         self._check(rows)
-        return self._change(rows, matches.rows, index)
+        return self.change(rows, matches.rows, index)
 
     def delete(self, given: dict[int, Column], count: int, index: KeyIndex) -> TableChange:
         """Removes rows by key, from a keyless table whole rows: one for each row given.
@@ -153,7 +153,7 @@ class FastPath:
             self._refuse_unknown(unique, int((wanted > 1).argmax()))
         taken = _take_counts(matches.probe, matches.rows.weights, wanted)
         removed = ZSet(matches.rows.columns, taken).filter(taken > 0)
-        return self._change(None, removed, index)
+        return self.change(None, removed, index)
 
     def _distinct(
         self, keys: ZSet, types: Sequence[ColumnType]
@@ -171,9 +171,9 @@ class FastPath:
 
     def nothing(self, index: KeyIndex) -> TableChange:
         """The change that changes nothing."""
-        return self._change(None, None, index)
+        return self.change(None, None, index)
 
-    def _change(
+    def change(
         self, added: ZSet | None, removed: ZSet | None, index: KeyIndex | None = None
     ) -> TableChange:
         columns = index.columns if index is not None else self.index_key
@@ -190,10 +190,10 @@ class FastPath:
 
     def _complete(self, given: Mapping[int, Column], count: int) -> tuple[Column, ...]:
         return tuple(
-            [given[i] if i in given else self._default(i, count) for i in range(len(self.schema))]
+            [given[i] if i in given else self.default(i, count) for i in range(len(self.schema))]
         )
 
-    def _default(self, position: int, count: int) -> Column:
+    def default(self, position: int, count: int) -> Column:
         constant = self.defaults.get(position)
         if constant is None:
             return null_column(self.schema[position][1], count)
@@ -220,20 +220,33 @@ class FastPath:
         return tuple(filled)
 
     def _check(self, rows: ZSet) -> None:
+        for rule, where, violated in self.violations(rows):
+            row = self._row(rows, int(violated[0]))
+            if rule == "NOT NULL":
+                raise ConstraintError(f"{where}: row {row} has none; give a value")
+            raise ConstraintError(f"{where} for row {row}; nothing was changed")
+
+    def violations(self, rows: ZSet) -> Iterator[tuple[str, str, Indexes]]:
+        """Rows that violate NOT NULL or a CHECK.
+
+        Args:
+            rows: with all columns of the table.
+
+        Returns:
+            The rule, the beginning of its message, and the indexes of the rows, for each violated
+            constraint.
+        """
         for position in self.required:
             valid = rows.columns[position].valid
             if valid is not None and not valid.all():
-                raise ConstraintError(
-                    f"NOT NULL constraint failed: {self.table}.{self.schema[position][0]}: row "
-                    f"{self._row(rows, int((~valid).argmax()))} has none; give a value"
-                )
+                name = self.schema[position][0]
+                where = f"NOT NULL constraint failed: {self.table}.{name}"
+                yield "NOT NULL", where, (~valid).nonzero()[0]
         for text, holds in self.checks:
             mask = holds(rows.columns, len(rows))
             if not mask.all():
-                raise ConstraintError(
-                    f"CHECK constraint failed on table {self.table}: {text} is false for row "
-                    f"{self._row(rows, int((~mask).argmax()))}; nothing was changed"
-                )
+                where = f"CHECK constraint failed on table {self.table}: {text} is false"
+                yield "CHECK", where, (~mask).nonzero()[0]
 
     def _refuse_repeated(self, rows: ZSet) -> None:
         if len(rows) < 2:

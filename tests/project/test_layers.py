@@ -26,7 +26,7 @@ ROOMS = {
         *("bind", "scalar", "compile", ""),
     ),
     "spark_backfill": ("",),
-    "ivm": ("catalog", "ingest", "capture", "engine", "session", "", "shell"),
+    "ivm": ("catalog", "ingest", "capture", "engine", "session", "cdc/formats", "cdc", "", "shell"),
 }
 ROOT = Path(ivm.__file__).parent
 
@@ -116,6 +116,9 @@ def room_of(module: str) -> tuple[str, str]:
     """The layer and the room of a dotted name such as `ivm.storage.log.record`."""
     layer = layer_of(module)
     inside = module.split(".")[1 if layer == "ivm" else 2 :]
+    nested = "/".join(inside[:2])
+    if nested in ROOMS[layer]:
+        return layer, nested
     return layer, inside[0] if inside and inside[0] in ROOMS[layer] else ""
 
 
@@ -192,7 +195,7 @@ def test_every_room_is_listed_and_packaged() -> None:
     }
     rooms = {".".join(("ivm", *folder)) for folder in folders}
     listed = {
-        ".".join(["ivm", *[part for part in (layer, room) if part not in ("", "ivm")]])
+        ".".join(["ivm", *[p.replace("/", ".") for p in (layer, room) if p not in ("", "ivm")]])
         for layer in LAYERS
         for room in ROOMS[layer]
     }

@@ -1,0 +1,1 @@
+"""Change streams: what other databases have changed, applied exactly once."""

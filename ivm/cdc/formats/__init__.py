@@ -1,0 +1,1 @@
+"""The forms in which change streams write their events."""
