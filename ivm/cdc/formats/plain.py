@@ -1,0 +1,24 @@
+"""Rows as JSON objects, with the operation in one of their keys or without."""
+
+from __future__ import annotations
+
+from ivm.cdc.formats.events import DELETE, INSERT, UPDATE
+from ivm.cdc.formats.json_statement import Envelope
+
+APPENDS = Envelope((), None, None, {})
+"""Each line is a new row."""
+
+_OPERATIONS = {
+    **dict.fromkeys(("insert", "INSERT", "I", "i", "c", "r"), INSERT),
+    **dict.fromkeys(("update", "UPDATE", "upsert", "UPSERT", "U", "u"), UPDATE),
+    **dict.fromkeys(("delete", "DELETE", "D", "d"), DELETE),
+}
+
+
+def changes(key: str = "op") -> Envelope:
+    """Rows with their operation.
+
+    Args:
+        key: of the operation.
+    """
+    return Envelope((), None, (key,), _OPERATIONS)
