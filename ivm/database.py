@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy.typing as npt
+import pyarrow as pa
 
 from ivm.block import TransactionBlock
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
+from ivm.cdc.ingest import Ingested, envelope_of, ingest
 from ivm.engine.changefeed import Subscription
 from ivm.engine.opening import open_engine
 from ivm.ingest.rows import Rows
@@ -210,6 +212,41 @@ class Database:
         """
         return self._with_session(lambda session: apply(session, table, rows, weights))
 
+    def ingest(
+        self,
+        table: str,
+        events: Sequence[str | bytes | dict[str, Any] | None] | pa.Array,
+        *,
+        format: str = "debezium",
+        source: str = "python",
+        position: int | None = None,
+    ) -> Ingested:
+        """Applies the change events of another database to a table, as one epoch.
+
+        The rows that events change are found by the table's key; an event that cannot be applied
+        is stored in `_ivm.dead_letters` with its reason, and the others are applied.
+
+        Args:
+            table: its name, `schema.table` if it is not in main.
+            events: JSON texts or dicts in the order of the stream; None and blank ones are ignored.
+            format: `debezium`, `debezium with schema`, `maxwell`, `json` (rows with a key `op`:
+                insert, update or delete) or `json appends` (rows alone).
+            source: the name of the stream.
+            position: of the batch in the stream, greater than that of the batch before. It is
+                committed with the rows; a batch whose position has been reached changes nothing.
+
+        Returns:
+            What was applied, ignored and refused.
+
+        Raises:
+            InputError: an unknown format, or a position that is no integer.
+            UnsupportedError: the table has constraints that only DuckDB can check.
+        """
+        envelope = envelope_of(format)
+        return self._with_session(
+            lambda session: ingest(session, table, events, envelope, source, position)
+        )
+
     def transaction(self) -> contextlib.AbstractContextManager[Database]:
         """A `with` block that is one transaction, rolled back if the block raises."""
         return TransactionBlock(self, self._with_session)
@@ -262,7 +299,7 @@ class Database:
                 _columns(info.schema),
                 tuple(info.schema[i][0] for i in info.primary_key),
             )
-            for info in list(self._engine.catalog.tables.values())
+            for info in self._engine.catalog.user_tables.values()
         ]
 
     @property

@@ -211,6 +211,11 @@ class Catalog:
                 yield view
 
     @property
+    def user_tables(self) -> dict[str, TableInfo]:
+        """The base tables without the records of change streams."""
+        return {name: info for name, info in self.tables.items() if not name.startswith("_ivm.")}
+
+    @property
     def tables_by_schema(self) -> dict[str, Schema]:
         """The columns of every base table, for the log's segment headers."""
         return {name: info.schema for name, info in self.tables.items()}

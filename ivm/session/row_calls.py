@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ivm.catalog.catalog import Catalog, name_parts
 from ivm.engine.transaction import Transaction
 from ivm.ingest.rows import Rows, to_arrow
-from ivm.session.dml import refuse_view
+from ivm.session.dml import refuse_own, refuse_view
 from ivm.session.duck_writer import DuckWriter
 from ivm.session.session import Session
 from ivm.session.table_writer import FastWriter, TableWriter
@@ -74,7 +74,7 @@ def _columns(session: Session, table: str, rows: Rows) -> Callable[[], Converted
 
     def convert() -> Converted:
         nonlocal rows
-        info = _info(session, table)
+        info = table_info(session, table)
         rows = to_arrow(rows)  # once: they may be a stream
         return info, *session.engine.definitions.reader(info).read(rows, session.cursor)
 
@@ -99,9 +99,16 @@ def _weights(given: npt.ArrayLike) -> Weights:
     raise InputError(f"weights are integers, one for each row, not {given!r}")
 
 
-def _info(session: Session, table: str) -> TableInfo:
+def table_info(session: Session, table: str) -> TableInfo:
+    """The table that a name means to the session.
+
+    Raises:
+        SqlError: there is none.
+        UnsupportedError: it is a materialized view, or in schema _ivm.
+    """
     catalog = session.engine.catalog
     parts = name_parts(table)
+    refuse_own(parts)
     name = session.names.resolve(parts)
     if name is None:
         if (base := session.names.hides(parts)) is not None:
@@ -119,5 +126,5 @@ def _info(session: Session, table: str) -> TableInfo:
 
 
 def _unknown(table: str, catalog: Catalog) -> SqlError:
-    known = ", ".join(catalog.tables) or "none yet (CREATE TABLE makes one)"
+    known = ", ".join(catalog.user_tables) or "none yet (CREATE TABLE makes one)"
     return SqlError(f"there is no table {table!r}; there are: {known}")

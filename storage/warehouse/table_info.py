@@ -132,6 +132,9 @@ SELECT table_oid, is_unique, expressions, sql
 FROM system.main.duckdb_indexes() WHERE database_name = $1 ORDER BY index_oid
 """
 
+STREAM_RECORDS = ("positions", "dead_letters")
+"""Tables of schema `_ivm` that change with the user's, epoch by epoch."""
+
 _Facts = dict[int, list[tuple[Any, ...]]]
 
 
@@ -149,7 +152,7 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
     found = {}
     for oid, schema_oid, table, sql in rows(cursor, _TABLES, [catalog]):
         schema = schemas[schema_oid]
-        if schema == ("_ivm",):
+        if schema == ("_ivm",) and table not in STREAM_RECORDS:
             continue
         info = _with_columns(catalog, (*schema, table), columns[oid])
         info = _with_indexes(_with_constraints(info, schema, constraints[oid]), indexes[oid])

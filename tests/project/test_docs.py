@@ -29,7 +29,7 @@ from tests.project.test_layers import LAYERS, ROOMS, layer_of, modules_of, room_
 from tests.support import ROOT
 from tests.support.view_oracle import assert_verified
 
-PAGES = ("README.md", "docs/sql.md", "docs/python.md")
+PAGES = ("README.md", "docs/sql.md", "docs/python.md", "docs/sources.md")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONSTRUCT = re.compile(r"^\| ([^|]+) \| `([^`]+)` \| ([a-z ]+) \|$", re.MULTILINE)
 

@@ -1,0 +1,296 @@
+"""Events from Python: applied once, in one epoch with their position, dirt set aside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import ivm
+from ivm import errors
+from tests.support.view_oracle import assert_verified
+from tests.tiers import examples
+
+ORDERS = """
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER NOT NULL, amount DECIMAL(10,2),
+                     note VARCHAR, made TIMESTAMP)
+"""
+VIEW = """
+CREATE MATERIALIZED VIEW revenue AS
+SELECT customer, count(*) AS n, sum(amount) AS amount, max(made) AS last
+FROM orders GROUP BY customer
+"""
+
+
+@pytest.fixture
+def db() -> Any:
+    with ivm.connect() as opened:
+        opened.execute(ORDERS + ";" + VIEW)
+        yield opened
+
+
+def created(id: int, **values: Any) -> dict[str, Any]:
+    return {"op": "c", "after": {"id": id, "customer": 1, **values}}
+
+
+def content(db: ivm.Database, query: str = "SELECT id FROM orders ORDER BY id") -> list[Any]:
+    return db.execute(query).fetchall()
+
+
+def test_a_batch_is_one_epoch_with_its_position(db: ivm.Database) -> None:
+    db.ingest("orders", [], position=0)  # makes the tables of the records
+    before = db.epoch
+    batch = [created(1, amount="9.50"), created(2), {"op": "d", "before": {"id": 2}}]
+    found = db.ingest("orders", batch, source="shop", position=7)
+    assert (found.applied, found.refused, db.epoch) == (3, {}, before + 1)
+    assert content(db) == [(1,)]
+    positions = content(db, "FROM _ivm.positions ORDER BY ALL")
+    assert positions == [("python", "0"), ("shop", "7")]
+
+
+@pytest.mark.parametrize("position", [7, 6])
+def test_a_batch_seen_again_changes_nothing(db: ivm.Database, position: int) -> None:
+    db.ingest("orders", [created(1)], source="shop", position=7)
+    epoch = db.epoch
+    assert db.ingest("orders", [created(2)], source="shop", position=position).skipped
+    assert (content(db), db.epoch) == ([(1,)], epoch)
+    assert not db.ingest("orders", [created(3)], source="other", position=position).skipped
+
+
+@pytest.mark.parametrize("position", ["8", 8.0, True])
+def test_positions_are_integers(db: ivm.Database, position: Any) -> None:
+    with pytest.raises(errors.InputError, match="a position is an integer that grows"):
+        db.ingest("orders", [created(2)], source="shop", position=position)
+
+
+def test_the_stream_goes_on_after_a_restart(tmp_path: Path) -> None:
+    file = tmp_path / "shop.duckdb"
+    with ivm.connect(file) as db:
+        db.execute(ORDERS + ";" + VIEW)
+        for position in range(3):
+            db.ingest("orders", [created(position), "dirt"], source="shop", position=position)
+    with ivm.connect(file) as db:
+        assert db.ingest("orders", [created(9)], source="shop", position=2).skipped
+        assert not db.ingest("orders", [created(3)], source="shop", position=3).skipped
+        assert content(db) == [(0,), (1,), (2,), (3,)]
+        letters = content(db, "SELECT position, reason FROM _ivm.dead_letters ORDER BY ALL")
+        assert letters == [(f"{i}, event 1", "it is not JSON") for i in range(3)]
+        assert_verified(db)
+
+
+def test_a_rolled_back_batch_leaves_nothing(db: ivm.Database) -> None:
+    db.ingest("orders", [created(1)], source="shop", position=1)
+    db.execute("BEGIN")
+    db.ingest("orders", [created(2), "dirt"], source="shop", position=2)
+    assert db.ingest("orders", [created(3)], source="shop", position=2).skipped
+    db.execute("ROLLBACK")
+    assert content(db) == [(1,)]
+    assert content(db, "FROM _ivm.dead_letters") == []
+    assert not db.ingest("orders", [created(2)], source="shop", position=2).skipped
+
+
+def test_the_first_batch_is_refused_in_a_transaction(db: ivm.Database) -> None:
+    db.execute("BEGIN")
+    with pytest.raises(errors.UnavailableError, match="outside of a transaction"):
+        db.ingest("orders", [created(1)])
+
+
+DIRT: list[tuple[Any, str]] = [
+    ("{", "it is not JSON"),
+    (b"\xff", "it is not JSON"),
+    ("[1]", "its operation (op) is unknown or missing"),
+    ({"op": "?", "after": {"id": 1}}, "its operation (op) is unknown or missing"),
+    ({"op": "c"}, "it has no row (after)"),
+    ({"op": "d"}, "the key of the deleted row is missing"),
+    (created(5, amount="much"), 'amount is no DECIMAL(10,2): "much"'),
+    (created(5, amount=10**9), "amount is no DECIMAL(10,2): 1000000000"),
+    (created(5, made="soon"), 'made is no TIMESTAMP: "soon"'),
+    (created(5, customer=None), "NOT NULL constraint failed: orders.customer"),
+    ({"op": "c", "after": {"customer": 1}}, "NOT NULL constraint failed: orders.id"),
+]
+
+
+def test_dirt_stays_alone(db: ivm.Database) -> None:
+    events = [event for i, (dirt, _) in enumerate(DIRT) for event in (created(10 + i), dirt)]
+    found = db.ingest("orders", events, source="shop", position=1)
+    assert found.refused == {2 * i + 1: why for i, (_, why) in enumerate(DIRT)}
+    assert content(db) == [(10 + i,) for i in range(len(DIRT))]
+    letters = content(db, 'SELECT source, position, "table", reason FROM _ivm.dead_letters')
+    assert Counter(letters) == Counter(
+        ("shop", f"1, event {2 * i + 1}", "orders", why) for i, (_, why) in enumerate(DIRT)
+    )
+    ((payload,),) = content(db, "SELECT payload FROM _ivm.dead_letters WHERE reason LIKE '%much%'")
+    assert json.loads(payload) == DIRT[6][0]
+
+
+def test_views_may_read_the_records(db: ivm.Database) -> None:
+    db.ingest("orders", [created(1)], position=1)
+    db.execute(
+        "CREATE MATERIALIZED VIEW dirt AS SELECT source, count(*) AS n FROM _ivm.dead_letters "
+        "GROUP BY source"
+    )
+    db.ingest("orders", ["dirt", "dirt"], position=2)
+    assert content(db, "FROM dirt") == [("python", 2)]
+    with pytest.raises(errors.UnsupportedError, match="database's own records"):
+        db.execute("DELETE FROM _ivm.dead_letters")
+    with pytest.raises(errors.UnsupportedError, match="database's own records"):
+        db.delete("_ivm.dead_letters", {"source": ["python"]})
+    assert [table.name for table in db.tables()] == ["orders"]
+
+
+def test_values_that_were_not_sent_stay(db: ivm.Database) -> None:
+    db.ingest("orders", [created(1, note="long", amount=5)])
+    placeholder = "__debezium_unavailable_value"
+    after = {"id": 1, "customer": 2, "amount": None, "note": placeholder}
+    db.ingest("orders", [{"op": "u", "before": None, "after": after}])
+    assert content(db, "SELECT customer, amount, note FROM orders") == [(2, None, "long")]
+    db.ingest("orders", [{"op": "u", "before": {"id": 1}, "after": {"id": 3, "amount": 6}}])
+    assert content(db, "SELECT * EXCLUDE (made) FROM orders") == [(3, 2, 6, "long")]
+    assert_verified(db)
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
+def test_columns_that_are_not_sent_take_their_default(db: ivm.Database, key: str) -> None:
+    db.execute(f"CREATE TABLE d (id INTEGER {key}, n INTEGER DEFAULT 7, s VARCHAR DEFAULT 'x')")
+    db.ingest("d", [{"id": 1}, {"id": 2, "n": None}, {"id": 3, "n": 4}], format="json appends")
+    assert content(db, "FROM d ORDER BY id") == [(1, 7, "x"), (2, None, "x"), (3, 4, "x")]
+    update = {"type": "update", "data": {"id": 3, "s": "y"}, "old": {"n": 4, "s": "x"}}
+    db.ingest("d", [update], format="maxwell")
+    assert content(db, "FROM d WHERE id = 3") == [(3, 4, "y")]
+
+
+def test_truncate_empties_the_table(db: ivm.Database) -> None:
+    db.ingest("orders", [created(1), created(2)])
+    epoch = db.epoch
+    found = db.ingest("orders", [created(3), {"op": "t"}, created(4)])
+    assert (content(db), db.epoch) == ([(4,)], epoch + 1)
+    assert found.counts == {"inserts": 1, "truncates": 1}
+    assert_verified(db)
+
+
+def test_formats(db: ivm.Database) -> None:
+    row = {"id": 1, "customer": 1, "note": "ä"}
+    assert (
+        db.ingest(
+            "orders", [{"schema": {}, "payload": created(1)}], format="debezium with schema"
+        ).applied
+        == 1
+    )
+    update = {"type": "update", "data": {**row, "id": 2}, "old": {"id": 1}}
+    db.ingest("orders", [update], format="maxwell")
+    assert content(db, "SELECT id, note FROM orders") == [(2, "ä")]
+    db.ingest("orders", [{**row, "op": "insert"}, {"id": 2, "op": "delete"}], format="json")
+    assert content(db, "SELECT id, note FROM orders") == [(1, "ä")]
+    rows = pa.array(['{"ID": 5, "Customer": 3, "made": "2024-02-29 12:00:00"}', None, " "])
+    found = db.ingest("orders", rows, format="json appends")
+    assert (found.applied, found.ignored) == (1, 2)
+    assert_verified(db)
+    with pytest.raises(errors.InputError, match="there is no format 'xml'; there are: debezium"):
+        db.ingest("orders", [], format="xml")
+    with pytest.raises(errors.InputError, match="not a single text"):
+        db.ingest("orders", "{}")
+
+
+def test_tables_that_only_duckdb_can_check_are_refused(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE u (id INTEGER PRIMARY KEY, x INTEGER UNIQUE)")
+    with pytest.raises(errors.UnsupportedError, match="further unique constraints"):
+        db.ingest("u", [created(1)])
+    with pytest.raises(errors.SqlError, match="there is no table 'nothing'; there are: orders, u"):
+        db.ingest("nothing", [created(1)])
+
+
+BAG = "CREATE TABLE bag (a INTEGER, b VARCHAR CHECK (b <> 'bad'))"
+
+
+def bag_event(random: Random) -> dict[str, Any]:
+    def row() -> dict[str, Any]:
+        return {"a": random.choice([1, 2, None]), "b": random.choice(["x", "y", None, "bad"])}
+
+    kind = random.choice(["insert", "insert", "update", "delete"])
+    data = row()
+    event: dict[str, Any] = {"type": kind, "data": data}
+    if kind == "update":
+        event["old"] = {key: value for key, value in row().items() if value != data[key]}
+    return event
+
+
+def apply_to_bag(duck: duckdb.DuckDBPyConnection, event: dict[str, Any]) -> bool:
+    """Whether DuckDB takes the event."""
+    data, gone = event["data"], {**event["data"], **event.get("old", {})}
+    duck.execute("BEGIN")
+    try:
+        if event["type"] != "insert":
+            duck.execute(
+                "DELETE FROM bag WHERE rowid = (SELECT min(rowid) FROM bag WHERE "
+                "a IS NOT DISTINCT FROM ? AND b IS NOT DISTINCT FROM ?)",
+                [gone["a"], gone["b"]],
+            ).fetchall()
+        if event["type"] != "delete":
+            duck.execute("INSERT INTO bag VALUES (?, ?)", [data["a"], data["b"]]).fetchall()
+    except duckdb.ConstraintException:
+        duck.execute("ROLLBACK")
+        return False
+    duck.execute("COMMIT")
+    return True
+
+
+@pytest.mark.parametrize("seed", range(examples(12)))
+def test_a_table_without_a_key_has_the_rows_of_its_events(seed: int) -> None:
+    random, duck = Random(seed), duckdb.connect()
+    duck.execute(BAG)
+    with ivm.connect() as db:
+        db.execute(BAG + "; CREATE MATERIALIZED VIEW n AS SELECT b, count(*) FROM bag GROUP BY b")
+        for _ in range(6):
+            batch = [bag_event(random) for _ in range(random.randint(1, 12))]
+            refused = {i for i, event in enumerate(batch) if not apply_to_bag(duck, event)}
+            assert db.ingest("bag", batch, format="maxwell").refused.keys() == refused
+            stored = db.execute("FROM bag").fetchall()
+            assert Counter(stored) == Counter(duck.execute("FROM bag").fetchall())
+        assert_verified(db)
+
+
+def batch_of(position: int) -> list[dict[str, Any]]:
+    """Changes that differ from batch to batch, and add up: applied twice, they would be seen."""
+    random = Random(position)
+    ids = [random.randrange(40) for _ in range(20)]
+    return [{"type": "insert", "data": {"a": i % 7, "b": "x"}} for i in ids]
+
+
+def write_batches(file: str) -> None:
+    """A child process that ingests until it is killed; it tells each batch that has returned."""
+    with ivm.connect(file) as db:
+        for position in range(10_000):
+            db.ingest("bag", batch_of(position), format="maxwell", source="s", position=position)
+            print(position, flush=True)
+
+
+def test_killed_processes_lose_and_double_nothing(tmp_path: Path) -> None:
+    file = str(tmp_path / "bag.duckdb")
+    with ivm.connect(file) as db:
+        db.execute(BAG + "; CREATE MATERIALIZED VIEW n AS SELECT a, count(*) FROM bag GROUP BY a")
+    told = -1
+    for kills in range(1, 4):
+        code = f"from {__name__} import write_batches; write_batches({file!r})"
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                told = max(told, int(line))
+                if told >= 15 * kills:
+                    break
+            child.kill()
+            told = max([told, *map(int, child.stdout.read().split()[:-1])])
+    with ivm.connect(file) as db:
+        ((reached,),) = content(db, "SELECT position::INTEGER FROM _ivm.positions")
+        assert reached in (told, told + 1, told + 2)
+        batches = [batch_of(position) for position in range(reached + 1)]
+        expected = Counter(event["data"]["a"] for batch in batches for event in batch)
+        assert Counter(dict(content(db, "FROM n"))) == expected
+        assert_verified(db)
