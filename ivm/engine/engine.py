@@ -151,7 +151,7 @@ class Engine:
         for name, net in views.items():
             self.tables.write(cursor, name, net)
         epochs = self._next(views)
-        self.warehouse.record(cursor, epochs, {})
+        self.warehouse.record(cursor, epochs)
         return epochs
 
     def _finish(self, cursor: Cursor) -> None:

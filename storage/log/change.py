@@ -6,8 +6,7 @@ are stored ones, found by the database itself and never taken from a caller.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from ivm.storage.values.zset import ZSet
 
@@ -40,9 +39,7 @@ class Record:
     Attributes:
         epoch: consecutive number, from 1.
         changes: in the order they happened; a table may stand in several.
-        offsets: source name to the position its stream has reached with this transaction.
     """
 
     epoch: int
     changes: tuple[TableChange, ...]
-    offsets: dict[str, Any] = field(default_factory=dict)

@@ -8,7 +8,6 @@ few microseconds a column; the buffers of a big one are passed on without a copy
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -26,7 +25,7 @@ from ivm.storage.values.zset import ZSet, all_ones, empty
 Parts: TypeAlias = list[Any]
 """Buffers (bytes or contiguous arrays) that follow one another in the file."""
 
-_HEAD = struct.Struct("<QII")  # epoch, bytes of offsets, number of changes
+_HEAD = struct.Struct("<QII")  # epoch, 0 (was never used), number of changes
 _CHANGE = struct.Struct("<IHQQ")  # table, removed columns, removed rows, added rows
 _SIZE = struct.Struct("<Q")
 
@@ -53,8 +52,7 @@ def encode(record: Record, tables: TableCodes) -> Parts:
     Raises:
         InternalError: a table, or columns, that the current segment's header does not list.
     """
-    offsets = json.dumps(record.offsets).encode() if record.offsets else b""
-    parts: Parts = [_HEAD.pack(record.epoch, len(offsets), len(record.changes)), offsets]
+    parts: Parts = [_HEAD.pack(record.epoch, 0, len(record.changes))]
     for change in record.changes:
         _put_change(parts, change, tables)
     return parts
@@ -169,10 +167,8 @@ def decode(payload: memoryview, tables: TableCodes) -> Record:
         tables: of the header of the segment the payload was read from.
     """
     reader = _Reader(payload)
-    epoch, size, count = reader.unpack(_HEAD)
-    offsets = json.loads(reader.take(size)) if size else {}
-    changes = tuple([_get_change(reader, tables) for _ in range(count)])
-    return Record(epoch, changes, offsets)
+    epoch, _, count = reader.unpack(_HEAD)
+    return Record(epoch, tuple([_get_change(reader, tables) for _ in range(count)]))
 
 
 class _Reader:

@@ -1,4 +1,4 @@
-"""Our own records in the user's file: schema `_ivm` with identity, views, epochs, offsets.
+"""Our own records in the user's file: schema `_ivm` with identity, views and epochs.
 
 Contract: every function works inside the cursor's transaction, so a record is as durable as the
 tables it describes. Epochs are appended, never updated; the highest one counts.
@@ -6,10 +6,9 @@ tables it describes. Epochs are appended, never updated; the highest one counts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ivm.storage.errors import CorruptionError
 from ivm.storage.identifiers import literal
@@ -29,7 +28,6 @@ CREATE TABLE _ivm.meta (key VARCHAR, value VARCHAR);
 CREATE TABLE _ivm.views (
     name VARCHAR, query VARCHAR, columns VARCHAR[], state VARCHAR, number BIGINT);
 CREATE TABLE _ivm.epochs (relation VARCHAR, epoch BIGINT);
-CREATE TABLE _ivm.offsets (source VARCHAR, position VARCHAR);
 """
 
 
@@ -186,16 +184,3 @@ def compact_epochs(cursor: Cursor) -> None:
         "SELECT e.relation FROM _ivm.epochs e WHERE e.relation = o.relation AND e.epoch > o.epoch"
     )
     run(cursor, f"DELETE FROM _ivm.epochs o WHERE EXISTS ({kept})")
-
-
-def load_offsets(cursor: Cursor) -> dict[str, Any]:
-    """The position each source has durably reached with the base tables."""
-    found = rows(cursor, "SELECT source, position FROM _ivm.offsets")
-    return {source: json.loads(position) for source, position in found}
-
-
-def write_offsets(cursor: Cursor, offsets: Mapping[str, Any]) -> None:
-    """Records the positions of sources."""
-    for source, position in offsets.items():
-        run(cursor, "DELETE FROM _ivm.offsets WHERE source = $1", [source])
-        run(cursor, "INSERT INTO _ivm.offsets VALUES ($1, $2)", [source, json.dumps(position)])

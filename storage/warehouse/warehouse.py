@@ -14,7 +14,6 @@ import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
@@ -174,13 +173,12 @@ class Warehouse:
         """The epoch that a view's table has durably reached."""
         return max(self._epochs.get(name, 0), self.base_epoch)
 
-    def record(self, cursor: Cursor, epochs: Mapping[str, int], offsets: Mapping[str, Any]) -> None:
-        """Writes epochs (base tables under `BASE`) and offsets in a transaction of the caller's.
+    def record(self, cursor: Cursor, epochs: Mapping[str, int]) -> None:
+        """Writes epochs (base tables under `BASE`) in a transaction of the caller's.
 
         Call `recorded` once that transaction has committed.
         """
         system_tables.write_epochs(cursor, epochs)
-        system_tables.write_offsets(cursor, offsets)
 
     def stands(self, relation: str, number: int) -> bool:
         """Returns whether the file says that a relation has reached an epoch.
@@ -231,7 +229,6 @@ class Warehouse:
         epoch: int,
         tables: Mapping[str, NetChange] | None,
         views: Mapping[str, NetChange],
-        offsets: Mapping[str, Any] | None = None,
     ) -> None:
         """Brings tables and views up to an epoch in one DuckDB transaction.
 
@@ -241,7 +238,6 @@ class Warehouse:
                 out have none), or None to leave the base tables where they are. If given, every
                 view with pending changes must be in `views`.
             views: the net changes of views since their epochs.
-            offsets: of sources, recorded with the base tables.
 
         Raises:
             RefusedError: a constraint forbids it, against all expectation.
@@ -257,18 +253,13 @@ class Warehouse:
         if not epochs:
             return
         with self.write_lock:
-            self._write_or_demand({**(tables or {}), **views}, epochs, offsets or {})
+            self._write_or_demand({**(tables or {}), **views}, epochs)
             self.recorded(epochs)
 
-    def _write_or_demand(
-        self,
-        changes: Mapping[str, NetChange],
-        epochs: Mapping[str, int],
-        offsets: Mapping[str, Any],
-    ) -> None:
+    def _write_or_demand(self, changes: Mapping[str, NetChange], epochs: Mapping[str, int]) -> None:
         """Writes; returns after an error of DuckDB's if the flush is committed, else raises it."""
         try:
-            self._write(changes, epochs, offsets)
+            self._write(changes, epochs)
         except duckdb.ConstraintException as error:
             self._demand_written(epochs, error, self._targeted(changes))
         except duckdb.Error as error:
@@ -277,17 +268,11 @@ class Warehouse:
             self._demand_written(epochs, error)
             raise
 
-    def _write(
-        self,
-        changes: Mapping[str, NetChange],
-        epochs: Mapping[str, int],
-        offsets: Mapping[str, Any],
-    ) -> None:
+    def _write(self, changes: Mapping[str, NetChange], epochs: Mapping[str, int]) -> None:
         cursor, number = self._flusher, self.flushes + 1
         run(cursor, "BEGIN")
         apply_changes(cursor, self._targeted(changes), self._appenders)
         self._appenders.write("_ivm.epochs", [*epochs.items(), (FLUSHES, number)])
-        system_tables.write_offsets(cursor, offsets)
         run(cursor, "COMMIT")
         self.flushes = number
 

@@ -32,7 +32,6 @@ from ivm.storage.warehouse.system_tables import (
     compact_epochs,
     delete_view,
     load_epochs,
-    load_offsets,
     load_views,
     save_view,
 )
@@ -153,12 +152,11 @@ def test_views_may_run_ahead_of_the_tables(path: Path) -> None:
     empty = PendingTable(warehouse.tables()["t"].schema, ()).net()
     warehouse.flush(1, None, {"view": empty})
     assert (warehouse.base_epoch, warehouse.view_epoch("view")) == (0, 1)
-    warehouse.flush(2, {"t": inserted(1)}, {}, {"orders": {"offset": 7}})
+    warehouse.flush(2, {"t": inserted(1)}, {})
     assert (warehouse.base_epoch, warehouse.view_epoch("view")) == (2, 2)
     warehouse.close()
     warehouse = Warehouse.open(path)
     assert (warehouse.base_epoch, warehouse.view_epoch("view")) == (2, 2)
-    assert load_offsets(warehouse.cursor()) == {"orders": {"offset": 7}}
     warehouse.close()
 
 
@@ -286,8 +284,8 @@ def test_views_keep_their_order_and_their_words(memory: Warehouse) -> None:
     replaced = StoredView("b", "SELECT 2", (), "needs_rewrite")
     save_view(cursor, replaced)
     assert load_views(cursor) == [replaced, StoredView("a", "SELECT 'a' -- ;", ("x y", "z"))]
-    memory.record(cursor, {"a": 3, "b": 4}, {})
-    memory.record(cursor, {"a": 5, BASE: 6}, {})
+    memory.record(cursor, {"a": 3, "b": 4})
+    memory.record(cursor, {"a": 5, BASE: 6})
     compact_epochs(cursor)
     assert load_epochs(cursor) == {"a": 5, "b": 4, BASE: 6}
     assert rows(cursor, "SELECT count(*) FROM _ivm.epochs") == [(3,)]
