@@ -199,6 +199,14 @@ def test_formats(db: ivm.Database) -> None:
         db.ingest("orders", "{}")
 
 
+def test_two_spellings_of_a_column_are_refused(db: ivm.Database) -> None:
+    rows = [{"id": 1, "customer": 1, "Note": "a"}, {"id": 2, "customer": 1, "note": "b"}]
+    with pytest.raises(errors.InputError, match="two keys for one column of table 'orders'"):
+        db.ingest("orders", rows, format="json appends")
+    assert [db.ingest("orders", [row], format="json appends").applied for row in rows] == [1, 1]
+    assert content(db, "SELECT note FROM orders ORDER BY id") == [("a",), ("b",)]
+
+
 def test_tables_that_only_duckdb_can_check_are_refused(db: ivm.Database) -> None:
     db.execute("CREATE TABLE u (id INTEGER PRIMARY KEY, x INTEGER UNIQUE)")
     with pytest.raises(errors.UnsupportedError, match="further unique constraints"):

@@ -22,11 +22,21 @@ from ivm.cdc.formats.json_statement import (
     json_path,
     statement,
 )
+from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
-from ivm.storage.values.column import Indexes, Mask, column_from_arrow
-from ivm.storage.values.types import ColumnType
-from ivm.storage.warehouse.duck import Cursor, table
+from ivm.storage.values.column import (
+    ArrowColumn,
+    FixedColumn,
+    Indexes,
+    Mask,
+    column_from_arrow,
+)
+from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.values.zset import ZSet, ones
+from ivm.storage.warehouse.duck import Cursor, registered, table
 from ivm.storage.warehouse.table_info import TableInfo
+
+_LINES: Schema = (("number", type_of("BIGINT")), ("raw", type_of("VARCHAR")))
 
 
 @dataclass(frozen=True)
@@ -56,27 +66,35 @@ def decode(cursor: Cursor, lines: pa.Array, info: TableInfo, envelope: Envelope)
         lines: strings; NULL for a message without a value, which is ignored.
         info: the table.
         envelope: of the format.
+
+    Raises:
+        InputError: a column has keys of two spellings.
     """
-    cursor.register(LINES, pa.table({"number": np.arange(len(lines)), "raw": lines}))
-    try:
-        keys, placeholders = _looked_at(cursor, envelope)
+    numbered = FixedColumn(np.arange(len(lines))), ArrowColumn(lines)
+    with registered(cursor, {LINES: (ZSet(numbered, ones(len(lines))), _LINES)}):
+        keys, placeholders = _looked_at(cursor, envelope, info)
         found = table(cursor, statement(info, envelope, keys, placeholders=placeholders))
-    finally:
-        cursor.unregister(LINES)
     return _decoded(found, info)
 
 
-def _looked_at(cursor: Cursor, envelope: Envelope) -> tuple[dict[str, str], bool]:
-    """The spelling of the rows' keys by their folded names, and whether placeholders occur."""
+def _looked_at(cursor: Cursor, envelope: Envelope, info: TableInfo) -> tuple[dict[str, str], bool]:
+    """The spelling of the columns' keys by their folded names, and whether placeholders occur."""
     paths = [envelope.after, *([envelope.before] if envelope.before else [])]
-    keys = f"system.main.json_keys(raw, [{', '.join(map(json_path, paths))}])"
+    listed = f"system.main.json_keys(raw, [{', '.join(map(json_path, paths))}])"
     sql = (
-        f"SELECT DISTINCT {keys}, system.main.contains(raw, '{UNAVAILABLE}') FROM {LINES}"
+        f"SELECT DISTINCT {listed}, system.main.contains(raw, '{UNAVAILABLE}') FROM {LINES}"
         " WHERE system.main.json_valid(raw)"
     )
     found = table(cursor, sql)
-    lists = [names for row in found.column(0).to_pylist() for names in row if names]
-    return {fold(key): key for names in lists for key in names}, any(found.column(1).to_pylist())
+    columns = {fold(name) for name, _ in info.schema}
+    keys: dict[str, str] = {}
+    for key in {key for row in found.column(0).to_pylist() for names in row for key in names or ()}:
+        if fold(key) in columns and keys.setdefault(fold(key), key) != key:
+            raise InputError(
+                f"the events have two keys for one column of table {info.name!r}: {key!r} and "
+                f"{keys[fold(key)]!r}; ingest them in batches of one spelling"
+            )
+    return keys, any(found.column(1).to_pylist())
 
 
 def _decoded(found: pa.Table, info: TableInfo) -> Decoded:
