@@ -218,6 +218,8 @@ class Database:
         events: Sequence[str | bytes | dict[str, Any] | None] | pa.Array,
         *,
         format: str = "debezium",
+        times: str | None = None,
+        decimals: str | None = None,
         source: str = "python",
         position: int | None = None,
     ) -> Ingested:
@@ -231,18 +233,21 @@ class Database:
             events: JSON texts or dicts in the order of the stream; None and blank ones are ignored.
             format: `debezium`, `debezium with schema`, `maxwell`, `json` (rows with a key `op`:
                 insert, update or delete) or `json appends` (rows alone).
+            times: what numbers in columns of times count, `ms`, `us` or `ns`.
+            decimals: whether strings in columns of numbers are `text` or `base64`.
             source: the name of the stream.
-            position: of the batch in the stream, greater than that of the batch before. It is
-                committed with the rows; a batch whose position has been reached changes nothing.
+            position: of the batch in the stream, greater than that of the source's batch before
+                for this table. It is committed with the rows; a batch whose position has been
+                reached changes nothing.
 
         Returns:
             What was applied, ignored and refused.
 
         Raises:
-            InputError: an unknown format, or a position that is no integer.
+            InputError: an unknown format or encoding, or a position that is no integer.
             UnsupportedError: the table has constraints that only DuckDB can check.
         """
-        envelope = envelope_of(format)
+        envelope = envelope_of(format, times, decimals)
         return self._with_session(
             lambda session: ingest(session, table, events, envelope, source, position)
         )

@@ -1,30 +1,28 @@
 """Events into one table: decoded, merged with its rows, and committed together with their position.
 
-Law: the batches of a source are applied once each, in the order of their positions: a batch whose
-position has been reached changes nothing. An event that cannot be applied is in `_ivm.dead_letters`
-with its reason, and its neighbours are applied.
+Law: the batches of a source for a table are applied once each, in the order of their positions: a
+batch whose position has been reached changes nothing. An event that cannot be applied is in
+`_ivm.dead_letters` with its reason, and its neighbours are applied.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from ivm.cdc import records
-from ivm.cdc.formats.debezium import debezium
-from ivm.cdc.formats.events import Events
+from ivm.cdc.formats.debezium import DEBEZIUM, WITH_SCHEMA
 from ivm.cdc.formats.json_lines import Decoded, decode
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.formats.maxwell import MAXWELL
-from ivm.cdc.formats.plain import APPENDS, changes
-from ivm.cdc.merge import Merged, merge
-from ivm.cdc.rows import merge_rows
+from ivm.cdc.formats.plain import APPENDS, CHANGES
+from ivm.cdc.keyed import merge_keyed
+from ivm.cdc.keyless import merge_keyless
+from ivm.cdc.merged import Merged
 from ivm.engine.transaction import Transaction
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
@@ -33,13 +31,17 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import empty
 from ivm.storage.warehouse.table_info import TableInfo
 
-FORMATS: dict[str, Envelope] = {
-    "debezium": debezium(),
-    "debezium with schema": debezium(schema=True),
+T = TypeVar("T")
+
+_FORMATS = {
+    "debezium": DEBEZIUM,
+    "debezium with schema": WITH_SCHEMA,
     "maxwell": MAXWELL,
-    "json": changes(),
+    "json": CHANGES,
     "json appends": APPENDS,
 }
+_DIGITS = {"ms": 3, "us": 6, "ns": 9}
+_DECIMALS = {"text": False, "base64": True}
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,7 @@ def ingest(
     position: int | None,
 ) -> Ingested:
     """See `Database.ingest`."""
-    if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
-        raise InputError(f"a position is an integer that grows from batch to batch: {position!r}")
+    _demand_position(position)
     lines = _lines(events)
     records.create(session)
 
@@ -82,29 +83,54 @@ def ingest(
 
     decoded = session.ahead(read)
     with session.writing() as transaction:
-        if position is not None and _reached(transaction, source, position):
-            return Ingested(skipped=True)
         info, found = decoded()
-        counts, refused = _apply(session, transaction, info, found)
-        refused = dict(sorted({**found.refused, **refused}.items()))
-        begin = f"after epoch {session.engine.epoch}" if position is None else str(position)
-        _bury(transaction, info, lines, refused, source, begin)
+        record = records.Records(session, transaction, source, info.name)
         if position is not None:
-            records.reach(transaction, source, position)
-    applied = len(found.events) + len(found.truncates) + len(found.refused) - len(refused)
-    return Ingested(applied, refused, found.ignored, counts)
+            reached = record.position()
+            if reached is not None and reached >= position:
+                return Ingested(skipped=True)
+            record.reach(position)
+        merged = _apply(session, transaction, info, found)
+        refused = dict(sorted({**found.refused, **merged.refused}.items()))
+        payloads = lines.take(pa.array(list(refused), pa.int64())).to_pylist()
+        pairs = zip(refused.items(), payloads, strict=True)
+        record.bury(position, {line: (why, text) for (line, why), text in pairs})
+    applied = len(found.events) + len(found.truncates) - len(merged.refused)
+    return Ingested(applied, refused, found.ignored, merged.counts)
 
 
-def envelope_of(format: str) -> Envelope:
-    """The envelope of a format by its name.
+def envelope_of(format: str, times: str | None, decimals: str | None) -> Envelope:
+    """The envelope of a format, see `Database.ingest`.
 
     Raises:
-        InputError: there is no such format.
+        InputError: there is no such format or encoding.
     """
-    found = FORMATS.get(format)
-    if found is None:
-        raise InputError(f"there is no format {format!r}; there are: {', '.join(FORMATS)}")
-    return found
+    envelope = _named(_FORMATS, "format", format)
+    if times is None and decimals is None:
+        return envelope
+    if envelope.schema:
+        raise InputError("the events' schema tells how times and decimals are written")
+    encoding = envelope.encoding
+    if times is not None:
+        encoding = replace(encoding, digits=_named(_DIGITS, "unit of times", times))
+    if decimals is not None:
+        encoding = replace(encoding, base64=_named(_DECIMALS, "form of decimals", decimals))
+    return replace(envelope, encoding=encoding)
+
+
+def _named(known: Mapping[str, T], what: str, name: str) -> T:
+    if name not in known:
+        raise InputError(f"there is no {what} {name!r}; there are: {', '.join(known)}")
+    return known[name]
+
+
+def _demand_position(position: object) -> None:
+    if position is None:
+        return
+    if isinstance(position, bool) or not isinstance(position, int):
+        raise InputError(f"a position is an integer that grows from batch to batch: {position!r}")
+    if not -(1 << 63) <= position < 1 << 63:
+        raise InputError(f"a position has at most 64 bits: {position}")
 
 
 def _lines(events: Sequence[Any] | pa.Array) -> pa.Array:
@@ -124,15 +150,8 @@ def _line(event: object) -> str | None:
     return json.dumps(event, ensure_ascii=False)
 
 
-def _reached(transaction: Transaction, source: str, position: int) -> bool:
-    known = records.position_of(transaction, source)
-    return known is not None and known >= position
-
-
-def _apply(
-    session: Session, transaction: Transaction, info: TableInfo, found: Decoded
-) -> tuple[dict[str, int], dict[int, str]]:
-    """Applies a batch; counts, and why events are refused by the number of their line."""
+def _apply(session: Session, transaction: Transaction, info: TableInfo, found: Decoded) -> Merged:
+    """Applies a batch; refused events are numbered by their lines."""
     path = transaction.fast_path(info.name)
     if path is None:
         raise UnsupportedError(
@@ -144,20 +163,18 @@ def _apply(
         _empty(session, transaction, info)
         later = (lines > found.truncates[-1]).nonzero()[0]
         events, lines = events.take(later), lines[later]
-    merged = _merged(transaction, info, events)
+    if info.primary_key:
+        index = transaction.index(info.name, all_columns=bool(events.unknown))
+        merged = merge_keyed(path, events, index)
+    else:
+        merged = merge_keyless(path, events, transaction.index(info.name))
     transaction.add(merged.change)
-    counts = Counter(merged.counts)
-    counts["truncates"] = len(found.truncates)
-    return dict(+counts), {int(lines[i]): why for i, why in merged.refused.items()}
-
-
-def _merged(transaction: Transaction, info: TableInfo, events: Events) -> Merged:
-    path = transaction.fast_path(info.name)
-    assert path is not None
-    if not info.primary_key:
-        return merge_rows(path, events, transaction.index(info.name))
-    index = transaction.index(info.name, all_columns=bool(events.unknown))
-    return merge(path, events, index)
+    counts = {**merged.counts, "truncates": len(found.truncates)}
+    return replace(
+        merged,
+        refused={int(lines[i]): why for i, why in merged.refused.items()},
+        counts={kind: count for kind, count in counts.items() if count},
+    )
 
 
 def _empty(session: Session, transaction: Transaction, info: TableInfo) -> None:
@@ -170,17 +187,3 @@ def _empty(session: Session, transaction: Transaction, info: TableInfo) -> None:
     rows = session.engine.tables.content(info.name)
     types = [type for _, type in info.schema]
     transaction.add(TableChange(info.name, rows, tuple(range(len(types))), empty(types)))
-
-
-def _bury(
-    transaction: Transaction,
-    info: TableInfo,
-    lines: pa.Array,
-    refused: dict[int, str],
-    source: str,
-    begin: str,
-) -> None:
-    texts = lines.take(pa.array(np.array(list(refused), np.int64))).to_pylist()
-    pairs = zip(refused.items(), texts, strict=True)
-    letters = {f"{begin}, event {line}": (why, text or "") for (line, why), text in pairs}
-    records.bury(transaction, source, info.name, letters)

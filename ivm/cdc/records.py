@@ -6,29 +6,19 @@ is about. So it is logged, replayed and rolled back with them, and a view may re
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
-
 from ivm.engine.transaction import Transaction
-from ivm.ingest.fast_path import FastPath
 from ivm.session.session import Session
+from ivm.session.table_writer import FastWriter
 from ivm.storage.errors import UnavailableError
-from ivm.storage.values.column import Column, column_from_arrow
-from ivm.storage.values.types import type_of
+from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duck import run
+from ivm.storage.warehouse.system_tables import STREAM_TABLES
 
-_VARCHAR = type_of("VARCHAR")
-POSITIONS = "_ivm.positions"
-LETTERS = "_ivm.dead_letters"
-_TABLES = {
-    POSITIONS: "(source VARCHAR PRIMARY KEY, position VARCHAR NOT NULL)",
-    LETTERS: '(source VARCHAR, position VARCHAR, "table" VARCHAR, time TIMESTAMPTZ, '
-    "reason VARCHAR, payload VARCHAR, PRIMARY KEY (source, position))",
-}
+_POSITIONS, _LETTERS = "_ivm.positions", "_ivm.dead_letters"
 
 
 def create(session: Session) -> None:
@@ -37,8 +27,7 @@ def create(session: Session) -> None:
     Raises:
         UnavailableError: the session has an open transaction.
     """
-    lacking = _TABLES.keys() - session.engine.catalog.tables.keys()
-    if not lacking:
+    if session.engine.catalog.tables.keys() >= {_POSITIONS, _LETTERS}:
         return
     if session.transaction is not None:
         raise UnavailableError(
@@ -49,65 +38,64 @@ def create(session: Session) -> None:
         transaction.begin_in_duckdb()
         transaction.change_catalog()
         transaction.change_tables()
-        for name in sorted(lacking):
-            run(session.cursor, f"CREATE TABLE IF NOT EXISTS {name} {_TABLES[name]}")
+        for name, columns in STREAM_TABLES.items():  # another thread may have been first
+            run(session.cursor, f"CREATE TABLE IF NOT EXISTS _ivm.{name} {columns}")
         session.engine.reload_tables(session.cursor)
 
 
-def position_of(transaction: Transaction, source: str) -> int | None:
-    """The position that a source has reached, the transaction's changes included."""
-    found = transaction.index(POSITIONS, all_columns=True).find([_strings([source])])
-    if not len(found.rows):
-        return None
-    position: int = json.loads(found.rows.columns[1].cell(0))
-    return position
-
-
-def reach(transaction: Transaction, source: str, position: int) -> None:
-    """Notes that a source has reached a position with this transaction."""
-    path = _path(transaction, POSITIONS)
-    given = {0: _strings([source]), 1: _strings([json.dumps(position)])}
-    transaction.add(path.upsert(given, 1, transaction.index(POSITIONS, all_columns=True)))
-
-
-def bury(
-    transaction: Transaction,
-    source: str,
-    table: str,
-    letters: Mapping[str, tuple[str, str]],
-) -> None:
-    """Adds dead letters.
+class Records:
+    """The records of one source's events into one table, within a transaction.
 
     Args:
-        transaction: of the batch that they are from.
+        session: whose open transaction it is.
+        transaction: takes the changes of the records.
         source: its name.
-        table: in which they could not be applied.
-        letters: reason and payload by the position of the event.
+        table: canonical name.
     """
-    if not letters:
-        return
-    path, count = _path(transaction, LETTERS), len(letters)
-    reasons, payloads = zip(*letters.values(), strict=True)
-    now = pa.array([datetime.now(UTC)] * count, path.schema[3][1].arrow)
-    given = {
-        0: _strings([source] * count),
-        1: _strings(list(letters)),
-        2: _strings([table] * count),
-        3: column_from_arrow(now, path.schema[3][1]),
-        4: _strings(reasons),
-        5: _strings(payloads),
-    }
-    transaction.add(path.upsert(given, count, transaction.index(LETTERS)))
 
+    def __init__(self, session: Session, transaction: Transaction, source: str, table: str) -> None:
+        self._session = session
+        self._transaction = transaction
+        self._stream: dict[str, list[Any]] = {"source": [source], "table": [table]}
 
-def _path(transaction: Transaction, table: str) -> FastPath:
-    path = transaction.fast_path(table)
-    if path is None:
-        raise UnavailableError(
-            "events cannot be ingested in a transaction that has changed tables: COMMIT it first"
-        )
-    return path
+    def position(self) -> int | None:
+        """The position that the source has reached, the transaction's changes included."""
+        keys, _ = self._columns(_POSITIONS, self._stream)
+        found = self._transaction.index(_POSITIONS, all_columns=True).find([keys[0], keys[1]]).rows
+        return int(found.columns[2].cell(0)) if len(found) else None
 
+    def reach(self, position: int) -> None:
+        """Notes that the source has reached a position with this transaction."""
+        row = self._columns(_POSITIONS, {**self._stream, "position": [position]})
+        self._writer(_POSITIONS).upsert(*row)
 
-def _strings(values: Sequence[Any]) -> Column:
-    return column_from_arrow(pa.array(values, pa.large_string()), _VARCHAR)
+    def bury(self, position: int | None, letters: Mapping[int, tuple[str, str]]) -> None:
+        """Adds dead letters.
+
+        Args:
+            position: of their batch, if it has one.
+            letters: reason and payload by the number of the event in the batch.
+        """
+        count = len(letters)
+        if not count:
+            return
+        reasons, payloads = zip(*letters.values(), strict=True)
+        alike = {**self._stream, "position": [position], "time": [datetime.now(UTC)]}
+        rows = {
+            **{name: values * count for name, values in alike.items()},
+            **{"event": list(letters), "reason": list(reasons), "payload": list(payloads)},
+        }
+        self._writer(_LETTERS).insert(*self._columns(_LETTERS, rows))
+
+    def _columns(self, table: str, rows: dict[str, Any]) -> tuple[dict[int, Column], int]:
+        engine = self._session.engine
+        reader = engine.definitions.reader(engine.catalog.tables[table])
+        return reader.read(rows, self._session.cursor)
+
+    def _writer(self, table: str) -> FastWriter:
+        path = self._transaction.fast_path(table)
+        if path is None:
+            raise UnavailableError(
+                "events cannot be ingested in a transaction that has changed tables: COMMIT first"
+            )
+        return FastWriter(self._transaction, path)

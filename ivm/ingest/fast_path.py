@@ -220,33 +220,33 @@ class FastPath:
         return tuple(filled)
 
     def _check(self, rows: ZSet) -> None:
-        for rule, where, violated in self.violations(rows):
+        for position, why, violated in self.violations(rows):
             row = self._row(rows, int(violated[0]))
-            if rule == "NOT NULL":
-                raise ConstraintError(f"{where}: row {row} has none; give a value")
-            raise ConstraintError(f"{where} for row {row}; nothing was changed")
+            if position is not None:
+                raise ConstraintError(f"{why}: row {row} has none; give a value")
+            raise ConstraintError(f"{why} for row {row}; nothing was changed")
 
-    def violations(self, rows: ZSet) -> Iterator[tuple[str, str, Indexes]]:
+    def violations(self, rows: ZSet) -> Iterator[tuple[int | None, str, Indexes]]:
         """Rows that violate NOT NULL or a CHECK.
 
         Args:
             rows: with all columns of the table.
 
         Returns:
-            The rule, the beginning of its message, and the indexes of the rows, for each violated
-            constraint.
+            The position of the column that is NULL or None for a CHECK, the beginning of the
+            message, and the indexes of the rows, for each violated constraint.
         """
         for position in self.required:
             valid = rows.columns[position].valid
             if valid is not None and not valid.all():
                 name = self.schema[position][0]
-                where = f"NOT NULL constraint failed: {self.table}.{name}"
-                yield "NOT NULL", where, (~valid).nonzero()[0]
+                why = f"NOT NULL constraint failed: {self.table}.{name}"
+                yield position, why, (~valid).nonzero()[0]
         for text, holds in self.checks:
             mask = holds(rows.columns, len(rows))
             if not mask.all():
-                where = f"CHECK constraint failed on table {self.table}: {text} is false"
-                yield "CHECK", where, (~mask).nonzero()[0]
+                why = f"CHECK constraint failed on table {self.table}: {text} is false"
+                yield None, why, (~mask).nonzero()[0]
 
     def _refuse_repeated(self, rows: ZSet) -> None:
         if len(rows) < 2:

@@ -30,6 +30,14 @@ CREATE TABLE _ivm.views (
 CREATE TABLE _ivm.epochs (relation VARCHAR, epoch BIGINT);
 """
 
+STREAM_TABLES = {
+    "positions": '(source VARCHAR, "table" VARCHAR, position BIGINT NOT NULL, '
+    'PRIMARY KEY (source, "table"))',
+    "dead_letters": '(source VARCHAR, "table" VARCHAR, position BIGINT, event BIGINT, '
+    "time TIMESTAMPTZ, reason VARCHAR, payload VARCHAR)",
+}
+"""The columns of the tables in `_ivm` that change with the user's, epoch by epoch. The first event
+ingested has them made."""
 
 _UPGRADE = f"""
 UPDATE _ivm.views SET broken =

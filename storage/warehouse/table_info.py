@@ -16,6 +16,7 @@ from ivm.storage.identifiers import Path, canonical_name, fold, quote
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.flush import Target
+from ivm.storage.warehouse.system_tables import STREAM_TABLES
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,6 @@ SELECT table_oid, is_unique, expressions, sql
 FROM system.main.duckdb_indexes() WHERE database_name = $1 ORDER BY index_oid
 """
 
-STREAM_RECORDS = ("positions", "dead_letters")
-"""Tables of schema `_ivm` that change with the user's, epoch by epoch."""
-
 _Facts = dict[int, list[tuple[Any, ...]]]
 
 
@@ -152,7 +150,7 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
     found = {}
     for oid, schema_oid, table, sql in rows(cursor, _TABLES, [catalog]):
         schema = schemas[schema_oid]
-        if schema == ("_ivm",) and table not in STREAM_RECORDS:
+        if schema == ("_ivm",) and table not in STREAM_TABLES:
             continue
         info = _with_columns(catalog, (*schema, table), columns[oid])
         info = _with_indexes(_with_constraints(info, schema, constraints[oid]), indexes[oid])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE
 from ivm.cdc.formats.json_statement import IGNORED, TRUNCATE, Envelope
+from ivm.cdc.formats.json_values import Encoding
 
 _OPERATIONS = {
     **{"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE},
@@ -14,13 +15,10 @@ _OPERATIONS = {
 }
 
 
-def debezium(*, schema: bool = False, digits: int = 6) -> Envelope:
-    """The envelope of Debezium's events.
+DEBEZIUM = Envelope(("after",), ("before",), ("op",), _OPERATIONS, Encoding(base64=None))
+"""Of events without their schema, which do not tell how decimals and times are written."""
 
-    Args:
-        schema: each event comes with its schema (`schemas.enable`), and is in its `payload`.
-        digits: of the fraction of a second in numbers that are times: 6 in PostgreSQL's events, 3
-            where `time.precision.mode` is `connect`.
-    """
-    top = ("payload",) if schema else ()
-    return Envelope((*top, "after"), (*top, "before"), (*top, "op"), _OPERATIONS, digits=digits)
+WITH_SCHEMA = Envelope(
+    ("payload", "after"), ("payload", "before"), ("payload", "op"), _OPERATIONS, schema=("schema",)
+)
+"""Of events that come with their schema (`schemas.enable`), and are in its `payload`."""

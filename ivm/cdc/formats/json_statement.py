@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ivm.cdc.formats.json_values import PLAIN, Encoding, hint, value, wire_type
 from ivm.storage.identifiers import fold, literal, quote
-from ivm.storage.values.types import ColumnType
 from ivm.storage.warehouse.table_info import TableInfo
 
 LINES = "_ivm_lines"
@@ -23,14 +23,6 @@ IGNORED = -1
 """The operation of a line that is no change."""
 UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's placeholder for a value that has not changed and was not sent."""
-
-_MOST_MICROS = 250_000_000_000_000_000  # some 7 900 years from 1970, which every type of time has
-_UNREADABLE = (
-    "BIT",
-    "BIGNUM",
-    "VARIANT",
-    "BLOB",
-)  # of which DuckDB reads none from JSON, or wrongly
 
 
 @dataclass(frozen=True)
@@ -43,14 +35,16 @@ class Envelope:
             has none; a value that is missing there is that of `after`.
         operation: the keys that lead to the operation, None if every line is an insert.
         operations: INSERT, UPDATE, DELETE, TRUNCATE or IGNORED by its name in the format.
-        digits: of numbers in columns of times: the digits behind the second, e.g. 6.
+        encoding: of the values, where the line has no schema.
+        schema: the keys that lead to Kafka Connect's schema of the line, None if it has none.
     """
 
     after: tuple[str, ...]
     before: tuple[str, ...] | None
     operation: tuple[str, ...] | None
     operations: Mapping[str, int]
-    digits: int = 6
+    encoding: Encoding = PLAIN
+    schema: tuple[str, ...] | None = None
 
 
 def json_path(keys: Sequence[str]) -> str:
@@ -58,35 +52,47 @@ def json_path(keys: Sequence[str]) -> str:
     return literal("$" + "".join(f".{json.dumps(key, ensure_ascii=False)}" for key in keys))
 
 
-def statement(
-    info: TableInfo, envelope: Envelope, keys: Mapping[str, str], *, placeholders: bool
-) -> str:
+@dataclass(frozen=True)
+class Survey:
+    """What the lines of a batch have in common.
+
+    Attributes:
+        keys: the spelling of the columns' keys by their folded names.
+        placeholders: `UNAVAILABLE` is in a line.
+        encodings: by the folded names of columns, of those of which the lines' schema tells.
+    """
+
+    keys: Mapping[str, str]
+    placeholders: bool
+    encodings: Mapping[str, Encoding]
+
+
+def statement(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
     """A query over `LINES`.
 
     Args:
         info: the table.
         envelope: of the format.
-        keys: the spelling of the rows' keys in these lines by their folded names.
-        placeholders: `UNAVAILABLE` is in a line.
+        survey: of these lines.
 
     Returns:
         SQL; its columns are `number`, `op`, `refused` (the reason or NULL), of each column i of the
         table the value `c<i>`, whether it was not sent `u<i>`, and the value before the change
         `o<i>` where the format has one and the column is needed to find the row.
     """
-    return _Statement(info, envelope, keys, placeholders).text()
+    return _Statement(info, envelope, survey).text()
 
 
 class _Statement:
-    def __init__(
-        self, info: TableInfo, envelope: Envelope, keys: Mapping[str, str], placeholders: bool
-    ) -> None:
+    def __init__(self, info: TableInfo, envelope: Envelope, survey: Survey) -> None:
         self._envelope = envelope
-        self._placeholders = placeholders
+        self._placeholders = survey.placeholders
+        names = [fold(name) for name, _ in info.schema]
         self._types = [type for _, type in info.schema]
-        self._keys = {
-            i: keys[fold(name)] for i, (name, _) in enumerate(info.schema) if fold(name) in keys
-        }
+        self._encodings = [survey.encodings.get(name, envelope.encoding) for name in names]
+        found = {i: survey.keys[name] for i, name in enumerate(names) if name in survey.keys}
+        # In the row itself, the key of the operation is no column's.
+        self._keys = {i: k for i, k in found.items() if (*envelope.after, k) != envelope.operation}
         self._key = info.primary_key
         found_by = info.primary_key or range(len(info.schema))
         self._old = [i for i in found_by if i in self._keys] if envelope.before else []
@@ -110,12 +116,12 @@ class _Statement:
 
     def _seen(self) -> str:
         """The rows as maps of JSON, where a value is NULL: `m`, and `w` of the row before."""
-        after = f"CASE WHEN op IN (0, 1) AND ({_some_null('a', self._keys)}) THEN "
+        after = f"CASE WHEN op IN (0, 1, 2) AND ({_some_null('a', self._keys)}) THEN "
         after += self._map(self._envelope.after) + " END AS m"
-        if self._key or not self._old:
-            return after
-        before = f"CASE WHEN op = 1 AND ({_some_null('b', self._old)}) THEN "
-        return f"{after}, {before}{self._map(self._envelope.before or ())} END AS w"
+        if not self._envelope.before:
+            return f"{after}, NULL::MAP(VARCHAR, JSON) AS w"
+        before = f"CASE WHEN op IN (1, 2) AND ({_some_null('b', self._old)}) THEN "
+        return f"{after}, {before}{self._map(self._envelope.before)} END AS w"
 
     def _map(self, path: Sequence[str]) -> str:
         return _fields(f"({self._read(_nested(path, 'MAP(VARCHAR, JSON)'))})", path)
@@ -125,7 +131,7 @@ class _Statement:
 
     def _spec(self) -> object:
         """The shape of a line, as `from_json` takes it."""
-        row = {key: _wire(self._types[i]) for i, key in self._keys.items()}
+        row = {key: wire_type(self._types[i], self._encodings[i]) for i, key in self._keys.items()}
         spec: Any = _nested(self._envelope.after, row or "JSON")
         if self._envelope.before:
             old = {self._keys[i]: row[self._keys[i]] for i in self._old}
@@ -146,7 +152,7 @@ class _Statement:
 
     def _value(self, path: Sequence[str], i: int) -> str:
         given = _fields("e", (*path, self._keys[i]))
-        return _typed(given, self._types[i], self._envelope.digits)
+        return value(given, self._types[i], self._encodings[i])
 
     def _column(self, i: int) -> str:
         if i not in self._keys:
@@ -165,7 +171,7 @@ class _Statement:
         if i not in self._keys:
             return "op IN (0, 1)"
         sent = f"system.main.map_contains(m, {literal(self._keys[i])})"
-        unsent = f"(a{i} IS NULL AND op IN (0, 1) AND NOT {sent})"
+        unsent = f"coalesce(a{i} IS NULL AND op IN (0, 1) AND NOT {sent}, FALSE)"
         return f"({unsent} OR {self._unavailable(i)})" if self._placeholders else unsent
 
     def _unavailable(self, i: int) -> str:
@@ -176,37 +182,50 @@ class _Statement:
         return f"({found} OR coalesce(a{i} = '{UNAVAILABLE}', FALSE))"
 
     def _refused(self) -> str:
-        envelope = self._envelope
-        cases = ["op = -1 THEN NULL", "broken THEN 'it is not JSON'"]
-        if envelope.operation:
-            at = ".".join(envelope.operation)
-            cases.append(f"op IS NULL THEN 'its operation ({at}) is unknown or missing'")
-        where = ".".join(envelope.after) or "line"
-        cases.append(
-            f"op IN (0, 1) AND m IS NULL AND {self._all_null()} THEN 'it has no row ({where})'"
-        )
+        after, operation = ".".join(self._envelope.after), ".".join(self._envelope.operation or ())
+        no_row = f"op IN (0, 1) AND m IS NULL AND {_all_null('a', self._keys)}"
+        reasons = [
+            "op = -1 THEN NULL",
+            "broken THEN 'it is not JSON'",
+            f"op IS NULL THEN 'its operation ({operation}) is unknown or missing'",
+            f"{no_row} THEN 'it has no row ({after or 'line'})'",
+            f"{self._lacks_old()}",
+            f"op IN (0, 1) AND m IS NOT NULL THEN {self._misfits()}",
+        ]
+        return f"CASE {' '.join(f'WHEN {reason}' for reason in reasons)} END"
+
+    def _misfits(self) -> str:
+        """The values that do not fit their columns, else NULL."""
+        each = ", ".join(["'; '", *[self._misfit(i) for i in self._keys], "NULL"])
+        return f"system.main.nullif(system.main.concat_ws({each}), '')"
+
+    def _lacks_old(self) -> str:
+        """Where a line does not tell which row it changes."""
         if self._key:
             lacking = " OR ".join(f"{self._column(i)} IS NULL" for i in self._key)
-            cases.append(f"op = 2 AND ({lacking}) THEN 'the key of the deleted row is missing'")
-        wrong = ", ".join(["'; '", *[self._wrong(i) for i in self._keys], "NULL"])
-        listed = f"system.main.nullif(system.main.concat_ws({wrong}), '')"
-        return f"CASE {' '.join(f'WHEN {c}' for c in cases)} WHEN m IS NOT NULL THEN {listed} END"
+            return f"op = 2 AND ({lacking}) THEN 'the key of the deleted row is missing'"
+        none = f"w IS NULL AND {_all_null('b', self._old)}"
+        neither = f"{none} AND m IS NULL AND {_all_null('a', self._keys)}"
+        lacking = f"(op = 1 AND {none}) OR (op = 2 AND {neither})"
+        return f"{lacking} THEN 'the row before is missing, and the table has no key'"
 
-    def _all_null(self) -> str:
-        return " AND ".join(f"a{i} IS NULL" for i in self._keys) or "TRUE"
-
-    def _wrong(self, i: int) -> str:
-        """A sentence where the value does not fit its column, else NULL."""
+    def _misfit(self, i: int) -> str:
         raw = f"CAST(m[{literal(self._keys[i])}] AS VARCHAR)"
         wrong = f"a{i} IS NULL AND {raw} IS NOT NULL"
         if self._placeholders:
             wrong += f" AND NOT {self._unavailable(i)}"
         head = literal(f"{self._keys[i]} is no {self._types[i].sql}: ")
-        return f"CASE WHEN {wrong} THEN {head} || system.main.left({raw}, 80) END"
+        tail = hint(raw, self._types[i], self._encodings[i])
+        said = f"{head} || system.main.left({raw}, 80) || coalesce({tail}, '')"
+        return f"CASE WHEN {wrong} THEN {said} END"
 
 
 def _some_null(prefix: str, columns: Iterable[int]) -> str:
     return " OR ".join([f"{prefix}{i} IS NULL" for i in columns]) or "TRUE"
+
+
+def _all_null(prefix: str, columns: Iterable[int]) -> str:
+    return " AND ".join([f"{prefix}{i} IS NULL" for i in columns]) or "TRUE"
 
 
 def _nested(keys: Sequence[str], inner: object) -> Any:
@@ -224,47 +243,3 @@ def _merged(one: Any, other: Any) -> Any:
 
 def _fields(base: str, keys: Sequence[str]) -> str:
     return ".".join([base, *[quote(key) for key in keys]])
-
-
-def _wire(type: ColumnType) -> str:
-    """The type as which a value is read before it is converted by `_typed`."""
-    if _is_time(type) or any(name in type.sql for name in _UNREADABLE):
-        return "VARCHAR"
-    return type.sql
-
-
-def _is_time(type: ColumnType) -> bool:
-    return type.is_date_or_timestamp or type.base.startswith("TIME") or type.is_interval
-
-
-def _typed(given: str, type: ColumnType, digits: int) -> str:
-    """The value of a column, NULL where it does not fit."""
-    if type.sql == "BLOB":
-        return f"TRY(system.main.from_base64({given}))"
-    if _wire(type) == type.sql:
-        return given
-    if not _is_time(type):
-        return f"TRY_CAST({given} AS {type.sql})"
-    number = f"TRY_CAST({given} AS BIGINT)"
-    text = f"TRY_CAST({given} AS {type.sql})"
-    return f"CASE WHEN {number} IS NULL THEN {text} ELSE {_counted(number, type, digits)} END"
-
-
-def _counted(number: str, type: ColumnType, digits: int) -> str:
-    """A time given as a number of days, or of fractions of a second; NULL where it is too great."""
-    if type.sql == "DATE":
-        made = f"DATE '1970-01-01' + CAST({number} AS INTEGER)"
-        return f"CASE WHEN {number} BETWEEN -2000000 AND 3000000 THEN {made} END"
-    if digits <= 6:
-        factor = 10 ** (6 - digits)
-        micros, limit = f"{number} * {factor}", _MOST_MICROS // factor
-    else:
-        factor = 10 ** (digits - 6)
-        micros, limit = f"{number} // {factor}", _MOST_MICROS * factor
-    if type.is_interval:
-        made = f"system.main.to_microseconds({micros})"
-    elif type.sql == "TIMESTAMP WITH TIME ZONE":
-        made = f"system.main.timezone('UTC', system.main.make_timestamp({micros}))"
-    else:
-        made = f"CAST(system.main.make_timestamp({micros}) AS {type.sql})"
-    return f"CASE WHEN {number} BETWEEN {-limit} AND {limit} THEN {made} END"

@@ -15,10 +15,5 @@ _OPERATIONS = {
 }
 
 
-def changes(key: str = "op") -> Envelope:
-    """Rows with their operation.
-
-    Args:
-        key: of the operation.
-    """
-    return Envelope((), None, (key,), _OPERATIONS)
+CHANGES = Envelope((), None, ("op",), _OPERATIONS)
+"""Rows with their operation."""

@@ -8,13 +8,17 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
+from ivm.cdc import keyed
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
-from ivm.cdc.merge import Merged, merge
+from ivm.cdc.keyed import merge_keyed
+from ivm.cdc.merged import Merged
 from ivm.engine.transaction import Transaction
+from ivm.ingest.fast_path import FastPath
 from ivm.storage.values.column import Column, column_from_arrow
 from tests.support.view_oracle import assert_verified
 from tests.tiers import examples
@@ -119,7 +123,7 @@ def applied(db: ivm.Database, batch: list[Event]) -> Merged:
     with Transaction(engine, engine.warehouse.cursor(), lambda _: None) as transaction:
         path = transaction.fast_path("t")
         assert path is not None
-        merged = merge(path, batch_of(batch, info), transaction.index("t", all_columns=True))
+        merged = merge_keyed(path, batch_of(batch, info), transaction.index("t", all_columns=True))
         transaction.add(merged.change)
     transaction.commit()
     return merged
@@ -167,3 +171,21 @@ def test_what_a_sound_upstream_does_not_send_is_counted() -> None:
             "unknown_deletes": 1,
         }
         assert db.execute("SELECT a FROM t ORDER BY a").fetchall() == [(1,), (3,)]
+
+
+def test_dirt_of_one_key_is_refused_in_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = []
+    steps = keyed._steps
+
+    def counted(path: FastPath, events: Events) -> keyed._Steps:
+        rounds.append(len(events))
+        return steps(path, events)
+
+    monkeypatch.setattr(keyed, "_steps", counted)
+    dirt = Event(UPDATE, (1, "k", None, UNKNOWN, UNKNOWN), (1, "k"))
+    with ivm.connect() as db:
+        db.execute(TABLE)
+        good = Event(INSERT, (1, "k", 1, 1.0, "s"), (1, "k"))
+        merged = applied(db, [good, *[dirt] * 200])
+        assert (len(merged.refused), rounds) == (200, [201, 1])
+        assert db.execute("FROM t").fetchall() == [(1, "k", 1, 1.0, "s")]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
-from ivm.cdc.merge import Merged
+from ivm.cdc.merged import Merged, violations
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.values.column import Indexes, concat
@@ -21,11 +21,11 @@ from ivm.storage.values.key_codes import same_row
 from ivm.storage.values.zset import Weights, ZSet, ones
 
 
-def merge_rows(path: FastPath, events: Events, index: KeyIndex) -> Merged:
-    """Merges events into a table.
+def merge_keyless(path: FastPath, events: Events, index: KeyIndex) -> Merged:
+    """Merges events into a table without a primary key.
 
     Args:
-        path: of a table without a primary key.
+        path: of the table.
         events: with every column; updates with the whole row before.
         index: of the table.
     """
@@ -67,11 +67,11 @@ def _completed(path: FastPath, events: Events) -> Events:
 
 
 def _refused(path: FastPath, events: Events) -> dict[int, str]:
+    columns = [events.columns[i] for i in range(len(path.schema))]
     written = (events.operations != DELETE).nonzero()[0]
-    columns = [events.columns[i].take(written) for i in range(len(path.schema))]
     refused: dict[int, str] = {}
-    for _, why, violated in path.violations(ZSet(tuple(columns), ones(len(written)))):
-        for event in written[violated].tolist():
+    for _, why, violated in violations(path, columns, written):
+        for event in violated.tolist():
             refused.setdefault(event, why)
     return refused
 

@@ -11,12 +11,12 @@ that knows them, else stored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Events
+from ivm.cdc.merged import Merged, violations
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.log.change import TableChange
@@ -26,27 +26,11 @@ from ivm.storage.values.key_codes import same_key
 from ivm.storage.values.zset import ZSet, ones
 
 
-@dataclass
-class Merged:
-    """What a batch of events comes to.
-
-    Attributes:
-        change: of the table.
-        refused: by the number of the event, why it cannot be applied.
-        counts: of applied events by kind: those that an upstream without faults does not send
-            (`known_inserts`, `unknown_updates`, `unknown_deletes`) are counted beside the others.
-    """
-
-    change: TableChange
-    refused: dict[int, str] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-
-
-def merge(path: FastPath, events: Events, index: KeyIndex) -> Merged:
-    """Merges events into a table.
+def merge_keyed(path: FastPath, events: Events, index: KeyIndex) -> Merged:
+    """Merges events into a table with a primary key.
 
     Args:
-        path: of a table with a primary key.
+        path: of the table.
         events: with every column.
         index: of the table, with all columns where values are unknown.
     """
@@ -187,17 +171,21 @@ def _source(steps: _Steps, passes: Mask) -> Indexes:
 def _violations(path: FastPath, steps: _Steps, rows: _Rows) -> dict[int, str]:
     """Why rows cannot be written, by the number of the event.
 
-    An event that builds on one that is refused is left for the next round.
+    Where the reason may be a value that was not sent, and that comes from another violating event,
+    it is left for the next round.
     """
-    writes = (steps.events.operations != DELETE).nonzero()[0]
-    written = ZSet(tuple([c.take(writes) for c in rows.columns]), ones(len(writes)))
     reasons: dict[int, str] = {}
-    for _, why, violated in path.violations(written):
-        for event in steps.of[writes[violated]].tolist():
+    certain = np.zeros(steps.of[-1] + 1 if len(steps.of) else 0, np.bool_)
+    writes = (steps.events.operations != DELETE).nonzero()[0]
+    for position, why, violated in violations(path, rows.columns, writes):
+        for event in steps.of[violated].tolist():
             reasons.setdefault(event, why)
+        if position is not None:
+            unsent = steps.events.unknown.get(position)
+            certain[steps.of[violated if unsent is None else violated[~unsent[violated]]]] = True
     if not reasons:
         return {}
-    later = _building_on(steps, np.array(list(reasons)))
+    later = _building_on(steps, np.array(list(reasons))) & ~certain
     return {event: why for event, why in reasons.items() if not later[event]}
 
 

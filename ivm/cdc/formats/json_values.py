@@ -1,0 +1,170 @@
+"""SQL that reads one JSON value as a column's value.
+
+Law: a value is read in the one way that its format allows, or refused: the expressions are NULL
+where a value does not fit its column, and where it may mean two things. A string such as "1234" is
+a number or base64, which is how Debezium writes decimals by default; a number in a column of times
+counts fractions of a second that only the settings of the upstream tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ivm.storage.values.types import ColumnType
+
+_MOST_MICROS = 250_000_000_000_000_000  # some 7 900 years from 1970, which every type of time has
+_MOST_MICROS_IN_NANOS = 9_200_000_000_000_000  # of those that 64 bits can count
+_DAY = 86_400_000_000 - 1
+_UNREADABLE = ("BIT", "BIGNUM", "VARIANT", "BLOB")  # not as DuckDB's from_json reads them
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a format writes numbers and times.
+
+    Attributes:
+        digits: of the fraction of a second, in numbers that are times; None if that is not known.
+        base64: strings in columns of numbers and bits are base64, of the unscaled number in two's
+            complement, big-endian (true), or their texts (false); None if they may be either.
+        scale: of the unscaled number; that of the column, if None.
+    """
+
+    digits: int | None = None
+    base64: bool | None = False
+    scale: int | None = None
+
+
+PLAIN = Encoding()
+"""Numbers are numbers or their texts, and times are texts."""
+
+
+def wire_type(type: ColumnType, encoding: Encoding) -> str:
+    """The type that `from_json` gives the value for `value`."""
+    if _is_number(type) and encoding.base64 is not False:
+        return "JSON"  # which tells strings from numbers
+    if _is_time(type) or any(name in type.sql for name in _UNREADABLE):
+        return "VARCHAR"
+    return type.sql
+
+
+def value(given: str, type: ColumnType, encoding: Encoding) -> str:
+    """SQL of the value, NULL where it is null or refused.
+
+    Args:
+        given: SQL of the value as `wire_type`.
+        type: of the column.
+        encoding: of the format.
+    """
+    wire = wire_type(type, encoding)
+    if wire == type.sql:
+        return given
+    if wire == "JSON":
+        return _number(given, type, encoding)
+    if type.sql == "BIT" and encoding.base64 is not False:  # only a single bit is not in base64
+        return f"CASE {given} WHEN 'true' THEN BIT '1' WHEN 'false' THEN BIT '0' END"
+    if type.sql == "BLOB":
+        return f"TRY(system.main.from_base64({given}))"
+    if _is_time(type):
+        return _time(given, type, encoding)
+    return f"TRY_CAST({given} AS {type.sql})"
+
+
+def hint(raw: str, type: ColumnType, encoding: Encoding) -> str:
+    """SQL of what to add to the message that a value is refused, or NULL.
+
+    Args:
+        raw: SQL of the JSON value as a string.
+        type: of the column.
+        encoding: of the format.
+    """
+    if _is_time(type) and encoding.digits is None:
+        told = " (a number of what? times=''ms'', ''us'' or ''ns'' says it)"
+        return f"CASE WHEN TRY_CAST({raw} AS BIGINT) IS NOT NULL THEN '{told}' END"
+    if _is_number(type) and encoding.base64 is None:
+        told = " (text, or base64? decimals=''text'' or ''base64'' says it)"
+        return f"CASE WHEN {_is_base64(_unquoted(raw))} THEN '{told}' END"
+    return "NULL"
+
+
+def _is_number(type: ColumnType) -> bool:
+    return type.is_integer or type.is_float or type.is_decimal
+
+
+def _is_time(type: ColumnType) -> bool:
+    return type.is_date_or_timestamp or type.base.startswith("TIME") or type.is_interval
+
+
+def _unquoted(json: str) -> str:
+    """SQL of the content of a JSON string; NULL for any other value."""
+    quoted = f"system.main.starts_with({json}, '\"')"
+    return f"CASE WHEN {quoted} THEN system.main.json_extract_string({json}, '$') END"
+
+
+def _is_base64(text: str) -> str:
+    """SQL of whether a string can be base64, as "1234", "1E+3" and "none" can."""
+    return f"(system.main.strlen({text}) > 0 AND TRY(system.main.from_base64({text})) IS NOT NULL)"
+
+
+def _number(given: str, type: ColumnType, encoding: Encoding) -> str:
+    """A number, a string, or an object of a scale and base64 (Debezium's VariableScaleDecimal)."""
+    json = f"CAST({given} AS VARCHAR)"
+    text, blob = _unquoted(json), f"TRY(system.main.from_base64({_unquoted(json)}))"
+    scale = type.scale if encoding.scale is None else encoding.scale
+    unscaled = _scaled(blob, str(scale), type)
+    string = unscaled
+    if encoding.base64 is None:
+        string = f"CASE WHEN NOT {_is_base64(text)} THEN TRY_CAST({text} AS {type.sql}) END"
+    inner = f"TRY(system.main.from_base64(system.main.json_extract_string({json}, '$.value')))"
+    own = f"TRY_CAST(system.main.json_extract_string({json}, '$.scale') AS INTEGER)"
+    return (
+        f"CASE system.main.left({json}, 1) WHEN '\"' THEN {string}"
+        f" WHEN '{{' THEN {_scaled(inner, own, type)}"
+        f" WHEN 't' THEN CAST(1 AS {type.sql}) WHEN 'f' THEN CAST(0 AS {type.sql})"
+        f" ELSE TRY_CAST({json} AS {type.sql}) END"
+    )
+
+
+def _scaled(blob: str, scale: str, type: ColumnType) -> str:
+    """A number from its unscaled two's complement, big-endian; NULL where it does not fit."""
+    hex = f"system.main.hex({blob})"
+    complement = f"system.main.translate({hex}, '0123456789ABCDEF', 'FEDCBA9876543210')"
+    negative = f"{hex} >= '8'"
+    size = f"TRY_CAST('0x' || CASE WHEN {negative} THEN {complement} ELSE {hex} END AS HUGEINT)"
+    text = f"CAST(CASE WHEN {negative} THEN -1 - {size} ELSE {size} END AS VARCHAR)"
+    digits = f"system.main.ltrim({text}, '-')"
+    length = f"system.main.greatest(system.main.strlen({digits}), {scale} + 1)::INTEGER"
+    padded = f"system.main.lpad({digits}, {length}, '0')"
+    shown = (
+        f"CASE WHEN {negative} THEN '-' ELSE '' END || CASE WHEN {scale} > 0 THEN "
+        f"system.main.left({padded}, -{scale}) || '.' || system.main.right({padded}, {scale}) "
+        f"ELSE {padded} || system.main.repeat('0', -{scale}) END"
+    )
+    return f"TRY_CAST({shown} AS {type.sql})"
+
+
+def _time(given: str, type: ColumnType, encoding: Encoding) -> str:
+    number, text = f"TRY_CAST({given} AS BIGINT)", f"TRY_CAST({given} AS {type.sql})"
+    return f"CASE WHEN {number} IS NULL THEN {text} ELSE {_counted(number, type, encoding)} END"
+
+
+def _counted(number: str, type: ColumnType, encoding: Encoding) -> str:
+    """Days since 1970, or fractions of a second; NULL where they are too many."""
+    if type.sql == "DATE":
+        made = f"DATE '1970-01-01' + CAST({number} AS INTEGER)"
+        return f"CASE WHEN {number} BETWEEN -2000000 AND 3000000 THEN {made} END"
+    if encoding.digits is None or type.sql == "TIME WITH TIME ZONE":
+        return "NULL"
+    fewer = 10 ** (6 - encoding.digits) if encoding.digits < 6 else 1
+    more = 10 ** (encoding.digits - 6) if encoding.digits > 6 else 1
+    micros = f"{number} * {fewer} // {more}"
+    most = _MOST_MICROS if type.sql != "TIMESTAMP_NS" else _MOST_MICROS_IN_NANOS
+    low, high = (0, _DAY) if type.sql == "TIME" else (-most, most)
+    made = f"TRY_CAST(system.main.make_timestamp({micros}) AS {type.sql})"
+    if type.is_interval:
+        made = f"system.main.to_microseconds({micros})"
+    elif type.sql == "TIMESTAMP WITH TIME ZONE":
+        made = f"system.main.timezone('UTC', system.main.make_timestamp({micros}))"
+    elif type.sql == "TIMESTAMP_NS" and more > 1:
+        made = f"system.main.make_timestamp_ns({number})"
+    bounds = f"{low * more // fewer} AND {high * more // fewer}"
+    return f"CASE WHEN {number} BETWEEN {bounds} THEN {made} END"

@@ -1,0 +1,43 @@
+"""The result of merging a batch of events: one change of the table, and the refused events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ivm.ingest.fast_path import FastPath
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.column import Column, Indexes
+from ivm.storage.values.zset import ZSet, ones
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The result of merging a batch of events with the stored rows.
+
+    Attributes:
+        change: of the table.
+        refused: by the number of the event, why it cannot be applied.
+        counts: of applied events by kind; `known_inserts`, `unknown_updates` and `unknown_deletes`
+            are those among them that a faultless upstream does not send.
+    """
+
+    change: TableChange
+    refused: dict[int, str]
+    counts: dict[str, int]
+
+
+def violations(
+    path: FastPath, columns: Sequence[Column], written: Indexes
+) -> Iterator[tuple[int | None, str, Indexes]]:
+    """See `FastPath.violations`.
+
+    Args:
+        path: of the table.
+        columns: all columns of the table.
+        written: the rows to look at; the result has their indexes in the columns.
+    """
+    if path.required or path.checks:
+        rows = ZSet(tuple([column.take(written) for column in columns]), ones(len(written)))
+        for position, why, violated in path.violations(rows):
+            yield position, why, written[violated]

@@ -1,0 +1,114 @@
+"""The formats of events: where the parts of an event are, and how values are written."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import ivm
+from ivm import errors
+from tests.cdc.orders import content, created
+from tests.support.view_oracle import assert_verified
+
+
+def test_formats(db: ivm.Database) -> None:
+    row = {"id": 1, "customer": 1, "note": "ä"}
+    assert (
+        db.ingest(
+            "orders", [{"schema": {}, "payload": created(1)}], format="debezium with schema"
+        ).applied
+        == 1
+    )
+    update = {"type": "update", "data": {**row, "id": 2}, "old": {"id": 1}}
+    db.ingest("orders", [update], format="maxwell")
+    assert content(db, "SELECT id, note FROM orders") == [(2, "ä")]
+    db.ingest("orders", [{**row, "op": "insert"}, {"id": 2, "op": "delete"}], format="json")
+    assert content(db, "SELECT id, note FROM orders") == [(1, "ä")]
+    rows = pa.array(['{"ID": 5, "Customer": 3, "made": "2024-02-29 12:00:00"}', None, " "])
+    found = db.ingest("orders", rows, format="json appends")
+    assert (found.applied, found.ignored) == (1, 2)
+    assert_verified(db)
+    with pytest.raises(errors.InputError, match="there is no format 'xml'; there are: debezium"):
+        db.ingest("orders", [], format="xml")
+    with pytest.raises(errors.InputError, match="not a single text"):
+        db.ingest("orders", "{}")
+
+
+def field(name: str, kind: str = "", **parameters: str) -> dict[str, Any]:
+    return {"field": name, "name": kind, "parameters": parameters}
+
+
+def test_the_schema_tells_how_values_are_written(db: ivm.Database) -> None:
+    decimal = field("amount", "org.apache.kafka.connect.data.Decimal", scale="2")
+    for unit, moment in (
+        ("io.debezium.time.Timestamp", 10**3),
+        ("io.debezium.time.MicroTimestamp", 10**6),
+    ):
+        fields = [field("id"), field("customer"), decimal, field("made", unit)]
+        schema = {"fields": [{"field": "before"}, {"field": "after", "fields": fields}]}
+        payload = created(1, amount="AfQ=", made=86_400 * moment)
+        event = {"schema": schema, "payload": payload}
+        db.ingest("orders", [event], format="debezium with schema")
+        found = content(db, "SELECT amount::VARCHAR, made::VARCHAR FROM orders")
+        assert found == [("5.00", "1970-01-02 00:00:00")]
+    with pytest.raises(errors.InputError, match="the events' schema tells"):
+        db.ingest("orders", [event], format="debezium with schema", times="ms")
+    other = json.loads(json.dumps(event).replace("MicroTimestamp", "NanoTimestamp"))
+    with pytest.raises(errors.InputError, match="changes how 'made' is written"):
+        db.ingest("orders", [event, other], format="debezium with schema")
+
+
+def base64_of(number: int) -> str:
+    size = number.bit_length() // 8 + 1
+    return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
+
+
+@pytest.mark.parametrize("type", ["DECIMAL(38,0)", "DECIMAL(12,3)", "BIGINT", "HUGEINT"])
+def test_base64_is_the_unscaled_number(type: str) -> None:
+    numbers = [0, 1, -1, 127, 128, -128, -129, 10**6, -(10**11), 10**15, 2**127 - 1, -(2**127)]
+    with ivm.connect() as db, duckdb.connect() as duck:
+        db.execute(f"CREATE TABLE n (id INTEGER PRIMARY KEY, x {type})")
+        events = [{"op": "c", "after": {"id": i, "x": base64_of(n)}} for i, n in enumerate(numbers)]
+        refused = db.ingest("n", events, decimals="base64").refused
+        scale = 3 if type == "DECIMAL(12,3)" else 0
+        for i, number in enumerate(numbers):
+            whole, rest = divmod(abs(number), 10**scale)
+            text = f"{'-' if number < 0 else ''}{whole}.{rest:03}"
+            ((expected,),) = duck.execute(f"SELECT TRY_CAST($1 AS {type})", [text]).fetchall()
+            stored = content(db, f"SELECT x FROM n WHERE id = {i}")
+            assert stored == ([] if i in refused else [(expected,)])
+            assert (expected is None) == (i in refused)
+
+
+@pytest.mark.parametrize(
+    ("type", "unit", "number", "expected"),
+    [
+        ("TIMESTAMP", "ms", -1, "1969-12-31 23:59:59.999"),
+        ("TIMESTAMP", "ns", 1_000_000_001_999, "1970-01-01 00:16:40.000001"),
+        ("TIMESTAMP_NS", "ns", 1_000_000_001_999, "1970-01-01 00:16:40.000001999"),
+        ("TIMESTAMPTZ", "us", 0, "1970-01-01 00:00:00+00"),
+        ("TIME", "ms", 86_399_999, "23:59:59.999"),
+        ("TIME", "ms", 86_400_000, None),
+        ("DATE", None, 19_782, "2024-02-29"),
+        ("INTERVAL", "us", 1_500_000, "00:00:01.5"),
+        ("TIMESTAMP", "us", 2**63 - 1, None),
+    ],
+)
+def test_numbers_that_are_times(type: str, unit: str, number: int, expected: str | None) -> None:
+    with ivm.connect() as db:
+        db.execute(f"SET TimeZone = 'UTC'; CREATE TABLE n (x {type})")
+        refused = db.ingest("n", [{"x": number}], format="json appends", times=unit).refused
+        assert list(refused) == ([] if expected else [0])
+        assert content(db, "SELECT x::VARCHAR FROM n") == ([(expected,)] if expected else [])
+
+
+def test_a_column_may_be_called_op(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE o (id INTEGER PRIMARY KEY, op INTEGER DEFAULT 5)")
+    db.ingest("o", [{"id": 1, "op": "insert"}], format="json")
+    db.ingest("o", [created(2, op=6)])
+    assert content(db, "FROM o ORDER BY id") == [(1, 5), (2, 6)]
