@@ -1,0 +1,148 @@
+"""Time change events against DuckDB's reading of the same file: `python -m benchmarks.cdc`.
+
+A file of Debezium's events in JSON (see `change_events`) is decoded and applied to a keyed table
+with one aggregate view, in batches. The bound is DuckDB's `read_json` alone, which reads the same
+file into Arrow batches in the same run. At the end the view is verified, and the dead letters are
+compared with the dirt in the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from pyarrow import csv
+
+import ivm
+from benchmarks.change_events import QUERY, TABLE, ChangeEvents
+from benchmarks.maintain import verify
+from benchmarks.report import machine
+
+BATCHES = (10_000, 50_000)
+REACHED = 0.6
+ONES = 300
+"""Batches of one event that are timed."""
+_BLOCK = 1 << 24
+
+
+@dataclass
+class Timed:
+    """Seconds of wall clock, and of all threads of the process."""
+
+    wall: float = 0.0
+    user: float = 0.0
+
+
+@contextmanager
+def timed() -> Iterator[Timed]:
+    """Times the block."""
+    found, used, start = Timed(), _user(), time.perf_counter()
+    yield found
+    found.wall, found.user = time.perf_counter() - start, _user() - used
+
+
+def _user() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_utime
+
+
+def read_json(file: Path) -> Timed:
+    """DuckDB reads the file, with the types that it finds by itself."""
+    with duckdb.connect() as duck, timed() as found:
+        sql = f"FROM read_json('{file}', format='newline_delimited', ignore_errors=true)"
+        for batch in duck.sql(sql).to_arrow_reader(100_000):
+            assert batch.num_rows
+    return found
+
+
+def batches(file: Path, size: int) -> Iterator[pa.Array]:
+    """The lines of a file in batches, as large strings."""
+    options = csv.ReadOptions(column_names=["line"], block_size=_BLOCK)
+    one_column = csv.ParseOptions(delimiter="\x01", quote_char=False, ignore_empty_lines=False)
+    strings = csv.ConvertOptions(column_types={"line": pa.large_string()})
+    rest = pa.array([], pa.large_string())
+    with csv.open_csv(file, options, one_column, strings) as reader:
+        for block in reader:
+            rest = pa.concat_arrays([rest, block.column(0)])
+            while len(rest) >= size:
+                yield rest.slice(0, size)
+                rest = rest.slice(size)
+    yield rest
+
+
+def ingest(db: ivm.Database, file: Path, size: int, format: str) -> Timed:
+    """The file through `ingest`, from the reading of its lines to the last commit."""
+    told = {} if format.endswith("schema") else {"times": "us", "decimals": "text"}
+    with timed() as found:
+        for position, lines in enumerate(batches(file, size)):
+            db.ingest("orders", lines, format=format, source="shop", position=position, **told)
+    return found
+
+
+def check(db: ivm.Database, stream: ChangeEvents, size: int) -> str:
+    """Verifies the view, and compares the dead letters with the dirt."""
+    verify(db, "revenue")
+    sql = f"SELECT position * {size} + event FROM _ivm.dead_letters ORDER BY ALL"
+    letters = [line for (line,) in db.execute(sql).fetchall()]
+    if letters != stream.dirt.tolist():
+        raise SystemExit(f"{len(letters)} dead letters, but {len(stream.dirt)} lines of dirt")
+    return f"{len(letters):,} dead letters, exactly the dirt"
+
+
+def one_by_one(file: Path, format: str) -> float:
+    """Milliseconds of a batch of one event (median)."""
+    told = {} if format.endswith("schema") else {"times": "us", "decimals": "text"}
+    times = []
+    with ivm.connect() as db:
+        db.execute(f"{TABLE}; CREATE MATERIALIZED VIEW revenue AS {QUERY}")
+        for lines in batches(file, 1):
+            start = time.perf_counter()
+            db.ingest("orders", lines, format=format, **told)
+            times.append(time.perf_counter() - start)
+            if len(times) == ONES:
+                break
+    return sorted(times)[len(times) // 2] * 1e3
+
+
+def main() -> None:
+    """Make the file, measure, print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cdc", description=__doc__)
+    parser.add_argument("--events", type=int, default=5_000_000, help="lines (default 5_000_000)")
+    parser.add_argument("--quick", action="store_true", help="200_000 lines")
+    parser.add_argument("--schema", action="store_true", help="each event with its schema")
+    options = parser.parse_args()
+    count = 200_000 if options.quick else options.events
+    format = "debezium with schema" if options.schema else "debezium"
+    print(machine(), flush=True)
+    with tempfile.TemporaryDirectory(prefix="ivm-cdc-") as folder:
+        file = Path(folder) / "events.jsonl"
+        stream = ChangeEvents(count, schema=options.schema)
+        stream.write(file)
+        print(f"{count:,} events, {file.stat().st_size / count:.0f} bytes each", flush=True)
+        for size in BATCHES:
+            bound = read_json(file)
+            tell("read_json", bound, count, bound)
+            with ivm.connect(Path(folder) / f"{size}.duckdb") as db:
+                db.execute(f"{TABLE}; CREATE MATERIALIZED VIEW revenue AS {QUERY}")
+                found = ingest(db, file, size, format)
+                tell(f"ingest, batches of {size:,}", found, count, bound)
+                print(f"  {check(db, stream, size)}", flush=True)
+        print(f"one event a batch: {one_by_one(file, format):.2f} ms")
+
+
+def tell(what: str, found: Timed, count: int, bound: Timed) -> None:
+    """Prints one line."""
+    rate, cost = count / found.wall, found.user / count * 1e6
+    ratio = f"{bound.wall / found.wall:>6.2f} x read_json"
+    print(f"{what:28} {rate:>11,.0f} events/s {ratio} {cost:>6.2f} us of CPU an event", flush=True)
+
+
+if __name__ == "__main__":
+    main()
