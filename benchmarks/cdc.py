@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -77,12 +78,17 @@ def batches(file: Path, size: int) -> Iterator[pa.Array]:
     yield rest
 
 
+def told(format: str) -> dict[str, Any]:
+    """What `ingest` must be told of the events' format."""
+    values = {} if format == "debezium with schema" else {"times": "us", "decimals": "text"}
+    return {"format": format, **values}
+
+
 def ingest(db: ivm.Database, file: Path, size: int, format: str) -> Timed:
     """The file through `ingest`, from the reading of its lines to the last commit."""
-    told = {} if format.endswith("schema") else {"times": "us", "decimals": "text"}
     with timed() as found:
         for position, lines in enumerate(batches(file, size)):
-            db.ingest("orders", lines, format=format, source="shop", position=position, **told)
+            db.ingest("orders", lines, source="shop", position=position, **told(format))
     return found
 
 
@@ -98,13 +104,12 @@ def check(db: ivm.Database, stream: ChangeEvents, size: int) -> str:
 
 def one_by_one(file: Path, format: str) -> float:
     """Milliseconds of a batch of one event (median)."""
-    told = {} if format.endswith("schema") else {"times": "us", "decimals": "text"}
     times = []
     with ivm.connect() as db:
         db.execute(f"{TABLE}; CREATE MATERIALIZED VIEW revenue AS {QUERY}")
         for lines in batches(file, 1):
             start = time.perf_counter()
-            db.ingest("orders", lines, format=format, **told)
+            db.ingest("orders", lines, **told(format))
             times.append(time.perf_counter() - start)
             if len(times) == ONES:
                 break

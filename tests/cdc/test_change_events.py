@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
 import ivm
-from benchmarks.cdc import batches
+from benchmarks.cdc import batches, told
 from benchmarks.change_events import DAMAGES, QUERY, TABLE, ChangeEvents
 
 LINES = 3_000
 
 
 def stored(path: Path, schema: bool) -> str:
-    """SQL of the rows after a file of sound events: of each key the last one, if it is no delete."""
+    """SQL of the rows after a file of sound events: of each key the last, if it is no delete."""
     cents = "('0x' || hex(from_base64(last.after.amount)))::BIGINT"
     amount = f"({cents} - CASE WHEN {cents} >= 2^31 THEN 2^32 ELSE 0 END) / 100"
     amount = amount if schema else "last.after.amount"
@@ -50,12 +49,11 @@ def test_the_stream_is_what_duckdb_reads(schema: bool, size: int, tmp_path: Path
     dirty = set(stream.dirt.tolist())
     sound = tmp_path / "sound.jsonl"
     sound.write_text("".join([line for i, line in enumerate(lines) if i not in dirty]))
-    told: dict[str, Any] = {} if schema else {"times": "us", "decimals": "text"}
     format = "debezium with schema" if schema else "debezium"
     with ivm.connect() as db, duckdb.connect() as duck:
         db.execute(f"{TABLE}; CREATE MATERIALIZED VIEW revenue AS {QUERY}")
         for i, batch in enumerate(batches(file, size)):
-            db.ingest("orders", batch, format=format, position=i, **told)
+            db.ingest("orders", batch, position=i, **told(format))
         duck.execute(f"CREATE TABLE orders AS {stored(sound, schema)}").fetchall()
         for query in ("FROM orders", QUERY):
             theirs = Counter(duck.execute(query).fetchall())
