@@ -21,7 +21,7 @@ from ivm.block import TransactionBlock
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
 from ivm.cdc.ingest import Ingested, envelope_of, ingest
-from ivm.engine.changefeed import Subscription
+from ivm.engine.changefeed import MOST_HELD, Subscription
 from ivm.engine.opening import open_engine
 from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
@@ -258,22 +258,27 @@ class Database:
 
     # -- views ----------------------------------------------------------------------------------
 
-    def subscribe(self, view: str) -> Subscription:
+    def subscribe(self, view: str, *, limit: int = MOST_HELD) -> Subscription:
         """Opens a changefeed: a blocking iterator of (epoch, delta) from now on.
 
         A delta is an Arrow table of the view's columns and `_weight` (int64): positive for rows
         added, negative for rows removed.
-        """
-        return self._with_session(lambda session: self._subscribed(session, view))
 
-    def _subscribed(self, session: Session, view: str) -> Subscription:
+        Args:
+            view: its name.
+            limit: rows that wait to be read; beyond it, the feed ends with an error.
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InputError(f"the limit of a changefeed is a number of rows, not {limit!r}")
+        return self._with_session(lambda session: self._subscribed(session, view, limit))
+
+    def _subscribed(self, session: Session, view: str, limit: int) -> Subscription:
         engine = self._engine
         with session.writing():
             found = engine.catalog.view(name_parts(view))
             engine.recomputed.refresh([found.name])
-            feed = Subscription(
-                found.name, found.schema, engine.log.make_durable, self._unsubscribe
-            )
+            durable, ended = engine.log.make_durable, self._unsubscribe
+            feed = Subscription(found.name, found.schema, durable, ended, limit)
             engine.feeds.add(feed)
         return feed
 

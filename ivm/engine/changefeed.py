@@ -2,7 +2,8 @@
 
 Law: rows when the feed was opened + the deltas it yields = the view's rows now.
 Contract: an epoch is yielded once it is durable, exactly once and in order: it leaves the queue
-only after everything that can fail or be interrupted. A feed that is not read holds all its deltas.
+only after everything that can fail or be interrupted. A feed that is read too slowly fails alone,
+at its limit; the writer never waits for it.
 """
 
 from __future__ import annotations
@@ -17,19 +18,28 @@ from collections.abc import Callable, Iterator, Mapping
 import pyarrow as pa
 
 from ivm.engine.plain_arrow import plain
-from ivm.storage.errors import IvmError
+from ivm.storage.errors import IvmError, UnavailableError
 from ivm.storage.interrupts import Deferral
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 
 WEIGHT = "_weight"
 """The name of the weight column in a delta: positive for rows added, negative for rows removed."""
+MOST_HELD = 4_000_000
+"""Rows that a feed holds by default for its reader: some hundred megabytes."""
 
 
 class Subscription(Iterator[tuple[int, pa.Table]]):
     """An iterator of (epoch, delta) that waits for the next change; ends when closed.
 
     A delta is an Arrow table of the view's columns and an int64 column `_weight`.
+
+    Args:
+        view: canonical name.
+        schema: of the view.
+        durable: waits until an epoch is durable.
+        on_close: called when it is closed.
+        limit: rows that may wait for its reader; a delta that finds none waiting may be larger.
     """
 
     def __init__(
@@ -38,8 +48,11 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         schema: Schema,
         durable: Callable[[int], None],
         on_close: Callable[[Subscription], None],
+        limit: int = MOST_HELD,
     ) -> None:
         self.view = view
+        self._limit = limit
+        self._rows_put = self._rows_read = 0  # the first only written by `put`, so without a lock
         self._schema = schema
         self._durable = durable
         self._on_close = on_close
@@ -51,8 +64,23 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
 
     def put(self, epoch: int, delta: ZSet) -> None:
         """Queues one epoch's delta (called by the writer, in epoch order)."""
+        held = self._rows_put - self._rows_read
+        if held and held + len(delta) > self._limit:
+            self._overflow(held, epoch)
+            return
+        self._rows_put += len(delta)
         self._items.append((epoch, delta))
         self._bell.put(None)
+
+    def _overflow(self, held: int, epoch: int) -> None:
+        """Ends the feed and frees its deltas."""
+        error = UnavailableError(
+            f"the changefeed of {self.view!r} was read too slowly: {held:,} rows waited when epoch "
+            f"{epoch} came, and its limit is {self._limit:,}. Subscribe again, read faster, or let "
+            "more rows wait: subscribe(view, limit=…)"
+        )
+        self._items = deque([error])  # a reader goes on with the queue that it has
+        self.close()
 
     def fail(self, error: IvmError) -> None:
         """Ends the feed with an error: the view can no longer be computed."""
@@ -63,7 +91,8 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         """The next (epoch, delta), or None if none comes within `timeout` seconds (or at the end).
 
         Raises:
-            UnavailableError: the epoch could not be made durable.
+            UnavailableError: the epoch could not be made durable; or the feed was read too slowly,
+                and has ended.
             EvaluationError: the view's query fails on its tables; the feed has ended.
         """
         end = None if timeout is None else time.monotonic() + timeout
@@ -87,9 +116,10 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         return True
 
     def _first(self) -> tuple[int, pa.Table]:
-        item = self._items[0]
+        items = self._items
+        item = items[0]
         if isinstance(item, IvmError):
-            self._items.popleft()
+            items.popleft()
             raise item
         epoch, delta = item
         with Deferral():
@@ -97,7 +127,8 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
             found = epoch, delta_table(delta, self._schema)
         with contextlib.suppress(queue.Empty):
             self._bell.get_nowait()
-        self._items.popleft()
+        self._rows_read += len(delta)
+        items.popleft()
         return found
 
     def __next__(self) -> tuple[int, pa.Table]:

@@ -218,3 +218,27 @@ def test_many_threads_read_a_feed_each_epoch_once() -> None:
             reader.join(WAIT)
             assert not reader.is_alive()
         assert sorted(seen) == list(range(first, db.epoch + 1))
+
+
+def test_a_slow_subscriber_fails_alone() -> None:
+    with created() as db:
+        slow, quick = db.subscribe("v", limit=3), db.subscribe("v")
+        db.insert("t", {"a": range(10)})  # nothing waits before it
+        db.execute("DELETE FROM t WHERE a > 1")
+        with pytest.raises(errors.UnavailableError, match=r"'v' was read too slowly: .*limit is 3"):
+            slow.poll(WAIT)
+        assert (slow.poll(WAIT), slow.ended, quick.ended) == (None, True, False)
+        assert [quick.poll(WAIT) is not None for _ in range(2)] == [True, True]
+
+
+def test_a_subscriber_that_keeps_up_never_reaches_its_limit() -> None:
+    with created() as db, db.subscribe("v", limit=1) as feed:
+        for i in range(5):
+            db.insert("t", {"a": [i]})
+            assert feed.poll(WAIT) is not None
+
+
+@pytest.mark.parametrize("limit", [0, True, "9"])
+def test_a_limit_is_a_number_of_rows(limit: Any) -> None:
+    with created() as db, pytest.raises(errors.InputError, match="is a number of rows"):
+        db.subscribe("v", limit=limit)
