@@ -2,7 +2,7 @@
 
 from ivm import errors
 from ivm.catalog.functions import Function
-from ivm.cdc.ingest import Ingested
+from ivm.cdc.apply import Ingested
 from ivm.database import Database, TableListing, ViewInfo, connect
 from ivm.engine.changefeed import Subscription
 from ivm.errors import IvmError

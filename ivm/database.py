@@ -20,12 +20,14 @@ import pyarrow as pa
 from ivm.block import TransactionBlock
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
-from ivm.cdc.ingest import Ingested, envelope_of, ingest
+from ivm.cdc.apply import Ingested
+from ivm.cdc.formats.envelopes import envelope_of
+from ivm.cdc.ingest import ingest
+from ivm.dispatch import execute
 from ivm.engine.changefeed import MOST_HELD, Subscription
 from ivm.engine.opening import open_engine
 from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
-from ivm.session.dispatch import execute
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, upsert
 from ivm.session.session import Params, Session

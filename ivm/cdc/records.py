@@ -1,4 +1,4 @@
-"""The records of change streams: the position that each source has reached, and dead letters.
+"""The records of change streams: the positions that each source has reached, and dead letters.
 
 Law: a record is a row of a table of schema `_ivm`, and is changed in the epoch of the rows that it
 is about. So it is logged, replayed and rolled back with them, and a view may read it.
@@ -6,19 +6,27 @@ is about. So it is logged, replayed and rolled back with them, and a view may re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from ivm.cdc.sources.source import Position
 from ivm.engine.transaction import Transaction
+from ivm.session.query import query
 from ivm.session.session import Session
 from ivm.session.table_writer import FastWriter
+from ivm.sql.statements.nodes import Query
 from ivm.storage.errors import UnavailableError
 from ivm.storage.values.column import Column
 from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.system_tables import STREAM_TABLES
 
-_POSITIONS, _LETTERS = "_ivm.positions", "_ivm.dead_letters"
+POSITIONS, LETTERS, SOURCES = "_ivm.positions", "_ivm.dead_letters", "_ivm.sources"
+
+
+def exist(session: Session) -> bool:
+    """Whether the tables of the records have been created."""
+    return session.engine.catalog.tables.keys() >= {f"_ivm.{name}" for name in STREAM_TABLES}
 
 
 def create(session: Session) -> None:
@@ -27,12 +35,12 @@ def create(session: Session) -> None:
     Raises:
         UnavailableError: the session has an open transaction.
     """
-    if session.engine.catalog.tables.keys() >= {_POSITIONS, _LETTERS}:
+    if exist(session):
         return
     if session.transaction is not None:
         raise UnavailableError(
-            "the first events of a database are ingested outside of a transaction: the tables for "
-            "their positions must be made first. COMMIT or ROLLBACK, then ingest"
+            "the first events or sources of a database come outside of a transaction: the tables "
+            "for their positions must be made first. COMMIT or ROLLBACK, then try again"
         )
     with session.writing() as transaction:
         transaction.begin_in_duckdb()
@@ -43,49 +51,102 @@ def create(session: Session) -> None:
         session.engine.reload_tables(session.cursor)
 
 
+def listed(session: Session, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query over records, as the session sees them; [] if there are none yet."""
+    if not exist(session):
+        return []
+    return query(session, Query(sql, 0, "from"), None).fetchall()
+
+
+class Letter(NamedTuple):
+    """A dead letter: the event, where it was, and why it could not be applied.
+
+    Attributes:
+        event: its number in the batch, from 0.
+    """
+
+    stream: str
+    position: int | None
+    event: int
+    reason: str
+    payload: str | None
+
+
 class Records:
-    """The records of one source's events into one table, within a transaction.
+    """The records of one source, within a transaction.
 
     Args:
         session: whose open transaction it is.
         transaction: takes the changes of the records.
         source: its name.
-        table: canonical name.
     """
 
-    def __init__(self, session: Session, transaction: Transaction, source: str, table: str) -> None:
+    def __init__(self, session: Session, transaction: Transaction, source: str) -> None:
         self._session = session
         self._transaction = transaction
-        self._stream: dict[str, list[Any]] = {"source": [source], "table": [table]}
+        self._source = source
 
-    def position(self) -> int | None:
-        """The position that the source has reached, the transaction's changes included."""
-        keys, _ = self._columns(_POSITIONS, self._stream)
-        found = self._transaction.index(_POSITIONS, all_columns=True).find([keys[0], keys[1]]).rows
-        return int(found.columns[2].cell(0)) if len(found) else None
+    def position(self, stream: str) -> Position | None:
+        """The position that a stream has reached, the transaction's changes included."""
+        found = self._row(POSITIONS, {"source": [self._source], "stream": [stream]})
+        return None if found is None else Position(int(found[2]), str(found[3]))
 
-    def reach(self, position: int) -> None:
-        """Notes that the source has reached a position with this transaction."""
-        row = self._columns(_POSITIONS, {**self._stream, "position": [position]})
-        self._writer(_POSITIONS).upsert(*row)
+    def definition(self) -> tuple[Any, ...] | None:
+        """The source's row of `_ivm.sources`, the transaction's changes included."""
+        return self._row(SOURCES, {"name": [self._source]})
 
-    def bury(self, position: int | None, letters: Mapping[int, tuple[str, str]]) -> None:
-        """Adds dead letters.
+    def define(self, row: Mapping[str, Any]) -> None:
+        """Writes the source's row of `_ivm.sources`; columns left out stay."""
+        values = {"name": [self._source], **{name: [value] for name, value in row.items()}}
+        self._writer(SOURCES).upsert(*self._columns(SOURCES, values))
+
+    def forget(self, streams: Sequence[str]) -> None:
+        """Removes the source's definition and its positions of these streams."""
+        self._writer(SOURCES).delete(*self._columns(SOURCES, {"name": [self._source]}))
+        if streams:
+            rows = {"source": [self._source] * len(streams), "stream": list(streams)}
+            self._writer(POSITIONS).delete(*self._columns(POSITIONS, rows))
+
+    def reach(self, positions: Mapping[str, Position]) -> None:
+        """Notes that streams have reached positions with this transaction."""
+        if positions:
+            rows = {
+                "source": [self._source] * len(positions),
+                "stream": list(positions),
+                "position": [position.offset for position in positions.values()],
+                "detail": [position.detail for position in positions.values()],
+            }
+            self._writer(POSITIONS).upsert(*self._columns(POSITIONS, rows))
+
+    def bury(self, table: str, letters: Sequence[Letter]) -> None:
+        """Adds dead letters of events of one table."""
+        if letters:
+            rows = self._letters(table, letters)
+            rows["time"] = [datetime.now(UTC)] * len(letters)
+            self._writer(LETTERS).insert(*self._columns(LETTERS, rows))
+
+    def unbury(self, rows: dict[str, list[Any]]) -> None:
+        """Removes dead letters.
 
         Args:
-            position: of their batch, if it has one.
-            letters: reason and payload by the number of the event in the batch.
+            rows: all their columns.
         """
-        count = len(letters)
-        if not count:
-            return
-        reasons, payloads = zip(*letters.values(), strict=True)
-        alike = {**self._stream, "position": [position], "time": [datetime.now(UTC)]}
-        rows = {
-            **{name: values * count for name, values in alike.items()},
-            **{"event": list(letters), "reason": list(reasons), "payload": list(payloads)},
-        }
-        self._writer(_LETTERS).insert(*self._columns(_LETTERS, rows))
+        self._writer(LETTERS).delete(*self._columns(LETTERS, rows))
+
+    def _letters(self, table: str, letters: Sequence[Letter]) -> dict[str, Any]:
+        stream, position, event, reason, payload = map(list, zip(*letters, strict=True))
+        alike = {"source": [self._source] * len(letters), "table": [table] * len(letters)}
+        own = {"stream": stream, "position": position, "event": event}
+        return {**alike, **own, "reason": reason, "payload": payload}
+
+    def _row(self, table: str, key: dict[str, Any]) -> tuple[Any, ...] | None:
+        keys, _ = self._columns(table, key)
+        index = self._transaction.index(table, all_columns=True)
+        found = index.find([keys[i] for i in range(len(key))]).rows
+        if not len(found):
+            return None
+        schema = self._session.engine.catalog.tables[table].schema
+        return tuple(found.to_arrow(schema).to_pylist()[0].values())
 
     def _columns(self, table: str, rows: dict[str, Any]) -> tuple[dict[int, Column], int]:
         engine = self._session.engine

@@ -21,6 +21,7 @@ import duckdb
 from ivm.catalog.catalog import Catalog
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.definitions import Definitions
+from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
@@ -57,6 +58,7 @@ class Engine:
         self.tables = StoredTables(warehouse, catalog, self.log, self.pending)
         self.maintenance = Maintenance(self.tables)
         self.feeds = ChangeFeeds()
+        self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.indexes = KeyIndexes(self.tables, self.maintenance.columns_read)
         self.definitions = Definitions(warehouse, catalog)

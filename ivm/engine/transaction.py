@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import duckdb
 
@@ -63,6 +63,7 @@ class Transaction:
         self._read_only = read_only
         self.in_duckdb = False
         self.over: str | None = None
+        self._afterwards: list[Callable[[], None]] = []
         self.way_out = "begin again"
         engine.writer_lock.acquire(self)
 
@@ -145,6 +146,10 @@ class Transaction:
         if len(change):
             self._engine.indexes.record(change)
             self.changes.append(change)
+
+    def afterwards(self, act: Callable[[], None]) -> None:
+        """Calls a function once the transaction is committed, durable, and its lock released."""
+        self._afterwards.append(act)
 
     @property
     def idle_cursor(self) -> Cursor | None:
@@ -270,6 +275,8 @@ class Transaction:
                     self._end("the transaction is already committed")
             finally:
                 self._make_durable(epoch)
+        for act in self._afterwards:
+            act()
         if late is not None:
             raise late
 

@@ -20,9 +20,16 @@ from ivm.sql.statements.nodes import (
     Other,
     Prepare,
     Query,
+    ShowSources,
     ShowViews,
     Statement,
     TransactionControl,
+)
+from ivm.sql.statements.sources import (
+    alter_source,
+    change_source,
+    create_source,
+    dead_letters,
 )
 from ivm.sql.statements.tokens import Reader, SourceText, Token
 from ivm.sql.statements.views import (
@@ -95,6 +102,8 @@ def _reading(source: SourceText, reader: Reader) -> Statement:
     if reader.accept("SHOW", "MATERIALIZED", "VIEWS"):
         reader.finish()
         return ShowViews(source.text, source.offset)
+    if reader.peek() == "SHOW" and reader.peek(1) == "SOURCES" and not reader.peek(2):
+        return ShowSources(source.text, source.offset)
     if changes_inside(reader):
         return Dml(source.text, source.offset, "other", None)
     kind = reader.tokens[0].word.lower()
@@ -216,6 +225,8 @@ def _create(source: SourceText, reader: Reader) -> Statement:
     replace = reader.accept("OR", "REPLACE")
     if reader.accept("MATERIALIZED", "VIEW"):
         return create_view(source, reader, replace)
+    if not replace and reader.accept("SOURCE"):
+        return create_source(source, reader)
     reader.at = start
     if changes_inside(reader):
         way = "run the change first, as a statement of its own"
@@ -227,12 +238,16 @@ def _create(source: SourceText, reader: Reader) -> Statement:
 def _drop(source: SourceText, reader: Reader) -> Statement:
     if reader.accept("DROP", "MATERIALIZED", "VIEW"):
         return drop_view(source, reader)
+    if reader.peek(1) == "SOURCE":
+        return change_source(source, reader)
     return drop(reader, source.text, source.offset)
 
 
 def _alter(source: SourceText, reader: Reader) -> Statement:
     if reader.peek(1) == "MATERIALIZED":
         refuse_alter(source)
+    if reader.peek(1) == "SOURCE":
+        return alter_source(source, reader)
     return alter(reader, source.text, source.offset)
 
 
@@ -253,4 +268,8 @@ _SPECIAL: dict[str, Callable[[SourceText, Reader], Statement]] = {
     "VERIFY": verify_view,
     "SUBSCRIBE": subscribe,
     "REFRESH": refuse_refresh,
+    "PAUSE": change_source,
+    "RESUME": change_source,
+    "RETRY": dead_letters,
+    "DISCARD": dead_letters,
 }

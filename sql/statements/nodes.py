@@ -89,6 +89,45 @@ class Subscribe(Statement):
 
 
 @dataclass(frozen=True)
+class CreateSource(Statement):
+    """CREATE SOURCE [IF NOT EXISTS] name [INTO table] FROM kind (option value, …).
+
+    Attributes:
+        kind: as written.
+        target: the table that INTO names, None without.
+        options: names in lower case, and values as texts.
+    """
+
+    name: str
+    kind: str
+    target: Name | None
+    options: tuple[tuple[str, str], ...]
+    if_not_exists: bool
+
+
+@dataclass(frozen=True)
+class ChangeSource(Statement):
+    """PAUSE, RESUME, DROP or ALTER SOURCE, and RETRY or DISCARD DEAD LETTERS.
+
+    Attributes:
+        action: "pause", "resume", "drop", "set", "add table", "drop table", "retry" or "discard".
+        tables: of ADD TABLE and DROP TABLE, as upstream names them.
+        options: of SET.
+    """
+
+    action: str
+    name: str
+    tables: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class ShowSources(Statement):
+    """SHOW SOURCES."""
+
+
+@dataclass(frozen=True)
 class Dml(Statement):
     """A statement that changes rows.
 

@@ -17,6 +17,8 @@ import duckdb
 from ivm.sql.statements.classify import classify
 from ivm.sql.statements.hints import hint
 from ivm.sql.statements.nodes import (
+    ChangeSource,
+    CreateSource,
     CreateView,
     Ddl,
     Deallocate,
@@ -30,6 +32,7 @@ from ivm.sql.statements.nodes import (
     Other,
     Prepare,
     Query,
+    ShowSources,
     ShowViews,
     Statement,
     Subscribe,
@@ -41,6 +44,8 @@ from ivm.storage.errors import SqlError
 from ivm.storage.scratch import Scratch
 
 __all__ = [
+    "ChangeSource",
+    "CreateSource",
     "CreateView",
     "Ddl",
     "Deallocate",
@@ -54,6 +59,7 @@ __all__ = [
     "Other",
     "Prepare",
     "Query",
+    "ShowSources",
     "ShowViews",
     "Statement",
     "Subscribe",
@@ -135,7 +141,10 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 # --- checked by DuckDB's parser ----------------------------------------------------------
 
-_OWN = (DropView, ExplainView, VerifyView, ShowViews, Subscribe, Insert)
+_OWN = (
+    *(DropView, ExplainView, VerifyView, ShowViews, Subscribe, Insert),
+    *(CreateSource, ChangeSource, ShowSources),
+)
 
 
 _scratch = Scratch("SET errors_as_json = true")

@@ -31,13 +31,15 @@ CREATE TABLE _ivm.epochs (relation VARCHAR, epoch BIGINT);
 """
 
 STREAM_TABLES = {
-    "positions": '(source VARCHAR, "table" VARCHAR, position BIGINT NOT NULL, '
-    'PRIMARY KEY (source, "table"))',
-    "dead_letters": '(source VARCHAR, "table" VARCHAR, position BIGINT, event BIGINT, '
-    "time TIMESTAMPTZ, reason VARCHAR, payload VARCHAR)",
+    "positions": "(source VARCHAR, stream VARCHAR, position BIGINT NOT NULL, "
+    "detail VARCHAR NOT NULL, PRIMARY KEY (source, stream))",
+    "dead_letters": '(source VARCHAR, "table" VARCHAR, stream VARCHAR, position BIGINT, '
+    "event BIGINT, time TIMESTAMPTZ, reason VARCHAR, payload VARCHAR)",
+    "sources": "(name VARCHAR PRIMARY KEY, kind VARCHAR NOT NULL, target VARCHAR, "
+    "options VARCHAR NOT NULL, state VARCHAR NOT NULL, reason VARCHAR)",
 }
 """The columns of the tables in `_ivm` that change with the user's, epoch by epoch. The first event
-ingested has them made."""
+ingested, or the first source created, has them made."""
 
 _UPGRADE = f"""
 UPDATE _ivm.views SET broken =

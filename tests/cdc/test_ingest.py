@@ -28,7 +28,7 @@ def test_a_batch_is_one_epoch_with_its_position(db: ivm.Database) -> None:
     assert (found.applied, found.refused, db.epoch) == (3, {}, before + 1)
     assert content(db) == [(1,)]
     positions = content(db, "FROM _ivm.positions ORDER BY ALL")
-    assert positions == [("python", "orders", 0), ("shop", "orders", 7)]
+    assert positions == [("python", "orders", 0, ""), ("shop", "orders", 7, "")]
 
 
 @pytest.mark.parametrize("position", [7, 6])
@@ -108,7 +108,9 @@ def test_dirt_stays_alone(db: ivm.Database) -> None:
     assert found.refused == {2 * i + 1: why for i, (_, why) in enumerate(DIRT)}
     assert content(db) == [(10 + i,) for i in range(len(DIRT))]
     letters = content(db, "SELECT * EXCLUDE (time, payload) FROM _ivm.dead_letters ORDER BY event")
-    assert letters == [("shop", "orders", 1, 2 * i + 1, why) for i, (_, why) in enumerate(DIRT)]
+    assert letters == [
+        ("shop", "orders", "orders", 1, 2 * i + 1, why) for i, (_, why) in enumerate(DIRT)
+    ]
     ((payload,),) = content(db, "SELECT payload FROM _ivm.dead_letters WHERE reason LIKE '%much%'")
     assert json.loads(payload) == DIRT[6][0]
 

@@ -49,3 +49,22 @@ class Events:
             unknown={i: mask[indexes] for i, mask in self.unknown.items()},
             old=None if old is None else {i: c.take(indexes) for i, c in old.items()},
         )
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The events of a batch of lines.
+
+    Attributes:
+        events: in the order of the lines.
+        lines: int64[n], the number of each event's line in the batch.
+        refused: by the number of the line, why it cannot be decoded.
+        truncates: the numbers of the lines that empty the table.
+        ignored: how many lines are no changes.
+    """
+
+    events: Events
+    lines: Indexes
+    refused: dict[int, str]
+    truncates: list[int]
+    ignored: int

@@ -9,13 +9,12 @@ that was not sent.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.connect_schema import encodings
-from ivm.cdc.formats.events import DELETE, INSERT, Events
+from ivm.cdc.formats.events import DELETE, INSERT, Decoded, Events
 from ivm.cdc.formats.json_statement import (
     IGNORED,
     LINES,
@@ -28,32 +27,13 @@ from ivm.cdc.formats.json_statement import (
 )
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
-from ivm.storage.values.column import ArrowColumn, FixedColumn, Indexes, Mask, column_from_arrow
+from ivm.storage.values.column import ArrowColumn, FixedColumn, Mask, column_from_arrow
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.duck import Cursor, registered, table
 from ivm.storage.warehouse.table_info import TableInfo
 
 _LINES: Schema = (("number", type_of("BIGINT")), ("raw", type_of("VARCHAR")))
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """The events of a batch of lines.
-
-    Attributes:
-        events: in the order of the lines.
-        lines: int64[n], the number of each event's line in the batch.
-        refused: by the number of the line, why it cannot be decoded.
-        truncates: the numbers of the lines that empty the table.
-        ignored: how many lines are no changes.
-    """
-
-    events: Events
-    lines: Indexes
-    refused: dict[int, str]
-    truncates: list[int]
-    ignored: int
 
 
 def decode(cursor: Cursor, lines: pa.Array, info: TableInfo, envelope: Envelope) -> Decoded:

@@ -1,0 +1,154 @@
+"""Batches of events, decoded ahead, and applied in one epoch with positions and dead letters.
+
+Law: the batches of a source are applied once each, in the order of their positions. An event that
+cannot be applied is in `_ivm.dead_letters` with its reason, and its neighbours are applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ivm.cdc.formats.events import Decoded
+from ivm.cdc.keyed import merge_keyed
+from ivm.cdc.keyless import merge_keyless
+from ivm.cdc.merged import Merged
+from ivm.cdc.records import Letter, Records
+from ivm.cdc.sources.source import Part, Position
+from ivm.engine.transaction import Transaction
+from ivm.session.row_calls import table_info
+from ivm.session.session import Session
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.log.change import TableChange
+from ivm.storage.values.zset import empty
+from ivm.storage.warehouse.table_info import TableInfo
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What a batch of events has come to.
+
+    Attributes:
+        applied: events that changed the table, or would have if they had not been seen before.
+        refused: why events could not be applied, by their number in the batch, from 0.
+        ignored: messages that are no changes.
+        counts: of applied events by kind; `known_inserts`, `unknown_updates` and `unknown_deletes`
+            are those that found, or did not find, the row that they should.
+        skipped: the batch's position had been reached before, and nothing was done.
+    """
+
+    applied: int = 0
+    refused: dict[int, str] = field(default_factory=dict)
+    ignored: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    skipped: bool = False
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A decoded part, and the table by which it was decoded."""
+
+    part: Part
+    info: TableInfo
+    decoded: Decoded
+
+
+def prepare(session: Session, part: Part) -> Prepared:
+    """Decodes a part by the table as it is now.
+
+    Raises:
+        SqlError: there is no such table.
+    """
+    info = table_info(session, part.table)
+    return Prepared(part, info, part.decode(session.cursor, info))
+
+
+def apply_parts(
+    session: Session,
+    source: str,
+    parts: Sequence[Callable[[], Prepared]],
+    positions: Mapping[str, Position],
+    admit: Callable[[Records, int], None] | None = None,
+) -> list[Ingested]:
+    """Applies a batch in one transaction with its positions.
+
+    Args:
+        session: of this thread.
+        source: the name of the stream.
+        parts: at most one for each table, see `Session.ahead`.
+        positions: reached with the batch.
+        admit: raises if the batch is not to be committed, given the count of its dead letters.
+
+    Returns:
+        What each part has come to; all are `skipped` if all positions had been reached before.
+    """
+    with session.writing() as transaction:
+        records = Records(session, transaction, source)
+        if positions and all(_reached(records, *position) for position in positions.items()):
+            return [Ingested(skipped=True) for _ in parts]
+        done = [_apply_part(session, transaction, records, prepared()) for prepared in parts]
+        records.reach(positions)
+        if admit is not None:
+            admit(records, sum(len(each.refused) for each in done))
+    return done
+
+
+def _reached(records: Records, stream: str, position: Position) -> bool:
+    stored = records.position(stream)
+    return stored is not None and stored.offset >= position.offset
+
+
+def _apply_part(
+    session: Session, transaction: Transaction, records: Records, prepared: Prepared
+) -> Ingested:
+    part, info, found = prepared.part, prepared.info, prepared.decoded
+    merged = _merge(session, transaction, info, found)
+    refused = dict(sorted({**found.refused, **merged.refused}.items()))
+    lines = list(refused)
+    texts, places = part.payloads(lines), part.places(lines)
+    letters = [
+        Letter(*place, line, refused[line], text)
+        for line, text, place in zip(lines, texts, places, strict=True)
+    ]
+    records.bury(info.name, letters)
+    applied = len(found.events) + len(found.truncates) - len(merged.refused)
+    return Ingested(applied, refused, found.ignored, merged.counts)
+
+
+def _merge(session: Session, transaction: Transaction, info: TableInfo, found: Decoded) -> Merged:
+    """Merges events with the stored rows; refused ones are numbered by their lines."""
+    path = transaction.fast_path(info.name)
+    if path is None:
+        raise UnsupportedError(
+            f"events cannot be ingested into table {info.name!r}: it has generated columns, "
+            "foreign keys or further unique constraints, or was changed by DDL in this transaction"
+        )
+    events, lines = found.events, found.lines
+    if found.truncates:
+        _empty(session, transaction, info)
+        later = (lines > found.truncates[-1]).nonzero()[0]
+        events, lines = events.take(later), lines[later]
+    if info.primary_key:
+        index = transaction.index(info.name, all_columns=bool(events.unknown))
+        merged = merge_keyed(path, events, index)
+    else:
+        merged = merge_keyless(path, events, transaction.index(info.name))
+    transaction.add(merged.change)
+    counts = {**merged.counts, "truncates": len(found.truncates)}
+    return replace(
+        merged,
+        refused={int(lines[i]): why for i, why in merged.refused.items()},
+        counts={kind: count for kind, count in counts.items() if count},
+    )
+
+
+def _empty(session: Session, transaction: Transaction, info: TableInfo) -> None:
+    """Takes out all rows of a table."""
+    if any(change.table == info.name for change in transaction.changes):
+        raise UnsupportedError(
+            f"table {info.name!r} was changed in this transaction: COMMIT before a TRUNCATE event"
+        )
+    session.engine.tables.flush([info.name])
+    rows = session.engine.tables.content(info.name)
+    types = [type for _, type in info.schema]
+    transaction.add(TableChange(info.name, rows, tuple(range(len(types))), empty(types)))

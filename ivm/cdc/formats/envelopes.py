@@ -1,0 +1,50 @@
+"""The formats of JSON events by their names in SQL and Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from ivm.cdc.formats.debezium import DEBEZIUM, WITH_SCHEMA
+from ivm.cdc.formats.json_statement import Envelope
+from ivm.cdc.formats.maxwell import MAXWELL
+from ivm.cdc.formats.plain import APPENDS, CHANGES
+from ivm.storage.errors import InputError
+
+T = TypeVar("T")
+
+_FORMATS = {
+    "debezium": DEBEZIUM,
+    "debezium with schema": WITH_SCHEMA,
+    "maxwell": MAXWELL,
+    "json": CHANGES,
+    "json appends": APPENDS,
+}
+_DIGITS = {"ms": 3, "us": 6, "ns": 9}
+_DECIMALS = {"text": False, "base64": True}
+
+
+def envelope_of(format: str, times: str | None, decimals: str | None) -> Envelope:
+    """The envelope of a format, see `Database.ingest`.
+
+    Raises:
+        InputError: there is no such format or encoding.
+    """
+    envelope = _named(_FORMATS, "format", format)
+    if times is None and decimals is None:
+        return envelope
+    if envelope.schema:
+        raise InputError("the events' schema tells how times and decimals are written")
+    encoding = envelope.encoding
+    if times is not None:
+        encoding = replace(encoding, digits=_named(_DIGITS, "unit of times", times))
+    if decimals is not None:
+        encoding = replace(encoding, base64=_named(_DECIMALS, "form of decimals", decimals))
+    return replace(envelope, encoding=encoding)
+
+
+def _named(known: Mapping[str, T], what: str, name: str) -> T:
+    if name not in known:
+        raise InputError(f"there is no {what} {name!r}; there are: {', '.join(known)}")
+    return known[name]

@@ -1,0 +1,1 @@
+"""The places from which change streams come, one module each."""

@@ -1,0 +1,79 @@
+"""Definitions of sources and sinks as texts: options in SQL, rows of `_ivm.sources`.
+
+Law: `define(kinds, source.kind, options_of(source)) == source`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any, TypeVar
+
+from ivm.storage.errors import InputError
+
+T = TypeVar("T")
+
+_TRUE, _FALSE = ("true", "on", "yes", "1"), ("false", "off", "no", "0")
+
+
+def define(kinds: Mapping[str, type[T]], kind: str, options: Mapping[str, str]) -> T:
+    """A definition from its options.
+
+    Args:
+        kinds: dataclasses of strings, integers, floats and booleans, by their names in capitals.
+        kind: one of them, in any case.
+        options: by name.
+
+    Raises:
+        InputError: there is no such kind or option, one is missing, or a value does not fit.
+    """
+    found = kinds.get(kind.upper())
+    if found is None:
+        raise InputError(f"there is no kind {kind!r}{_near(kind.upper(), kinds)}")
+    known: dict[str, Field[Any]] = {field.name: field for field in fields(found)}  # type: ignore[arg-type]
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given:
+        if name not in known:
+            raise InputError(f"{kind.upper()} has no option {name!r}{_near(name, known)}")
+    for name, field in known.items():
+        if name not in given and field.default is MISSING and field.default_factory is MISSING:
+            raise InputError(f"{kind.upper()} needs the option {name!r}")
+    return found(**{name: _value(known[name], value) for name, value in given.items()})
+
+
+def options_of(definition: Any) -> dict[str, str]:
+    """The options of a definition that are not their defaults, as texts."""
+    found = {field.name: (getattr(definition, field.name), field) for field in fields(definition)}
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, (value, field) in found.items()
+        if value != field.default
+    }
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; there are: {', '.join(known)}"
+
+
+def _value(field: Field[Any], text: str) -> object:
+    kind = str(field.type)
+    try:
+        if kind.startswith("bool"):
+            return _boolean(text)
+        if kind.startswith("int"):
+            return int(text)
+        return float(text) if kind.startswith("float") else text
+    except ValueError:
+        raise InputError(
+            f"the option {field.name!r} is {kind.split(' ')[0]}, not {text!r}"
+        ) from None
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in _TRUE + _FALSE:
+        return text.lower() in _TRUE
+    raise ValueError(text)

@@ -1,0 +1,163 @@
+"""What a source is: a definition of strings, and a reader of batches with their positions.
+
+Contract: a reader opened at the positions of a committed batch continues with the very next change:
+nothing is left out, and nothing is given twice. An upstream transaction is never split over two
+batches; several may share one. Everything after reading (decoding, merging, dead letters,
+positions) is the same for all sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, Protocol
+
+from ivm.cdc.formats.events import Decoded
+from ivm.cdc.formats.upstream_schema import UpstreamColumn
+from ivm.storage.errors import IvmError
+from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.table_info import TableInfo
+
+
+class SourceError(IvmError):
+    """The source cannot go on until somebody acts; the message says what and how."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far one stream of a source has been read (a file, a partition, a slot).
+
+    Attributes:
+        offset: grows with each batch.
+        detail: what else the source needs to go on from there, in a form of its own.
+    """
+
+    offset: int
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """The columns of a table as its upstream database has them, and the names of its key."""
+
+    columns: tuple[UpstreamColumn, ...]
+    key: tuple[str, ...] = ()
+
+
+class Part(Protocol):
+    """Events of one table, in order, before they are decoded.
+
+    Attributes:
+        table: the name of our table, as a user would write it.
+        upstream: the columns upstream from these events on; None if the source does not know them.
+    """
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def upstream(self) -> Upstream | None: ...
+
+    def __len__(self) -> int:
+        """The number of events."""
+
+    def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
+        """The events in columns of the table's types; called again if the table has changed.
+
+        Args:
+            cursor: may run statements; it is in no transaction.
+            info: the table.
+        """
+
+    def payloads(self, lines: Sequence[int]) -> list[str | None]:
+        """The raw texts of events by their numbers, of which `Source.part` makes events again."""
+
+    def places(self, lines: Sequence[int]) -> list[tuple[str, int | None]]:
+        """The stream and the position in it of events, by their numbers."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is applied in one epoch.
+
+    Attributes:
+        parts: at most one for each table.
+        positions: after this batch, by stream; those that have not moved may be missing.
+        time: when the newest of the changes was made upstream, if that is known.
+    """
+
+    parts: Sequence[Part]
+    positions: Mapping[str, Position]
+    time: datetime | None = None
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+
+class Reader(Protocol):
+    """An opened source, used by one thread at a time, but for `lag` and `confirm`."""
+
+    def read(self, limit: int, timeout: float) -> Batch | None:
+        """The next changes.
+
+        Args:
+            limit: about how many events; an upstream transaction that has more is read whole.
+            timeout: seconds to wait for the first one.
+
+        Returns:
+            A batch as soon as there is a change, or None if none has come in time.
+
+        Raises:
+            UnavailableError: the upstream does not answer: opening again later may help.
+            SourceError: somebody must act.
+        """
+
+    def confirm(self, positions: Mapping[str, Position]) -> None:
+        """Tells the upstream that everything up to here is durably committed."""
+
+    def lag(self) -> int | None:
+        """How many events the upstream has that have not been read, about; None if not known."""
+
+    def caught_up(self) -> bool:
+        """Whether everything that the upstream had at some time during the last `read` is read."""
+
+    def close(self) -> None:
+        """Lets go of the upstream; called once."""
+
+
+class Source(Protocol):
+    """A definition of a source, with all its options checked.
+
+    Implementations are frozen dataclasses whose fields are the options, see `definition.py`.
+
+    Attributes:
+        kind: its name in SQL, in capitals.
+        into_one: whether its events go into one table, which INTO names.
+    """
+
+    kind: ClassVar[str]
+    into_one: ClassVar[bool]
+
+    def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
+        """Opens it where it was left.
+
+        Args:
+            name: of the source.
+            into: our table, if INTO names one.
+            positions: as they were committed; empty the first time.
+
+        Raises:
+            UnavailableError: the upstream does not answer.
+            SourceError: the upstream no longer has what follows the positions, or refuses.
+        """
+
+    def part(self, table: str, payloads: Sequence[str | None]) -> Part:
+        """Events of one table again, from the payloads of dead letters."""
+
+    def forget(self, name: str) -> None:
+        """Removes what it has left upstream (a slot), when it is dropped.
+
+        Raises:
+            UnavailableError: the upstream does not answer; the message says what is left there.
+        """

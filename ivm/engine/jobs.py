@@ -1,0 +1,93 @@
+"""The background jobs of one open database: threads that somebody started, and can see and stop.
+
+Contract: a job is asked to stop without waiting for it; `close` waits for all. What a job could not
+do is in its status.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+
+class Job(Protocol):
+    """A thread that works until it is told to stop."""
+
+    def stop(self) -> None:
+        """Asks it to end; returns at once."""
+
+    def join(self, timeout: float) -> bool:
+        """Waits for its end; returns whether it has ended."""
+
+    def status(self) -> Mapping[str, Any]:
+        """What it is doing, as a row of its SHOW statement."""
+
+
+class Jobs:
+    """The jobs by kind ("source", "sink") and name; safe for any number of threads."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[tuple[str, str], Job] = {}
+        self._makers: dict[str, Callable[[str], Job | None]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def run(self, kind: str, make: Callable[[str], Job | None]) -> None:
+        """Runs jobs of this kind from now on, see `changed`.
+
+        Args:
+            kind: of job.
+            make: starts the job of a name; None if it is not to run.
+        """
+        with self._lock:
+            self._makers[kind] = make
+
+    def runs(self, kind: str) -> bool:
+        """Whether jobs of this kind are run."""
+        return kind in self._makers
+
+    def changed(self, kind: str, name: str) -> None:
+        """Starts a job whose definition has changed; the old one, told to stop, ends by itself."""
+        with self._lock:
+            make, old = self._makers.get(kind), self._jobs.get((kind, name))
+            if old is not None:
+                old.stop()
+            if make is None or self._closed:
+                return
+            job = make(name)
+            if job is not None:
+                self._jobs[kind, name] = job
+
+    def find(self, kind: str, name: str) -> Job | None:
+        """The job, running or ended."""
+        with self._lock:
+            return self._jobs.get((kind, name))
+
+    def of(self, kind: str) -> dict[str, Job]:
+        """All jobs of a kind by name."""
+        with self._lock:
+            return {name: job for (of, name), job in self._jobs.items() if of == kind}
+
+    def stop(self, kind: str | None = None, timeout: float = 10.0) -> list[str]:
+        """Stops jobs, those of one kind or all, and waits for their ends.
+
+        Returns:
+            The names of those that have not ended in time.
+        """
+        with self._lock:
+            for known in [kind] if kind else list(self._makers):
+                self._makers.pop(known, None)
+            jobs = {key: job for key, job in self._jobs.items() if kind in (None, key[0])}
+        for job in jobs.values():
+            job.stop()
+        end = time.monotonic() + timeout
+        return [
+            key[1] for key, job in jobs.items() if not job.join(max(end - time.monotonic(), 0.0))
+        ]
+
+    def close(self) -> None:
+        """Stops all jobs for good."""
+        self._closed = True
+        self.stop()
