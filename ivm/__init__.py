@@ -1,8 +1,9 @@
 """The incremental view maintenance database for Python and DuckDB."""
 
-from ivm import errors
+from ivm import errors, sources
 from ivm.catalog.functions import Function
 from ivm.cdc.apply import Ingested
+from ivm.cdc.run_sources import SourceInfo
 from ivm.database import Database, TableListing, ViewInfo, connect
 from ivm.engine.changefeed import Subscription
 from ivm.errors import IvmError
@@ -16,10 +17,12 @@ __all__ = [
     "IvmError",
     "Recovery",
     "Result",
+    "SourceInfo",
     "Subscription",
     "TableListing",
     "ViewInfo",
     "connect",
     "errors",
     "recover",
+    "sources",
 ]

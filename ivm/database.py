@@ -20,9 +20,12 @@ import pyarrow as pa
 from ivm.block import TransactionBlock
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
+from ivm.cdc import stored_sources
 from ivm.cdc.apply import Ingested
 from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.ingest import ingest
+from ivm.cdc.run_sources import SourceInfo, list_sources, run_sources
+from ivm.cdc.sources.source import Source
 from ivm.dispatch import execute
 from ivm.engine.changefeed import MOST_HELD, Subscription
 from ivm.engine.opening import open_engine
@@ -253,6 +256,48 @@ class Database:
         return self._with_session(
             lambda session: ingest(session, table, events, envelope, source, position)
         )
+
+    # -- sources --------------------------------------------------------------------------------
+
+    def create_source(
+        self, name: str, source: Source, into: str | None = None, *, if_not_exists: bool = False
+    ) -> None:
+        """Creates a source of changes, as CREATE SOURCE does; `start_sources` runs it.
+
+        Args:
+            name: of the source, without regard to case.
+            source: such as `ivm.sources.Files(path="inbox/*.jsonl", format="debezium")`.
+            into: the table that its events change, where the source itself does not tell.
+            if_not_exists: whether a source of this name may exist and stays as it is.
+
+        Raises:
+            InputError: the name is taken, or there is no table to which the events can go.
+        """
+        self._with_session(
+            lambda s: stored_sources.create(s, name, source, into, if_not_exists=if_not_exists)
+        )
+
+    def sources(self) -> list[SourceInfo]:
+        """All sources with what they are doing, as SHOW SOURCES lists them."""
+        return self._with_session(list_sources)
+
+    def start_sources(self) -> None:
+        """Runs the database's sources in threads of this process, from now on.
+
+        Sources created or resumed later are run too; while they run, the database stays open.
+        """
+        run_sources(self._with_session, self._engine)
+
+    def stop_sources(self, timeout: float = 10.0) -> bool:
+        """Ends the threads of all sources; each goes on from its position when it is run again.
+
+        Args:
+            timeout: seconds to wait for the batches that are being applied.
+
+        Returns:
+            Whether all have ended in time.
+        """
+        return not self._engine.jobs.stop("source", timeout)
 
     def transaction(self) -> contextlib.AbstractContextManager[Database]:
         """A `with` block that is one transaction, rolled back if the block raises."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 
+from ivm.cdc import statements as source_statements
 from ivm.session import ddl, dml, keyed_dml, prepared, query, view_statements
 from ivm.session.import_database import import_database, is_import
 from ivm.session.result import Result
@@ -91,6 +92,9 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.VerifyView: view_statements.verify,
     st.ShowViews: view_statements.show,
     st.Subscribe: _subscribe,
+    st.CreateSource: source_statements.create,
+    st.ChangeSource: source_statements.change,
+    st.ShowSources: source_statements.show,
     st.Prepare: prepared.prepare,
     st.Execute: _execute,
     st.Deallocate: prepared.deallocate,

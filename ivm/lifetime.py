@@ -87,6 +87,7 @@ class Lifetime:
                 DuckDB cannot write: the file is released, and its log has every commit.
         """
         with self._closing:
+            self.engine.jobs.close()
             with self._changing:
                 if self.closed:
                     return

@@ -6,8 +6,10 @@ cannot be applied is in `_ivm.dead_letters` with its reason, and its neighbours 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.keyed import merge_keyed
@@ -18,7 +20,7 @@ from ivm.cdc.sources.source import Part, Position
 from ivm.engine.transaction import Transaction
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
-from ivm.storage.errors import UnsupportedError
+from ivm.storage.errors import UnavailableError, UnsupportedError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import empty
 from ivm.storage.warehouse.table_info import TableInfo
@@ -63,13 +65,36 @@ def prepare(session: Session, part: Part) -> Prepared:
     return Prepared(part, info, part.decode(session.cursor, info))
 
 
+@dataclass(frozen=True)
+class Applied:
+    """What a batch has come to.
+
+    Attributes:
+        parts: one for each of its parts.
+        held: seconds for which other writers could not write.
+    """
+
+    parts: Sequence[Ingested]
+    held: float = 0.0
+
+    @property
+    def refused(self) -> int:
+        """The number of its dead letters."""
+        return sum(len(part.refused) for part in self.parts)
+
+
+Admit: TypeAlias = Callable[[Records, Applied], None]
+"""Raises if a batch is not to be committed."""
+
+
 def apply_parts(
     session: Session,
     source: str,
     parts: Sequence[Callable[[], Prepared]],
     positions: Mapping[str, Position],
-    admit: Callable[[Records, int], None] | None = None,
-) -> list[Ingested]:
+    since: Mapping[str, Position] | None = None,
+    admit: Admit | None = None,
+) -> Applied:
     """Applies a batch in one transaction with its positions.
 
     Args:
@@ -77,24 +102,42 @@ def apply_parts(
         source: the name of the stream.
         parts: at most one for each table, see `Session.ahead`.
         positions: reached with the batch.
-        admit: raises if the batch is not to be committed, given the count of its dead letters.
+        since: the positions at which the batch begins, if they are known.
+        admit: is asked before the commit.
 
     Returns:
         What each part has come to; all are `skipped` if all positions had been reached before.
+
+    Raises:
+        UnavailableError: the stored positions are others than `since`.
     """
     with session.writing() as transaction:
+        begin = time.monotonic()
         records = Records(session, transaction, source)
-        if positions and all(_reached(records, *position) for position in positions.items()):
-            return [Ingested(skipped=True) for _ in parts]
-        done = [_apply_part(session, transaction, records, prepared()) for prepared in parts]
-        records.reach(positions)
+        stored = {stream: records.position(stream) for stream in positions}
+        if since is not None and any(stored[s] != since.get(s) for s in positions):
+            raise UnavailableError(f"source {source!r} stands elsewhere now: it is opened again")
+        if positions and all(_reached(stored[s], positions[s]) for s in positions):
+            return Applied([Ingested(skipped=True) for _ in parts])
+        done = Applied(apply_within(session, transaction, source, parts))
         if admit is not None:
-            admit(records, sum(len(each.refused) for each in done))
-    return done
+            admit(records, done)
+        records.reach(positions)
+    return replace(done, held=time.monotonic() - begin)
 
 
-def _reached(records: Records, stream: str, position: Position) -> bool:
-    stored = records.position(stream)
+def apply_within(
+    session: Session,
+    transaction: Transaction,
+    source: str,
+    parts: Sequence[Callable[[], Prepared]],
+) -> list[Ingested]:
+    """Applies the parts of a batch in a transaction that goes on; see `apply_parts`."""
+    records = Records(session, transaction, source)
+    return [_apply_part(session, transaction, records, prepared()) for prepared in parts]
+
+
+def _reached(stored: Position | None, position: Position) -> bool:
     return stored is not None and stored.offset >= position.offset
 
 

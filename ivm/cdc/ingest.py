@@ -37,7 +37,7 @@ def ingest(
     part = JsonPart(table, lines, envelope, stream, positions=[position] * len(lines))
     positions = {} if position is None else {stream: Position(position)}
     prepared = session.ahead(lambda: prepare(session, part))
-    [done] = apply_parts(session, source, [prepared], positions)
+    [done] = apply_parts(session, source, [prepared], positions).parts
     return done
 
 

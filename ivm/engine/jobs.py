@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 
 class Job(Protocol):
@@ -21,8 +21,8 @@ class Job(Protocol):
     def join(self, timeout: float) -> bool:
         """Waits for its end; returns whether it has ended."""
 
-    def status(self) -> Mapping[str, Any]:
-        """What it is doing, as a row of its SHOW statement."""
+
+Make: TypeAlias = Callable[[str, Job | None], Job]
 
 
 class Jobs:
@@ -30,16 +30,16 @@ class Jobs:
 
     def __init__(self) -> None:
         self._jobs: dict[tuple[str, str], Job] = {}
-        self._makers: dict[str, Callable[[str], Job | None]] = {}
+        self._makers: dict[str, Make] = {}
         self._lock = threading.Lock()
         self._closed = False
 
-    def run(self, kind: str, make: Callable[[str], Job | None]) -> None:
+    def run(self, kind: str, make: Make) -> None:
         """Runs jobs of this kind from now on, see `changed`.
 
         Args:
             kind: of job.
-            make: starts the job of a name; None if it is not to run.
+            make: starts the job of a name, which begins after the end of the one before, if any.
         """
         with self._lock:
             self._makers[kind] = make
@@ -56,19 +56,12 @@ class Jobs:
                 old.stop()
             if make is None or self._closed:
                 return
-            job = make(name)
-            if job is not None:
-                self._jobs[kind, name] = job
+            self._jobs[kind, name] = make(name, old)
 
     def find(self, kind: str, name: str) -> Job | None:
         """The job, running or ended."""
         with self._lock:
             return self._jobs.get((kind, name))
-
-    def of(self, kind: str) -> dict[str, Job]:
-        """All jobs of a kind by name."""
-        with self._lock:
-            return {name: job for (of, name), job in self._jobs.items() if of == kind}
 
     def stop(self, kind: str | None = None, timeout: float = 10.0) -> list[str]:
         """Stops jobs, those of one kind or all, and waits for their ends.

@@ -275,10 +275,17 @@ class Transaction:
                     self._end("the transaction is already committed")
             finally:
                 self._make_durable(epoch)
-        for act in self._afterwards:
-            act()
         if late is not None:
             raise late
+        self._act_afterwards()
+
+    def _act_afterwards(self) -> None:
+        try:
+            for act in self._afterwards:
+                act()
+        except BaseException as error:
+            error.add_note(COMMITTED)
+            raise
 
     def _make_durable(self, epoch: int) -> None:
         """Makes the committed epoch durable before the caller returns, or raises."""

@@ -13,6 +13,8 @@ from typing import Protocol
 from ivm.storage.errors import UnavailableError
 from ivm.storage.interrupts import check
 
+_COURTESY = 0.02  # seconds at most to let others go first
+
 
 class Holder(Protocol):
     """A transaction for the lock that it holds."""
@@ -41,6 +43,7 @@ class WriterLock:
         self._lock = threading.Lock()
         self._owner: Holder | None = None
         self._closed: str | None = None
+        self._waiting = 0
 
     def acquire(self, session: Holder) -> None:
         """Waits for the lock.
@@ -50,7 +53,11 @@ class WriterLock:
                 has been closed meanwhile.
         """
         if not self._lock.acquire(blocking=False):
-            self._wait()
+            self._waiting += 1
+            try:
+                self._wait()
+            finally:
+                self._waiting -= 1
         self._owner = session
         if self._closed is not None:
             self.release()
@@ -71,6 +78,15 @@ class WriterLock:
                     f"another transaction has been open for more than {self.wait_limit:g} s: "
                     "commit or roll it back, then try again"
                 )
+
+    def give_way(self) -> None:
+        """Lets those who wait go first, called by a writer that writes again and again.
+
+        A released lock goes to whoever asks next, which would be that writer.
+        """
+        end = time.monotonic() + _COURTESY
+        while self._waiting and time.monotonic() < end:
+            time.sleep(_COURTESY / 100)
 
     def close(self, reason: str) -> None:
         """Refuses the lock from here on, also to waiting writers."""

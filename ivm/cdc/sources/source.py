@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
@@ -126,18 +126,43 @@ class Reader(Protocol):
         """Lets go of the upstream; called once."""
 
 
+Into = Literal["required", "optional", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The options that all sources have: past a limit of dead letters a source stops.
+
+    Attributes:
+        max_dead_letters: stored at a time.
+        max_dead_share: of the last events, of which there are at least a thousand.
+    """
+
+    max_dead_letters: int = 10_000
+    max_dead_share: float = 0.5
+
+
 class Source(Protocol):
     """A definition of a source, with all its options checked.
 
-    Implementations are frozen dataclasses whose fields are the options, see `definition.py`.
+    Implementations are frozen dataclasses derived from `Limits` whose fields are the options, see
+    `definition.py`.
 
     Attributes:
         kind: its name in SQL, in capitals.
-        into_one: whether its events go into one table, which INTO names.
+        into: whether INTO names our table: it must, it can, or it never does.
+        max_dead_letters: see `Limits`.
+        max_dead_share: see `Limits`.
     """
 
     kind: ClassVar[str]
-    into_one: ClassVar[bool]
+    into: ClassVar[Into]
+
+    @property
+    def max_dead_letters(self) -> int: ...
+
+    @property
+    def max_dead_share(self) -> float: ...
 
     def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
         """Opens it where it was left.

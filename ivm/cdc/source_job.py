@@ -1,0 +1,202 @@
+"""The job of one source: it reads ahead in one thread, and applies batch after batch in another.
+
+Law: a batch is applied only if the source's row still says `running` with the same options, and its
+positions are those at which this job stands. Both are looked up under the writer lock, so that
+neither a statement nor another job can come between.
+
+A batch has as many events as can be applied in `HELD` seconds, for which other writers wait. An
+upstream that does not answer is tried again, later and later; any other error stops the source,
+with the reason in its row.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ivm.cdc import stored_sources
+from ivm.cdc.apply import Applied, Prepared, apply_parts, prepare
+from ivm.cdc.dead_letter_limit import DeadLetterLimit
+from ivm.cdc.progress import Progress
+from ivm.cdc.reading_ahead import ReadingAhead
+from ivm.cdc.records import Records
+from ivm.cdc.sources.source import Batch, Position, Reader
+from ivm.cdc.stored_sources import RUNNING, StoredSource
+from ivm.engine.engine import Engine
+from ivm.session.session import Session
+from ivm.storage.errors import InternalError, IvmError, UnavailableError
+
+WithSession = Callable[[Callable[[Session], Any]], Any]
+
+HELD = 0.03
+"""Seconds that a batch aims to hold the writer lock."""
+FIRST, LEAST, MOST = 1_000, 64, 100_000
+"""Events of a batch: the first, and the bounds of the others."""
+_WAIT = 0.1  # seconds for a first event, between looks at whether the job is to stop
+_LONGEST_PAUSE = 60.0  # seconds between attempts to reach an upstream
+
+
+class _OverError(IvmError):
+    """The source was paused, changed or dropped."""
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """A batch that was read, and its parts as they were decoded.
+
+    Attributes:
+        names: the names of the catalog at that time; any change replaces the object.
+    """
+
+    batch: Batch
+    prepared: list[Prepared]
+    names: object
+
+
+class SourceJob:
+    """A running source; see `Job`.
+
+    Args:
+        with_session: calls a function with the session of the calling thread.
+        engine: of the database.
+        name: of the source.
+        after: the job that ran the source before, which may not have ended yet.
+    """
+
+    def __init__(
+        self, with_session: WithSession, engine: Engine, name: str, after: SourceJob | None
+    ) -> None:
+        self._with_session = with_session
+        self._engine = engine
+        self._name = name
+        self._limit = FIRST
+        self._stored: StoredSource | None = None
+        self.progress = Progress()
+        self.progress.started()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(after,), name=f"ivm-source-{name}", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """See `Job`."""
+        self._stopping.set()
+
+    def join(self, timeout: float) -> bool:
+        """See `Job`."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self, after: SourceJob | None) -> None:
+        while after is not None and not after.join(_WAIT):
+            pass
+        try:
+            self._run_until_stopped()
+        except _OverError:
+            pass
+        except Exception as error:
+            self._give_up(error)
+        self.progress.ended()
+
+    def _run_until_stopped(self) -> None:
+        pause = _WAIT
+        while not self._stopping.is_set():
+            events = self.progress.events
+            try:
+                self._stream()
+            except UnavailableError as error:
+                self.progress.waiting(str(error))
+                pause = _WAIT if self.progress.events > events else min(2 * pause, _LONGEST_PAUSE)
+                self._stopping.wait(pause)
+
+    def _give_up(self, error: Exception) -> None:
+        if not isinstance(error, IvmError):
+            error = InternalError(f"{type(error).__name__}: {error}")
+        reason = str(error)
+        self.progress.reason = reason
+        stored = self._stored
+        if stored is not None:
+            with contextlib.suppress(IvmError):  # without a database, it is in the status alone
+                self._with_session(lambda s: stored_sources.stop(s, stored, reason))
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def _stream(self) -> None:
+        stored, positions, letters = self._with_session(self._load)
+        self._stored = stored
+        limit = DeadLetterLimit(stored.definition, letters)
+        reader = stored.definition.open(stored.name, stored.target, positions)
+        self.progress.opened(reader)
+        try:
+            with ReadingAhead(lambda: self._read(reader), f"ivm-read-{self._name}") as ahead:
+                while (found := ahead.next(self._stopping)) is not None:
+                    self._apply(stored, positions, limit, found, reader)
+        finally:
+            self.progress.closed()
+            reader.close()
+
+    def _load(self, session: Session) -> tuple[StoredSource, dict[str, Position], int]:
+        stored = stored_sources.load(session, self._name)
+        if stored is None or stored.state != RUNNING:
+            raise _OverError
+        return (
+            stored,
+            stored_sources.load_positions(session, stored.name),
+            stored_sources.count_letters(session, stored.name),
+        )
+
+    def _read(self, reader: Reader) -> _Ahead:
+        batch = reader.read(self._limit, _WAIT) or Batch((), {})
+        names = self._engine.catalog.names
+        prepared = self._with_session(lambda s: [prepare(s, part) for part in batch.parts])
+        return _Ahead(batch, prepared, names)
+
+    # -- applying -------------------------------------------------------------------------------
+
+    def _apply(
+        self,
+        stored: StoredSource,
+        positions: dict[str, Position],
+        limit: DeadLetterLimit,
+        found: _Ahead,
+        reader: Reader,
+    ) -> None:
+        batch = found.batch
+        if not batch.positions:
+            self.progress.idle()
+            return
+
+        def admit(records: Records, done: Applied) -> None:
+            row = records.definition()
+            if row is None or stored_sources.stored_source(row) != stored:
+                raise _OverError
+            limit.admit(len(batch), done)
+
+        def work(session: Session) -> Applied:
+            parts = [partial(self._prepared, session, found, i) for i in range(len(batch.parts))]
+            return apply_parts(session, stored.name, parts, batch.positions, positions, admit)
+
+        self._engine.writer_lock.give_way()
+        applied: Applied = self._with_session(work)
+        self._engine.log.make_durable(self._engine.epoch)  # where commits do not wait for it
+        positions.update(batch.positions)
+        limit.passed(len(batch), applied.refused)
+        reader.confirm(positions)
+        self.progress.applied(batch, applied.parts)
+        self._adapt(len(batch), applied.held)
+
+    def _prepared(self, session: Session, found: _Ahead, i: int) -> Prepared:
+        if self._engine.catalog.names is not found.names:
+            return prepare(session, found.batch.parts[i])
+        return found.prepared[i]
+
+    def _adapt(self, events: int, held: float) -> None:
+        """Chooses the size of the next batches by how long this one has held the lock."""
+        if held > HELD or events >= self._limit:  # else there was no more to read
+            wanted = int(events * HELD / max(held, 1e-4))
+            self._limit = max(LEAST, min(wanted, 2 * self._limit, MOST))

@@ -1,0 +1,63 @@
+"""The statements on sources and dead letters; the functions run them, by kind of statement."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ivm.cdc import dead_letters, stored_sources
+from ivm.cdc.kinds import KINDS
+from ivm.cdc.run_sources import list_sources
+from ivm.cdc.sources.definition import define
+from ivm.cdc.stored_sources import PAUSED, RUNNING
+from ivm.session.result import Result
+from ivm.session.session import Params, Session
+from ivm.sql.statements import parse as st
+
+_TYPES = {
+    **dict.fromkeys(("name", "kind", "target", "state", "position"), "VARCHAR"),
+    **{"lag_events": "BIGINT", "lag_seconds": "DOUBLE"},
+    **{"events": "BIGINT", "events_per_second": "DOUBLE", "dead_letters": "BIGINT"},
+    "reason": "VARCHAR",
+}
+_ARROW = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
+
+
+def create(session: Session, statement: st.CreateSource, params: Params) -> Result:
+    """Runs CREATE SOURCE."""
+    definition = define(KINDS, statement.kind, dict(statement.options))
+    target = None if statement.target is None else ".".join(statement.target)
+    stored_sources.create(
+        session, statement.name, definition, target, if_not_exists=statement.if_not_exists
+    )
+    return Result("done")
+
+
+def change(session: Session, statement: st.ChangeSource, params: Params) -> Result:
+    """Runs PAUSE, RESUME, ALTER and DROP SOURCE, and RETRY and DISCARD DEAD LETTERS."""
+    name = statement.name
+    match statement.action:
+        case "pause" | "resume":
+            state = PAUSED if statement.action == "pause" else RUNNING
+            stored_sources.set_state(session, name, state)
+        case "set":
+            stored_sources.set_options(session, name, dict(statement.options))
+        case "add table" | "drop table":
+            adds = statement.action == "add table"
+            stored_sources.change_tables(session, name, statement.tables, add=adds)
+        case "drop":
+            stored_sources.drop(session, name, if_exists=statement.if_exists)
+        case "retry":
+            return Result("count", rowcount=dead_letters.retry(session, name))
+        case "discard":
+            return Result("count", rowcount=dead_letters.discard(session, name))
+    return Result("done")
+
+
+def show(session: Session, statement: st.ShowSources, params: Params) -> Result:
+    """Runs SHOW SOURCES."""
+    found = list_sources(session)
+    columns = {
+        name: pa.array([getattr(source, name) for source in found], _ARROW[type])
+        for name, type in _TYPES.items()
+    }
+    return Result.of_table(pa.table(columns), list(_TYPES.values()))

@@ -1,0 +1,5 @@
+"""The kinds of sources, under the names users import them by: `ivm.sources.Files(path=…)`."""
+
+from ivm.cdc.sources.source import Source, SourceError
+
+__all__ = ["Source", "SourceError"]
