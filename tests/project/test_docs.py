@@ -174,6 +174,12 @@ STATEMENTS = {
     "ExplainView": ["EXPLAIN [ANALYZE] MATERIALIZED VIEW"],
     "VerifyView": ["VERIFY MATERIALIZED VIEW", "VERIFY MATERIALIZED VIEWS"],
     "ShowViews": ["SHOW MATERIALIZED VIEWS"],
+    "CreateSource": ["CREATE SOURCE"],
+    "ChangeSource": [
+        *("PAUSE SOURCE", "RESUME SOURCE", "ALTER SOURCE", "DROP SOURCE"),
+        *("RETRY DEAD LETTERS FOR", "DISCARD DEAD LETTERS FOR"),
+    ],
+    "ShowSources": ["SHOW SOURCES"],
     "Subscribe": ["SUBSCRIBE [TO]"],
     "Insert": ["### INSERT"],
     "KeyedChange": ["WHERE key = value"],
