@@ -4,6 +4,7 @@
     ├── InputError            the statement or the data is wrong: mend it
     │   ├── SqlError          the SQL text does not parse or bind (carries a position)
     │   ├── ConstraintError   a key, NOT NULL, CHECK or type forbids the change
+    │   ├── SchemaMismatchError   a table cannot follow the one upstream (carries the way out)
     │   └── EvaluationError   an expression of a view fails on this change (overflow, bad cast)
     ├── UnsupportedError      it has no meaning here: the message names the way out
     ├── UnavailableError      not now (a lock, a failed transaction, a disk): retry or reopen
@@ -49,6 +50,19 @@ class EvaluationError(InputError):
     """
 
     views: frozenset[str] = frozenset()
+
+
+class SchemaMismatchError(InputError):
+    """A table cannot follow its upstream table without losing or inventing values.
+
+    Args:
+        message: the table, the columns and both types; ends with the statements.
+        statements: what resolves it.
+    """
+
+    def __init__(self, message: str, statements: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.statements = statements
 
 
 class UnsupportedError(IvmError):

@@ -215,3 +215,15 @@ def type_of(sql: str) -> ColumnType:
     if sql == "BLOB":
         return ColumnType(sql, pa.large_binary(), None)
     return ColumnType(sql, arrow, None, exported.metadata)
+
+
+@functools.lru_cache(maxsize=4096)
+def named_type(name: str) -> ColumnType:
+    """The type behind any name that DuckDB reads: ``int8``, ``varchar(20)``, ``numeric(10, 2)``.
+
+    Raises:
+        duckdb.Error: there is no such type.
+    """
+    with _scratch.borrow() as scratch:
+        ((_, sql, *_),) = scratch.execute(f"DESCRIBE SELECT NULL::{name} AS v").fetchall()
+    return type_of(sql)
