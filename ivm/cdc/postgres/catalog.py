@@ -1,0 +1,92 @@
+"""What PostgreSQL's catalog says of the tables of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ivm.cdc.postgres.server import ask
+from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.postgres.types import TYPES_QUERY, PostgresType, Reading, reading
+from ivm.cdc.sources.source import SourceError
+
+_TABLES = """
+    SELECT c.oid::bigint, c.relreplident::text,
+        ARRAY(SELECT a.attname::text FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(n, at)
+            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.n
+            WHERE i.indrelid = c.oid AND CASE c.relreplident::text
+                WHEN 'i' THEN i.indisreplident ELSE i.indisprimary END
+            ORDER BY k.at)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
+"""
+_COLUMNS = """
+    SELECT attname::text, atttypid::bigint, atttypmod, attnotnull FROM pg_attribute
+    WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+    ORDER BY attnum
+"""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an upstream table.
+
+    Attributes:
+        name: as PostgreSQL stores it.
+        reading: how its values are read.
+        nullable: it may be NULL.
+    """
+
+    name: str
+    reading: Reading
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """An upstream table.
+
+    Attributes:
+        name: of the table.
+        columns: those that are published, in order.
+        key: the columns by which its updates and deletes find their rows; empty if it is found by
+            the whole row.
+    """
+
+    name: TableName
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+
+def load_types(connection: Any) -> dict[int, PostgresType]:
+    """The types of the database, by oid."""
+    return {row[0]: PostgresType(*row) for row in ask(connection, TYPES_QUERY)}
+
+
+def load_table(connection: Any, types: Mapping[int, PostgresType], name: TableName) -> Table:
+    """A table as it is now.
+
+    Raises:
+        SourceError: there is none, or its updates cannot be followed.
+    """
+    found = ask(connection, _TABLES, name)
+    if not found:
+        raise SourceError(
+            f"PostgreSQL has no table {name.sql} that can be published (views and foreign tables "
+            "cannot); names without quotes are in lower case, as there"
+        )
+    oid, identity, key = found[0]
+    if identity == "n" or (identity in "di" and not key):
+        raise SourceError(
+            f"the updates and deletes of PostgreSQL's table {name.sql} do not tell which row they "
+            f"change: its replica identity is {'NOTHING' if identity == 'n' else 'DEFAULT'}"
+            f"{' without a primary key' if identity == 'd' else ''}. Run in PostgreSQL: "
+            f"ALTER TABLE {name.sql} REPLICA IDENTITY FULL, or give it a primary key and "
+            "REPLICA IDENTITY DEFAULT"
+        )
+    columns = [
+        Column(label, reading(types, kind, modifier), not required)
+        for label, kind, modifier, required in ask(connection, _COLUMNS, [oid])
+    ]
+    return Table(name, tuple(columns), tuple(key))

@@ -1,0 +1,124 @@
+"""Connections to the PostgreSQL server, and its errors as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ivm.cdc.postgres.types import SESSION_SETTINGS
+from ivm.cdc.sources.source import SourceError
+from ivm.storage.errors import InputError, UnavailableError, UnsupportedError
+
+try:
+    import psycopg2
+    from psycopg2 import errors
+    from psycopg2.extras import LogicalReplicationConnection
+except ImportError:  # said when a source of this kind is used, see `demand_driver`
+    psycopg2 = None
+
+APPLICATION = "ivm"
+_SECRETS = ("password", "sslpassword")
+
+
+def demand_driver() -> None:
+    """Raises UnsupportedError if the driver is not installed."""
+    if psycopg2 is None:
+        raise UnsupportedError(
+            "sources of kind POSTGRES need psycopg2: pip install 'ivmdb[postgres]'"
+        )
+
+
+def check_dsn(dsn: str) -> None:
+    """Refuses what is no dsn, and one with a password: it would rest in the database file.
+
+    Raises:
+        InputError: it is refused.
+    """
+    demand_driver()
+    try:
+        found = psycopg2.extensions.parse_dsn(dsn)
+    except psycopg2.ProgrammingError as error:
+        raise InputError(f"the option 'dsn' cannot be read: {str(error).strip()}") from None
+    for secret in _SECRETS:
+        if secret in found:
+            raise InputError(
+                f"the option 'dsn' has a {secret}, which would rest in the database file. Leave it "
+                "out, and let libpq find it: in the environment variable PGPASSWORD, in "
+                "~/.pgpass, or in a service (dsn 'service=NAME' and ~/.pg_service.conf)"
+            )
+
+
+def connect(dsn: str) -> Any:
+    """A connection whose statements are transactions of their own, and read texts as `types` says.
+
+    Raises:
+        UnavailableError: the server does not answer.
+    """
+    return _connected(dsn, None)
+
+
+def connect_for_replication(dsn: str) -> Any:
+    """A connection of the replication protocol.
+
+    Raises:
+        UnavailableError: the server does not answer.
+    """
+    return _connected(dsn, LogicalReplicationConnection)
+
+
+def _connected(dsn: str, factory: Any) -> Any:
+    demand_driver()
+    options = " ".join(
+        f"-c {name}={value.replace(' ', chr(92) + ' ')}"
+        for name, value in SESSION_SETTINGS.items()
+        if name != "client_encoding"
+    )
+    known = psycopg2.extensions.parse_dsn(dsn)
+    with answers():
+        found = psycopg2.connect(
+            dsn,
+            connection_factory=factory,
+            client_encoding="UTF8",
+            options=f"{known.get('options', '')} {options}".strip(),
+            **{"application_name": APPLICATION, "connect_timeout": 10, **_keepalives(known)},
+        )
+    found.autocommit = True
+    return found
+
+
+def _keepalives(known: dict[str, Any]) -> dict[str, Any]:
+    """A server that is gone without a word is noticed within half a minute."""
+    wanted = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
+    return {name: value for name, value in wanted.items() if name not in known}
+
+
+@contextmanager
+def answers() -> Iterator[None]:
+    """Raises the errors of the driver as ours.
+
+    Raises:
+        UnavailableError: the server does not answer, or not yet.
+        SourceError: it refuses.
+    """
+    try:
+        yield
+    except (errors.ObjectInUse, errors.CannotConnectNow, errors.AdminShutdown) as error:
+        raise UnavailableError(_said(error)) from error
+    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+        if isinstance(error, errors.ConfigurationLimitExceeded):
+            raise SourceError(_said(error)) from error
+        raise UnavailableError(_said(error)) from error
+    except psycopg2.Error as error:
+        raise SourceError(_said(error)) from error
+
+
+def ask(connection: Any, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """The rows of a query, [] of another statement."""
+    with answers(), connection.cursor() as cursor:
+        cursor.execute(sql, params or None)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+def _said(error: Exception) -> str:
+    return f"PostgreSQL: {str(error).strip()}"

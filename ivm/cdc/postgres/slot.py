@@ -1,0 +1,156 @@
+"""The publication and the replication slot of a source.
+
+Contract: the slot keeps the server's log from the position on that was confirmed last. If it does
+not, changes are lost, and the source stops: a gap is never skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ivm.cdc.postgres.messages import lsn_number, lsn_text
+from ivm.cdc.postgres.server import ask
+from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.sources.source import SourceError
+from ivm.storage.errors import UnavailableError
+from ivm.storage.identifiers import literal, quote
+
+_SLOT = """
+    SELECT plugin, database = current_database(), active, wal_status, confirmed_flush_lsn::text
+    FROM pg_replication_slots WHERE slot_name = %s
+"""
+_PUBLISHED = """
+    SELECT p.schemaname::text, p.tablename::text FROM pg_publication_tables p WHERE p.pubname = %s
+"""
+
+
+def check_server(connection: Any) -> None:
+    """Checks what must be set for logical replication.
+
+    Raises:
+        SourceError: it is not.
+    """
+    ((level, encoding, version),) = ask(
+        connection,
+        "SELECT current_setting('wal_level'), current_setting('server_encoding'),"
+        " current_setting('server_version_num')::int",
+    )
+    if level != "logical":
+        raise SourceError(
+            f"PostgreSQL's wal_level is {level!r}; run there: ALTER SYSTEM SET wal_level = "
+            "'logical', and restart the server"
+        )
+    if encoding == "SQL_ASCII":
+        raise SourceError(
+            "the database has the encoding SQL_ASCII: its texts may be no UTF-8, and cannot be "
+            "told. Load it into a database with ENCODING 'UTF8'"
+        )
+    if version < 130000:
+        raise SourceError(f"PostgreSQL 13 or newer is needed, this is {version // 10000}")
+
+
+def system(connection: Any) -> str:
+    """The number that tells this server's data from those of all others."""
+    ((found,),) = ask(connection, "SELECT system_identifier::text FROM pg_control_system()")
+    return str(found)
+
+
+def publish(connection: Any, publication: str, tables: Sequence[TableName], create: bool) -> None:
+    """Makes the publication, or adds to it the tables that it lacks.
+
+    Raises:
+        SourceError: it lacks tables, and is not ours to change.
+    """
+    exists = ask(connection, "SELECT FROM pg_publication WHERE pubname = %s", [publication])
+    listed = ", ".join(table.sql for table in tables)
+    if not exists and create:
+        ask(
+            connection,
+            f"CREATE PUBLICATION {quote(publication)} FOR TABLE {listed}"
+            " WITH (publish_via_partition_root = true)",
+        )
+        return
+    published = {TableName(*row) for row in ask(connection, _PUBLISHED, [publication])}
+    lacking = [table.sql for table in tables if table not in published]
+    if not lacking:
+        return
+    if not create:
+        raise SourceError(
+            f"PostgreSQL's publication {publication!r} does not publish {', '.join(lacking)}; run "
+            f"there: {'ALTER' if exists else 'CREATE'} PUBLICATION {quote(publication)} "
+            f"{'ADD' if exists else 'FOR'} TABLE {', '.join(lacking)}"
+        )
+    ask(connection, f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}")
+
+
+def demand_no_slot(connection: Any, slot: str) -> None:
+    """Raises SourceError if there is a slot of this name, which somebody else may read."""
+    if ask(connection, _SLOT, [slot]):
+        raise SourceError(
+            f"PostgreSQL already has a replication slot {slot!r}. If nobody reads it, run there: "
+            f"SELECT pg_drop_replication_slot({literal(slot)}); else name another one: "
+            "(…, slot 'NAME')"
+        )
+
+
+def drop_slot(connection: Any, slot: str) -> None:
+    """Drops the slot if it is there.
+
+    Raises:
+        UnavailableError: it is being read.
+    """
+    found = ask(connection, _SLOT, [slot])
+    if found and found[0][2]:
+        ask(
+            connection,
+            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+            " WHERE slot_name = %s AND active",
+            [slot],
+        )
+        raise UnavailableError(f"PostgreSQL's replication slot {slot!r} is still in use")
+    if found:
+        ask(connection, "SELECT pg_drop_replication_slot(%s)", [slot])
+
+
+def check_slot(connection: Any, slot: str, reached: int) -> None:
+    """Checks that the slot has all that follows a position.
+
+    Raises:
+        SourceError: it has not, or is another one.
+    """
+    found = ask(connection, _SLOT, [slot])
+    again = (
+        "The tables must be copied anew: DROP SOURCE, and CREATE SOURCE with the same options; its "
+        "first copy replaces what the tables have now"
+    )
+    if not found:
+        raise SourceError(
+            f"PostgreSQL's replication slot {slot!r} is gone, and with it the changes after "
+            f"{lsn_text(reached)}. {again}"
+        )
+    plugin, is_here, _, status, confirmed = found[0]
+    if plugin != "pgoutput" or not is_here:
+        raise SourceError(
+            f"PostgreSQL's replication slot {slot!r} is of another "
+            f"{'database' if not is_here else 'kind'}: name another one, (…, slot 'NAME')"
+        )
+    if status == "lost":
+        raise SourceError(
+            f"PostgreSQL has removed the log that its replication slot {slot!r} needs (see "
+            f"max_slot_wal_keep_size): changes after {lsn_text(reached)} are lost. {again}"
+        )
+    if confirmed is not None and lsn_number(confirmed) > reached > 0:
+        raise SourceError(
+            f"PostgreSQL's replication slot {slot!r} stands at {confirmed}, and this database has "
+            f"reached {lsn_text(reached)}: somebody else has read the changes between, or this "
+            f"file is an older copy. {again}"
+        )
+    ((behind,),) = ask(
+        connection, "SELECT pg_current_wal_flush_lsn() < %s::pg_lsn", [lsn_text(reached)]
+    )
+    if behind:
+        raise SourceError(
+            f"PostgreSQL's log ends before {lsn_text(reached)}, which this database has reached: "
+            f"the server was restored from a backup. {again}"
+        )

@@ -1,0 +1,65 @@
+"""The names of upstream tables as the option `tables` writes them, and those of our tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ivm.storage.errors import InputError
+from ivm.storage.identifiers import quote
+
+_PART = r'(?:"(?:[^"]|"")+"|[^\s",.]+)'
+_NAME = re.compile(rf"\s*({_PART})(?:\s*\.\s*({_PART}))?\s*(?:,|$)")
+
+
+class TableName(NamedTuple):
+    """A table upstream, its names as PostgreSQL stores them."""
+
+    schema: str
+    name: str
+
+    @property
+    def sql(self) -> str:
+        """The name in PostgreSQL's SQL."""
+        return f"{quote(self.schema)}.{quote(self.name)}"
+
+    @property
+    def ours(self) -> str:
+        """The name of our table, in DuckDB's SQL: schema public is our main."""
+        return quote(self.name) if self.schema == "public" else self.sql
+
+
+def table_names(text: str) -> list[TableName]:
+    """The tables of a list such as `public.orders, shop."Odd, name"`; public may be left out.
+
+    Raises:
+        InputError: it is no such list, or names a table twice.
+    """
+    found, at = [], 0
+    while at < len(text):
+        match = _NAME.match(text, at)
+        if match is None:
+            raise InputError(
+                f"the option 'tables' lists tables as PostgreSQL writes their names, schema.table "
+                f"and commas between them; this is none: {text[at:]!r}"
+            )
+        first, second = match.groups()
+        parts = ("public", first) if second is None else (first, second)
+        found.append(TableName(*map(_stored, parts)))
+        at = match.end()
+    twice = {name.ours for name in found if found.count(name) > 1}
+    if twice or not found:
+        why = f"names {', '.join(sorted(twice))} twice" if twice else "names no table"
+        raise InputError(f"the option 'tables' {why}")
+    return found
+
+
+def listed(names: Iterable[TableName]) -> str:
+    """The option's text for these tables."""
+    return ", ".join(name.sql for name in names)
+
+
+def _stored(part: str) -> str:
+    """A name without quotes is in lower case, as PostgreSQL folds it."""
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part.lower()

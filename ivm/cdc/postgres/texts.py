@@ -1,0 +1,129 @@
+"""Changes of one table's rows in columns of PostgreSQL's texts, by the names of the columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivm.cdc.postgres import messages as wire
+from ivm.cdc.postgres.tuples import Messages, Rows
+from ivm.storage.values.column import Indexes, Mask
+
+_NAMES = {wire.INSERT: "insert", wire.UPDATE: "update", wire.DELETE: "delete"}
+_KINDS = {name: kind for kind, name in _NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Changes in order.
+
+    Attributes:
+        kinds: uint8[n], kinds of messages: INSERT, UPDATE or DELETE.
+        columns: large strings by column: the row that the change leaves, of a delete the row that
+            it removes. NULL where the value is NULL or was not sent.
+        unsent: by column, the rows whose value was not sent.
+        has_old: the updates that tell the row before.
+        old: its columns, of those updates alone.
+    """
+
+    kinds: Any
+    columns: Mapping[str, pa.Array]
+    unsent: Mapping[str, Mask]
+    has_old: Mask
+    old: Mapping[str, pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def payloads(self, rows: Sequence[int]) -> list[str]:
+        """Changes as JSON texts, of which `from_payloads` makes them again."""
+        place = self.has_old.cumsum() - 1
+        return [self._payload(row, int(place[row])) for row in rows]
+
+    def _payload(self, row: int, place: int) -> str:
+        sent = {
+            name: array[row].as_py()
+            for name, array in self.columns.items()
+            if name not in self.unsent or not self.unsent[name][row]
+        }
+        found: dict[str, Any] = {"op": _NAMES[int(self.kinds[row])], "row": sent}
+        if self.has_old[row]:
+            found["old"] = {name: array[place].as_py() for name, array in self.old.items()}
+        return json.dumps(found, ensure_ascii=False)
+
+
+def cut(messages: Messages, chosen: Indexes, names: Sequence[str]) -> Texts:
+    """The changes that messages of one table are.
+
+    Args:
+        messages: of a batch.
+        chosen: those of the table, while it has one shape.
+        names: of the table's columns.
+    """
+    rows: Rows = messages.cut(chosen, len(names))
+    columns = dict(zip(names, rows.columns, strict=True))
+    return Texts(
+        rows.kinds,
+        {name: values.texts for name, values in columns.items()},
+        {name: v.unsent for name, v in columns.items() if v.unsent is not None},
+        rows.has_old,
+        {name: values.texts for name, values in zip(names, rows.old, strict=True)},
+    )
+
+
+def from_payloads(payloads: Sequence[str]) -> Texts:
+    """The changes that `Texts.payloads` has written."""
+    changes = [json.loads(payload) for payload in payloads]
+    rows = [change["row"] for change in changes]
+    old = [change["old"] for change in changes if "old" in change]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    unsent = {name: np.array([name not in row for row in rows], np.bool_) for name in names}
+    return Texts(
+        np.array([_KINDS[change["op"]] for change in changes], np.uint8),
+        _columns(rows, names),
+        {name: mask for name, mask in unsent.items() if mask.any()},
+        np.array(["old" in change for change in changes], np.bool_),
+        _columns(old, list(dict.fromkeys(name for row in old for name in row))),
+    )
+
+
+def joined(parts: Sequence[Texts]) -> Texts:
+    """Changes one after the other; a column that one part lacks was not sent there."""
+    if len(parts) == 1:
+        return parts[0]
+    names = list(dict.fromkeys(name for part in parts for name in part.columns))
+    unsent = {
+        name: np.concatenate([_unsent(part, name) for part in parts])
+        for name in names
+        if any(name not in part.columns or name in part.unsent for part in parts)
+    }
+    return Texts(
+        np.concatenate([part.kinds for part in parts]),
+        {name: _chained([(part.columns, len(part)) for part in parts], name) for name in names},
+        unsent,
+        np.concatenate([part.has_old for part in parts]),
+        {
+            name: _chained([(part.old, int(part.has_old.sum())) for part in parts], name)
+            for name in names
+        },
+    )
+
+
+def _columns(rows: Sequence[Mapping[str, str | None]], names: Sequence[str]) -> dict[str, pa.Array]:
+    return {name: pa.array([row.get(name) for row in rows], pa.large_string()) for name in names}
+
+
+def _unsent(part: Texts, name: str) -> Mask:
+    if name not in part.columns:
+        return np.ones(len(part), np.bool_)
+    return part.unsent.get(name, np.zeros(len(part), np.bool_))
+
+
+def _chained(parts: Sequence[tuple[Mapping[str, pa.Array], int]], name: str) -> pa.Array:
+    text = pa.large_string()
+    return pa.concat_arrays([columns.get(name, pa.nulls(n, text)) for columns, n in parts])

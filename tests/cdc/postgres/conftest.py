@@ -1,0 +1,25 @@
+"""One PostgreSQL server for the tests of a process, and a database of it for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.support.postgres import Database, Server, running
+
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def shop(server: Server) -> Iterator[Database]:
+    database = server.database(f"Shop {next(_numbers)}")
+    yield database
+    database.drop()
