@@ -1,5 +1,6 @@
 """The kinds of sources, under the names users import them by: `ivm.sources.Files(path=…)`."""
 
+from ivm.cdc.sources.files import Files
 from ivm.cdc.sources.source import Source, SourceError
 
-__all__ = ["Source", "SourceError"]
+__all__ = ["Files", "Source", "SourceError"]

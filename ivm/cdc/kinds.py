@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from ivm.cdc.sources.files import Files
 from ivm.cdc.sources.source import Source
 
-KINDS: dict[str, type[Source]] = {}
+KINDS: dict[str, type[Source]] = {kind.kind: kind for kind in (Files,)}
 """By their names in SQL."""

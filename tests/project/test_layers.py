@@ -28,7 +28,8 @@ ROOMS = {
     "spark_backfill": ("",),
     "ivm": (
         *("catalog", "ingest", "capture", "engine", "session"),
-        *("cdc/formats", "cdc/sources", "cdc/postgres", "cdc", "", "shell"),
+        *("cdc/formats", "cdc/sources", "cdc/sources/files", "cdc/postgres"),
+        *("cdc", "", "shell"),
     ),
 }
 ROOT = Path(ivm.__file__).parent
