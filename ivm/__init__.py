@@ -1,9 +1,10 @@
 """The incremental view maintenance database for Python and DuckDB."""
 
-from ivm import errors, sources
+from ivm import errors, sinks, sources
 from ivm.catalog.functions import Function
 from ivm.cdc.apply import Ingested
 from ivm.cdc.run_sources import SourceInfo
+from ivm.cdc.sinks.run_sinks import SinkInfo
 from ivm.database import Database, TableListing, ViewInfo, connect
 from ivm.engine.changefeed import Subscription
 from ivm.errors import IvmError
@@ -17,6 +18,7 @@ __all__ = [
     "IvmError",
     "Recovery",
     "Result",
+    "SinkInfo",
     "SourceInfo",
     "Subscription",
     "TableListing",
@@ -24,5 +26,6 @@ __all__ = [
     "connect",
     "errors",
     "recover",
+    "sinks",
     "sources",
 ]

@@ -25,6 +25,9 @@ from ivm.cdc.apply import Ingested
 from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.ingest import ingest
 from ivm.cdc.run_sources import SourceInfo, list_sources, run_sources
+from ivm.cdc.sinks import stored_sinks
+from ivm.cdc.sinks.run_sinks import SinkInfo, list_sinks, run_sinks
+from ivm.cdc.sinks.target import SinkTo
 from ivm.cdc.sources.source import Source
 from ivm.dispatch import execute
 from ivm.engine.changefeed import MOST_HELD, Subscription
@@ -298,6 +301,46 @@ class Database:
             Whether all have ended in time.
         """
         return not self._engine.jobs.stop("source", timeout)
+
+    def create_sink(
+        self, name: str, view: str, sink: SinkTo, *, if_not_exists: bool = False
+    ) -> None:
+        """Creates a sink for the changes of a view, as CREATE SINK does; `start_sinks` runs it.
+
+        Args:
+            name: of the sink, without regard to case.
+            view: its name.
+            sink: such as `ivm.sinks.Files(path="out/revenue.jsonl", format="debezium")`.
+            if_not_exists: whether a sink of this name may exist and stays as it is.
+
+        Raises:
+            InputError: the name is taken, there is no such view, or the target cannot be written.
+        """
+        self._with_session(
+            lambda s: stored_sinks.create(s, name, view, sink, if_not_exists=if_not_exists)
+        )
+
+    def sinks(self) -> list[SinkInfo]:
+        """All sinks with what they are doing, as SHOW SINKS lists them."""
+        return self._with_session(list_sinks)
+
+    def start_sinks(self) -> None:
+        """Runs the database's sinks in threads of this process, from now on.
+
+        Sinks created or resumed later are run too; while they run, the database stays open.
+        """
+        run_sinks(self._with_session, self._engine)
+
+    def stop_sinks(self, timeout: float = 10.0) -> bool:
+        """Ends the threads of all sinks; what they have not acknowledged waits in the outbox.
+
+        Args:
+            timeout: seconds to wait for what is being written.
+
+        Returns:
+            Whether all have ended in time.
+        """
+        return not self._engine.jobs.stop("sink", timeout)
 
     def transaction(self) -> contextlib.AbstractContextManager[Database]:
         """A `with` block that is one transaction, rolled back if the block raises."""

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 
 from ivm.cdc import statements as source_statements
+from ivm.cdc.sinks import statements as sink_statements
 from ivm.session import ddl, dml, keyed_dml, prepared, query, view_statements
 from ivm.session.import_database import import_database, is_import
 from ivm.session.result import Result
@@ -95,6 +96,9 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.CreateSource: source_statements.create,
     st.ChangeSource: source_statements.change,
     st.ShowSources: source_statements.show,
+    st.CreateSink: sink_statements.create,
+    st.ChangeSink: sink_statements.change,
+    st.ShowSinks: sink_statements.show,
     st.Prepare: prepared.prepare,
     st.Execute: _execute,
     st.Deallocate: prepared.deallocate,

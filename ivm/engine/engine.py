@@ -13,18 +13,20 @@ Three locks are acquired in this order: the `writer_lock` (held by a transaction
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import duckdb
 
-from ivm.catalog.catalog import Catalog
+from ivm.catalog.catalog import Catalog, View
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.definitions import Definitions
 from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
+from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.views import Views
@@ -58,11 +60,14 @@ class Engine:
         self.tables = StoredTables(warehouse, catalog, self.log, self.pending)
         self.maintenance = Maintenance(self.tables)
         self.feeds = ChangeFeeds()
+        self.outbox = Outbox(self.tables)
         self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.indexes = KeyIndexes(self.tables, self.maintenance.columns_read)
         self.definitions = Definitions(warehouse, catalog)
-        self.recomputed = RecomputedViews(self.maintenance, self.tables, self.feeds)
+        self.recomputed = RecomputedViews(
+            self.maintenance, self.tables, self.feeds, self.outbox, self.commit_refresh
+        )
         self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds)
 
     @property
@@ -83,8 +88,10 @@ class Engine:
         """
         deltas = self._step(changes)
         try:
+            epoch = self.pending.epoch + 1
+            changes = [*changes, *self.outbox.derive(epoch, deltas, changes)]
             check()  # the last interrupt that can undo the change: the record is the commit
-            self.log.append(self.pending.epoch + 1, changes)
+            self.log.append(epoch, changes)
         except BaseException:
             self._step_back(logged=True)
             raise
@@ -99,6 +106,7 @@ class Engine:
         *,
         logged: bool = True,
         only: Collection[str] | None = None,
+        replayed: bool = False,
     ) -> None:
         """Commits a DuckDB transaction whose cursor has made `changes` itself.
 
@@ -107,8 +115,9 @@ class Engine:
             changes: its changes of base tables.
             recomputed: differences of recomputed views, already written to their tables.
             shown: deltas of incremental views already written to their tables.
-            logged: False where the catalog changes: there DuckDB's commit is the commit point.
+            logged: False where DuckDB's commit is the commit point, as the catalog changes.
             only: the views to step, default all; `rebuild` takes care of the others.
+            replayed: `changes` are a record's, and have the rows of the outbox.
 
         Raises:
             BaseException: of any kind; `epoch` shows whether the transaction is committed.
@@ -119,6 +128,8 @@ class Engine:
         with Shelter(), self.warehouse.write_lock:
             late = None
             try:
+                if not replayed:
+                    changes = self._with_outbox(cursor, changes, {**recomputed, **deltas})
                 epochs = self._write_views(cursor, self._unshown(deltas, shown))
                 if logged:  # after a statement has shown that DuckDB's transaction is not aborted
                     self._log_durably(changes)
@@ -130,6 +141,14 @@ class Engine:
             self.warehouse.recorded(epochs)
             if late is not None and not isinstance(late, duckdb.Error):
                 raise late  # an interrupt; DuckDB's error on a commit that stands is dropped
+
+    def _with_outbox(
+        self, cursor: Cursor, changes: Sequence[TableChange], deltas: Mapping[str, ZSet]
+    ) -> Sequence[TableChange]:
+        """The changes with those of the outbox, which the cursor makes too."""
+        derived = self.outbox.derive(self.pending.epoch + 1, deltas, changes)
+        self.tables.write_changes(cursor, derived)
+        return [*changes, *derived]
 
     def _log_durably(self, changes: Sequence[TableChange]) -> None:
         epoch = self.pending.epoch + 1
@@ -216,6 +235,7 @@ class Engine:
         self.maintenance.commit()
         self.indexes.commit(tables)
         self.recomputed.mark_stale(tables)
+        self.outbox.follow(changes)
         epoch = self.pending.epoch + 1
         if by_duckdb:  # DuckDB has it all
             self.pending.add(epoch, (), {})
@@ -223,6 +243,44 @@ class Engine:
             self.pending.add(epoch, changes, deltas)
         self.feeds.notify(epoch, deltas)
         self.on_pending(self.pending.rows)
+
+    def commit_refresh(self, views: Collection[View]) -> None:
+        """Recomputes views in an epoch of their own, which the sinks above them get.
+
+        DuckDB's commit is the commit point: a difference is not in the log.
+        """
+        with self.warehouse.write_lock, contextlib.closing(self.warehouse.cursor()) as cursor:
+            self.tables.flush()
+            run(cursor, "BEGIN TRANSACTION")
+            found = {view.name: self.recomputed.recompute(view, cursor) for view in views}
+            changed = {name: delta for name, delta in found.items() if len(delta)}
+            if changed:
+                for name, delta in changed.items():
+                    part = self.pending.new_view(name)
+                    part.add(delta)
+                    self.tables.write(cursor, name, part.net())
+                self.commit_in_duckdb(cursor, (), changed, {}, logged=False)
+                self.log.start_segment(self.catalog.tables_by_schema, self.epoch)
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[bool]:
+        """Holds the writer lock in a block of the database's own work, if nobody else wants it.
+
+        Yields whether it does. What the block commits becomes durable with the next commit.
+        """
+        if not self.writer_lock.acquire_if_free(_Aside()):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self.writer_lock.release()
+
+    def settle(self) -> None:
+        """Gives the sinks what views owe them that were filled anew, in an epoch of their own."""
+        changes = self.outbox.settlement(self.epoch + 1)
+        if changes:
+            self.commit(changes)
 
     def close(self) -> None:
         """Brings every table and view in the file up to the last commit, and ends all changefeeds.
@@ -251,3 +309,16 @@ class Engine:
         """Reads the attached databases as the cursor sees them."""
         with self._databases_lock:  # whoever reads later writes later
             self.catalog.load_databases(self.warehouse.databases(cursor))
+
+
+class _Aside:
+    """A holder of the writer lock that is never idle; see `Engine.aside`."""
+
+    def idle_seconds(self) -> float:
+        return 0.0
+
+    def expire(self) -> None:
+        """Does nothing: it is not idle."""
+
+    def rollback(self) -> None:
+        """Does nothing: `aside` releases the lock."""

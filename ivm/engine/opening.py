@@ -66,11 +66,13 @@ def open_engine(
             function.register(warehouse.cursor())
         engine = Engine(warehouse, Catalog(warehouse.database), sync_at_commit=sync_at_commit)
         if _load(engine) or warehouse.foreign_write:
+            _owe(engine, engine.catalog.views)
             _replay_tables(engine)
             _refresh_all(engine)
         else:
             _replay(engine)
         warehouse.take(engine.catalog.tables_by_schema)
+        engine.settle()
         return engine
     except BaseException:
         warehouse.close()
@@ -84,18 +86,21 @@ def _load(engine: Engine) -> bool:
     engine.catalog.expect_views(view.name for view in stored)
     engine.reload_databases(cursor)
     engine.reload_tables(cursor)
+    engine.outbox.load(cursor)
     if not stored:
         return False  # to list DuckDB's functions takes a third of an opening
     functions = list_functions(cursor)
     for each in stored:
         view = _define(engine, cursor, each, functions)
         engine.catalog.add_view(view)
+        engine.outbox.load_owed(cursor, view.name)
         engine.views.attach(view)
         if not view.incremental:
             demoted += [view] if each.state != "recomputed" else []
         elif each.state == "recomputed":
             promoted = True
         elif each.state == "needs_rewrite":
+            _owe(engine, [view.name])
             with contextlib.suppress(EvaluationError):  # the next change raises it, and is refused
                 engine.views.rewrite_rows(view)
     if demoted:
@@ -104,6 +109,19 @@ def _load(engine: Engine) -> bool:
             save_view(cursor, engine.views.stored(view, exact=True))
         run(cursor, "COMMIT")
     return promoted
+
+
+def _owe(engine: Engine, views: Iterable[str]) -> None:
+    """Stores what sinks know of views whose rows are about to be replaced, if they have sinks."""
+    names = {sink.view for sink in engine.outbox.of_views(views)}
+    known = {n: (engine.warehouse.view_epoch(n), engine.tables.content(n)) for n in names}
+    changes = engine.outbox.owe(known)
+    if changes:
+        cursor = engine.warehouse.cursor()
+        run(cursor, "BEGIN TRANSACTION")
+        engine.tables.write_changes(cursor, changes)
+        run(cursor, "COMMIT")
+        engine.outbox.follow(changes)
 
 
 def _define(engine: Engine, cursor: Cursor, stored: StoredView, functions: FunctionList) -> View:
@@ -134,6 +152,7 @@ def _replay(engine: Engine) -> None:
             continue
         engine.maintenance.commit()
         engine.recomputed.mark_stale([change.table for change in record.changes])
+        engine.outbox.follow(record.changes)
         engine.pending.epoch = record.epoch
         lacking = {n: d for n, d in deltas.items() if warehouse.view_epoch(n) < record.epoch}
         engine.pending.add(record.epoch, record.changes, lacking)
@@ -166,6 +185,7 @@ def _replay_tables(engine: Engine) -> None:
     parts: dict[str, PendingTable] = {}
     for record in warehouse.log.replay(warehouse.base_epoch):
         engine.pending.epoch = record.epoch
+        engine.outbox.follow(record.changes)
         for change in record.changes:
             part = parts.setdefault(change.table, engine.pending.new_table(change.table))
             part.add(change.removed, change.removed_columns, change.added)

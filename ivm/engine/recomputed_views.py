@@ -7,7 +7,7 @@ difference goes through the circuit like any delta.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter_ns
 
 import duckdb
@@ -17,6 +17,7 @@ from ivm.delta_ops.circuit import Work
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.difference import difference
 from ivm.engine.maintenance import Maintenance
+from ivm.engine.outbox import Outbox
 from ivm.engine.stored_tables import StoredTables
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.zset import ZSet
@@ -31,17 +32,28 @@ class RecomputedViews:
         maintenance: the circuit above them.
         tables: the tables that store them.
         feeds: their changefeeds.
+        outbox: what sinks get; a difference that concerns one is an epoch of its own.
+        commit: commits such an epoch, see `Engine.commit_refresh`.
 
     Attributes:
         stale: names of the views whose tables are out of date.
         work: the cost of recomputing each so far, by name.
     """
 
-    def __init__(self, maintenance: Maintenance, tables: StoredTables, feeds: ChangeFeeds) -> None:
+    def __init__(
+        self,
+        maintenance: Maintenance,
+        tables: StoredTables,
+        feeds: ChangeFeeds,
+        outbox: Outbox,
+        commit: Callable[[list[View]], None],
+    ) -> None:
         self._maintenance = maintenance
         self._tables = tables
         self._catalog = tables.catalog
         self._feeds = feeds
+        self._outbox = outbox
+        self._commit = commit
         self.stale: set[str] = set()
         self.work: dict[str, Work] = {}
 
@@ -99,7 +111,11 @@ class RecomputedViews:
     def refresh(self, names: Iterable[str]) -> None:
         """Recomputes the stale views among these relations and below; needs the writer lock."""
         for layer in layers(self.needs_refresh(names)):
-            self._refresh(layer)
+            if self._outbox.concern([view.name for view in layer]):
+                self._commit(layer)
+                self.stale.difference_update(view.name for view in layer)
+            else:
+                self._refresh(layer)
 
     def refresh_all(self) -> None:
         """Recomputes all stale views.

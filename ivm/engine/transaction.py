@@ -55,7 +55,7 @@ class Transaction:
         self.changes: list[TableChange] = []
         self._views = TransactionViews(engine, cursor, self.changes, refuse_temporary)
         self._views_before: dict[str, View] | None = None
-        self._tables_differ = False
+        self._tables_differ = self._decided = False
         self._late_flush_allowed = self._flush_refused = self._flushed_late = False
         self._last_used = time.monotonic()
         self._busy = threading.RLock()
@@ -240,11 +240,16 @@ class Transaction:
         """Fills these views anew, which no delta can update; see `TransactionViews.rebuild`."""
         self._views.rebuild(views)
 
-    @property
     def _duckdb_decides(self) -> bool:
-        """Returns whether DuckDB's commit is the commit point: the log holds no catalog changes."""
-        concerned = self._tables_differ or self._views or self.changes or self._views.recomputed
-        return self.changes_catalog and bool(concerned)
+        """Returns whether DuckDB's commit is the commit point.
+
+        The log holds neither changes of the catalog nor the differences of recomputed views; where
+        sinks get those, they and the rows of the outbox must not be apart.
+        """
+        recomputed = self._views.recomputed
+        if self.changes_catalog:
+            return bool(self._tables_differ or self._views or self.changes or recomputed)
+        return bool(recomputed) and self._engine.outbox.concern(recomputed)
 
     # -- ending ---------------------------------------------------------------------------------
 
@@ -302,11 +307,13 @@ class Transaction:
     def _follow(self, epoch: int) -> None:
         """Brings log and circuit up to a changed catalog, and recomputed views that have feeds."""
         engine = self._engine
-        if self.changes_catalog:
+        if self._decided or self.changes_catalog:
             try:
-                if self._duckdb_decides:
+                if self._decided:
                     engine.log.start_segment(engine.catalog.tables_by_schema, epoch)
-                self._views.adopt()
+                if self.changes_catalog:
+                    self._views.adopt()
+                    engine.settle()
             except BaseException as error:
                 why = "the change of the catalog is committed, but the memory could not follow"
                 raise engine.log.broken(why, error) from error
@@ -331,20 +338,27 @@ class Transaction:
         self.begin_in_duckdb()
         self.show(failing)
         self._engine.commit_in_duckdb(
-            self._cursor, self.changes, self._views.recomputed, self._views.shown, logged=False
+            self._cursor,
+            self.changes,
+            self._views.recomputed,
+            self._views.shown,
+            logged=False,
+            replayed=True,
         )
         self._end("the transaction is already committed")
 
     def _commit_in_duckdb(self) -> None:
         self._views.fill()
-        self._views.remember_rows()
+        for change in self._views.remember_rows():
+            self.add(change)
+        self._decided = self._duckdb_decides()
         with self._publishing():
             self._engine.commit_in_duckdb(
                 self._cursor,
                 self.changes,
                 self._views.recomputed,
                 self._views.shown,
-                logged=not self._duckdb_decides,
+                logged=not self._decided,
                 only=self._views.stepped,
             )
             if self._flushed_late:

@@ -103,16 +103,25 @@ class TransactionViews:
         left_out = self._filled.keys() | self._dropped
         return self._engine.catalog.views.keys() - left_out if left_out else None
 
-    def remember_rows(self) -> None:
-        """Reads the old rows of rebuilt views with changefeeds; called before the commit."""
+    def remember_rows(self) -> list[TableChange]:
+        """Reads the old rows of rebuilt views that have changefeeds; called before the commit.
+
+        Returns:
+            The changes that store the old rows of those that have sinks.
+        """
+        engine = self._engine
         stay = self._filled.keys() - self._dropped - self._created
-        listened = [name for name in self._engine.feeds.views if name in stay]
-        self._known = {name: self._engine.tables.content(name) for name in listened}
+        sinks = {sink.view for sink in engine.outbox.of_views(stay, self._changes)}
+        listened = {*stay.intersection(engine.feeds.views), *sinks}
+        self._known = {name: engine.tables.content(name) for name in listened}
+        known = {name: (engine.epoch, self._known[name]) for name in sinks}
+        return engine.outbox.owe(known, self._changes)
 
     def adopt(self) -> None:
         """Brings the circuit up to the committed views."""
         if self:
-            self._engine.views.rebuild(self._dropped, self._filled, self._known)
+            known = {n: self._known[n] for n in self._engine.feeds.views if n in self._known}
+            self._engine.views.rebuild(self._dropped, self._filled, known)
 
     # -- showing the transaction's own writes ---------------------------------------------------
 

@@ -21,6 +21,7 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.ordered.window import Window
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.maintenance import Maintenance
+from ivm.engine.outbox_rows import refuse_outbox
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.view_reads import relations_read
@@ -102,6 +103,7 @@ class Views:
                 f"gives {len(described)}"
             )
         reads = relations_read(self._catalog, cursor, query, name)
+        refuse_outbox(name, reads)
         refuse_fatal_types(f"view {name!r}", described)
         for relation in reads:
             schema_read = self._catalog.relation_schema(relation)

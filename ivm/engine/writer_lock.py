@@ -63,6 +63,13 @@ class WriterLock:
             self.release()
             raise UnavailableError(self._closed)
 
+    def acquire_if_free(self, session: Holder) -> bool:
+        """Acquires the lock unless somebody holds it or waits for it; returns whether it has."""
+        if self._waiting or self._closed is not None or not self._lock.acquire(blocking=False):
+            return False
+        self._owner = session
+        return True
+
     def _wait(self) -> None:
         end = time.monotonic() + self.wait_limit
         # In short waits: an interrupt, the closing and an idle owner are noticed between them.

@@ -15,6 +15,7 @@ from ivm.engine.verify import verify_view
 from ivm.engine.view_reads import views_shadowed_by
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.sinks import drop_sinks, refuse_sinks
 from ivm.sql.parse.function_list import list_functions
 from ivm.sql.resolve.plain_views import PlainViews
 from ivm.sql.statements import parse as st
@@ -29,7 +30,7 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
         catalog = session.engine.catalog
         name = catalog.names.new(statement.name)
         present = catalog.resolve(statement.name)
-        if present is None or _may_create(session, statement, present):
+        if present is None or _may_create(session, transaction, statement, present):
             _create(session, transaction, statement, name, present)
     return Result("done")
 
@@ -77,7 +78,9 @@ def _refuse_shadowing(session: Session, name: str, statement: st.CreateView) -> 
         )
 
 
-def _may_create(session: Session, statement: st.CreateView, present: str) -> bool:
+def _may_create(
+    session: Session, transaction: Transaction, statement: st.CreateView, present: str
+) -> bool:
     catalog = session.engine.catalog
     if present not in catalog.views:
         raise SqlError(
@@ -93,6 +96,7 @@ def _may_create(session: Session, statement: st.CreateView, present: str) -> boo
             statement.offset,
         )
     session.engine.views.refuse_readers([present], f"replace view {present!r}")
+    refuse_sinks(session, transaction, [present], f"replace view {present!r}")
     return True
 
 
@@ -101,7 +105,9 @@ def drop(session: Session, statement: st.DropView, params: Params) -> Result:
     with session.writing() as transaction:
         wanted = _wanted(session, statement)
         if not statement.cascade:
-            session.engine.views.refuse_readers(wanted, f"drop view {', '.join(wanted)}")
+            what = f"drop view {', '.join(wanted)}"
+            session.engine.views.refuse_readers(wanted, what)
+            refuse_sinks(session, transaction, wanted, f"{what} without CASCADE")
         if session.transaction is None:
             transaction.allow_late_flush()
         drop_views(session, transaction, wanted)
@@ -119,10 +125,11 @@ def _wanted(session: Session, statement: st.DropView) -> list[str]:
 
 
 def drop_views(session: Session, transaction: Transaction, names: list[str]) -> None:
-    """Drops views and all views that read them, the uppermost first."""
+    """Drops views and all views that read them, the uppermost first, and their sinks."""
     engine = session.engine
     all_names = {*names, *[view.name for view in engine.catalog.readers(names)]}
     transaction.begin_in_duckdb()
+    drop_sinks(session, transaction, engine.outbox.of_views(all_names, transaction.changes))
     for name in [n for n in reversed(list(engine.catalog.views)) if n in all_names]:
         transaction.drop_view(engine.catalog.views[name])
 

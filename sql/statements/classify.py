@@ -20,11 +20,13 @@ from ivm.sql.statements.nodes import (
     Other,
     Prepare,
     Query,
+    ShowSinks,
     ShowSources,
     ShowViews,
     Statement,
     TransactionControl,
 )
+from ivm.sql.statements.sinks import change_sink, create_sink
 from ivm.sql.statements.sources import (
     alter_source,
     change_source,
@@ -59,6 +61,7 @@ _READING = _words(
     "SELECT FROM VALUES TABLE DESCRIBE DESC SHOW SUMMARIZE PIVOT UNPIVOT PIVOT_WIDER PIVOT_LONGER"
     " ( EXPORT"
 )
+_SHOWN = {"SOURCES": ShowSources, "SINKS": ShowSinks}
 _SESSION = _words("ATTACH DETACH USE SET RESET PRAGMA CALL LOAD INSTALL IMPORT UPDATE")
 
 
@@ -102,8 +105,8 @@ def _reading(source: SourceText, reader: Reader) -> Statement:
     if reader.accept("SHOW", "MATERIALIZED", "VIEWS"):
         reader.finish()
         return ShowViews(source.text, source.offset)
-    if reader.peek() == "SHOW" and reader.peek(1) == "SOURCES" and not reader.peek(2):
-        return ShowSources(source.text, source.offset)
+    if reader.peek() == "SHOW" and reader.peek(1) in _SHOWN and not reader.peek(2):
+        return _SHOWN[reader.peek(1)](source.text, source.offset)
     if changes_inside(reader):
         return Dml(source.text, source.offset, "other", None)
     kind = reader.tokens[0].word.lower()
@@ -227,6 +230,8 @@ def _create(source: SourceText, reader: Reader) -> Statement:
         return create_view(source, reader, replace)
     if not replace and reader.accept("SOURCE"):
         return create_source(source, reader)
+    if not replace and reader.accept("SINK"):
+        return create_sink(source, reader)
     reader.at = start
     if changes_inside(reader):
         way = "run the change first, as a statement of its own"
@@ -238,9 +243,14 @@ def _create(source: SourceText, reader: Reader) -> Statement:
 def _drop(source: SourceText, reader: Reader) -> Statement:
     if reader.accept("DROP", "MATERIALIZED", "VIEW"):
         return drop_view(source, reader)
-    if reader.peek(1) == "SOURCE":
-        return change_source(source, reader)
+    if reader.peek(1) in ("SOURCE", "SINK"):
+        return _stream(source, reader)
     return drop(reader, source.text, source.offset)
+
+
+def _stream(source: SourceText, reader: Reader) -> Statement:
+    """PAUSE, RESUME and DROP of a source or a sink."""
+    return (change_sink if reader.peek(1) == "SINK" else change_source)(source, reader)
 
 
 def _alter(source: SourceText, reader: Reader) -> Statement:
@@ -268,8 +278,8 @@ _SPECIAL: dict[str, Callable[[SourceText, Reader], Statement]] = {
     "VERIFY": verify_view,
     "SUBSCRIBE": subscribe,
     "REFRESH": refuse_refresh,
-    "PAUSE": change_source,
-    "RESUME": change_source,
+    "PAUSE": _stream,
+    "RESUME": _stream,
     "RETRY": dead_letters,
     "DISCARD": dead_letters,
 }

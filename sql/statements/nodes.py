@@ -128,6 +128,36 @@ class ShowSources(Statement):
 
 
 @dataclass(frozen=True)
+class CreateSink(Statement):
+    """CREATE SINK [IF NOT EXISTS] name FROM view INTO kind (option value, …).
+
+    Attributes:
+        kind: as written.
+        options: names in lower case, and values as texts.
+    """
+
+    name: str
+    view: Name
+    kind: str
+    options: tuple[tuple[str, str], ...]
+    if_not_exists: bool
+
+
+@dataclass(frozen=True)
+class ChangeSink(Statement):
+    """PAUSE, RESUME or DROP SINK; `action` is the first word, lower case."""
+
+    action: str
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class ShowSinks(Statement):
+    """SHOW SINKS."""
+
+
+@dataclass(frozen=True)
 class Dml(Statement):
     """A statement that changes rows.
 

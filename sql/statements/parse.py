@@ -17,7 +17,9 @@ import duckdb
 from ivm.sql.statements.classify import classify
 from ivm.sql.statements.hints import hint
 from ivm.sql.statements.nodes import (
+    ChangeSink,
     ChangeSource,
+    CreateSink,
     CreateSource,
     CreateView,
     Ddl,
@@ -32,6 +34,7 @@ from ivm.sql.statements.nodes import (
     Other,
     Prepare,
     Query,
+    ShowSinks,
     ShowSources,
     ShowViews,
     Statement,
@@ -44,7 +47,9 @@ from ivm.storage.errors import SqlError
 from ivm.storage.scratch import Scratch
 
 __all__ = [
+    "ChangeSink",
     "ChangeSource",
+    "CreateSink",
     "CreateSource",
     "CreateView",
     "Ddl",
@@ -59,6 +64,7 @@ __all__ = [
     "Other",
     "Prepare",
     "Query",
+    "ShowSinks",
     "ShowSources",
     "ShowViews",
     "Statement",
@@ -143,7 +149,7 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 
 _OWN = (
     *(DropView, ExplainView, VerifyView, ShowViews, Subscribe, Insert),
-    *(CreateSource, ChangeSource, ShowSources),
+    *(CreateSource, ChangeSource, ShowSources, CreateSink, ChangeSink, ShowSinks),
 )
 
 

@@ -37,9 +37,13 @@ STREAM_TABLES = {
     "event BIGINT, time TIMESTAMPTZ, reason VARCHAR, payload VARCHAR)",
     "sources": "(name VARCHAR PRIMARY KEY, kind VARCHAR NOT NULL, target VARCHAR, "
     "options VARCHAR NOT NULL, state VARCHAR NOT NULL, reason VARCHAR)",
+    "sinks": '(name VARCHAR PRIMARY KEY, "view" VARCHAR NOT NULL, target VARCHAR NOT NULL, '
+    "options VARCHAR NOT NULL, paused BOOLEAN NOT NULL, acknowledged BIGINT NOT NULL)",
+    "outbox": "(sink VARCHAR, epoch BIGINT, part BIGINT, time TIMESTAMPTZ NOT NULL, "
+    "rows BIGINT NOT NULL, payload BLOB NOT NULL, PRIMARY KEY (sink, epoch, part))",
 }
 """The columns of the tables in `_ivm` that change with the user's, epoch by epoch. The first event
-ingested, or the first source created, has them made."""
+ingested, or the first source or sink created, has them made."""
 
 _UPGRADE = f"""
 UPDATE _ivm.views SET broken =

@@ -29,7 +29,7 @@ from tests.project.test_layers import LAYERS, ROOMS, layer_of, modules_of, room_
 from tests.support import ROOT
 from tests.support.view_oracle import assert_verified
 
-PAGES = ("README.md", "docs/sql.md", "docs/python.md", "docs/sources.md")
+PAGES = ("README.md", "docs/sql.md", "docs/python.md", "docs/sources.md", "docs/sinks.md")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONSTRUCT = re.compile(r"^\| ([^|]+) \| `([^`]+)` \| ([a-z ]+) \|$", re.MULTILINE)
 
@@ -180,6 +180,9 @@ STATEMENTS = {
         *("RETRY DEAD LETTERS FOR", "DISCARD DEAD LETTERS FOR"),
     ],
     "ShowSources": ["SHOW SOURCES"],
+    "CreateSink": ["CREATE SINK"],
+    "ChangeSink": ["PAUSE SINK", "RESUME SINK", "DROP SINK"],
+    "ShowSinks": ["SHOW SINKS"],
     "Subscribe": ["SUBSCRIBE [TO]"],
     "Insert": ["### INSERT"],
     "KeyedChange": ["WHERE key = value"],

@@ -29,7 +29,7 @@ ROOMS = {
     "ivm": (
         *("catalog", "ingest", "capture", "engine", "session"),
         *("cdc/formats", "cdc/sources", "cdc/sources/files", "cdc/postgres"),
-        *("cdc", "", "shell"),
+        *("cdc", "cdc/sinks", "", "shell"),
     ),
 }
 ROOT = Path(ivm.__file__).parent

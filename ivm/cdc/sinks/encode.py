@@ -1,0 +1,186 @@
+"""Deltas as JSON lines, by one DuckDB statement for the deltas of many epochs.
+
+Law: an epoch's lines are a function of its delta and its time. Debezium's events of a view applied
+in their order, each as often as it comes, turn the view's rows before the epoch into those after.
+An update is a pair of rows with one key, where the view is known to have one; without, a deletion
+and an insertion, deletions first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ivm.engine.changefeed import WEIGHT
+from ivm.storage.errors import InputError, UnsupportedError
+from ivm.storage.identifiers import fold, literal
+from ivm.storage.values.column import FixedColumn
+from ivm.storage.values.types import ColumnType, Schema, type_of
+from ivm.storage.values.zset import ZSet, add, ones
+from ivm.storage.warehouse.duck import Cursor, registered, table
+
+EPOCH = "_epoch"
+_DELTA = "_ivm_delta"
+_COUNT = type_of("BIGINT")
+_NUMBERS = ("epoch", "ms", "n")
+_TEXTUAL = ("BIT", "BIGNUM", "VARIANT", "BLOB", "GEOMETRY")  # which JSON has no form for
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A format of lines.
+
+    Attributes:
+        statement: SQL of the lines of a delta, given the view and its columns as JSON objects.
+        epoch_of: the epoch of a line.
+    """
+
+    statement: Callable[[Shape], str]
+    epoch_of: Callable[[Any], int]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the lines of a view have in common.
+
+    Attributes:
+        view: its name.
+        schema: its columns.
+        key: positions of columns that are unique in it, None if none are known.
+    """
+
+    view: str
+    schema: Schema
+    key: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Delta:
+    """The delta of one epoch, or a part of it; it has every row once.
+
+    Attributes:
+        epoch: its number.
+        time: of its commit, in microseconds since 1970.
+    """
+
+    epoch: int
+    time: int
+    rows: ZSet
+
+
+def encoded(
+    cursor: Cursor, format: str, shape: Shape, deltas: Sequence[Delta]
+) -> Iterator[tuple[int, pa.Array]]:
+    """The lines of deltas, epoch by epoch.
+
+    Args:
+        cursor: whose time zone is UTC.
+        format: one of `FORMATS`.
+        shape: of the view.
+        deltas: in the order of their epochs.
+    """
+    total, counts = add([delta.rows for delta in deltas]), [len(delta.rows) for delta in deltas]
+    epochs = np.repeat(np.array([delta.epoch for delta in deltas]), counts)
+    times = np.repeat(np.array([delta.time // 1000 for delta in deltas]), counts)
+    more = (total.weights, epochs, times, np.arange(len(total)))
+    names = (*[f"c{i}" for i in range(len(shape.schema))], "w", "epoch", "ms", "n")
+    types = (*[type for _, type in shape.schema], *[_COUNT] * len(more))
+    rows = ZSet((*total.columns, *map(FixedColumn, more)), ones(len(total)))
+    with registered(cursor, {_DELTA: (rows, tuple(zip(names, types, strict=True)))}):
+        found = table(cursor, FORMATS[format].statement(shape)).combine_chunks()
+    of, lines = found["epoch"].to_numpy(), found["line"].combine_chunks()
+    ends = [*(np.flatnonzero(np.diff(of)) + 1).tolist(), len(of)]
+    for begin, end in itertools.pairwise([0, *ends]):
+        yield int(of[begin]), lines.slice(begin, end - begin)
+
+
+def refuse_names(format: str, view: str, schema: Schema) -> None:
+    """Refuses columns whose names the lines of a format have for themselves.
+
+    Raises:
+        UnsupportedError: there is one.
+    """
+    taken = {fold(name) for name, _ in schema} & {EPOCH, WEIGHT} if format == "jsonl" else set()
+    if taken:
+        raise UnsupportedError(
+            f"view {view!r} has a column {taken.pop()!r}, which is a key of each line of format "
+            "'jsonl': give the column another name, or use format 'debezium'"
+        )
+
+
+def _object(schema: Schema, value: Callable[[str, ColumnType], str]) -> str:
+    """SQL of a row as the text of a JSON object."""
+    pairs = [f"{literal(name)}, {value(f'c{i}', type)}" for i, (name, type) in enumerate(schema)]
+    return f"CAST(system.main.json_object({', '.join(pairs)}) AS VARCHAR)"
+
+
+def _jsonl(shape: Shape) -> str:
+    head = f"'{{\"{EPOCH}\":' || epoch || ',\"{WEIGHT}\":' || w || ','"
+    row = f"system.main.substr({_object(shape.schema, _value)}, 2)"
+    return f"SELECT epoch, {head} || {row} AS line FROM {_DELTA} ORDER BY epoch, w > 0, n"
+
+
+def _debezium(shape: Shape) -> str:
+    rows = f"(SELECT *, {_object(shape.schema, _event_value)} AS o FROM {_DELTA})"
+    if shape.key is None:
+        old, new = "CASE WHEN w < 0 THEN o END", "CASE WHEN w > 0 THEN o END"
+        repeats = "(SELECT system.main.unnest(system.main.range(system.main.abs(w))))"
+        found = f"SELECT {old} AS old, {new} AS new, epoch, ms, n FROM {rows}, LATERAL {repeats}"
+    else:
+        same = ["a.epoch = b.epoch", *[f"a.c{i} IS NOT DISTINCT FROM b.c{i}" for i in shape.key]]
+        minus, plus = (f"(SELECT * FROM {rows} WHERE w {sign} 0)" for sign in "<>")
+        either = ", ".join(f"coalesce(b.{name}, a.{name}) AS {name}" for name in _NUMBERS)
+        found = (
+            f"SELECT a.o AS old, b.o AS new, {either}"
+            f" FROM {minus} AS a FULL JOIN {plus} AS b ON {' AND '.join(same)}"
+        )
+    op = "CASE WHEN old IS NULL THEN 'c' WHEN new IS NULL THEN 'd' ELSE 'u' END"
+    view = literal(f',"view":{json.dumps(shape.view, ensure_ascii=False)}}},"ts_ms":')
+    line = (
+        f"'{{\"op\":\"' || {op} || '\",\"before\":' || coalesce(old, 'null') || ',\"after\":'"
+        f" || coalesce(new, 'null') || ',\"source\":{{\"epoch\":' || epoch || {view} || ms || '}}'"
+    )
+    order = "epoch, new IS NOT NULL, old IS NULL, n"
+    return f"SELECT epoch, {line} AS line FROM ({found}) ORDER BY {order}"
+
+
+def _value(column: str, type: ColumnType) -> str:
+    """SQL of a value that `json_object` takes: a number, a text, or nested."""
+    if type.is_float:
+        text = f"system.main.to_json(CAST({column} AS VARCHAR))"
+        number = f"system.main.to_json({column})"
+        return f"CASE WHEN system.main.isfinite({column}) THEN {number} ELSE {text} END"
+    if type.sql == "BLOB":
+        return f"system.main.to_base64({column})"
+    if any(name in type.sql for name in _TEXTUAL):
+        return f"CAST({column} AS VARCHAR)"
+    return column
+
+
+def _event_value(column: str, type: ColumnType) -> str:
+    """The same, but decimals are texts: many readers of JSON keep 15 digits of a number."""
+    return f"CAST({column} AS VARCHAR)" if type.is_decimal else _value(column, type)
+
+
+FORMATS = {
+    "debezium": Lines(_debezium, lambda line: int(line["source"]["epoch"])),
+    "jsonl": Lines(_jsonl, lambda line: int(line[EPOCH])),
+}
+"""The formats by name."""
+
+
+def demand_format(name: str) -> str:
+    """The name of a format.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if name not in FORMATS:
+        raise InputError(f"there is no format {name!r} of lines; there are: {', '.join(FORMATS)}")
+    return name

@@ -1,0 +1,16 @@
+"""The kinds of sinks."""
+
+from __future__ import annotations
+
+from ivm.cdc.sinks.files import Files
+from ivm.cdc.sinks.target import SinkTo
+from ivm.cdc.sources.definition import define
+from ivm.engine.outbox_rows import Sink
+
+KINDS: dict[str, type[SinkTo]] = {"FILES": Files}
+"""By their names in SQL."""
+
+
+def definition_of(sink: Sink) -> SinkTo:
+    """The definition of a stored sink."""
+    return define(KINDS, sink.target, sink.options)

@@ -1,0 +1,81 @@
+"""The running of a database's sinks, and the list of what they are doing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ivm.cdc.sinks.job import SinkJob
+from ivm.engine.engine import Engine
+from ivm.engine.jobs import Job
+from ivm.engine.outbox_rows import Sink
+from ivm.session.session import Session
+
+
+@dataclass(frozen=True)
+class SinkInfo:
+    """A sink as SHOW SINKS lists it.
+
+    Attributes:
+        name: in lower case.
+        view: canonical name of its view.
+        kind: `FILES`, ….
+        options: of its target, by name.
+        state: `not started`, `running`, `failing` while its target is tried again, or `paused`.
+        acknowledged: the last epoch that the target has for good.
+        lag_epochs: how many epochs it has not acknowledged.
+        lag_rows: the rows of their deltas.
+        reason: why it is failing.
+    """
+
+    name: str
+    view: str
+    kind: str
+    options: str
+    state: str
+    acknowledged: int
+    lag_epochs: int
+    lag_rows: int
+    reason: str | None
+
+
+def run_sinks(with_session: Callable[[Callable[[Session], Any]], Any], engine: Engine) -> None:
+    """Runs all sinks that are not paused, and those to come.
+
+    Args:
+        with_session: calls a function with the session of the calling thread.
+        engine: of the database.
+    """
+
+    def make(name: str, before: Job | None) -> SinkJob:
+        assert before is None or isinstance(before, SinkJob)
+        return SinkJob(engine, name, before)
+
+    def start(session: Session) -> None:
+        engine.jobs.run("sink", make)
+        for name in engine.outbox.sinks:
+            engine.jobs.changed("sink", name)
+
+    if not engine.jobs.runs("sink"):
+        with_session(start)
+
+
+def list_sinks(session: Session) -> list[SinkInfo]:
+    """All sinks by name, as of the last commit."""
+    sinks = session.engine.outbox.sinks
+    return [_info(session.engine, sinks[name]) for name in sorted(sinks)]
+
+
+def _info(engine: Engine, sink: Sink) -> SinkInfo:
+    job = engine.jobs.find("sink", sink.name)
+    state, reason = "not started", None
+    if isinstance(job, SinkJob) and not job.ended:
+        reason = job.reason
+        state = "failing" if reason else "running"
+    if sink.paused:
+        state = "paused"
+    lag = engine.outbox.lag(sink)
+    options = ", ".join(f"{name} {value!r}" for name, value in sink.options.items())
+    given = sink.name, sink.view, sink.target, options, state, sink.acknowledged
+    return SinkInfo(*given, lag.epochs, lag.rows, reason)

@@ -1,0 +1,6 @@
+"""The kinds of sinks, under the names users import them by: `ivm.sinks.Files(path=…)`."""
+
+from ivm.cdc.sinks.files import Files
+from ivm.cdc.sinks.target import SinkTo, Target
+
+__all__ = ["Files", "SinkTo", "Target"]

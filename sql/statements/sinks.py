@@ -1,0 +1,31 @@
+"""Reads the statements on sinks, which DuckDB does not know."""
+
+from __future__ import annotations
+
+from ivm.sql.statements.nodes import ChangeSink, CreateSink
+from ivm.sql.statements.sources import read_options
+from ivm.sql.statements.tokens import Reader, SourceText
+
+
+def create_sink(source: SourceText, reader: Reader) -> CreateSink:
+    """Reads CREATE SINK, from the token after these words."""
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.identifier()
+    reader.expect("FROM")
+    view = reader.name()
+    reader.expect("INTO")
+    kind = reader.identifier()
+    options = read_options(reader)
+    reader.finish()
+    return CreateSink(source.text, source.offset, name, view, kind, options, if_not_exists)
+
+
+def change_sink(source: SourceText, reader: Reader) -> ChangeSink:
+    """Reads PAUSE SINK, RESUME SINK and DROP SINK [IF EXISTS]."""
+    action = reader.peek().lower()
+    reader.at += 1
+    reader.expect("SINK")
+    if_exists = action == "drop" and reader.accept("IF", "EXISTS")
+    name = reader.identifier()
+    reader.finish()
+    return ChangeSink(source.text, source.offset, action, name, if_exists)

@@ -1,0 +1,255 @@
+"""Sinks: each epoch of a view once, in order, whatever happens to the view and to the target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import ivm
+from ivm import errors
+from tests.cdc.sink_files import caught_up, lines_of, rows_in, rows_of
+from tests.support.view_oracle import assert_verified
+from tests.tiers import examples
+
+TABLE = "CREATE TABLE t (id INTEGER PRIMARY KEY, g VARCHAR, x INTEGER)"
+VIEWS = {
+    "grouped": "SELECT g, count(*) AS n, sum(x)::INT AS s FROM t GROUP BY g",
+    "listed": "SELECT g, x FROM t",
+    "total": "SELECT count(*) AS n FROM t",
+    "upper": "SELECT n, count(*) AS c FROM grouped GROUP BY n",
+    "whole": "SELECT mad(x) AS m FROM t",
+    "over": "SELECT g, m FROM grouped, whole WHERE n > 1",
+}
+
+
+def made(path: Path | str = ":memory:", *views: str) -> ivm.Database:
+    db = ivm.connect(path)
+    db.execute(TABLE)
+    for name, query in VIEWS.items():
+        if not views or name in views:
+            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+    return db
+
+
+def sink(db: ivm.Database, name: str, view: str, path: Path, **options: Any) -> None:
+    db.create_sink(name, view, ivm.sinks.Files(path=str(path), **options))
+
+
+def test_debezium_events(tmp_path: Path) -> None:
+    path = tmp_path / "f.jsonl"
+    with made(":memory:", "grouped") as db:
+        db.insert("t", {"id": [1], "g": ['a"b'], "x": [5]})
+        sink(db, "F", "main.GROUPED", path, format="debezium")
+        before = db.epoch - 1
+        db.insert("t", {"id": [2, 3], "g": ['a"b', None], "x": [1, None]})
+        db.execute("DELETE FROM t WHERE id = 3")
+        caught_up(db)
+        lines = lines_of(path)
+        assert [line.pop("source") for line in lines] == [
+            {"epoch": before + i, "view": "grouped"} for i in (0, 2, 2, 3)
+        ]
+        assert all(line.pop("ts_ms") > 1_700_000_000_000 for line in lines)
+        one, two = {"g": 'a"b', "n": 1, "s": 5}, {"g": 'a"b', "n": 2, "s": 6}
+        null = {"g": None, "n": 1, "s": None}
+        assert lines == [
+            {"op": "c", "before": None, "after": one},
+            {"op": "u", "before": one, "after": two},
+            {"op": "c", "before": None, "after": null},
+            {"op": "d", "before": null, "after": None},
+        ]
+
+
+def test_lines_of_rows_with_their_weights(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    with made(":memory:", "listed") as db:
+        db.execute(f"CREATE SINK j FROM listed INTO FILES (path '{path}', snapshot FALSE)")
+        first = db.epoch
+        db.insert("t", [{"id": i, "g": "a", "x": 1} for i in range(3)])
+        db.execute("UPDATE t SET g = 'b' WHERE id = 1")
+        caught_up(db)
+        assert path.read_text().splitlines() == [
+            f'{{"_epoch":{first + 1},"_weight":3,"g":"a","x":1}}',
+            f'{{"_epoch":{first + 2},"_weight":-1,"g":"a","x":1}}',
+            f'{{"_epoch":{first + 2},"_weight":1,"g":"b","x":1}}',
+        ]
+
+
+def test_show_pause_resume_drop(tmp_path: Path) -> None:
+    path = tmp_path / "f.jsonl"
+    with made(":memory:", "total") as db:
+        db.execute(f"CREATE SINK f FROM total INTO files (path '{path}', format 'debezium')")
+        db.execute("CREATE SINK IF NOT EXISTS F FROM nothing INTO FILES (path 'nowhere/x')")
+        shown = db.execute("SHOW SINKS")
+        assert shown.columns == list(ivm.SinkInfo.__dataclass_fields__)
+        name, view, kind, options, state, *_, reason = shown.fetchall()[0]
+        assert (name, view, kind, state, reason) == ("f", "total", "FILES", "not started", None)
+        assert options == f"path '{path}', format 'debezium'"
+        caught_up(db)
+        assert db.sinks()[0].state == "running"
+        db.execute("PAUSE SINK f")
+        db.insert("t", {"id": [1, 2]})
+        [paused] = db.sinks()
+        assert (paused.state, paused.lag_epochs, paused.lag_rows) == ("paused", 1, 2)
+        db.execute("RESUME SINK F")
+        caught_up(db)
+        assert rows_of(path) == rows_in(db, "total")
+        db.execute("DROP SINK f; DROP SINK IF EXISTS f")
+        assert (db.sinks(), db.execute("FROM _ivm.outbox").fetchall()) == ([], [])
+        with pytest.raises(errors.SqlError, match="no sink 'f'; there are: none yet"):
+            db.execute("PAUSE SINK f")
+
+
+def test_what_no_sink_can_be_of(tmp_path: Path) -> None:
+    path, there = tmp_path / "f.jsonl", tmp_path / "there"
+    there.write_text("x")
+    with made(":memory:", "total") as db:
+        sink(db, "f", "total", path)
+        db.execute("CREATE MATERIALIZED VIEW odd AS SELECT id AS _Epoch FROM t")
+        cases: list[tuple[str, str, dict[str, Any], str]] = [
+            ("t", "g", {"path": "x"}, "is a table, and sinks are of views"),
+            ("_ivm.outbox", "g", {"path": "x"}, "is a table"),
+            ("nothing", "g", {"path": "x"}, "no materialized view 'nothing'"),
+            ("total", "F", {"path": "x"}, "sink 'f' exists: DROP SINK f first"),
+            ("total", "g", {"path": str(path)}, "another sink writes to"),
+            ("total", "g", {"path": str(there)}, "is there already"),
+            ("total", "g", {"path": str(tmp_path / "no" / "x")}, "there is no folder"),
+            ("total", "g", {"path": "x", "format": "xml"}, "no format 'xml' of lines"),
+            ("odd", "g", {"path": "x"}, "has a column '_epoch'"),
+        ]
+        for view, name, options, why in cases:
+            with pytest.raises(errors.IvmError, match=why):
+                db.create_sink(name, view, ivm.sinks.Files(**options))
+        with pytest.raises(errors.InputError, match="no kind 'KAFK'"):
+            db.execute("CREATE SINK g FROM total INTO KAFK (topic 'x')")
+        for text in ("SELECT * FROM _ivm.outbox", "SELECT * FROM _ivm.sinks"):
+            with pytest.raises(errors.UnsupportedError, match="whenever a sink takes a change"):
+                db.execute(f"CREATE MATERIALIZED VIEW w AS {text}")
+        assert [found.name for found in db.sinks()] == ["f"]
+
+
+def test_a_rolled_back_sink_leaves_nothing(tmp_path: Path) -> None:
+    with made(tmp_path / "a.duckdb", "grouped") as db:
+        sink(db, "first", "grouped", tmp_path / "first")
+        db.start_sinks()
+        db.execute("BEGIN")
+        sink(db, "f", "grouped", tmp_path / "f")
+        db.execute("INSERT INTO t VALUES (1, 'a', 1); ROLLBACK")
+        db.execute("BEGIN; DROP SINK first; ROLLBACK")
+        db.insert("t", {"id": [2]})
+        caught_up(db)
+        assert [found.name for found in db.sinks()] == ["first"]
+        assert rows_of(tmp_path / "first") == rows_in(db, "grouped")
+        assert not (tmp_path / "f").exists()
+
+
+def test_a_sink_gets_the_whole_transaction_that_creates_it(tmp_path: Path) -> None:
+    with made(":memory:", "grouped") as db:
+        sink(db, "other", "grouped", tmp_path / "other")
+        db.insert("t", {"id": [1], "g": ["a"], "x": [1]})
+        with db.transaction():
+            db.insert("t", {"id": [2], "g": ["a"], "x": [2]})
+            sink(db, "dropped", "grouped", tmp_path / "dropped")
+            sink(db, "f", "grouped", tmp_path / "f", format="debezium")
+            db.execute("UPDATE t SET x = x + 1")
+            db.execute("DROP SINK dropped")
+        caught_up(db)
+        assert rows_of(tmp_path / "f") == rows_of(tmp_path / "other") == rows_in(db, "grouped")
+        assert [line["op"] for line in lines_of(tmp_path / "f")] == ["c", "u"]
+
+
+def test_a_view_with_a_sink_is_not_dropped_by_itself(tmp_path: Path) -> None:
+    with made(tmp_path / "a.duckdb", "grouped", "upper") as db:
+        sink(db, "f", "upper", tmp_path / "f")
+        for statement in (
+            "DROP MATERIALIZED VIEW upper",
+            f"CREATE OR REPLACE MATERIALIZED VIEW upper AS {VIEWS['total']}",
+        ):
+            with pytest.raises(errors.UnsupportedError, match="the sink f would end; DROP SINK f"):
+                db.execute(statement)
+        db.insert("t", {"id": [1]})
+        db.execute("BEGIN; DROP TABLE t CASCADE; ROLLBACK")
+        db.insert("t", {"id": [2]})
+        caught_up(db)
+        assert rows_of(tmp_path / "f") == rows_in(db, "upper")
+        db.execute("DROP TABLE t CASCADE")
+        assert (db.sinks(), db.execute("FROM _ivm.outbox").fetchall()) == ([], [])
+
+
+def test_a_view_that_is_filled_anew_gives_the_difference(tmp_path: Path) -> None:
+    file = tmp_path / "a.duckdb"
+    with ivm.connect(file) as db:
+        db.execute("CREATE TABLE t (a DOUBLE, b INTEGER); CREATE MACRO m(x) AS x + 1")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT b, sum(m(a)) AS s FROM t GROUP BY b")
+        db.insert("t", {"a": [0.1, 0.2, 0.3, 1e16], "b": [1, 1, 1, 2]})
+        for form in ("jsonl", "debezium"):
+            sink(db, form, "v", tmp_path / form, format=form)
+        db.execute("CREATE OR REPLACE MACRO m(x) AS x + 2")
+        db.insert("t", {"a": [0.7], "b": [1]})
+        db.execute("BEGIN; ALTER TABLE t ADD COLUMN c INTEGER; INSERT INTO t VALUES (1, 3, 1)")
+        db.execute("COMMIT")
+    with ivm.connect(file) as db:
+        db.insert("t", {"a": [0.9], "b": [1], "c": [1]})
+        caught_up(db)
+        assert db.execute("SELECT count(*) FROM _ivm.outbox").fetchone() == (0,)
+        for form in ("jsonl", "debezium"):
+            assert rows_of(tmp_path / form) == rows_in(db, "v")
+
+
+def test_a_sink_goes_on_where_it_stood(tmp_path: Path) -> None:
+    file, path = tmp_path / "a.duckdb", tmp_path / "f"
+    with made(file, "listed") as db:
+        sink(db, "f", "listed", path, format="debezium")
+        for i in range(5):
+            db.insert("t", {"id": [i], "g": ["x"], "x": [1]})
+        caught_up(db)
+        assert db.stop_sinks()
+        db.insert("t", {"id": [9], "g": ["x"], "x": [1]})
+    with ivm.connect(file) as db:
+        assert db.sinks()[0].lag_epochs == 1
+        db.insert("t", {"id": [10], "g": ["y"], "x": [1]})
+        caught_up(db)
+        assert rows_of(path) == rows_in(db, "listed")
+        epochs = [line["source"]["epoch"] for line in lines_of(path)]
+        assert sorted(set(epochs)) == epochs
+
+
+@pytest.mark.parametrize("seed", range(examples(6)))
+def test_the_deltas_add_up_to_the_views(tmp_path: Path, seed: int) -> None:
+    """Random transactions by Python and SQL, sinks that come, pause and go, and openings anew."""
+    random, file = Random(seed), tmp_path / "a.duckdb"
+    db = made(file)
+    for name in VIEWS:
+        sink(db, name, name, tmp_path / name, format=random.choice(["jsonl", "debezium"]))
+    for _ in range(random.randint(8, 20)):
+        ids = [random.randrange(12) for _ in range(random.randint(1, 4))]
+        g = random.choice(["'a'", "'b'", "NULL"])
+        match random.randrange(8):
+            case 0 | 1:
+                rows = [{"id": i, "g": random.choice("ab"), "x": i} for i in set(ids)]
+                db.upsert("t", rows)
+            case 2:
+                db.execute(f"UPDATE t SET x = x + 1, g = {g} WHERE id % 3 = {ids[0] % 3}")
+            case 3:
+                db.execute(f"DELETE FROM t WHERE id IN ({', '.join(map(str, ids))})")
+            case 4:
+                db.execute(f"BEGIN; UPDATE t SET g = {g}; FROM over; UPDATE t SET x = 7; COMMIT")
+            case 5:
+                db.execute("FROM whole, over").fetchall()
+            case 6:
+                db.start_sinks() if random.random() < 0.7 else db.stop_sinks()
+            case 7:
+                db.close()
+                db = ivm.connect(file)
+        if random.random() < 0.2:
+            db.execute(f"{random.choice(['PAUSE', 'RESUME'])} SINK {random.choice(list(VIEWS))}")
+    for name in VIEWS:
+        db.execute(f"RESUME SINK {name}")
+    db.execute("FROM whole, over").fetchall()  # brings their sinks up to date
+    caught_up(db)
+    for name in VIEWS:
+        assert rows_of(tmp_path / name) == rows_in(db, name), name
+    assert_verified(db)
+    db.close()
