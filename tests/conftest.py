@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import settings
@@ -60,6 +61,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left)
 
 
+def servers_missing(skipped: Sequence[pytest.TestReport]) -> Counter[str]:
+    """How many tests lacked a server, by `<server> NOT RUN: <reason>`."""
+    told = [report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)]
+    return Counter(t.removeprefix("Skipped: ") for t in told if " NOT RUN: " in t)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What was not run must not look passed."""
     if RUN == "quick":
@@ -75,6 +82,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in terminalreporter.stats.get("skipped", []):
         if report.nodeid.endswith("test_the_suites_pass"):
             terminalreporter.write_line("conformance suites NOT RUN: set IVM_SUITES", red=True)
+    for reason, count in servers_missing(terminalreporter.stats.get("skipped", [])).items():
+        terminalreporter.write_line(f"{count} tests of {reason}", red=True)
     for outcome in ("passed", "failed"):
         for report in terminalreporter.stats.get(outcome, []):
             for name, value in getattr(report, "user_properties", ()):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ivm.cdc.sources.files import Files
+from ivm.cdc.sources.kafka import Kafka
 from ivm.cdc.sources.source import Source
 
-KINDS: dict[str, type[Source]] = {kind.kind: kind for kind in (Files,)}
+KINDS: dict[str, type[Source]] = {kind.kind: kind for kind in (Files, Kafka)}
 """By their names in SQL."""

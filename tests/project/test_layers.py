@@ -28,7 +28,7 @@ ROOMS = {
     "spark_backfill": ("",),
     "ivm": (
         *("catalog", "ingest", "capture", "engine", "session"),
-        *("cdc/formats", "cdc/sources", "cdc/sources/files", "cdc/postgres"),
+        *("cdc/formats", "cdc/sources", "cdc/sources/files", "cdc/sources/kafka", "cdc/postgres"),
         *("cdc", "cdc/sinks", "", "shell"),
     ),
 }

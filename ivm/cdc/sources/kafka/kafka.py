@@ -1,0 +1,101 @@
+"""A source of the messages of Kafka's topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from ivm.cdc.formats.envelopes import envelope_of
+from ivm.cdc.formats.json_statement import Envelope
+from ivm.cdc.sources.json_part import JsonPart
+from ivm.cdc.sources.kafka.properties import parse_properties
+from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader, SourceError
+from ivm.storage.errors import InputError
+from ivm.storage.identifiers import quote
+
+STARTS = ("earliest", "latest")
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True)
+class Kafka(Limits):
+    """Topics whose messages are events, each of one table.
+
+    Args:
+        brokers: `host:port`, several parted by commas; any one of the cluster will do.
+        topic: its name, or several parted by commas. Without INTO, the events of a topic go into
+            the table that the last part of its name names, as `clicks` in `shop.public.clicks`.
+        format, times, decimals: see `Database.ingest`.
+        start: where a topic is begun: with the `earliest` message that it has, or after the
+            `latest`.
+        properties: for Kafka's client, see `parse_properties`.
+
+    Raises:
+        InputError: an option does not mean anything, or a secret is among the properties.
+    """
+
+    kind: ClassVar[str] = "KAFKA"
+    into: ClassVar[Into] = "optional"
+
+    brokers: str
+    topic: str
+    format: str = "debezium"
+    times: str | None = None
+    decimals: str | None = None
+    start: str = "earliest"
+    properties: str = ""
+
+    def __post_init__(self) -> None:
+        for topic in self.topics:
+            if not _NAME.fullmatch(topic) or topic in (".", ".."):
+                raise InputError(f"{topic!r} is no name of a topic: it has A-Z, a-z, 0-9, . _ -")
+        if self.start not in STARTS:
+            raise InputError(f"a topic is started from one of {STARTS}, not {self.start!r}")
+        parse_properties(self.properties)
+        self.envelope()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The names of the topics."""
+        return tuple(dict.fromkeys(topic.strip() for topic in self.topic.split(",")))
+
+    def envelope(self) -> Envelope:
+        """Of the format."""
+        return envelope_of(self.format, self.times, self.decimals)
+
+    def tables(self, into: str | None) -> dict[str, str]:
+        """The tables of the topics.
+
+        Raises:
+            InputError: two topics have one table, and no INTO says that this is meant.
+        """
+        if into is not None:
+            return dict.fromkeys(self.topics, into)
+        tables = {topic: quote(topic.rpartition(".")[2]) for topic in self.topics}
+        if len({*tables.values()}) < len(tables):
+            raise InputError(
+                f"several of the topics {', '.join(tables)} would go into one table by their "
+                "names: say that it is meant with INTO table, or create a source for each"
+            )
+        return tables
+
+    def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
+        """See `Source`."""
+        try:  # loads Kafka's client, which only those who use it need to have
+            from ivm.cdc.sources.kafka.reader import KafkaReader
+        except ImportError as error:
+            raise SourceError(
+                "Kafka's client is not installed: pip install 'ivmdb[kafka]'"
+            ) from error
+        return KafkaReader(self, name, self.tables(into), positions)
+
+    def part(self, table: str, payloads: Sequence[str | None]) -> Part:
+        """See `Source`."""
+        return JsonPart(table, pa.array(payloads, pa.large_string()), self.envelope(), "")
+
+    def forget(self, name: str) -> None:
+        """See `Source`; Kafka keeps nothing of it."""

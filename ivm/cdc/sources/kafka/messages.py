@@ -1,0 +1,101 @@
+"""Messages of Kafka as events of tables.
+
+Law: the events of a table stand in the order in which its messages were given, and so those of a
+key in that of their partition. A message that is no UTF-8 is a text that is no JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+
+from ivm.cdc.formats.json_statement import Envelope
+from ivm.cdc.sources.json_part import JsonPart
+from ivm.cdc.sources.kafka.topics import Partition
+
+
+@dataclass(frozen=True)
+class MessagePart(JsonPart):
+    """Events of one table that are messages; see `Part`.
+
+    Attributes:
+        partitions: of each message.
+        topics: of each message.
+        offsets: of each message.
+    """
+
+    topics: Sequence[str] = ()
+    partitions: Sequence[int] = ()
+    offsets: Sequence[int] = ()
+
+    def places(self, lines: Sequence[int]) -> list[tuple[str, int | None]]:
+        """See `Part`."""
+        return [
+            (Partition(self.topics[line], self.partitions[line]).stream, self.offsets[line])
+            for line in lines
+        ]
+
+
+def parts_of(
+    messages: Sequence[Message], tables: Mapping[str, str], envelope: Envelope
+) -> list[MessagePart]:
+    """The events of messages, by table.
+
+    Args:
+        messages: without errors.
+        tables: by topic.
+        envelope: of the format.
+    """
+    names = {*tables.values()}
+    if len(names) == 1:
+        return [_part(names.pop(), messages, envelope)]
+    by_table: dict[str, list[Message]] = {}
+    for message in messages:
+        by_table.setdefault(tables[message.topic()], []).append(message)
+    return [_part(table, found, envelope) for table, found in by_table.items()]
+
+
+def last_of(messages: Sequence[Message]) -> dict[Partition, Message]:
+    """The last message of each partition."""
+    places = zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
+    last = {place: i for i, place in enumerate(places)}
+    return {Partition(topic, number): messages[i] for (topic, number), i in last.items()}
+
+
+def newest(messages: Sequence[Message]) -> datetime | None:
+    """The newest time at which one of the messages was written, if they tell it."""
+    times = [message.timestamp() for message in messages]
+    known = [milliseconds for kind, milliseconds in times if kind != TIMESTAMP_NOT_AVAILABLE]
+    return datetime.fromtimestamp(max(known) / 1000, UTC) if known else None
+
+
+def _part(table: str, messages: Sequence[Message], envelope: Envelope) -> MessagePart:
+    return MessagePart(
+        table,
+        _texts(list(map(Message.value, messages))),
+        envelope,
+        "",
+        topics=list(map(Message.topic, messages)),
+        partitions=list(map(Message.partition, messages)),
+        offsets=list(map(Message.offset, messages)),
+    )
+
+
+def _texts(values: list[bytes | None]) -> pa.Array:
+    try:
+        return pa.array(values, pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return pa.array([_text(value) for value in values], pa.large_string())
+
+
+def _text(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"no UTF-8: {value.decode(errors='backslashreplace')}"

@@ -1,0 +1,193 @@
+"""Reads the messages of all partitions of a source's topics.
+
+Law: a stream is a partition, its position the offset of the next message and the identity of the
+topic. The partitions are assigned to the consumer from these; no consumer group has a say. Offsets
+that are missing between two messages are no gap (compaction, aborted transactions, marks of the
+brokers); that the partition no longer begins at or before our position is one.
+
+A batch is given only if the topics are still those that were opened: the client itself goes on at
+the same offset in a topic that was deleted and created again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as Assigned
+
+from ivm.cdc.sources.kafka.client import Cluster
+from ivm.cdc.sources.kafka.kafka import Kafka
+from ivm.cdc.sources.kafka.messages import last_of, newest, parts_of
+from ivm.cdc.sources.kafka.properties import parse_properties, resolved
+from ivm.cdc.sources.kafka.starts import demand_same, gap, starts
+from ivm.cdc.sources.kafka.topics import Ends, Look, Looking, Partition
+from ivm.cdc.sources.source import Batch, Position
+from ivm.storage.errors import IvmError, UnavailableError
+
+LOOK = 1.0
+"""Seconds between looks at topics that bring nothing: have they new partitions, is this the end?"""
+_BYTES = 32 << 20  # of a batch, about
+_CHUNK = 2_000  # messages
+_OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_SETTINGS = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    # Read ahead is bounded by this; a full queue is looked at again so soon, not after a second.
+    "queued.max.messages.kbytes": 32 << 10,
+    "fetch.queue.backoff.ms": 10,
+}
+
+
+class KafkaReader:
+    """See `Reader`.
+
+    Args:
+        source: the definition.
+        name: of the source.
+        tables: by topic.
+        positions: as they were committed.
+    """
+
+    def __init__(
+        self, source: Kafka, name: str, tables: Mapping[str, str], positions: Mapping[str, Position]
+    ) -> None:
+        self._tables = tables
+        self._envelope = source.envelope()
+        properties = resolved(parse_properties(source.properties))
+        self._cluster = Cluster(source.brokers, {"group.id": f"ivm-{name}", **properties})
+        look = Looking(self._cluster, source.topics).result()
+        self._identities = look.identities
+        self._next = starts(self._cluster, look, positions, source.start)
+        self._moved = {each for each in self._next if each.stream not in positions}
+        self._begun = not self._moved
+        self._ends: dict[Partition, int] = {}
+        self._caught_up = False
+        self._asked: tuple[Looking, Ends] | None = None
+        self._looked = time.monotonic()
+        self._consumer: Consumer = self._cluster.consumer(_SETTINGS)
+        self._consumer.assign([Assigned(*each, offset) for each, offset in self._next.items()])
+
+    def read(self, limit: int, timeout: float) -> Batch | None:
+        """See `Reader`."""
+        if not self._begun:  # from now on it is known where, whatever comes first
+            self._begun = True
+            return self._batch([])
+        messages = self._consume(limit, timeout)
+        if messages:
+            self._advance(messages)
+            self._take(Looking(self._cluster, list(self._tables)).result())
+        else:
+            self._look()
+        self._caught_up = self._next == self._ends
+        if messages or (self._moved and self._asked is None):
+            return self._batch(messages)
+        return None
+
+    def confirm(self, positions: Mapping[str, Position]) -> None:
+        """See `Reader`; the brokers need not know."""
+
+    def lag(self) -> int | None:
+        """See `Reader`."""
+        try:
+            return sum(self._behind(*each) for each in list(self._next.items()))
+        except RuntimeError:  # closed by another thread
+            return None
+
+    def caught_up(self) -> bool:
+        """See `Reader`."""
+        return self._caught_up
+
+    def close(self) -> None:
+        """See `Reader`."""
+        self._consumer.close()
+
+    def _consume(self, limit: int, timeout: float) -> list[Message]:
+        """Messages without the client's errors, as soon as there are any."""
+        found = self._without_errors(self._consumer.consume(1, timeout))
+        size = 0
+        while len(found) < limit and size < _BYTES:
+            chunk = self._consumer.consume(min(_CHUNK, limit - len(found)), 0)
+            if not chunk:
+                break
+            good = self._without_errors(chunk)
+            size += sum(map(len, good))
+            found += good
+        return found
+
+    def _without_errors(self, messages: list[Message]) -> list[Message]:
+        good = [message for message in messages if message.error() is None]
+        if len(good) < len(messages):
+            for message in messages:
+                if message.error() is not None:
+                    self._meet(message)
+        return good
+
+    def _meet(self, message: Message) -> None:
+        """The end of a partition, or an error of one."""
+        error, partition = message.error(), Partition(message.topic(), message.partition())
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise self._meaning(error, partition)
+        self._ends[partition] = message.offset()
+        if message.offset() > self._next[partition]:  # marks of the brokers were left out
+            self._next[partition] = message.offset()
+            self._moved.add(partition)
+
+    def _meaning(self, error: KafkaError, partition: Partition) -> IvmError:
+        self._take(Looking(self._cluster, list(self._tables)).result())  # raises if it is gone
+        if error.code() in _OUT_OF_RANGE:
+            first = Ends.first(self._cluster, [partition]).result()[partition]
+            return gap(partition, self._next[partition], first)
+        found = self._cluster.meaning(error)
+        return found or UnavailableError(f"Kafka: {partition.stream}: {error.str()}")
+
+    def _advance(self, messages: Sequence[Message]) -> None:
+        for partition, message in last_of(messages).items():
+            self._next[partition] = max(self._next[partition], message.offset() + 1)
+            self._moved.add(partition)
+
+    def _look(self) -> None:
+        """Asks the brokers about topics that bring nothing, and takes the answer when it comes."""
+        if self._asked is None:
+            if time.monotonic() - self._looked >= LOOK:
+                self._asked = (
+                    Looking(self._cluster, list(self._tables)),
+                    Ends.next(self._cluster, self._next),
+                )
+        elif all(each.done() for each in self._asked):
+            looking, ends = self._asked
+            self._asked = None
+            self._take(looking.result())
+            for partition, end in ends.result().items():
+                self._ends[partition] = max(self._ends.get(partition, 0), end)
+
+    def _take(self, look: Look) -> None:
+        """Takes over partitions that are new, from their beginning."""
+        self._looked = time.monotonic()
+        demand_same(self._identities, look.identities)
+        new = [each for each in look.partitions if each not in self._next]
+        if new:
+            firsts = Ends.first(self._cluster, new).result()
+            self._consumer.incremental_assign([Assigned(*each, firsts[each]) for each in new])
+            self._next.update(firsts)
+            self._moved.update(new)
+
+    def _behind(self, partition: Partition, next: int) -> int:
+        """How many offsets a partition has from the next one on, as far as the client knows."""
+        known = self._consumer.get_watermark_offsets(Assigned(*partition), cached=True)
+        return max(known[1] - next, 0) if known else 0
+
+    def _batch(self, messages: Sequence[Message]) -> Batch:
+        moved, self._moved = self._moved, set()
+        return Batch(
+            parts_of(messages, self._tables, self._envelope),
+            {each.stream: self._position(each) for each in sorted(moved)},
+            newest([*last_of(messages).values()]),
+        )
+
+    def _position(self, partition: Partition) -> Position:
+        return Position(self._next[partition], self._identities[partition.topic])

@@ -1,0 +1,374 @@
+"""Topics of a real broker are followed: each message once, whatever happens between."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ivm
+from ivm import errors
+from ivm.cdc.sources.source import SourceError
+from tests.cdc.kafka.following import Following, rows, wait_until
+from tests.support import ROOT
+from tests.support.kafka import Broker
+from tests.tiers import examples
+
+Topic = Callable[..., str]
+
+
+def created(
+    broker: Broker, topic: str, path: Path | str = ":memory:", **options: str
+) -> ivm.Database:
+    """A database with a table of messages and a source of one topic."""
+    db = ivm.connect(path)
+    db.execute("CREATE TABLE t (id INTEGER, v VARCHAR)")
+    add_source(db, "s", broker, topic, **options)
+    return db
+
+
+def add_source(db: ivm.Database, name: str, broker: Broker, topic: str, **options: str) -> None:
+    options = {"brokers": broker.address, "topic": topic, "format": "json appends", **options}
+    listed = ", ".join(f"{option} '{value}'" for option, value in options.items())
+    db.execute(f"CREATE SOURCE {name} INTO t FROM KAFKA ({listed})")
+
+
+def texts(*ids: int) -> list[str]:
+    return [json.dumps({"id": i, "v": f"v{i}"}) for i in ids]
+
+
+def ids(db: ivm.Database) -> list[int]:
+    return [i for (i,) in rows(db, "SELECT id FROM t")]
+
+
+def test_a_topic_goes_into_the_table_of_its_name(broker: Broker) -> None:
+    topic = broker.create("shop.public.Order-Items", 3)
+    with ivm.connect() as db:
+        db.execute("""
+            CREATE TABLE "order-items" (id INTEGER PRIMARY KEY, v VARCHAR);
+            CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM "order-items";
+        """)
+        db.execute(f"CREATE SOURCE s FROM KAFKA (brokers '{broker.address}', topic '{topic}')")
+        db.start_sources()
+        for i in range(3):
+            event = {"op": "c", "after": {"id": i, "v": "a"}}
+            broker.send(topic, [json.dumps(event)], i)
+        wait_until(lambda: rows(db, "FROM counted") == [(3,)])
+        gone = {"op": "d", "before": {"id": 1}, "after": None}
+        broker.send(topic, [json.dumps(gone), None], 1, ["1", "1"])  # with its tombstone
+        wait_until(lambda: rows(db, "FROM counted") == [(2,)])
+        wait_until(lambda: db.sources()[0].caught_up)
+        [source] = db.sources()
+        assert (source.lag_events, source.dead_letters) == (0, 0)
+        assert source.position == ", ".join(f"{topic}/{i}: {n}" for i, n in enumerate([1, 3, 1]))
+
+
+@settings(max_examples=examples(12))
+@given(
+    st.lists(st.lists(st.integers(0, 2), max_size=20), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=20),
+)
+def test_every_message_is_read_once_wherever_the_source_is_left(
+    broker: Broker,
+    tmp_path_factory: pytest.TempPathFactory,
+    sent: list[list[int]],
+    steps: list[tuple[int, bool]],
+) -> None:
+    """Messages come now and then to these partitions; after any step all may be closed."""
+    folder = tmp_path_factory.mktemp("left")
+    topic = broker.create(f"left.{folder.name}", 3)
+    db = created(broker, topic, path=folder / "db")
+    left, number = iter(steps), 0
+    following = Following(db, "s")
+    for partitions in sent:
+        for partition in range(3):
+            count = partitions.count(partition)
+            broker.send(topic, texts(*range(number, number + count)), partition)
+            number += count
+        for limit, leave in left:
+            following.step(limit)
+            if leave:
+                following.reader.close()
+                db.close()
+                db = ivm.connect(folder / "db")
+                following = Following(db, "s")
+                break
+    with db, following:
+        following.catch_up()
+        assert ids(db) == sorted(range(number), key=repr)
+
+
+def test_only_what_was_committed_is_read(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    producer = broker.producer(**{"transactional.id": name})
+    producer.init_transactions()
+
+    def begin(*numbers: int) -> None:
+        producer.begin_transaction()
+        for text in texts(*numbers):
+            producer.produce(name, text, partition=0)
+        producer.flush()
+
+    with created(broker, name) as db:
+        with Following(db, "s") as following:
+            begin(1, 2)
+            following.catch_up()
+            assert ids(db) == []
+            producer.commit_transaction()
+            begin(3)
+            producer.abort_transaction()
+            begin(4)
+            producer.commit_transaction()
+            wait_until(lambda: bool(following.step()) and ids(db) == [1, 2, 4])
+            wait_until(lambda: not following.step() and following.at(name) == 7)
+            assert following.reader.lag() == 0
+        broker.forget(name, 7)  # the last ones were marks of the broker: nothing is lost
+        broker.send(name, texts(5))
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert ids(db) == [1, 2, 4, 5]
+
+
+def test_a_compacted_topic_has_gaps_that_are_none(broker: Broker, topic: Topic) -> None:
+    name = topic(
+        cleanup_policy="compact",
+        segment_ms="100",
+        min_cleanable_dirty_ratio="0.01",
+        max_compaction_lag_ms="100",
+    )
+    keys = [str(i % 3) for i in range(30)]
+    broker.send(name, texts(*range(30)), keys=keys)
+
+    def compacted() -> bool:
+        broker.send(name, texts(99), keys=["x"])  # ends a segment
+        return len(broker.read(name)) < 25
+
+    wait_until(compacted)
+    with created(broker, name) as db, Following(db, "s") as following:
+        following.catch_up(limit=2)
+        assert ids(db)[:3] == [27, 28, 29]
+
+
+def test_messages_that_retention_has_removed_are_missed(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    broker.send(name, texts(*range(10)))
+    with created(broker, name) as db:
+        with Following(db, "s") as following:
+            following.step()
+            following.step(limit=1)
+            broker.send(name, texts(10))
+        broker.forget(name, 5)
+        with pytest.raises(SourceError, match=r"begins at offset 5, and those from 1 on were not"):
+            Following(db, "s")
+        broker.forget(name, 11)
+        db.execute("DROP SOURCE s")
+        add_source(db, "s", broker, name)
+        with Following(db, "s") as following:
+            following.catch_up()
+            assert following.at(name) == 11
+
+
+def test_messages_are_missed_that_go_while_they_are_read(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    little = "queued.max.messages.kbytes=1; message.max.bytes=1000; fetch.max.bytes=1000"
+    with created(broker, name, properties=little) as db, Following(db, "s") as following:
+        following.step()
+        broker.send(name, [json.dumps({"id": i, "v": "x" * 1000}) for i in range(2000)])
+        wait_until(lambda: following.step(limit=1) is not None)
+        broker.forget(name, 1990)
+        with pytest.raises(SourceError, match="begins at offset 1990"):
+            following.catch_up()
+
+
+def test_a_topic_that_was_created_again_is_another(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    broker.send(name, texts(1, 2))
+    with created(broker, name) as db, Following(db, "s") as following:
+        following.catch_up()
+        broker.delete(name)
+        broker.create(name)
+        broker.send(name, texts(3, 4, 5, 6))
+        with pytest.raises(SourceError, match="deleted and created again"):
+            wait_until(lambda: following.step() is not None)
+        with pytest.raises(SourceError, match="deleted and created again"):
+            Following(db, "s")
+        assert ids(db) == [1, 2]
+        broker.delete(name)
+        with pytest.raises(SourceError, match="there is no topic"):
+            Following(db, "s")
+
+
+def test_a_deleted_topic_stops_the_source(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    with created(broker, name) as db, Following(db, "s") as following:
+        following.catch_up()
+        broker.delete(name)
+        with pytest.raises(SourceError, match="there is no topic"):
+            wait_until(lambda: following.step() is not None)
+
+
+def test_partitions_are_added(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    broker.send(name, texts(1))
+    with created(broker, name, start="latest") as db:
+        with Following(db, "s") as following:
+            following.catch_up()
+            broker.widen(name, 2)
+            broker.send(name, texts(2), 1)
+            wait_until(lambda: bool(following.step()) and ids(db) == [2])
+        broker.widen(name, 3)
+        broker.send(name, texts(3), 2)
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert ids(db) == [2, 3]
+
+
+def test_the_latest_message_is_that_when_the_source_was_begun(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    broker.send(name, texts(1))
+    with created(broker, name, start="latest") as db:
+        with Following(db, "s") as following:
+            following.step()
+        broker.send(name, texts(2))
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert ids(db) == [2]
+
+
+def test_dirt_stays_alone(broker: Broker, topic: Topic) -> None:
+    name = topic(2)
+    dirt = [b"\xff\xfe{}", b"\x00\x00\x00\x00\x01{}", b'{"id": "\xff"}', b"[", b'{"id": "x"}', b"1"]
+    broker.send(name, [*texts(1), *dirt, *texts(2), None, "", "null"], 1)
+    with created(broker, name) as db, Following(db, "s") as following:
+        following.catch_up()
+        assert ids(db) == [1, 2]
+        letters = "SELECT stream, position FROM _ivm.dead_letters"
+        assert rows(db, letters) == [(f"{name}/1", i) for i in range(1, 7)]
+        assert db.execute("RETRY DEAD LETTERS FOR s").fetchall() is not None
+        assert rows(db, letters) == [(f"{name}/1", i) for i in range(1, 7)]
+
+
+def test_two_sources_read_one_topic(broker: Broker, topic: Topic) -> None:
+    name = topic(2)
+    broker.send(name, texts(1, 2))
+    with created(broker, name) as db:
+        add_source(db, "other", broker, name)
+        with Following(db, "s") as one, Following(db, "other") as other:
+            one.catch_up()
+            broker.send(name, texts(3), 1)
+            other.catch_up()
+            one.catch_up()
+        assert ids(db) == [1, 1, 2, 2, 3, 3]
+
+
+def test_several_topics(broker: Broker, topic: Topic) -> None:
+    one, other = topic(2), topic(1)
+    broker.send(one, texts(1), 1)
+    broker.send(other, texts(2))
+    with created(broker, f"{one}, {other}") as db:
+        last = [each.rpartition(".")[2] for each in (one, other)]
+        for table in last:
+            db.execute(f"CREATE TABLE {table} (id INTEGER, v VARCHAR)")
+        db.execute(
+            f"CREATE SOURCE apart FROM KAFKA (brokers '{broker.address}', topic '{one},{other}',"
+            " format 'json appends')"
+        )
+        with Following(db, "s") as both, Following(db, "apart") as apart:
+            both.catch_up()
+            apart.catch_up()
+        assert ids(db) == [1, 2]
+        assert [rows(db, f"SELECT id FROM {table}") for table in last] == [[(1,)], [(2,)]]
+
+
+def test_brokers_that_are_not_there_are_told_at_once(broker: Broker) -> None:
+    for address in ("127.0.0.1:1", "no.such.host.invalid:9092"):
+        unreached = pytest.raises(errors.UnavailableError, match="cannot be reached")
+        with created(broker, "t", brokers=address) as db, unreached:
+            Following(db, "s")
+
+
+def test_a_missing_topic_is_told(broker: Broker) -> None:
+    with created(broker, "no.such.topic") as db:
+        with pytest.raises(SourceError, match=r"there is no topic 'no\.such\.topic': create it"):
+            Following(db, "s")
+        db.start_sources()
+        wait_until(lambda: db.sources()[0].state == "stopped")
+        assert "no.such.topic" in str(db.sources()[0].reason)
+
+
+def test_properties_go_to_the_client(
+    broker: Broker, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    unknown = pytest.raises(SourceError, match=r'No such configuration property: "no\.such"')
+    with created(broker, name, properties="no.such=1") as db, unknown:
+        Following(db, "s")
+    secret = "security.protocol=SASL_PLAINTEXT; sasl.mechanism=PLAIN; sasl.username=u;"
+    with created(broker, name, properties=f"{secret} sasl.password=env:IVM_TEST_SECRET") as db:
+        with pytest.raises(SourceError, match="'IVM_TEST_SECRET' is not set"):
+            Following(db, "s")
+        monkeypatch.setenv("IVM_TEST_SECRET", "xyz")
+        with pytest.raises(errors.IvmError, match=r"SASL|cannot be reached") as refused:
+            Following(db, "s")
+        assert "xyz" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"properties": "sasl.password=xyz"}, r"secret.*sasl.password=env:SASL_PASSWORD"),
+        ({"properties": "ssl.key.pem=xyz"}, "secret"),
+        ({"properties": "group.instance"}, "is no property"),
+        ({"properties": "isolation.level=read_uncommitted"}, "cannot be set"),
+        ({"topic": "a b"}, "is no name of a topic"),
+        ({"topic": "a,,b"}, "is no name of a topic"),
+        ({"start": "now"}, "earliest"),
+        ({"format": "avro"}, "there is no format"),
+        ({"nothing": "1"}, "no option"),
+    ],
+)
+def test_what_means_nothing_is_refused(options: dict[str, str], said: str) -> None:
+    given = {"brokers": "localhost:9092", "topic": "t", **options}
+    listed = ", ".join(f"{option} '{value}'" for option, value in given.items())
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (id INTEGER)")
+        with pytest.raises(errors.InputError, match=said) as refused:
+            db.execute(f"CREATE SOURCE s INTO t FROM KAFKA ({listed})")
+        assert "xyz" not in str(refused.value)
+
+
+def test_topics_of_one_table_need_into() -> None:
+    source = ivm.sources.Kafka(brokers="localhost:9092", topic="a.t,b.t")
+    with pytest.raises(errors.InputError, match="INTO"):
+        source.open("s", None, {})
+
+
+def test_the_examples_of_the_docs_are_accepted(broker: Broker) -> None:
+    """And the first one runs; the brokers of the others are not there."""
+    page = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"^```sql kafka\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    topic = broker.create("shop.public.clicks")
+    event = {"op": "c", "after": {"id": 1, "page": "/", "seen": 1_700_000_000_000_000}}
+    broker.send(topic, [json.dumps(event)])
+    with ivm.connect() as db:
+        db.execute(example.replace("localhost:9092", broker.address))
+        with Following(db, "clicks") as following:
+            following.catch_up()
+        assert rows(db, "SELECT id, year(seen) FROM clicks") == [(1, 2023)]
+        with pytest.raises(SourceError, match="KAFKA_PASSWORD"):
+            Following(db, "visits")
+
+
+def test_without_the_client_its_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("ivm.cdc.sources.kafka.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    source = ivm.sources.Kafka(brokers="localhost:9092", topic="t")
+    with pytest.raises(SourceError, match=r"pip install 'ivmdb\[kafka\]'"):
+        source.open("s", "t", {})
