@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.sources.files.folder import Folder
+from ivm.cdc.sources.files.lines import Lines
 from ivm.cdc.sources.files.reader import FilesReader
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
@@ -50,7 +51,7 @@ class Files(Limits):
     def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
         """See `Source`."""
         folder = Folder(self.path, self.settle, self.skip_lost, positions)
-        return FilesReader(folder, lambda rows: self._part(into or "", rows))
+        return FilesReader(folder, Lines, lambda rows: self._part(into or "", rows))
 
     def part(self, table: str, payloads: Sequence[str | None]) -> Part:
         """See `Source`."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ivm.cdc.sources.files.folder import Folder
 from ivm.cdc.sources.files.identity import Followed
-from ivm.cdc.sources.files.open_file import OpenFile
+from ivm.cdc.sources.files.open_file import OpenFile, OpenRows
 from ivm.cdc.sources.files.placed import Placed, Run
 from ivm.cdc.sources.source import Batch, Part, Position
 
@@ -24,11 +24,15 @@ class FilesReader:
 
     Args:
         folder: whose files are read.
+        open_rows: of a file.
         part: makes events of rows.
     """
 
-    def __init__(self, folder: Folder, part: Callable[[pa.Array], Part]) -> None:
+    def __init__(
+        self, folder: Folder, open_rows: OpenRows, part: Callable[[pa.Array], Part]
+    ) -> None:
         self._folder = folder
+        self._open_rows = open_rows
         self._part = part
         self._pending: list[Followed] = []
         self._open: dict[str, OpenFile] = {}
@@ -108,13 +112,10 @@ class FilesReader:
         opened = self._open.pop(file.stream, None)
         if opened is None:
             try:
-                opened = OpenFile(file)
+                opened = OpenFile(file, self._open_rows)
             except FileNotFoundError:  # the next look at the folder tells where it is
                 return None
         self._open[file.stream] = opened
         if len(self._open) > _OPEN:
             self._open.pop(next(iter(self._open))).close()
-        found = opened.take(limit)
-        if found is None:
-            opened.drained()
-        return found
+        return opened.take(limit)
