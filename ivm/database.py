@@ -284,12 +284,19 @@ class Database:
         """All sources with what they are doing, as SHOW SOURCES lists them."""
         return self._with_session(list_sources)
 
-    def start_sources(self) -> None:
+    def start_sources(self, names: Iterable[str] | None = None) -> None:
         """Runs the database's sources in threads of this process, from now on.
 
         Sources created or resumed later are run too; while they run, the database stays open.
+
+        Args:
+            names: of those that begin now; None for all.
+
+        Raises:
+            SqlError: there is no source of one of the names.
         """
-        run_sources(self._with_session, self._engine)
+        chosen = None if names is None else list(names)
+        run_sources(self._with_session, self._engine, chosen)
 
     def stop_sources(self, timeout: float = 10.0) -> bool:
         """Ends the threads of all sources; each goes on from its position when it is run again.

@@ -16,7 +16,7 @@ from ivm.cdc.apply import apply_within, prepare
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.records import Records
 from ivm.cdc.sources.source import Part, Upstream
-from ivm.cdc.stored_sources import find
+from ivm.cdc.stored_sources import counted_again, find
 from ivm.engine.transaction import Transaction
 from ivm.session.session import Session
 from ivm.storage.identifiers import fold, literal
@@ -50,12 +50,14 @@ def retry(session: Session, name: str) -> int:
             part = partial(prepare, session, _Retried(again, lines))
             [done] = apply_within(session, transaction, source.name, [part])
             left += len(done.refused)
+        counted_again(session, transaction, source.name)
     return len(letters) - left
 
 
 def discard(session: Session, name: str) -> int:
     """Removes the dead letters of a source, or of a program's stream; returns how many."""
     with session.writing() as transaction:
+        counted_again(session, transaction, fold(name))
         return len(_taken_out(session, transaction, sorted({name, fold(name)})))
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TypeAlias
 
-from ivm.cdc.apply import Ingested
-from ivm.cdc.sources.source import Batch, Reader
+from ivm.cdc.apply import Applied
+from ivm.cdc.sources.source import Batch, Position, Reader
 
+Reached: TypeAlias = tuple[dict[str, int], int]
+"""Positions by stream, and the number of dead letters."""
+
+NOT_STARTED = "not started"
 _WINDOW = 10.0  # seconds over which a rate is taken
 
 
@@ -20,35 +26,55 @@ class Progress:
         state: `not started`, `starting`, `running`, or `waiting` for an upstream that does not
             answer.
         reason: of waiting; None otherwise.
-        events: applied since the job began.
+        events: applied since the source was started here.
         caught_up: whether everything was applied that the upstream had a moment ago.
+        has_caught_up: whether that was so at some time since the job began.
     """
 
     def __init__(self) -> None:
-        self.state = "not started"
+        self.state = NOT_STARTED
         self.reason: str | None = None
         self.events = 0
-        self.caught_up = False
+        self.caught_up = self.has_caught_up = False
+        self._dead_letters: int | None = None
+        self._offsets: dict[str, int] = {}
+        self._changing = threading.Lock()  # guards `_offsets`, of which another thread takes a copy
         self._reader: Reader | None = None
         self._time: datetime | None = None
         self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
 
-    def opened(self, reader: Reader) -> None:
-        """The upstream answers."""
+    def opened(self, reader: Reader, positions: Mapping[str, Position], dead_letters: int) -> None:
+        """The upstream answers, and the source goes on from these positions."""
         self.state, self.reason, self._reader = "running", None, reader
+        self._dead_letters = dead_letters
+        self._reach(positions)
 
-    def applied(self, batch: Batch, done: Sequence[Ingested]) -> None:
+    def applied(self, batch: Batch, done: Applied) -> None:
         """A batch is committed."""
-        self.events += sum(each.applied for each in done)
-        self.caught_up = False
+        self.events += sum(each.applied for each in done.parts)
+        self._dead_letters = (self._dead_letters or 0) + done.refused
+        self._reach(batch.positions)
         self._time = batch.time or self._time
         self._recent.append((time.monotonic(), self.events))
         while len(self._recent) > 2 and self._recent[1][0] < time.monotonic() - _WINDOW:
             self._recent.popleft()
 
-    def idle(self) -> None:
-        """There is nothing to read."""
-        self.caught_up = self._reader is not None and self._reader.caught_up()
+    def looked(self, caught_up: bool) -> None:
+        """All that was read is applied; says whether that is all that the upstream had then."""
+        self.caught_up = caught_up
+        self.has_caught_up |= caught_up
+
+    def _reach(self, positions: Mapping[str, Position]) -> None:
+        with self._changing:
+            self._offsets.update((name, position.offset) for name, position in positions.items())
+
+    def reached(self) -> Reached | None:
+        """What the source has reached; None while no job that has begun knows it."""
+        letters = self._dead_letters
+        if letters is None:
+            return None
+        with self._changing:
+            return dict(self._offsets), letters
 
     def waiting(self, reason: str) -> None:
         """The upstream does not answer."""
@@ -62,9 +88,14 @@ class Progress:
         """The job begins."""
         self.state = "starting"
 
+    def goes_on(self, before: Progress) -> None:
+        """Goes on counting where another job of the source has ended."""
+        self.events = before.events
+        self._recent = deque([(time.monotonic(), self.events)])
+
     def ended(self) -> None:
         """The job has ended."""
-        self.state, self.caught_up = "not started", False
+        self.state, self.caught_up, self._dead_letters = NOT_STARTED, False, None
 
     @property
     def lag_events(self) -> int | None:

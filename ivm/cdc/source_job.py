@@ -4,7 +4,7 @@ Law: a batch is applied only if the source's row still says `running` with the s
 positions are those at which this job stands. Both are looked up under the writer lock, so that
 neither a statement nor another job can come between.
 
-A batch has as many events as can be applied in `HELD` seconds, for which other writers wait. An
+A batch has as many events as take `HELD` seconds of work, for which other writers wait. An
 upstream that does not answer is tried again, later and later; any other error stops the source,
 with the reason in its row.
 """
@@ -32,8 +32,8 @@ from ivm.storage.errors import InternalError, IvmError, UnavailableError
 
 WithSession = Callable[[Callable[[Session], Any]], Any]
 
-HELD = 0.03
-"""Seconds that a batch aims to hold the writer lock."""
+HELD = 0.02
+"""Seconds of work that a batch aims at while it holds the writer lock."""
 FIRST, LEAST, MOST = 1_000, 64, 100_000
 """Events of a batch: the first, and the bounds of the others."""
 _WAIT = 0.1  # seconds for a first event, between looks at whether the job is to stop
@@ -50,11 +50,13 @@ class _Ahead:
 
     Attributes:
         names: the names of the catalog at that time; any change replaces the object.
+        caught_up: whether the upstream had no more at some time during the reading.
     """
 
     batch: Batch
     prepared: list[Prepared]
     names: object
+    caught_up: bool
 
 
 class SourceJob:
@@ -93,8 +95,10 @@ class SourceJob:
         return not self._thread.is_alive()
 
     def _run(self, after: SourceJob | None) -> None:
-        while after is not None and not after.join(_WAIT):
-            pass
+        if after is not None:
+            while not after.join(_WAIT):
+                pass
+            self.progress.goes_on(after.progress)
         try:
             self._run_until_stopped()
         except _OverError:
@@ -131,7 +135,7 @@ class SourceJob:
         self._stored = stored
         limit = DeadLetterLimit(stored.definition, letters)
         reader = stored.definition.open(stored.name, stored.target, positions)
-        self.progress.opened(reader)
+        self.progress.opened(reader, positions, letters)
         try:
             with ReadingAhead(lambda: self._read(reader), f"ivm-read-{self._name}") as ahead:
                 while (found := ahead.next(self._stopping)) is not None:
@@ -152,9 +156,9 @@ class SourceJob:
 
     def _read(self, reader: Reader) -> _Ahead:
         batch = reader.read(self._limit, _WAIT) or Batch((), {})
-        names = self._engine.catalog.names
+        caught_up, names = reader.caught_up(), self._engine.catalog.names
         prepared = self._with_session(lambda s: [prepare(s, part) for part in batch.parts])
-        return _Ahead(batch, prepared, names)
+        return _Ahead(batch, prepared, names, caught_up)
 
     # -- applying -------------------------------------------------------------------------------
 
@@ -168,7 +172,7 @@ class SourceJob:
     ) -> None:
         batch = found.batch
         if not batch.positions:
-            self.progress.idle()
+            self.progress.looked(found.caught_up)
             return
 
         def admit(records: Records, done: Applied) -> None:
@@ -187,16 +191,17 @@ class SourceJob:
         positions.update(batch.positions)
         limit.passed(len(batch), applied.refused)
         reader.confirm(positions)
-        self.progress.applied(batch, applied.parts)
-        self._adapt(len(batch), applied.held)
+        self.progress.applied(batch, applied)
+        self.progress.looked(found.caught_up)
+        self._adapt(len(batch), applied.work)
 
     def _prepared(self, session: Session, found: _Ahead, i: int) -> Prepared:
         if self._engine.catalog.names is not found.names:
             return prepare(session, found.batch.parts[i])
         return found.prepared[i]
 
-    def _adapt(self, events: int, held: float) -> None:
-        """Chooses the size of the next batches by how long this one has held the lock."""
-        if held > HELD or events >= self._limit:  # else there was no more to read
-            wanted = int(events * HELD / max(held, 1e-4))
+    def _adapt(self, events: int, work: float) -> None:
+        """Chooses the size of the next batches by the work of this one under the lock."""
+        if work > HELD or events >= self._limit:  # else there was no more to read
+            wanted = int(events * HELD / max(work, 1e-4))
             self._limit = max(LEAST, min(wanted, 2 * self._limit, MOST))

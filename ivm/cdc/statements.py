@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import pyarrow as pa
 
 from ivm.cdc import dead_letters, stored_sources
 from ivm.cdc.kinds import KINDS
 from ivm.cdc.run_sources import list_sources
-from ivm.cdc.sources.definition import define
+from ivm.cdc.sources.definition import DefinitionError, define
 from ivm.cdc.stored_sources import PAUSED, RUNNING
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
+from ivm.sql.statements.tokens import tokens, unquoted
+from ivm.storage.errors import SqlError
 
 _TYPES = {
     **dict.fromkeys(("name", "kind", "target", "state", "position"), "VARCHAR"),
@@ -24,12 +29,27 @@ _ARROW = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
 
 def create(session: Session, statement: st.CreateSource, params: Params) -> Result:
     """Runs CREATE SOURCE."""
-    definition = define(KINDS, statement.kind, dict(statement.options))
+    with told_where(statement):
+        definition = define(KINDS, statement.kind, dict(statement.options))
     target = None if statement.target is None else ".".join(statement.target)
     stored_sources.create(
         session, statement.name, definition, target, if_not_exists=statement.if_not_exists
     )
     return Result("done")
+
+
+@contextlib.contextmanager
+def told_where(statement: st.Statement) -> Iterator[None]:
+    """Adds the place in the statement to the errors of kinds and options."""
+    try:
+        yield
+    except DefinitionError as error:
+        words = tokens(statement.text)
+        begin = next((i for i, token in enumerate(words) if token.word == "("), 0)
+        for token in words[begin:] if error.option is not None else words[begin - 1 :]:
+            if error.option in (None, unquoted(token).lower()):
+                raise SqlError(str(error), statement.offset + token.start) from error
+        raise
 
 
 def change(session: Session, statement: st.ChangeSource, params: Params) -> Result:
@@ -40,7 +60,8 @@ def change(session: Session, statement: st.ChangeSource, params: Params) -> Resu
             state = PAUSED if statement.action == "pause" else RUNNING
             stored_sources.set_state(session, name, state)
         case "set":
-            stored_sources.set_options(session, name, dict(statement.options))
+            with told_where(statement):
+                stored_sources.set_options(session, name, dict(statement.options))
         case "add table" | "drop table":
             adds = statement.action == "add table"
             stored_sources.change_tables(session, name, statement.tables, add=adds)

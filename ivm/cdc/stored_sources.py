@@ -7,7 +7,7 @@ a job that runs it sees the change when that transaction has committed, and neve
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -99,9 +99,13 @@ def find(session: Session, transaction: Transaction, name: str) -> StoredSource:
     if records.exist(session):
         row = Records(session, transaction, fold(name)).definition()
     if row is None:
-        known = ", ".join(source.name for source in load_all(session)) or "none yet"
-        raise SqlError(f"there is no source {name!r}; there are: {known}")
+        raise unknown(name, [source.name for source in load_all(session)])
     return stored_source(row)
+
+
+def unknown(name: str, known: Sequence[str]) -> SqlError:
+    """The error of a name that no source has."""
+    return SqlError(f"there is no source {name!r}; there are: {', '.join(known) or 'none yet'}")
 
 
 def create(
@@ -203,6 +207,13 @@ def _forget(session: Session, stored: StoredSource) -> None:
     if job is not None:
         job.join(10.0)
     stored.definition.forget(stored.name)
+
+
+def counted_again(session: Session, transaction: Transaction, name: str) -> None:
+    """Lets the job of a source, if there is one, begin anew after other dead letters are left."""
+    jobs = session.engine.jobs
+    if jobs.find("source", name) is not None:
+        transaction.afterwards(lambda: jobs.changed("source", name))
 
 
 def _define(

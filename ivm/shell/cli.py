@@ -1,8 +1,8 @@
-"""The command line: `ivm FILE`, `ivm shell`, `ivm run`, `ivm -c`, and SQL from a pipe.
+"""The command line: `ivm FILE`, `ivm shell`, `run`, `ingest`, `recover`, `-c`, and SQL from a pipe.
 
-Law: exit code 0 if all went well, 1 if a statement failed or the database cannot be opened, 2 if
-the command line makes no sense, 130 after Ctrl-C. Results go to standard output, all else to
-standard error.
+Law: exit code 0 if all went well, 1 if a statement or a source failed or the database cannot be
+opened, 2 if the command line makes no sense, 130 after Ctrl-C. Results go to standard output, all
+else to standard error.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ivm.recovery import recover
 from ivm.shell.commands import run_command
 from ivm.shell.console import Console, Settings
 from ivm.shell.errors import report
+from ivm.shell.ingest import ingest
 from ivm.shell.open import MEMORY, open_database, version_number
 from ivm.shell.output import standard_error, standard_output
 from ivm.shell.recovery import report_lines
@@ -45,6 +46,7 @@ _EXAMPLES = """
   [cyan]ivm --csv -c "FROM revenue" shop.duckdb > r.csv[/cyan]
   [cyan]ivm run load.sql --db shop.duckdb[/cyan]            run a script
   [cyan]cat load.sql | ivm shop.duckdb[/cyan]               run SQL from a pipe
+  [cyan]ivm ingest shop.duckdb[/cyan]                       run its sources of changes
   [cyan]ivm recover shop.duckdb[/cyan]                      whether file and log fit each other
 
 [bold]A first view[/bold], to be typed into the shell
@@ -195,6 +197,43 @@ def _script(
         _refuse(f"there is no script {script!r}: ivm run FILE.sql [--db FILE]")
 
 
+@app.command("ingest")
+def _ingest(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SOURCE …]", help="Sources to run.", show_default="all"),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Leave when all is applied that was there.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print progress as lines of JSON.")] = False,
+) -> None:
+    """Run the sources of FILE: follow other databases, queues and files as they change.
+
+    Ctrl-C stops after the batches under way; the next run goes on from there, nothing is lost or
+    applied twice.
+
+    \b
+    ivm -c "CREATE SOURCE clicks INTO clicks FROM FILES (path 'in/*.jsonl', format 'json')" a.duckdb
+    ivm ingest a.duckdb                a live panel, until Ctrl-C
+    ivm ingest a.duckdb clicks         one source of several
+    ivm ingest a.duckdb --once         catch up and leave, as in a cron job
+    ivm ingest a.duckdb --json > log   for programs
+
+    Exit codes: 0 caught up, or ended by SIGTERM; 1 a source has stopped with an error, or none
+    can run; 130 ended by Ctrl-C.
+    """
+    _guard_against_missing(file)
+    with _errors_reported():
+        database = open_database(file)
+        try:
+            code = ingest(database, file, sources or [], once=once, as_json=json)
+        finally:
+            database.close()
+    raise typer.Exit(code)
+
+
 @app.command("recover")
 def _recover(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
@@ -231,13 +270,19 @@ def _guard_against_typos(file: str) -> None:
     if Path(file).suffix or "/" in file or file == MEMORY or Path(file).exists():
         return
     near = difflib.get_close_matches(
-        file, ["shell", "run", "recover", "--help", "--version"], 1, 0.6
+        file, ["shell", "run", "ingest", "recover", "--help", "--version"], 1, 0.6
     )
     if near:
         _refuse(
             f"there is no command and no database {file!r}; did you mean: ivm {near[0]}? "
             f"(a new database of that name: ivm ./{file})"
         )
+
+
+def _guard_against_missing(file: str) -> None:
+    """Refuses `ingest` of a database that would only now be made, without a source."""
+    if not Path(file).expanduser().exists():
+        _refuse(f"there is no database {file!r}: ivm ingest FILE [SOURCE …]")
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -14,6 +14,19 @@ from ivm.storage.errors import InputError
 
 T = TypeVar("T")
 
+
+class DefinitionError(InputError):
+    """The kind, an option or its value is wrong.
+
+    Attributes:
+        option: the name of the option that was given; None if the kind is wrong or lacks one.
+    """
+
+    def __init__(self, message: str, option: str | None = None) -> None:
+        super().__init__(message)
+        self.option = option
+
+
 _TRUE, _FALSE = ("true", "on", "yes", "1"), ("false", "off", "no", "0")
 
 
@@ -26,19 +39,21 @@ def define(kinds: Mapping[str, type[T]], kind: str, options: Mapping[str, str]) 
         options: by name.
 
     Raises:
-        InputError: there is no such kind or option, one is missing, or a value does not fit.
+        DefinitionError: there is no such kind or option, one is missing, or a value does not fit.
+        InputError: the values do not go with one another.
     """
     found = kinds.get(kind.upper())
     if found is None:
-        raise InputError(f"there is no kind {kind!r}{_near(kind.upper(), kinds)}")
+        raise DefinitionError(f"there is no kind {kind!r}{_near(kind.upper(), kinds)}")
     known: dict[str, Field[Any]] = {field.name: field for field in fields(found)}  # type: ignore[arg-type]
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
         if name not in known:
-            raise InputError(f"{kind.upper()} has no option {name!r}{_near(name, known)}")
+            reason = f"{kind.upper()} has no option {name!r}{_near(name, known)}"
+            raise DefinitionError(reason, name)
     for name, field in known.items():
         if name not in given and field.default is MISSING and field.default_factory is MISSING:
-            raise InputError(f"{kind.upper()} needs the option {name!r}")
+            raise DefinitionError(f"{kind.upper()} needs the option {name!r}")
     return found(**{name: _value(known[name], value) for name, value in given.items()})
 
 
@@ -68,9 +83,8 @@ def _value(field: Field[Any], text: str) -> object:
             return int(text)
         return float(text) if kind.startswith("float") else text
     except ValueError:
-        raise InputError(
-            f"the option {field.name!r} is {kind.split(' ')[0]}, not {text!r}"
-        ) from None
+        reason = f"the option {field.name!r} is {kind.split(' ')[0]}, not {text!r}"
+        raise DefinitionError(reason, field.name) from None
 
 
 def _boolean(text: str) -> bool:
