@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ivm.block import TransactionBlock
+from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
 from ivm.cdc import stored_sources
@@ -57,6 +58,7 @@ class ViewInfo:
         columns: (name, DuckDB type) pairs.
         reads: relations it reads directly.
         reason: why it is recomputed; None if it is not.
+        broken: why it cannot be read; None if it can.
     """
 
     name: str
@@ -65,6 +67,7 @@ class ViewInfo:
     columns: tuple[tuple[str, str], ...]
     reads: tuple[str, ...]
     reason: str | None
+    broken: str | None = None
 
 
 @dataclass(frozen=True)
@@ -374,6 +377,7 @@ class Database:
         with session.writing():
             found = engine.catalog.view(name_parts(view))
             engine.recomputed.refresh([found.name])
+            engine.broken.demand_whole(found.name)
             durable, ended = engine.log.make_durable, self._unsubscribe
             feed = Subscription(found.name, found.schema, durable, ended, limit)
             engine.feeds.add(feed)
@@ -385,7 +389,8 @@ class Database:
 
     def views(self) -> list[ViewInfo]:
         """All materialized views, each after the views that it reads."""
-        strategy = self._engine.views.strategy
+        strategy, found = self._engine.views.strategy, self._session().views
+        views = {view.name: view for view in found}
         return [
             ViewInfo(
                 view.name,
@@ -394,8 +399,9 @@ class Database:
                 _columns(view.schema),
                 tuple(sorted(view.reads)),
                 None if view.constant else view.reason,
+                why_broken(views, view.name),
             )
-            for view in self._session().views
+            for view in found
         ]
 
     def tables(self) -> list[TableListing]:

@@ -15,6 +15,7 @@ from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
 from ivm.session import ddl, dml, keyed_dml, prepared, query, view_statements
 from ivm.session.import_database import import_database, is_import
+from ivm.session.refresh import refresh
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
@@ -91,6 +92,7 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.DropView: view_statements.drop,
     st.ExplainView: view_statements.explain,
     st.VerifyView: view_statements.verify,
+    st.RefreshView: refresh,
     st.ShowViews: view_statements.show,
     st.Subscribe: _subscribe,
     st.CreateSource: source_statements.create,

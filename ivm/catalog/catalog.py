@@ -47,6 +47,7 @@ class View:
         rounds: whether DuckDB's answer to the query may differ from the circuit's in the last bits.
         bases: base tables it reads, also through other views.
         recomputed_below: recomputed views it reads, also through other views, lowest first.
+        broken: why its query cannot follow the changes, if it cannot; see `broken_views`.
     """
 
     name: str
@@ -61,6 +62,7 @@ class View:
     rounds: bool = False
     bases: frozenset[str] = frozenset()
     recomputed_below: tuple[str, ...] = ()
+    broken: str | None = None
 
     @property
     def incremental(self) -> bool:

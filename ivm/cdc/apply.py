@@ -133,7 +133,12 @@ def apply_within(
     source: str,
     parts: Sequence[Callable[[], Prepared]],
 ) -> list[Ingested]:
-    """Applies the parts of a batch in a transaction that goes on; see `apply_parts`."""
+    """Applies the parts of a batch in a transaction that goes on; see `apply_parts`.
+
+    Views that fail on the batch are broken, unless the transaction is one that the user has begun.
+    """
+    if session.transaction is None:
+        transaction.break_failing_views()
     records = Records(session, transaction, source)
     return [_apply_part(session, transaction, records, prepared()) for prepared in parts]
 

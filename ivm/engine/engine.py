@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import duckdb
 
 from ivm.catalog.catalog import Catalog, View
+from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.definitions import Definitions
 from ivm.engine.jobs import Jobs
@@ -65,8 +66,9 @@ class Engine:
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.indexes = KeyIndexes(self.tables, self.maintenance.columns_read)
         self.definitions = Definitions(warehouse, catalog)
+        self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(
-            self.maintenance, self.tables, self.feeds, self.outbox, self.commit_refresh
+            self.maintenance, self.tables, self.feeds, self.outbox, self.broken, self.commit_refresh
         )
         self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds)
 

@@ -92,6 +92,22 @@ class LogWriter:
         if self._sync_at_commit:
             self.make_durable(epoch)
 
+    def sync_committed(self, epoch: int, note: str) -> None:
+        """Waits as `sync` does until a committed epoch is durable, also if that is interrupted.
+
+        Args:
+            epoch: of the commit.
+            note: added to the interrupt, which undoes nothing.
+        """
+        try:
+            self.sync(epoch)
+        except UnavailableError:  # not durable; the log refuses all writes from here on
+            raise
+        except BaseException as error:
+            self.sync(epoch)
+            error.add_note(note)
+            raise
+
     def make_durable(self, epoch: int) -> None:
         """Waits until `epoch` is durable, whatever `sync_at_commit`: a changefeed yields it, and
         DuckDB commits it, only then, so that neither is ever ahead of the log."""

@@ -122,7 +122,7 @@ class Maintenance:
         if not deltas:
             return {}
         if self.circuit.needs_hydration(deltas):
-            self.hydrate()
+            self.hydrate(only)
         try:
             return self.circuit.step(deltas, only)
         except EvaluationError as error:
@@ -176,19 +176,24 @@ class Maintenance:
         schema = self._catalog.tables[table].schema
         return cancel(add(parts), [schema[i][1] for i in columns])
 
-    def hydrate(self, *, early: bool = False) -> None:
-        """Builds all missing state from the tables as they are before the change.
+    def hydrate(self, only: Collection[str] | None = None, *, early: bool = False) -> None:
+        """Builds missing state from the tables as they are before the change.
 
         Args:
+            only: the views whose state is built, default all.
             early: whether a signal may cut it short: the next change would hydrate too.
 
         Raises:
             EvaluationError: an expression fails on their rows; some state is still missing.
         """
         self._tables.flush()
+        circuit, nodes = self.circuit, self.circuit.needs_hydration()
+        if only is not None:
+            kept = {n for view in circuit.views if view in only for n in circuit.nodes_of(view)}
+            nodes = [n for n in nodes if n in kept]
         try:
             with dispensable(_UNBUILT) if early else contextlib.nullcontext():
-                self.circuit.hydrate(self.compiler.fetch)
+                circuit.hydrate(self.compiler.fetch, nodes)
         except duckdb.Error as error:
             raise _unfollowed(error) from error
 

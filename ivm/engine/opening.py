@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import duckdb
@@ -92,8 +92,11 @@ def _load(engine: Engine) -> bool:
     functions = list_functions(cursor)
     for each in stored:
         view = _define(engine, cursor, each, functions)
+        view.broken = each.reason
         engine.catalog.add_view(view)
         engine.outbox.load_owed(cursor, view.name)
+        if view.name in engine.broken.names():
+            continue  # REFRESH fills it anew, whatever its rows are now
         engine.views.attach(view)
         if not view.incremental:
             demoted += [view] if each.state != "recomputed" else []
@@ -148,7 +151,7 @@ def _replay(engine: Engine) -> None:
         try:
             deltas = engine.maintenance.step(record.changes)
         except EvaluationError as error:
-            _replay_in_duckdb(engine, record, error.views)
+            _replay_failing(engine, record, error.views)
             continue
         engine.maintenance.commit()
         engine.recomputed.mark_stale([change.table for change in record.changes])
@@ -158,17 +161,30 @@ def _replay(engine: Engine) -> None:
         engine.pending.add(record.epoch, record.changes, lacking)
 
 
+def _replay_failing(engine: Engine, record: Record, failing: frozenset[str]) -> None:
+    """Replays a record that was committed together with the differences of stale views.
+
+    It is committed in any case: views that fail on it all the same are broken.
+    """
+    while True:
+        try:
+            return _replay_in_duckdb(engine, record, failing)
+        except EvaluationError as error:
+            if not engine.recomputed.concern(error.views - failing):
+                engine.broken.break_failing(error, record.changes)
+            failing |= error.views
+
+
 def _nothing_is_temporary(queries: Iterable[tuple[str, str]]) -> None:
     """Does nothing: no session has begun."""
 
 
 def _replay_in_duckdb(engine: Engine, record: Record, failing: Iterable[str]) -> None:
-    """Replays a record that was committed together with the differences of stale views."""
     engine.pending.epoch = record.epoch - 1
     transaction = Transaction(engine, engine.warehouse.cursor(), _nothing_is_temporary)
     for change in record.changes:
         transaction.add(change)
-    transaction.replay(failing)
+    transaction.replay(frozenset(failing))
 
 
 def _replay_tables(engine: Engine) -> None:
@@ -203,18 +219,42 @@ def _replay_tables(engine: Engine) -> None:
 def _refresh_all(engine: Engine) -> None:
     """Fills every view anew: the state of the tables that their rows are from is not known.
 
-    Their epochs are dropped too: that of a view may be greater than the tables', if it was flushed
-    ahead of commits that were then discarded. Later commits with these numbers would be skipped.
+    Views whose queries fail on what another program has written are broken; recomputed ones are
+    stale, as after any opening.
     """
-    cursor = engine.warehouse.cursor()
-    with engine.warehouse.write_lock:
-        run(cursor, "BEGIN TRANSACTION")
-        for view in engine.catalog.views.values():
-            engine.views.refill(cursor, view)
-        forget_view_epochs(cursor)
-        run(cursor, "COMMIT")
-        engine.warehouse.refilled()
-    for view in engine.catalog.views.values():
+    stale: set[str] = set()
+    while True:
+        try:
+            _refill(engine, stale)
+            break
+        except EvaluationError as error:
+            late = {n for n in error.views if not engine.catalog.views[n].incremental}
+            if not late:
+                engine.broken.break_failing(error, ())
+            stale |= late
+    for view in _whole(engine):
         if view.rounds:
             with contextlib.suppress(EvaluationError):
                 engine.views.rewrite_rows(view)
+
+
+def _refill(engine: Engine, stale: Collection[str]) -> None:
+    """Fills all views that are not broken, but for these, in one transaction.
+
+    The epochs of views are dropped too: that of a view may be greater than the tables', if it was
+    flushed ahead of commits that were then discarded. Later commits with these numbers would be
+    skipped.
+    """
+    with engine.warehouse.write_lock, contextlib.closing(engine.warehouse.cursor()) as cursor:
+        run(cursor, "BEGIN TRANSACTION")  # closing rolls back after an error
+        for view in _whole(engine):
+            if view.name not in stale:
+                engine.views.refill(cursor, view)
+        forget_view_epochs(cursor)
+        run(cursor, "COMMIT")
+        engine.warehouse.refilled()
+
+
+def _whole(engine: Engine) -> list[View]:
+    broken = engine.broken.names()
+    return [view for name, view in engine.catalog.views.items() if name not in broken]

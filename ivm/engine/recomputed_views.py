@@ -7,13 +7,15 @@ difference goes through the circuit like any delta.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter_ns
 
 import duckdb
 
+from ivm.catalog.broken_views import broken_views
 from ivm.catalog.catalog import View
 from ivm.delta_ops.circuit import Work
+from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.difference import difference
 from ivm.engine.maintenance import Maintenance
@@ -33,7 +35,8 @@ class RecomputedViews:
         tables: the tables that store them.
         feeds: their changefeeds.
         outbox: what sinks get; a difference that concerns one is an epoch of its own.
-        commit: commits such an epoch, see `Engine.commit_refresh`.
+        broken: breaks views above them that fail on their differences, which are facts by then.
+        commit: commits an epoch of differences, see `Engine.commit_refresh`.
 
     Attributes:
         stale: names of the views whose tables are out of date.
@@ -46,6 +49,7 @@ class RecomputedViews:
         tables: StoredTables,
         feeds: ChangeFeeds,
         outbox: Outbox,
+        broken: BrokenViews,
         commit: Callable[[list[View]], None],
     ) -> None:
         self._maintenance = maintenance
@@ -53,6 +57,7 @@ class RecomputedViews:
         self._catalog = tables.catalog
         self._feeds = feeds
         self._outbox = outbox
+        self._broken = broken
         self._commit = commit
         self.stale: set[str] = set()
         self.work: dict[str, Work] = {}
@@ -83,8 +88,10 @@ class RecomputedViews:
             if view is not None:
                 wanted.update((name, *view.recomputed_below))
         # Copied in one step: a reader comes here without the writer lock.
-        views = list(self._catalog.views.items())
-        return [view for name, view in views if name in wanted and name in self.stale]
+        views = dict(self._catalog.views)
+        wanted &= self.stale
+        wanted.difference_update(broken_views(views) if wanted else ())
+        return [view for name, view in views.items() if name in wanted]
 
     def is_outdated(self, names: Iterable[str]) -> bool:
         """Returns whether one of these relations, or a view below them, may be stale.
@@ -110,12 +117,22 @@ class RecomputedViews:
 
     def refresh(self, names: Iterable[str]) -> None:
         """Recomputes the stale views among these relations and below; needs the writer lock."""
-        for layer in layers(self.needs_refresh(names)):
+        names = tuple(names)
+        while views := self.needs_refresh(names):  # fewer if one is broken on the way
+            layer = next(layers(views))
             if self._outbox.concern([view.name for view in layer]):
-                self._commit(layer)
-                self.stale.difference_update(view.name for view in layer)
+                self._commit_layer(layer)
             else:
                 self._refresh(layer)
+
+    def _commit_layer(self, views: list[View]) -> None:
+        while True:
+            try:
+                self._commit(views)
+                break
+            except EvaluationError as error:
+                self._broken.break_failing(error, ())
+        self.stale.difference_update(view.name for view in views)
 
     def refresh_all(self) -> None:
         """Recomputes all stale views.
@@ -134,8 +151,7 @@ class RecomputedViews:
             # All views of a layer are recomputed before the circuit steps, once, with all of them.
             found = {view.name: self.recompute(view, cursor) for view in views}
             changed = {name: delta for name, delta in found.items() if len(delta)}
-            deltas = self._maintenance.step((), changed) if changed else {}
-            deltas |= changed
+            deltas = self._step(changed) | changed
             try:
                 self._maintenance.commit()
                 pending.add(pending.epoch, (), deltas, logged=False)
@@ -145,6 +161,13 @@ class RecomputedViews:
                 why = f"views were refreshed ({', '.join(found)}), but the memory could not follow"
                 raise self._tables.log.broken(why, error) from error
             self._tables.flush(found)
+
+    def _step(self, changed: Mapping[str, ZSet]) -> dict[str, ZSet]:
+        while True:
+            try:
+                return self._maintenance.step((), changed)
+            except EvaluationError as error:
+                self._broken.break_failing(error, (), changed)
 
     def recompute(self, view: View, cursor: Cursor) -> ZSet:
         """Computes the difference between the view's query and its table, as the cursor sees both.

@@ -9,14 +9,14 @@ its own writes, in tables and in views.
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import duckdb
 
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
+from ivm.engine.expiring import Expiring
+from ivm.engine.late_flush import LateFlush
 from ivm.engine.transaction_views import RefuseTemporary, TransactionViews
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
@@ -24,13 +24,12 @@ from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import Shelter, record_outcome
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duck import Cursor, run
-from ivm.storage.warehouse.refused import RefusedError
 
 COMMITTED = "The transaction is committed."
 """The note of an exception that is raised although the transaction is committed."""
 
 
-class Transaction:
+class Transaction(Expiring):
     """Holds the writer lock from its first statement to `commit` or `rollback`.
 
     Args:
@@ -50,56 +49,20 @@ class Transaction:
         begun: bool = False,
         read_only: bool = False,
     ) -> None:
+        super().__init__(engine.writer_lock)
         self._engine = engine
         self._cursor = cursor
         self.changes: list[TableChange] = []
         self._views = TransactionViews(engine, cursor, self.changes, refuse_temporary)
         self._views_before: dict[str, View] | None = None
         self._tables_differ = self._decided = False
-        self._late_flush_allowed = self._flush_refused = self._flushed_late = False
-        self._last_used = time.monotonic()
-        self._busy = threading.RLock()
+        self._late_flush = LateFlush(engine.tables, cursor)
         self._begun = begun
         self._read_only = read_only
+        self._breaks = False
         self.in_duckdb = False
-        self.over: str | None = None
         self._afterwards: list[Callable[[], None]] = []
-        self.way_out = "begin again"
         engine.writer_lock.acquire(self)
-
-    # -- for the writer lock: see `Holder` ------------------------------------------------------
-
-    def idle_seconds(self) -> float:
-        """The seconds since the end of the last statement."""
-        return time.monotonic() - self._last_used
-
-    def expire(self) -> None:
-        """Rolls back from a waiter's thread, unless a statement is running."""
-        if not self._busy.acquire(blocking=False):  # a statement of another thread holds it
-            return
-        try:
-            limit = self._engine.writer_lock.idle_limit
-            # Once more, now that no statement can begin: one may have ended just before.
-            if self.over is None and self.idle_seconds() > limit:
-                self.rollback()
-                self.over = (
-                    f"the transaction did nothing for {limit:g} s while others waited, and was "
-                    "rolled back"
-                )
-        finally:
-            self._busy.release()
-
-    def __enter__(self) -> Transaction:
-        """Begins a statement: while it runs, the transaction cannot expire."""
-        self._busy.acquire()
-        if self.over is not None:
-            self._busy.release()
-            raise UnavailableError(f"{self.over}: {self.way_out}")
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._last_used = time.monotonic()
-        self._busy.release()
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -161,7 +124,7 @@ class Transaction:
         if not self.in_duckdb:
             if self._read_only or self._may_write_elsewhere():
                 self._engine.recomputed.refresh_all()  # the transaction itself cannot write views
-            self._flush()
+            self._late_flush.flush()
             self.in_duckdb = True  # before BEGIN: an interrupt after it must roll it back
             run(self._cursor, "BEGIN TRANSACTION" + " READ ONLY" * self._read_only)
             self._engine.tables.write_changes(self._cursor, self.changes)
@@ -170,46 +133,36 @@ class Transaction:
         """Returns whether it may change another database; DuckDB lets it change only one."""
         return self._begun and not self.changes and self._engine.catalog.names.others
 
-    def _flush(self) -> None:
-        try:
-            self._engine.tables.flush()
-        except RefusedError:
-            if not self._late_flush_allowed:
-                raise
-            self._flush_refused = True
-
     def allow_late_flush(self) -> None:
         """Lets the flush before the transaction's only statement fail; see `flush_late`."""
-        self._late_flush_allowed = True
+        self._late_flush.allow()
 
     def flush_late(self, *, commit_first: bool = False) -> None:
         """Flushes after a statement that may have removed the reason why DuckDB refused the rows.
 
         Args:
-            commit_first: whether to commit the statement before: DuckDB checks rows against a
-                dropped index until the drop is committed.
+            commit_first: whether to commit the statement before; see `LateFlush.behind`.
         """
-        if not self._flush_refused:
-            return
-        if commit_first:
-            run(self._cursor, "COMMIT")
-            self._engine.warehouse.tables()
-            self._engine.tables.flush()
-            run(self._cursor, "BEGIN TRANSACTION")
-        else:
-            self._engine.warehouse.write_lock.acquire()
-            self._flushed_late = True
+        if self._late_flush.refused and commit_first:
+            self._late_flush.behind()
+        elif self._late_flush.refused:
             self.change_tables()  # so that DuckDB's commit is the commit point
-            self._engine.tables.flush_within(self._cursor)
+            self._late_flush.within()
 
     def show(self, relations: Iterable[str]) -> None:
-        """Begins in DuckDB, with the views among `relations` up to the transaction's changes."""
-        relations = tuple(relations)
+        """Begins in DuckDB, with the views among `relations` up to the transaction's changes.
+
+        Raises:
+            EvaluationError: one of them fails on the changes, or on those of a view below.
+        """
+        relations, broken = tuple(relations), self._engine.broken.names()
         if not self.in_duckdb and not self.changes:  # for all sessions, not in this one alone
             self._engine.recomputed.refresh(relations)
         self.begin_in_duckdb()
         self._views.fill()
         self._views.show(relations)
+        for name in (self._engine.broken.names() - broken).intersection(relations):
+            self._engine.broken.demand_whole(name)
 
     @property
     def changes_catalog(self) -> bool:
@@ -279,7 +232,7 @@ class Transaction:
                 finally:
                     self._end("the transaction is already committed")
             finally:
-                self._make_durable(epoch)
+                engine.log.sync_committed(epoch, COMMITTED)
         if late is not None:
             raise late
         self._act_afterwards()
@@ -289,18 +242,6 @@ class Transaction:
             for act in self._afterwards:
                 act()
         except BaseException as error:
-            error.add_note(COMMITTED)
-            raise
-
-    def _make_durable(self, epoch: int) -> None:
-        """Makes the committed epoch durable before the caller returns, or raises."""
-        log = self._engine.log
-        try:
-            log.sync(epoch)
-        except UnavailableError:  # not durable; the log refuses all writes from here on
-            raise
-        except BaseException as error:  # an interrupt of the wait
-            log.sync(epoch)
             error.add_note(COMMITTED)
             raise
 
@@ -319,7 +260,24 @@ class Transaction:
                 raise engine.log.broken(why, error) from error
         engine.recomputed.refresh_watched()
 
+    def break_failing_views(self) -> None:
+        """Lets views fail on the changes: they are broken, instead of the changes refused.
+
+        For the changes of a stream, which are facts, in a transaction without any other.
+        """
+        self._breaks = True
+
     def _commit(self) -> None:
+        while True:
+            try:
+                return self._commit_or_retry()
+            except EvaluationError as error:
+                if not self._breaks or self.changes_catalog:
+                    raise
+                self._leave_duckdb()
+                self._engine.broken.break_failing(error, self.changes)
+
+    def _commit_or_retry(self) -> None:
         try:
             if self.in_duckdb:
                 self._commit_in_duckdb()
@@ -329,22 +287,46 @@ class Transaction:
             if not self._engine.recomputed.concern(error.views):
                 raise
             # Perhaps only because a stale view lacks rows: step again with its difference.
-            self.begin_in_duckdb()
-            self.show(error.views)
-            self._commit_in_duckdb()
+            self._commit_with_stale(error.views)
 
-    def replay(self, failing: Iterable[str]) -> None:
+    def _commit_with_stale(self, failing: Collection[str]) -> None:
+        """Commits together with the differences of the stale views below these."""
+        shown = frozenset(failing)
+        while True:
+            try:
+                self.begin_in_duckdb()
+                self.show(shown)
+                return self._commit_in_duckdb()
+            except EvaluationError as error:
+                error.views = error.views or shown  # if a stale one cannot be computed
+                if not self._engine.recomputed.concern(error.views - shown):
+                    raise
+                shown |= error.views
+
+    def _leave_duckdb(self) -> None:
+        """Undoes what DuckDB has of the transaction, to begin there anew with the same changes."""
+        if self.in_duckdb:
+            self._roll_back_cursor()
+            self.in_duckdb = self._decided = False
+            self._views = self._views.anew()
+
+    def replay(self, failing: Collection[str]) -> None:
         """Commits a replayed record, together with the differences of stale views below these."""
-        self.begin_in_duckdb()
-        self.show(failing)
-        self._engine.commit_in_duckdb(
-            self._cursor,
-            self.changes,
-            self._views.recomputed,
-            self._views.shown,
-            logged=False,
-            replayed=True,
-        )
+        try:
+            self.begin_in_duckdb()
+            self.show(failing)
+            self._engine.commit_in_duckdb(
+                self._cursor,
+                self.changes,
+                self._views.recomputed,
+                self._views.shown,
+                logged=False,
+                replayed=True,
+            )
+        except EvaluationError as error:
+            error.views = error.views or frozenset(failing)
+            self.rollback()
+            raise
         self._end("the transaction is already committed")
 
     def _commit_in_duckdb(self) -> None:
@@ -361,8 +343,7 @@ class Transaction:
                 logged=not self._decided,
                 only=self._views.stepped,
             )
-            if self._flushed_late:
-                self._engine.pending.confirm()
+            self._late_flush.confirm()
 
     @contextlib.contextmanager
     def _publishing(self) -> Iterator[None]:
@@ -421,8 +402,6 @@ class Transaction:
 
     def _end(self, reason: str) -> None:
         self.over = reason
-        if self._flushed_late:
-            self._engine.pending.put_back()  # does nothing after `confirm`
-            self._engine.warehouse.write_lock.release()
+        self._late_flush.end()
         self._engine.catalog.committed = None
         self._engine.writer_lock.release()

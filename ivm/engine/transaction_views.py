@@ -56,23 +56,30 @@ class TransactionViews:
         self._dropped: set[str] = set()
         self._created: set[str] = set()
         self._known: dict[str, ZSet] = {}
+        self._remembered = False
+
+    def anew(self) -> TransactionViews:
+        """The views of the same transaction before anything was done to them."""
+        return TransactionViews(self._engine, self._cursor, self._changes, self._refuse_temporary)
 
     def __bool__(self) -> bool:
         """Returns whether a view is created, dropped or filled anew."""
-        return bool(self._filled or self._dropped)
+        return bool(self._filled or self._dropped or self._created)
 
     # -- creating and dropping ------------------------------------------------------------------
 
     def create(self, view: View) -> None:
-        """Creates a defined view, filled."""
+        """Creates a defined view, filled if it is not broken."""
         self._engine.views.create(self._cursor, view)
         self._created.add(view.name)
-        self._filled[view.name] = len(self._changes)
+        if view.name not in self._engine.broken.names():
+            self._filled[view.name] = len(self._changes)
 
     def drop(self, view: View) -> None:
         """Drops a view; the circuit drops its nodes when the transaction commits."""
         self._engine.views.drop(self._cursor, view)
         self._filled.pop(view.name, None)
+        self._created.discard(view.name)
         self._dropped.add(view.name)
         self._forget(view.name)
 
@@ -104,11 +111,14 @@ class TransactionViews:
         return self._engine.catalog.views.keys() - left_out if left_out else None
 
     def remember_rows(self) -> list[TableChange]:
-        """Reads the old rows of rebuilt views that have changefeeds; called before the commit.
+        """Reads the old rows of rebuilt views that have changefeeds, once, before the commit.
 
         Returns:
             The changes that store the old rows of those that have sinks.
         """
+        if self._remembered:
+            return []
+        self._remembered = True
         engine = self._engine
         stay = self._filled.keys() - self._dropped - self._created
         sinks = {sink.view for sink in engine.outbox.of_views(stay, self._changes)}
@@ -129,6 +139,7 @@ class TransactionViews:
         """Brings the views among these relations up to the transaction's changes so far."""
         catalog = self._engine.catalog
         views = {n for n in relations if n in catalog.views and n not in self._filled}
+        views -= self._engine.broken.names()
         if not views or not (self._changes or self._engine.recomputed.needs_refresh(views)):
             return
         for layer in layers(self._outdated(views)):

@@ -13,12 +13,14 @@ from collections.abc import Collection, Mapping
 
 import duckdb
 
+from ivm.catalog.broken_views import broken_views
 from ivm.catalog.catalog import BindingCatalog, View
 from ivm.catalog.fatal_types import refuse_fatal_types
 from ivm.delta_ops.aggregates.aggregate import CollectingAggregate
 from ivm.delta_ops.aggregates.group_recompute import GroupRecompute
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.ordered.window import Window
+from ivm.engine.broken_views import record_of
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox_rows import refuse_outbox
@@ -34,14 +36,14 @@ from ivm.sql.plan.render import render
 from ivm.sql.plan.unique_key import unique_key
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.rewrite.rewrite import rewrite
-from ivm.storage.errors import EvaluationError, SqlError, UnsupportedError
+from ivm.storage.errors import EvaluationError, InputError, SqlError, UnsupportedError
 from ivm.storage.identifiers import fold, path_of, quote
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.carried import unfit_type, why_unfit
 from ivm.storage.warehouse.duck import Cursor, describe, run
-from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.storage.warehouse.duckdb_errors import of_our_sql, translated
 from ivm.storage.warehouse.net_changes import PendingView
 from ivm.storage.warehouse.system_tables import State, StoredView, delete_view, save_view
 
@@ -177,14 +179,18 @@ class Views:
     # -- creating and dropping ------------------------------------------------------------------
 
     def create(self, cursor: Cursor, view: View) -> None:
-        """Creates and fills a defined view's table in the cursor's transaction, and records it."""
+        """Creates and fills a defined view's table in the cursor's transaction, and records it.
+
+        That of a broken view stays empty.
+        """
         columns = ", ".join(f"{quote(name)} {type.sql}" for name, type in view.schema)
         path = (self._warehouse.database, *path_of(view.name))
         table = ".".join([quote(part) for part in path])
         run(cursor, f"CREATE TABLE {table} ({columns})")
-        self._fill(cursor, view, table)
-        save_view(cursor, self.stored(view, exact=not view.rounds))
         self._catalog.add_view(view)
+        if view.name not in broken_views(self._catalog.views):
+            self._fill(cursor, view, table)
+        save_view(cursor, self.stored(view, exact=not view.rounds))
 
     def drop(self, cursor: Cursor, view: View) -> None:
         """Drops a view's table in the cursor's transaction; `rebuild` then detaches the view."""
@@ -259,19 +265,33 @@ class Views:
         run before. A view in state "recomputed" is filled anew by the first opening that maintains
         it incrementally.
         """
-        given = () if view.schema == view.described else tuple(n for n, _ in view.schema)
+        if view.broken is not None:
+            return record_of(view, "broken", view.broken)
         state: State = "exact" if exact else "needs_rewrite"
-        return StoredView(view.name, view.query, given, state if view.incremental else "recomputed")
+        return record_of(view, state if view.incremental else "recomputed")
 
     def text(self, view: View) -> str:
         """The SQL whose answer the view must equal: that of its plan, whose orders are complete."""
         return view.query if view.plan is None else render(view.plan)
 
     def refill(self, cursor: Cursor, view: View) -> None:
-        """Replaces a view's rows by its query's answer, as the cursor's transaction sees it."""
+        """Replaces a view's rows by its query's answer, as the cursor's transaction sees it.
+
+        Raises:
+            EvaluationError: the query fails on the rows.
+        """
         table = self._catalog.qualified[view.name]
         run(cursor, f"DELETE FROM {table}")
-        self._fill(cursor, view, table)
+        try:
+            self._fill(cursor, view, table)
+        except duckdb.Error as error:
+            if type(translated(error)) not in (EvaluationError, InputError):
+                raise
+            failed = EvaluationError(
+                f"the view {view.name!r} cannot be filled: {of_our_sql(error)}"
+            )
+            failed.views = frozenset([view.name])
+            raise failed from error
         save_view(cursor, self.stored(view, exact=not view.rounds))
 
     def _fill(self, cursor: Cursor, view: View, table: str) -> None:

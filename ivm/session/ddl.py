@@ -137,12 +137,16 @@ def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> N
     affected = _affected(session, statement, before, typed)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None
+    broken = engine.broken.names()
     for view in affected:
         _demand_valid(session, statement, view, functions)
         _update_reads(session, view)
         engine.views.bind(view, session.cursor, functions)
         engine.catalog.add_view(view)
-    transaction.rebuild(affected)
+        if view.name not in broken:
+            engine.broken.demand_whole(view.name)  # it may read others now
+    broken = engine.broken.names()
+    transaction.rebuild([view for view in affected if view.name not in broken])
 
 
 def _typed(session: Session, statement: st.Ddl) -> set[str]:

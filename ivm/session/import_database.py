@@ -13,12 +13,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ivm.engine.view_reads import words_of
+from ivm.session import view_statements
 from ivm.session.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold, literal, path_of, quote
 from ivm.storage.warehouse.duck import rows, run
+from ivm.storage.warehouse.system_tables import read_state
 
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")
@@ -60,7 +62,7 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
     schema = st.parse((folder / "schema.sql").read_text("utf-8"))
     load = st.parse(_rebased((folder / "load.sql").read_text("utf-8"), folder))
     views = _views(session, load)
-    left_out = {name for name, _ in views}
+    left_out = {path for path, *_ in views}
     plain = []
     for statement in schema:
         path = _path(statement)
@@ -74,9 +76,13 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
         path = _path(statement)
         if path[:1] != ("_ivm",) and path not in left_out:
             run_statement(session, statement, None)
-    for text in _ordered([*plain, *views]):
+    reasons = {text: broken for _, text, broken in views}
+    for text in _ordered([*plain, *[(path, text) for path, text, _ in views]]):
         for statement in st.parse(text):
-            run_statement(session, statement, None)
+            if isinstance(statement, st.CreateView):
+                view_statements.restore(session, statement, reasons[text])
+            else:
+                run_statement(session, statement, None)
     return Result("done")
 
 
@@ -101,17 +107,22 @@ def _path(statement: st.Statement) -> tuple[str, ...]:
     return path[1:] if len(path) > 1 and path[0] == "main" else path
 
 
-def _views(session: Session, load: Sequence[st.Statement]) -> list[tuple[tuple[str, ...], str]]:
-    """The paths and CREATE statements of the exported materialized views, in their order."""
+def _views(
+    session: Session, load: Sequence[st.Statement]
+) -> list[tuple[tuple[str, ...], str, str | None]]:
+    """The exported materialized views: path, CREATE statement and why it is broken."""
     records = next((s for s in load if _path(s) == ("_ivm", "views")), None)
     if records is None:
         return []
     cursor = session.engine.warehouse.cursor()
     run(cursor, f"CREATE TEMP TABLE _ivm_imported {_RECORDS}")
     run(cursor, f"COPY {_IMPORTED} {records.text[records.text.index('FROM ') :]}")
-    found = rows(cursor, f"SELECT name, query, columns FROM {_IMPORTED} ORDER BY number")
+    found = rows(cursor, f"SELECT name, query, columns, state FROM {_IMPORTED} ORDER BY number")
     run(cursor, f"DROP TABLE {_IMPORTED}")
-    return [(_folded(name), _created(name, query, given)) for name, query, given in found]
+    return [
+        (_folded(name), _created(name, query, given), read_state(state)[1])
+        for name, query, given, state in found
+    ]
 
 
 def _folded(name: str) -> tuple[str, ...]:

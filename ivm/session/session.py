@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import duckdb
@@ -16,6 +16,7 @@ import duckdb
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
+from ivm.session.broken_reads import refuse_broken
 from ivm.session.names import SessionNames
 from ivm.session.result import Result
 from ivm.session.statement_kinds import Reads, read_by_kind
@@ -61,26 +62,38 @@ class Session:
         Args:
             statement: the statement.
             text: the part of its text that names them; None for all of it.
+
+        Raises:
+            EvaluationError: one of them is a broken view.
         """
         if isinstance(statement, st.Execute):
             return self.reads(self.prepared[statement.name.lower()])
+        sql = statement.text if text is None else text
+        found = self._named(statement, sql)
+        refuse_broken(self.engine, self._views, self.cursor, statement, sql, found)
+        return found
+
+    def _named(self, statement: st.Statement, sql: str) -> frozenset[str]:
         relations, reads = self.engine.definitions.relations, read_by_kind(statement)
         if reads is Reads.NOTHING:
             return frozenset()
         if reads is Reads.EVERYTHING or (isinstance(statement, st.Dml) and relations.triggers()):
             return relations.everything()
-        sql = statement.text if text is None else text
         found = None if self._sees_more() else relations.read_by(sql)
         return relations.seen_by(self.cursor, sql) if found is None else found
 
     @property
     def views(self) -> list[View]:
         """The views as of the last commit, or of the session's own open transaction."""
+        return list(self._views.values())
+
+    @property
+    def _views(self) -> Mapping[str, View]:
         engine, transaction = self.engine, self.transaction
         committed = engine.catalog.committed
         if committed is None or (transaction is not None and transaction.changes_catalog):
-            committed = engine.catalog.views
-        return list(committed.values())
+            return engine.catalog.views
+        return committed
 
     def refuse_temporary(self, queries: Iterable[tuple[str, str]]) -> None:
         """Refuses views that would read temporary things; see `ivm.session.temporary`."""

@@ -6,9 +6,13 @@ resolve names in it.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
+
 import duckdb
 import pyarrow as pa
 
+from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
 from ivm.engine.verify import verify_view
@@ -31,32 +35,73 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
         name = catalog.names.new(statement.name)
         present = catalog.resolve(statement.name)
         if present is None or _may_create(session, transaction, statement, present):
-            _create(session, transaction, statement, name, present)
+            transaction.show(session.reads(statement, statement.query))
+            view = _defined(session, transaction, statement, name)
+            _demand_whole(session, view)
+            _create(session, transaction, statement, view, present)
     return Result("done")
+
+
+def restore(session: Session, statement: st.CreateView, broken: str | None) -> None:
+    """Creates a view that is imported; a broken one, and those above it, stay broken.
+
+    Args:
+        session: in its transaction.
+        statement: creates the view.
+        broken: why it is broken.
+    """
+    with session.writing() as transaction:
+        catalog = session.engine.catalog
+        present = catalog.resolve(statement.name)
+        if present is not None:
+            _may_create(session, transaction, statement, present)
+        view = _defined(session, transaction, statement, catalog.names.new(statement.name))
+        view.broken = broken
+        transaction.show(view.reads)
+        _create(session, transaction, statement, view, present)
+
+
+def _demand_whole(session: Session, view: View) -> None:
+    """Refuses a view over a broken one."""
+    for name in sorted(view.reads):
+        session.engine.broken.demand_whole(name)
+
+
+def _defined(
+    session: Session, transaction: Transaction, statement: st.CreateView, name: str
+) -> View:
+    """The view of a statement, compiled."""
+    session.refuse_temporary([(name, statement.query)])
+    # A statement that fails while the query is bound would abort the session's transaction.
+    engine = session.engine
+    reader = session.cursor if transaction.changes_catalog else engine.warehouse.cursor()
+    with _placed(statement):
+        functions = list_functions(reader)
+        return engine.views.define(reader, name, statement.query, statement.columns, functions)
 
 
 def _create(
     session: Session,
     transaction: Transaction,
     statement: st.CreateView,
-    name: str,
+    view: View,
     present: str | None,
 ) -> None:
     """Creates a view; drops the one of the same name that is present."""
-    engine, cursor = session.engine, session.cursor
-    transaction.show(session.reads(statement, statement.query))
-    session.refuse_temporary([(name, statement.query)])
-    # A statement that fails while the query is bound would abort the session's transaction.
-    reader = cursor if transaction.changes_catalog else engine.warehouse.cursor()
+    with _placed(statement):
+        if present is None:
+            _refuse_shadowing(session, view.name, statement)
+        else:
+            transaction.drop_view(session.engine.catalog.views[present])
+        transaction.create_view(view)
+
+
+@contextlib.contextmanager
+def _placed(statement: st.CreateView) -> Iterator[None]:
+    """A block whose errors get the position of the view's query in the script."""
     offset = statement.offset + statement.query_offset
     try:
-        functions = list_functions(reader)
-        view = engine.views.define(reader, name, statement.query, statement.columns, functions)
-        if present is None:
-            _refuse_shadowing(session, name, statement)
-        else:
-            transaction.drop_view(engine.catalog.views[present])
-        transaction.create_view(view)
+        yield
     except duckdb.Error as error:
         raise translated(error, offset, statement.query) from error
     except (SqlError, UnsupportedError) as error:
@@ -146,38 +191,51 @@ def explain(session: Session, statement: st.ExplainView, params: Params) -> Resu
 def verify(session: Session, statement: st.VerifyView, params: Params) -> Result:
     """Runs VERIFY MATERIALIZED VIEW: compares each view with its query, a row per view.
 
-    If a query leaves part of its answer open, one more column says which part.
+    If a query leaves part of its answer open, one more column says which part; and if a view is
+    broken, so that there is nothing to compare, one says why.
     """
     with session.writing() as transaction:
-        catalog = session.engine.catalog
-        chosen: list[View] = list(catalog.views.values())
+        engine = session.engine
+        chosen = list(engine.catalog.views.values())
         if statement.name is not None:
-            chosen = [catalog.view(statement.name)]
+            chosen = [engine.catalog.view(statement.name)]
+            engine.broken.demand_whole(chosen[0].name)
         session.refuse_temporary([(view.name, view.query) for view in chosen])
         transaction.show([view.name for view in chosen])
-        found = [verify_view(session.engine, session.cursor, view) for view in chosen]
+        broken = {v.name: why_broken(engine.catalog.views, v.name) for v in chosen}
+        found = [
+            None if broken[view.name] else verify_view(engine, session.cursor, view)
+            for view in chosen
+        ]
     columns = {
-        "view": [view.name for view in chosen],
-        "rows": pa.array([f.rows for f in found], pa.int64()),
-        "missing": pa.array([f.missing for f in found], pa.int64()),
-        "extra": pa.array([f.extra for f in found], pa.int64()),
-        "ok": pa.array([f.ok for f in found], pa.bool_()),
+        "view": pa.array([view.name for view in chosen], pa.string()),
+        "rows": pa.array([f and f.rows for f in found], pa.int64()),
+        "missing": pa.array([f and f.missing for f in found], pa.int64()),
+        "extra": pa.array([f and f.extra for f in found], pa.int64()),
+        "ok": pa.array([f is not None and f.ok for f in found], pa.bool_()),
     }
-    types = ["VARCHAR", "BIGINT", "BIGINT", "BIGINT", "BOOLEAN"]
-    if any(f.left_open for f in found):
-        columns["left_open"] = pa.array([f.left_open or None for f in found], pa.string())
-        types.append("VARCHAR")
-    return Result.of_table(pa.table(columns), types)
+    if any(f is not None and f.left_open for f in found):
+        columns["left_open"] = pa.array([(f and f.left_open) or None for f in found], pa.string())
+    _add_broken(columns, broken)
+    types = ["VARCHAR", "BIGINT", "BIGINT", "BIGINT", "BOOLEAN", "VARCHAR", "VARCHAR"]
+    return Result.of_table(pa.table(columns), types[: len(columns)])
 
 
 def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
-    """Runs SHOW MATERIALIZED VIEWS: name, strategy, relations read, query."""
+    """Runs SHOW MATERIALIZED VIEWS: strategies, relations read, queries, why any is broken."""
     found = session.views
+    views = {view.name: view for view in found}
     columns = {
-        "name": [view.name for view in found],
-        "strategy": [session.engine.views.strategy(view) for view in found],
-        "reads": [", ".join(sorted(view.reads)) for view in found],
-        "query": [view.query for view in found],
+        "name": pa.array(list(views), pa.string()),
+        "strategy": pa.array([session.engine.views.strategy(view) for view in found], pa.string()),
+        "reads": pa.array([", ".join(sorted(view.reads)) for view in found], pa.string()),
+        "query": pa.array([view.query for view in found], pa.string()),
     }
-    table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-    return Result.of_table(table, ["VARCHAR"] * 4)
+    _add_broken(columns, {name: why_broken(views, name) for name in views})
+    return Result.of_table(pa.table(columns), ["VARCHAR"] * len(columns))
+
+
+def _add_broken(columns: dict[str, pa.Array], reasons: Mapping[str, str | None]) -> None:
+    """Adds a column with the reasons why views are broken, if any is."""
+    if any(reasons.values()):
+        columns["broken"] = pa.array(list(reasons.values()), pa.string())

@@ -94,6 +94,7 @@ _HELP_SQL = (
     "  CREATE [OR REPLACE] MATERIALIZED VIEW v AS SELECT …;   kept right by every change",
     "  EXPLAIN MATERIALIZED VIEW v;                           how it is maintained",
     "  VERIFY MATERIALIZED VIEW v;                            recompute and compare",
+    "  REFRESH MATERIALIZED VIEW v;                           mend one that a stream has broken",
     "  SHOW MATERIALIZED VIEWS;   DROP MATERIALIZED VIEW v;",
     "Tab completes, Ctrl-R searches the history, Ctrl-D leaves. Ctrl-C drops the line, or ends",
     "the statement that runs.",

@@ -37,8 +37,8 @@ from ivm.sql.statements.tokens import Reader, SourceText, Token
 from ivm.sql.statements.views import (
     create_view,
     drop_view,
+    refresh_view,
     refuse_alter,
-    refuse_refresh,
     subscribe,
     verify_view,
 )
@@ -277,7 +277,7 @@ _SPECIAL: dict[str, Callable[[SourceText, Reader], Statement]] = {
     "COMMENT": _comment,
     "VERIFY": verify_view,
     "SUBSCRIBE": subscribe,
-    "REFRESH": refuse_refresh,
+    "REFRESH": refresh_view,
     "PAUSE": _stream,
     "RESUME": _stream,
     "RETRY": dead_letters,

@@ -77,6 +77,13 @@ class VerifyView(Statement):
 
 
 @dataclass(frozen=True)
+class RefreshView(Statement):
+    """REFRESH MATERIALIZED VIEW name."""
+
+    name: Name
+
+
+@dataclass(frozen=True)
 class ShowViews(Statement):
     """SHOW MATERIALIZED VIEWS."""
 

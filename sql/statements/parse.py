@@ -34,6 +34,7 @@ from ivm.sql.statements.nodes import (
     Other,
     Prepare,
     Query,
+    RefreshView,
     ShowSinks,
     ShowSources,
     ShowViews,
@@ -64,6 +65,7 @@ __all__ = [
     "Other",
     "Prepare",
     "Query",
+    "RefreshView",
     "ShowSinks",
     "ShowSources",
     "ShowViews",
@@ -148,7 +150,7 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 # --- checked by DuckDB's parser ----------------------------------------------------------
 
 _OWN = (
-    *(DropView, ExplainView, VerifyView, ShowViews, Subscribe, Insert),
+    *(DropView, ExplainView, VerifyView, RefreshView, ShowViews, Subscribe, Insert),
     *(CreateSource, ChangeSource, ShowSources, CreateSink, ChangeSink, ShowSinks),
 )
 

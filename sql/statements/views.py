@@ -5,7 +5,7 @@ Invariant: the view's query is the user's text, verbatim, but for WITH TIES (see
 
 from __future__ import annotations
 
-from ivm.sql.statements.nodes import CreateView, DropView, Statement, Subscribe, VerifyView
+from ivm.sql.statements.nodes import CreateView, DropView, RefreshView, Subscribe, VerifyView
 from ivm.sql.statements.tokens import Reader, SourceText
 from ivm.sql.statements.with_ties import without_ties_clause
 from ivm.storage.errors import UnsupportedError
@@ -57,11 +57,12 @@ def subscribe(source: SourceText, reader: Reader) -> Subscribe:
     return Subscribe(source.text, source.offset, name)
 
 
-def refuse_refresh(source: SourceText, reader: Reader) -> Statement:
-    """Raises UnsupportedError for REFRESH …"""
-    way = "use VERIFY MATERIALIZED VIEW to compare one with its query"
-    reason = f"REFRESH is not needed: views are always up to date; {way}"
-    raise UnsupportedError(reason, source.offset)
+def refresh_view(source: SourceText, reader: Reader) -> RefreshView:
+    """Reads REFRESH MATERIALIZED VIEW name."""
+    reader.expect("REFRESH", "MATERIALIZED", "VIEW")
+    name = reader.name()
+    reader.finish()
+    return RefreshView(source.text, source.offset, name)
 
 
 def refuse_alter(source: SourceText) -> None:

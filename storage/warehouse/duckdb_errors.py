@@ -57,7 +57,7 @@ _GUESS = re.compile(
     r'\nDid you mean "(pg_|duckdb_|sqlite_|pragma_|information_schema|_ivm)[^"]*"\?'
 )
 _VIEWS = re.compile(r"Table with name views does not exist!", re.IGNORECASE)
-_OURS = re.compile(r"( when casting from source column v\d+)?(\n\nLINE \d+: .*)?$", re.DOTALL)
+_OURS = re.compile(r"( when casting from source column [cv]\d+)?(\n\nLINE \d+: .*)?$", re.DOTALL)
 
 
 def translated(
@@ -93,6 +93,16 @@ def _without(before: str, message: str) -> str:
 def of_our_sql(error: Exception) -> str:
     """DuckDB's message about a statement of our own, without its excerpt."""
     return _OURS.sub("", str(error), count=1)
+
+
+def is_of_the_rows(error: EvaluationError) -> bool:
+    """Returns whether an expression failed on its rows, not for want of memory, disk or time."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, duckdb.Error) and isinstance(translated(cause), UnavailableError):
+            return False
+        cause = cause.__cause__
+    return _raised_below(error) is None
 
 
 class Translating:

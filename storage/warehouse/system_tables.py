@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from ivm.storage.errors import CorruptionError
 from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.duck import Cursor, rows, run
 from ivm.storage.warehouse.time_zone import zone_of
 
-FORMAT = "2"
-READABLE = ("1", FORMAT)
+FORMAT = "3"
+READABLE = ("1", "2", FORMAT)
 BASE = ""
 """The relation under which the common epoch of all base tables is recorded."""
 FLUSHES = "_ivm.flushes"
@@ -45,19 +45,21 @@ STREAM_TABLES = {
 """The columns of the tables in `_ivm` that change with the user's, epoch by epoch. The first event
 ingested, or the first source or sink created, has them made."""
 
-_UPGRADE = f"""
+_RENAMED = """
 UPDATE _ivm.views SET broken =
     CASE broken WHEN 'unsettled' THEN 'needs_rewrite' ELSE coalesce(broken, 'exact') END;
 ALTER TABLE _ivm.views RENAME COLUMN broken TO state;
-UPDATE _ivm.meta SET value = '{FORMAT}' WHERE key = 'format';
 """
+"""What format 2 changed; format 3 says of a view that it is broken."""
 
-State = Literal["exact", "needs_rewrite", "recomputed"]
+State = Literal["exact", "needs_rewrite", "recomputed", "broken"]
 """The state of a view's rows: those that its deltas add up to; DuckDB's answer, which may differ
-from them in its last bits until the circuit rewrites it; or the rows of the last recomputation,
-which may be out of date."""
+from them in its last bits until the circuit rewrites it; the rows of the last recomputation, which
+may be out of date; or rows that changes have passed by, since the view fails on one of them."""
 _OLD_STATES: dict[str | None, State] = {None: "exact", "unsettled": "needs_rewrite"}
 """The words of format 1, where they were others."""
+_BROKEN = "broken: "
+"""Stands before the reason in the state of a broken view."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,14 @@ class StoredView:
         query: the user's SELECT, verbatim.
         columns: the column names given at creation; empty for the query's own.
         state: of its rows.
+        reason: why it is broken, if it is.
     """
 
     name: str
     query: str
     columns: tuple[str, ...] = ()
     state: State = "exact"
+    reason: str | None = None
 
 
 def create_schema(cursor: Cursor, database_id: str) -> None:
@@ -112,11 +116,14 @@ def read_database_id(cursor: Cursor, catalog: str) -> str | None:
 
 def upgrade(cursor: Cursor) -> None:
     """Upgrades records of an older format to ours; until then they are read as they are."""
-    if rows(cursor, "SELECT 1 FROM _ivm.meta WHERE key = 'format' AND value = $1", [FORMAT]):
+    ((found,),) = rows(cursor, "SELECT value FROM _ivm.meta WHERE key = 'format'")
+    if found == FORMAT:
         return
     run(cursor, "BEGIN")
-    for statement in _UPGRADE.strip().split(";")[:-1]:
-        run(cursor, statement)
+    if found == "1":
+        for statement in _RENAMED.strip().split(";")[:-1]:
+            run(cursor, statement)
+    run(cursor, "UPDATE _ivm.meta SET value = $1 WHERE key = 'format'", [FORMAT])
     run(cursor, "COMMIT")
 
 
@@ -147,18 +154,26 @@ def mark_closed(cursor: Cursor) -> None:
 
 
 def load_views(cursor: Cursor) -> list[StoredView]:
-    """All views in the order of their creation, from records of either format."""
+    """All views in the order of their creation, from records of any format."""
     views = "_ivm.views AS v(name, query, columns, state, number)"
     found = rows(cursor, f"SELECT name, query, columns, state FROM {views} ORDER BY number")
     return [
-        StoredView(name, query, tuple(names), _OLD_STATES.get(state, state))
+        StoredView(name, query, tuple(names), *read_state(state))
         for name, query, names, state in found
     ]
 
 
+def read_state(stored: str | None) -> tuple[State, str | None]:
+    """The state of a view, and the reason if it is broken."""
+    if stored is not None and stored.startswith(_BROKEN):
+        return "broken", stored.removeprefix(_BROKEN)
+    return _OLD_STATES.get(stored, cast(State, stored)), None
+
+
 def save_view(cursor: Cursor, view: StoredView) -> None:
     """Adds a view, or replaces the record of that name and keeps its place in the order."""
-    values = [view.name, view.query, list(view.columns), view.state]
+    state = view.state if view.reason is None else _BROKEN + view.reason
+    values = [view.name, view.query, list(view.columns), state]
     kept = rows(cursor, "DELETE FROM _ivm.views WHERE name = $1 RETURNING number", [view.name])
     number = kept[0][0] if kept else _last_number(cursor) + 1
     run(cursor, "INSERT INTO _ivm.views VALUES ($1, $2, $3, $4, $5)", [*values, number])

@@ -45,7 +45,7 @@ def test_the_states_of_views_in_format_1(tmp_path: Path, closed: bool) -> None:
             found = db.execute("SELECT name, state FROM _ivm.views ORDER BY number").fetchall()
             assert found == [("counts", "exact"), ("sums", "exact"), ("mine", "recomputed")]
             written = rows(db._engine.warehouse.cursor(), "FROM _ivm.meta WHERE key = 'format'")
-            assert written == [("format", "2")]
+            assert written == [("format", "3")]
 
 
 def test_a_view_that_format_1_recomputed_is_filled_anew(tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ STATEMENTS = {
     "DropView": ["DROP MATERIALIZED VIEW [IF EXISTS]"],
     "ExplainView": ["EXPLAIN [ANALYZE] MATERIALIZED VIEW"],
     "VerifyView": ["VERIFY MATERIALIZED VIEW", "VERIFY MATERIALIZED VIEWS"],
+    "RefreshView": ["REFRESH MATERIALIZED VIEW name"],
     "ShowViews": ["SHOW MATERIALIZED VIEWS"],
     "CreateSource": ["CREATE SOURCE"],
     "ChangeSource": [

@@ -148,7 +148,6 @@ def test_errors_have_a_position(sql: str, position: int) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "REFRESH MATERIALIZED VIEW v",
         "ALTER MATERIALIZED VIEW v RENAME TO w",
         "CREATE TABLE x AS (WITH d AS (DELETE FROM t RETURNING *) FROM d)",
     ],

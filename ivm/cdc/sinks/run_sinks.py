@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ivm.catalog.broken_views import why_broken
 from ivm.cdc.sinks.job import SinkJob
 from ivm.engine.engine import Engine
 from ivm.engine.jobs import Job
@@ -22,7 +23,8 @@ class SinkInfo:
         view: canonical name of its view.
         kind: `FILES`, ….
         options: of its target, by name.
-        state: `not started`, `running`, `failing` while its target is tried again, or `paused`.
+        state: `not started`, `running`, `failing` while its target is tried again or its view is
+            broken, or `paused`.
         acknowledged: the last epoch that the target has for good.
         lag_epochs: how many epochs it has not acknowledged.
         lag_rows: the rows of their deltas.
@@ -71,7 +73,9 @@ def _info(engine: Engine, sink: Sink) -> SinkInfo:
     job = engine.jobs.find("sink", sink.name)
     state, reason = "not started", None
     if isinstance(job, SinkJob) and not job.ended:
-        reason = job.reason
+        reason = job.reason or why_broken(
+            engine.catalog.committed or engine.catalog.views, sink.view
+        )
         state = "failing" if reason else "running"
     if sink.paused:
         state = "paused"

@@ -36,6 +36,7 @@ def create(
         SqlError: the name is taken, or there is no such view.
         InputError: its target cannot be written, see `SinkTo.prepared`.
         UnsupportedError: a table, or a transaction that has changed the catalog.
+        EvaluationError: the view is broken.
     """
     records.create(session)
     name = fold(name)
@@ -59,7 +60,9 @@ def _view(session: Session, transaction: Transaction, view: str) -> View:
             f"{name!r} is a table, and sinks are of views: CREATE MATERIALIZED VIEW v AS FROM "
             f"{name}, and a sink of v"
         )
-    return catalog.view(parts)
+    found = catalog.view(parts)
+    session.engine.broken.demand_whole(found.name)
+    return found
 
 
 def _create(

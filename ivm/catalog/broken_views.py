@@ -1,0 +1,64 @@
+"""Which views are broken: those that fail on a change that was committed, and all above them.
+
+Invariant: `View.broken` is set for views that fail by themselves; the views above them follow from
+that. A broken view is not maintained, and is not read, until it is filled anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+
+from ivm.catalog.catalog import View
+from ivm.storage.errors import EvaluationError
+from ivm.storage.identifiers import path_of, quote
+
+
+def broken_views(views: Mapping[str, View]) -> dict[str, str]:
+    """The broken views among these, each with the lowest view to be filled anew first.
+
+    Args:
+        views: in dependency order.
+    """
+    found: dict[str, str] = {}
+    for name, view in list(views.items()):  # copied in one step: readers have no lock
+        below = sorted([found[lower] for lower in view.reads if lower in found])
+        if below or view.broken is not None:
+            found[name] = below[0] if below else name
+    return found
+
+
+def why_broken(views: Mapping[str, View], name: str) -> str | None:
+    """Why a view cannot be read; None if it can."""
+    to_blame = broken_views(views).get(name)
+    if to_blame is None:
+        return None
+    reason = views[to_blame].broken
+    return reason if to_blame == name else f"it reads {to_blame!r}, which is broken: {reason}"
+
+
+def broken_error(views: Mapping[str, View], name: str) -> EvaluationError | None:
+    """The error that reading a view raises; None if it is not broken."""
+    to_blame = broken_views(views).get(name)
+    return (
+        None
+        if to_blame is None
+        else EvaluationError(
+            f"the view {name!r} is broken: {why_broken(views, name)}. Mend the rows, or replace "
+            f"{to_blame!r} by a view that takes them (TRY_CAST, CASE, WHERE); then REFRESH "
+            f"MATERIALIZED VIEW {spelled(to_blame)} fills it anew"
+        )
+    )
+
+
+def spelled(name: str) -> str:
+    """A canonical name as SQL, without quotes where they can be left out."""
+    path = path_of(name)
+    parts = path[1:] if len(path) == 2 and path[0] == "main" else path
+    return ".".join([part if _is_plain(part) else quote(part) for part in parts])
+
+
+def _is_plain(name: str) -> bool:
+    """Returns whether a name is the same with and without quotes."""
+    return name.isidentifier() and duckdb.tokenize(name)[0][1] == duckdb.token_type.identifier

@@ -1,0 +1,98 @@
+"""Statements that read broken views are refused, with the reason.
+
+Contract: a statement whose rows depend on a broken view is refused, whether it names the view or
+reads it through plain views and macros. What merely shares words with the view's name is not, as
+far as DuckDB's plan or its list of names tells; else the words decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping
+
+import duckdb
+
+from ivm.catalog.broken_views import broken_error, broken_views
+from ivm.catalog.catalog import View
+from ivm.engine.engine import Engine
+from ivm.engine.view_reads import views_and_macros, words_of, words_with_definitions
+from ivm.sql.resolve.bound_relations import bound_relations
+from ivm.sql.statements import parse as st
+from ivm.sql.statements.tokens import Token, tokens
+from ivm.storage.identifiers import canonical_name, fold, path_of, split_name
+from ivm.storage.warehouse.duck import Cursor
+
+_SHOWING = {"describe", "desc", "show", "explain", "export"}
+"""Kinds of queries that show no rows of a view; an export holds its last rows and the mark."""
+_COPYING = {"copy database"}
+
+
+def refuse_broken(
+    engine: Engine,
+    views: Mapping[str, View],
+    cursor: Cursor,
+    statement: st.Statement,
+    text: str,
+    found: Collection[str],
+) -> None:
+    """Refuses a statement that reads a broken view.
+
+    Args:
+        engine: the database's engine.
+        views: as the session sees them.
+        cursor: sees what the statement's names mean.
+        statement: the statement.
+        text: the part of it that reads.
+        found: all relations that it reads, and perhaps others.
+
+    Raises:
+        EvaluationError: it reads one.
+    """
+    if isinstance(statement, st.Query) and statement.kind in _SHOWING:
+        return
+    if isinstance(statement, st.Ddl) and statement.action in _COPYING:
+        return
+    suspects = broken_views(views).keys() & found
+    if suspects:
+        for name in views:
+            if name in suspects and _reads(engine, cursor, statement, text, name):
+                error = broken_error(views, name)
+                assert error is not None
+                raise error
+
+
+def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, name: str) -> bool:
+    """Returns whether a statement reads a view."""
+    plain = _without_parameters(text)
+    paths = bound_relations(cursor, plain)
+    if paths is not None:
+        own = [canonical_name(path) for db, *path in paths if db == engine.catalog.database]
+        return name in own
+    last = path_of(name)[-1]
+    try:
+        with contextlib.closing(engine.warehouse.cursor()) as other:
+            named = other.get_table_names(plain, qualified=True)
+        return fold(last) in {fold(split_name(each)[-1]) for each in named}
+    except duckdb.Error:  # no query in DuckDB's eyes, or a name that this session alone sees
+        words = words_with_definitions(plain, views_and_macros(cursor))
+        alters = isinstance(statement, st.Ddl) and statement.action == "alter"
+        return words.issuperset(words_of(last)) and not (alters and "from" not in words)
+
+
+def _without_parameters(text: str) -> str:
+    """The text with NULL for each parameter: DuckDB lists the names of no prepared statement."""
+    parts, done, found = [], 0, tokens(text)
+    for at, token in enumerate(found):
+        if token.word == "?" or (token.word == "$" and at + 1 < len(found)):
+            parts.append(text[done : token.start] + "NULL")
+            done = _end_of_parameter(found, at)
+    return "".join([*parts, text[done:]])
+
+
+def _end_of_parameter(found: list[Token], at: int) -> int:
+    """The offset behind `?`, `?1`, `$1` or `$name`."""
+    token = found[at]
+    following = found[at + 1] if at + 1 < len(found) else None
+    if following is None or following.start != token.end:
+        return token.end
+    return following.end if token.word == "$" or following.word.isdigit() else token.end

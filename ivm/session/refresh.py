@@ -1,0 +1,75 @@
+"""REFRESH MATERIALIZED VIEW: fills a view anew from its query, with the views above it.
+
+Contract: after it the view is not broken, nor are those above it that were broken by it alone. If
+its query still fails, nothing has changed. One above it that fails by itself stays broken, by
+itself from then on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ivm.catalog.broken_views import broken_error, broken_views
+from ivm.catalog.catalog import Catalog, View
+from ivm.engine.broken_views import why
+from ivm.session.result import Result
+from ivm.session.session import Params, Session
+from ivm.sql.parse.function_list import list_functions
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import EvaluationError
+
+
+def refresh(session: Session, statement: st.RefreshView, params: Params) -> Result:
+    """Runs REFRESH MATERIALIZED VIEW.
+
+    Raises:
+        EvaluationError: the query fails on the rows, or a view below is broken.
+    """
+    while True:
+        try:
+            _refresh(session, statement)
+            return Result("done")
+        except EvaluationError as error:
+            if session.transaction is not None or not _broke_above(session, statement, error):
+                raise
+
+
+def _broke_above(session: Session, statement: st.RefreshView, error: EvaluationError) -> bool:
+    """Breaks the views above that failed, if they were broken by the one below until now."""
+    with session.writing():
+        engine = session.engine
+        name = engine.catalog.view(statement.name).name
+        failed = error.views & engine.broken.names() - {name}
+        if failed:
+            engine.broken.mark(failed, why(error))
+    return bool(failed)
+
+
+def _refresh(session: Session, statement: st.RefreshView) -> None:
+    with session.writing() as transaction:
+        engine = session.engine
+        view = engine.catalog.view(statement.name)
+        filled = _filled(engine.catalog, view)
+        session.refuse_temporary([(each.name, each.query) for each in filled])
+        transaction.show({name for each in filled for name in each.reads})
+        transaction.change_catalog()
+        functions = list_functions(session.cursor)
+        view.broken = None
+        for each in filled:
+            engine.views.bind(each, session.cursor, functions)
+            engine.catalog.add_view(each)
+        transaction.rebuild(filled)
+
+
+def _filled(catalog: Catalog, view: View) -> list[View]:
+    """The view and those above it that are not broken once it is filled.
+
+    Raises:
+        EvaluationError: one below it is broken.
+    """
+    broken = broken_views({**catalog.views, view.name: replace(view, broken=None)})
+    if view.name in broken:
+        error = broken_error(catalog.views, view.name)
+        assert error is not None
+        raise error
+    return [each for each in (view, *catalog.readers([view.name])) if each.name not in broken]
