@@ -231,6 +231,7 @@ class Database:
         format: str = "debezium",
         times: str | None = None,
         decimals: str | None = None,
+        version: str = "",
         source: str = "python",
         position: int | None = None,
     ) -> Ingested:
@@ -246,6 +247,8 @@ class Database:
                 insert, update or delete) or `json appends` (rows alone).
             times: what numbers in columns of times count, `ms`, `us` or `ns`.
             decimals: whether strings in columns of numbers are `text` or `base64`.
+            version: the name of a column that grows with each change of a row: an event whose
+                version is not greater than the stored one changes nothing.
             source: the name of the stream.
             position: of the batch in the stream, greater than that of the source's batch before
                 for this table. It is committed with the rows; a batch whose position has been
@@ -258,7 +261,7 @@ class Database:
             InputError: an unknown format or encoding, or a position that is no integer.
             UnsupportedError: the table has constraints that only DuckDB can check.
         """
-        envelope = envelope_of(format, times, decimals)
+        envelope = envelope_of(format, times, decimals, version)
         return self._with_session(
             lambda session: ingest(session, table, events, envelope, source, position)
         )

@@ -17,6 +17,7 @@ from ivm.cdc.keyless import merge_keyless
 from ivm.cdc.merged import Merged
 from ivm.cdc.records import Letter, Records
 from ivm.cdc.sources.source import Part, Position
+from ivm.cdc.versions import stale_events, version_column
 from ivm.engine.transaction import Transaction
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
@@ -35,7 +36,8 @@ class Ingested:
         refused: why events could not be applied, by their number in the batch, from 0.
         ignored: messages that are no changes.
         counts: of applied events by kind; `known_inserts`, `unknown_updates` and `unknown_deletes`
-            are those that found, or did not find, the row that they should.
+            are those that found, or did not find, the row that they should; `stale` are not
+            applied, since the table has their version or a later one.
         skipped: the batch's position had been reached before, and nothing was done.
     """
 
@@ -151,7 +153,7 @@ def _apply_part(
     session: Session, transaction: Transaction, records: Records, prepared: Prepared
 ) -> Ingested:
     part, info, found = prepared.part, prepared.info, prepared.decoded
-    merged = _merge(session, transaction, info, found)
+    merged = _merge(session, transaction, info, found, part.version)
     refused = dict(sorted({**found.refused, **merged.refused}.items()))
     lines = list(refused)
     texts, places = part.payloads(lines), part.places(lines)
@@ -160,11 +162,14 @@ def _apply_part(
         for line, text, place in zip(lines, texts, places, strict=True)
     ]
     records.bury(info.name, letters)
-    applied = len(found.events) + len(found.truncates) - len(merged.refused)
+    stale = merged.counts.get("stale", 0)
+    applied = len(found.events) + len(found.truncates) - len(merged.refused) - stale
     return Ingested(applied, refused, found.ignored, merged.counts)
 
 
-def _merge(session: Session, transaction: Transaction, info: TableInfo, found: Decoded) -> Merged:
+def _merge(
+    session: Session, transaction: Transaction, info: TableInfo, found: Decoded, version: str
+) -> Merged:
     """Merges events with the stored rows; refused ones are numbered by their lines."""
     path = transaction.fast_path(info.name)
     if path is None:
@@ -177,13 +182,22 @@ def _merge(session: Session, transaction: Transaction, info: TableInfo, found: D
         _empty(session, transaction, info)
         later = (lines > found.truncates[-1]).nonzero()[0]
         events, lines = events.take(later), lines[later]
+    stale = 0
+    if version:
+        position = version_column(info, version)
+        index = transaction.index(info.name, all_columns=True)
+        old = stale_events(path, events, index, position)
+        stale = int(old.sum())
+        if stale:
+            current = (~old).nonzero()[0]
+            events, lines = events.take(current), lines[current]
     if info.primary_key:
         index = transaction.index(info.name, all_columns=bool(events.unknown))
         merged = merge_keyed(path, events, index)
     else:
         merged = merge_keyless(path, events, transaction.index(info.name))
     transaction.add(merged.change)
-    counts = {**merged.counts, "truncates": len(found.truncates)}
+    counts = {**merged.counts, "truncates": len(found.truncates), "stale": stale}
     return replace(
         merged,
         refused={int(lines[i]): why for i, why in merged.refused.items()},

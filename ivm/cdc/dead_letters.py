@@ -89,6 +89,10 @@ class _Retried:
     def upstream(self) -> Upstream | None:
         return None
 
+    @property
+    def version(self) -> str:
+        return self.part.version
+
     def __len__(self) -> int:
         return len(self.letters)
 

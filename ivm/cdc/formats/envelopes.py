@@ -25,13 +25,15 @@ _DIGITS = {"ms": 3, "us": 6, "ns": 9}
 _DECIMALS = {"text": False, "base64": True}
 
 
-def envelope_of(format: str, times: str | None, decimals: str | None) -> Envelope:
+def envelope_of(
+    format: str, times: str | None = None, decimals: str | None = None, version: str = ""
+) -> Envelope:
     """The envelope of a format, see `Database.ingest`.
 
     Raises:
         InputError: there is no such format or encoding.
     """
-    envelope = _named(_FORMATS, "format", format)
+    envelope = replace(_named(_FORMATS, "format", format), version=version)
     if times is None and decimals is None:
         return envelope
     if envelope.schema:

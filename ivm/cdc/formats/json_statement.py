@@ -37,6 +37,7 @@ class Envelope:
         operations: INSERT, UPDATE, DELETE, TRUNCATE or IGNORED by its name in the format.
         encoding: of the values, where the line has no schema.
         schema: the keys that lead to Kafka Connect's schema of the line, None if it has none.
+        version: the name of the version column, whose value before a delete is read too.
     """
 
     after: tuple[str, ...]
@@ -45,6 +46,7 @@ class Envelope:
     operations: Mapping[str, int]
     encoding: Encoding = PLAIN
     schema: tuple[str, ...] | None = None
+    version: str = ""
 
 
 def json_path(keys: Sequence[str]) -> str:
@@ -94,7 +96,9 @@ class _Statement:
         # In the row itself, the key of the operation is no column's.
         self._keys = {i: k for i, k in found.items() if (*envelope.after, k) != envelope.operation}
         self._key = info.primary_key
-        found_by = info.primary_key or range(len(info.schema))
+        found_by = info.primary_key or tuple(range(len(info.schema)))
+        if fold(envelope.version) in names:
+            found_by = tuple(dict.fromkeys((*found_by, names.index(fold(envelope.version)))))
         self._old = [i for i in found_by if i in self._keys] if envelope.before else []
 
     def text(self) -> str:

@@ -40,6 +40,11 @@ class JsonPart:
     def __len__(self) -> int:
         return len(self.lines)
 
+    @property
+    def version(self) -> str:
+        """See `Part`."""
+        return self.envelope.version
+
     def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
         """See `Part`."""
         return decode(cursor, self.lines, info, self.envelope)

@@ -51,6 +51,7 @@ class Part(Protocol):
     Attributes:
         table: the name of our table, as a user would write it.
         upstream: the columns upstream from these events on; None if the source does not know them.
+        version: the name of the column that grows with each change of a row, "" without.
     """
 
     @property
@@ -58,6 +59,9 @@ class Part(Protocol):
 
     @property
     def upstream(self) -> Upstream | None: ...
+
+    @property
+    def version(self) -> str: ...
 
     def __len__(self) -> int:
         """The number of events."""

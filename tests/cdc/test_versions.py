@@ -1,0 +1,87 @@
+"""Events that come again or late are told by their version: a model applies them one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ivm
+
+TABLE = "CREATE TABLE t (k INTEGER PRIMARY KEY, version BIGINT, x INTEGER)"
+Row = tuple[int, int | None, int]
+
+keys = st.integers(0, 3)
+versions = st.none() | st.integers(0, 6)
+events = st.tuples(st.sampled_from("cud"), keys, keys, versions, st.integers(0, 99))
+
+
+def event(drawn: tuple[str, int, int, int | None, int]) -> dict[str, Any]:
+    """A write of key `new`, an update that moves `old` there, or a delete of `old`."""
+    op, old, new, version, x = drawn
+    before = {"k": old, "version": version}
+    after = {"k": new, "version": version, "x": x}
+    return {
+        "op": op,
+        "before": None if op == "c" else before,
+        "after": None if op == "d" else after,
+    }
+
+
+def applied(rows: dict[int, Row], drawn: Any) -> None:
+    """Applies one event to the model, if it is not older than the rows that it concerns."""
+    op, old, new, version, x = drawn
+    concerned = {"c": [new], "u": [old, new], "d": [old]}[op]
+    has = [rows[key][1] for key in concerned if key in rows]
+    highest = max([found for found in has if found is not None], default=None)
+    known = version is not None and highest is not None
+    if known and (version < highest or (version == highest and op != "d")):
+        return
+    for key in concerned:
+        rows.pop(key, None)
+    if op != "d":
+        rows[new] = (new, version, x)
+
+
+@given(st.lists(st.lists(events, max_size=8), max_size=4))
+def test_stale_events_change_nothing(batches: list[list[Any]]) -> None:
+    rows: dict[int, Row] = {}
+    with ivm.connect() as db:
+        db.execute(TABLE)
+        for batch in batches:
+            db.ingest("t", [event(drawn) for drawn in batch], version="version")
+            for drawn in batch:
+                applied(rows, drawn)
+        assert sorted(db.execute("FROM t").fetchall()) == sorted(rows.values())
+
+
+@pytest.fixture
+def db() -> Any:
+    with ivm.connect() as opened:
+        opened.execute(TABLE)
+        yield opened
+
+
+def test_a_batch_sent_twice_changes_nothing(db: ivm.Database) -> None:
+    batch = [event(("c", 0, 1, 1, 10)), event(("u", 1, 1, 2, 20)), event(("c", 0, 2, 1, 30))]
+    assert db.ingest("t", batch, version="VERSION").counts.get("stale") is None
+    again = db.ingest("t", batch, version="version")
+    assert sorted(db.execute("FROM t").fetchall()) == [(1, 2, 20), (2, 1, 30)]
+    assert (again.applied, again.counts["stale"]) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("table", "version", "reason"),
+    [
+        ("(k INTEGER PRIMARY KEY, v VARCHAR)", "v", "must be an integer"),
+        ("(k INTEGER PRIMARY KEY)", "v", "no column 'v'"),
+        ("(k INTEGER, v INTEGER)", "v", "no primary key"),
+    ],
+)
+def test_what_is_no_version_is_refused(table: str, version: str, reason: str) -> None:
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t {table}")
+        with pytest.raises(ivm.errors.InputError, match=reason):
+            db.ingest("t", [{"op": "c", "after": {"k": 1, "v": 1}}], version=version)
