@@ -138,10 +138,12 @@ class Limits:
     """The options that all sources have: past a limit of dead letters a source stops.
 
     Attributes:
+        version: the name of a column that grows with each change of a row, "" without.
         max_dead_letters: stored at a time.
         max_dead_share: of the last events, of which there are at least a thousand.
     """
 
+    version: str = ""
     max_dead_letters: int = 10_000
     max_dead_share: float = 0.5
 

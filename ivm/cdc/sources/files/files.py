@@ -10,6 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from ivm.cdc.formats.envelopes import envelope_of
+from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.files.folder import Folder
 from ivm.cdc.sources.files.lines import Lines
 from ivm.cdc.sources.files.reader import FilesReader
@@ -46,7 +47,7 @@ class Files(Limits):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.path.abspath(os.path.expanduser(self.path)))
-        envelope_of(self.format, self.times, self.decimals)
+        self._envelope()
 
     def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
         """See `Source`."""
@@ -61,4 +62,7 @@ class Files(Limits):
         """See `Source`; files keep nothing of it."""
 
     def _part(self, table: str, lines: pa.Array) -> Part:
-        return JsonPart(table, lines, envelope_of(self.format, self.times, self.decimals), "")
+        return JsonPart(table, lines, self._envelope(), "")
+
+    def _envelope(self) -> Envelope:
+        return envelope_of(self.format, self.times, self.decimals, self.version)

@@ -45,6 +45,10 @@ class Placed:
     def upstream(self) -> Upstream | None:
         return None
 
+    @property
+    def version(self) -> str:
+        return self.events.version
+
     def __len__(self) -> int:
         return len(self.events)
 
