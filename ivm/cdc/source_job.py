@@ -21,10 +21,11 @@ from typing import Any
 from ivm.cdc import stored_sources
 from ivm.cdc.apply import Applied, Prepared, apply_parts, prepare
 from ivm.cdc.dead_letter_limit import DeadLetterLimit
+from ivm.cdc.follow import follow
 from ivm.cdc.progress import Progress
 from ivm.cdc.reading_ahead import ReadingAhead
 from ivm.cdc.records import Records
-from ivm.cdc.sources.source import Batch, Position, Reader
+from ivm.cdc.sources.source import Batch, Part, Position, Reader, Upstream
 from ivm.cdc.stored_sources import RUNNING, StoredSource
 from ivm.engine.engine import Engine
 from ivm.session.session import Session
@@ -46,7 +47,7 @@ class _OverError(IvmError):
 
 @dataclass(frozen=True)
 class _Ahead:
-    """A batch that was read, and its parts as they were decoded.
+    """A batch that was read, and its parts as decoded, unless their tables must change first.
 
     Attributes:
         names: the names of the catalog at that time; any change replaces the object.
@@ -54,7 +55,7 @@ class _Ahead:
     """
 
     batch: Batch
-    prepared: list[Prepared]
+    prepared: list[Prepared] | None
     names: object
     caught_up: bool
 
@@ -77,6 +78,7 @@ class SourceJob:
         self._name = name
         self._limit = FIRST
         self._stored: StoredSource | None = None
+        self._followed: dict[str, Upstream | None] = {}
         self.progress = Progress()
         self.progress.started()
         self._stopping = threading.Event()
@@ -157,6 +159,8 @@ class SourceJob:
     def _read(self, reader: Reader) -> _Ahead:
         batch = reader.read(self._limit, _WAIT) or Batch((), {})
         caught_up, names = reader.caught_up(), self._engine.catalog.names
+        if any(self._must_follow(part) for part in batch.parts):
+            return _Ahead(batch, None, names, caught_up)
         prepared = self._with_session(lambda s: [prepare(s, part) for part in batch.parts])
         return _Ahead(batch, prepared, names, caught_up)
 
@@ -174,6 +178,8 @@ class SourceJob:
         if not batch.positions:
             self.progress.looked(found.caught_up)
             return
+
+        self._follow(batch)
 
         def admit(records: Records, done: Applied) -> None:
             row = records.definition()
@@ -196,9 +202,18 @@ class SourceJob:
         self._adapt(len(batch), applied.work)
 
     def _prepared(self, session: Session, found: _Ahead, i: int) -> Prepared:
-        if self._engine.catalog.names is not found.names:
+        if found.prepared is None or self._engine.catalog.names is not found.names:
             return prepare(session, found.batch.parts[i])
         return found.prepared[i]
+
+    def _must_follow(self, part: Part) -> bool:
+        return part.upstream is not None and part.upstream != self._followed.get(part.table)
+
+    def _follow(self, batch: Batch) -> None:
+        for part in batch.parts:
+            if self._must_follow(part):
+                self._with_session(partial(follow, part=part))
+                self._followed[part.table] = part.upstream
 
     def _adapt(self, events: int, work: float) -> None:
         """Chooses the size of the next batches by the work of this one under the lock."""

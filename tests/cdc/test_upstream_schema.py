@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
-from ivm.cdc.upstream_schema import UpstreamColumn, follow
+from ivm.cdc.formats.upstream_schema import UpstreamColumn, follow
 from ivm.storage.errors import InputError, IvmError, SchemaMismatchError
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo, read_tables

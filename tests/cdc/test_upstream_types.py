@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ivm.cdc.upstream_types import fits, wider
+from ivm.cdc.formats.upstream_types import fits, wider
 from ivm.storage.values.types import named_type
 from tests.support.type_values import VALUES
 from tests.tiers import examples

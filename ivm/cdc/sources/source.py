@@ -39,10 +39,14 @@ class Position:
 
 @dataclass(frozen=True)
 class Upstream:
-    """The columns of a table as its upstream database has them, and the names of its key."""
+    """The columns of a table as its upstream database has them.
+
+    Attributes:
+        key: the names of its key, empty if it has none; None if it is not known.
+    """
 
     columns: tuple[UpstreamColumn, ...]
-    key: tuple[str, ...] = ()
+    key: tuple[str, ...] | None = None
 
 
 class Part(Protocol):

@@ -1,0 +1,32 @@
+"""Tables of ours follow their upstream tables: created when they are lacking, wider when those are.
+
+Contract: nothing of ours is dropped or narrowed. What cannot be followed stops the source, with the
+statement that resolves it.
+"""
+
+from __future__ import annotations
+
+from ivm.catalog.catalog import name_parts
+from ivm.cdc.formats import upstream_schema
+from ivm.cdc.sources.source import Part
+from ivm.session import ddl
+from ivm.session.session import Session
+from ivm.sql.statements import parse as st
+
+
+def follow(session: Session, part: Part) -> None:
+    """Runs the statements that let the table of a part follow its upstream, if it must.
+
+    Raises:
+        SchemaMismatchError: somebody must decide what becomes of a column.
+    """
+    if part.upstream is None:
+        return
+    catalog = session.engine.catalog
+    name = session.names.resolve(name_parts(part.table))
+    info = None if name is None else catalog.tables.get(name)
+    upstream = part.upstream
+    for sql in upstream_schema.follow(info, part.table, upstream.columns, upstream.key):
+        for statement in st.parse(sql):
+            assert isinstance(statement, st.Ddl)
+            ddl.ddl(session, statement, None)
