@@ -65,7 +65,7 @@ class Kafka(Limits):
 
     def envelope(self) -> Envelope:
         """Of the format."""
-        return envelope_of(self.format, self.times, self.decimals)
+        return envelope_of(self.format, self.times, self.decimals, self.version)
 
     def tables(self, into: str | None) -> dict[str, str]:
         """The tables of the topics.
