@@ -301,11 +301,17 @@ class Engine:
 
     # -- a changed catalog ----------------------------------------------------------------------
 
-    def reload_tables(self, cursor: Cursor) -> None:
-        """Reads the tables and schemas as the cursor sees them, after a change of the catalog."""
+    def reload_tables(self, cursor: Cursor, rewritten: Collection[str] = ()) -> None:
+        """Reads the tables and schemas as the cursor sees them, after a change of the catalog.
+
+        Args:
+            cursor: of the session that has changed it, or that sees what is committed.
+            rewritten: tables that may have other values in the columns that they had.
+        """
+        before = self.catalog.tables
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
         self.definitions.forget()
-        self.indexes.forget()
+        self.indexes.keep({name: t for name, t in before.items() if name not in rewritten})
 
     def reload_databases(self, cursor: Cursor) -> None:
         """Reads the attached databases as the cursor sees them."""

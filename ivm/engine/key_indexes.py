@@ -1,18 +1,20 @@
 """The key indexes of all tables: hydrated at first use, and updated by every change since.
 
 Invariant: an index holds the rows of its table, with the running transaction's changes; `commit`
-and `rollback` end that transaction. An index without a column that is needed later is built anew.
+and `rollback` end that transaction. An index without a column that is needed later is built anew;
+one with all columns takes in a column that is added without values.
 The index of a large table answers at once and reads the table in a thread (`LateIndex`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ivm.engine.stored_tables import StoredTables
 from ivm.ingest.key_index import KeyIndex, LateIndex
 from ivm.storage.log.change import TableChange
 from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.table_info import TableInfo
 
 _PATIENCE = 8  # DuckDB changes one row in milliseconds; reading a large table takes seconds
 
@@ -142,7 +144,35 @@ class KeyIndexes:
         for table in [name for name, index in self._known.items() if isinstance(index, LateIndex)]:
             self._drop(table)
 
+    def keep(self, before: Mapping[str, TableInfo]) -> None:
+        """Drops indexes after a change of the catalog, but those whose columns are as they were.
+
+        Args:
+            before: the tables before the change, without those that may have other values now.
+        """
+        for name, index in list(self._known.items()):
+            old, new = before.get(name), self._catalog.tables.get(name)
+            if old is None or new is None or not _same_columns(old, new, index):
+                self._drop(name)
+            elif len(index.columns) == len(old.schema) and _is_null(new, len(old.schema)):
+                index.widen([type for _, type in new.schema[len(old.schema) :]])
+
     def forget(self) -> None:
-        """Drops all indexes: the catalog has changed, or the database is being closed."""
+        """Drops all indexes: the database is being closed."""
         for table in list(self._known):
             self._drop(table)
+
+
+def _same_columns(old: TableInfo, new: TableInfo, index: KeyIndex) -> bool:
+    """Returns whether an index of the old table is one of the new table."""
+    if old.oid != new.oid or old.primary_key != new.primary_key:
+        return False
+    if not new.primary_key:  # its key is the whole row
+        return old.schema == new.schema
+    return all(new.schema[i : i + 1] == (old.schema[i],) for i in index.columns)
+
+
+def _is_null(table: TableInfo, first: int) -> bool:
+    """Returns whether the columns of a table from a position on, just added, are NULL."""
+    added = range(first, len(table.schema))
+    return not any(i in table.defaults or i in table.generated for i in added)

@@ -25,7 +25,7 @@ from ivm.ingest.snapshot import Snapshot
 from ivm.storage.arrangement.arrangement import Arrangement, Layout, Matches
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
-from ivm.storage.values.types import Schema
+from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, add
 
 
@@ -65,6 +65,14 @@ class KeyIndex:
             Matches: which probe, and the rows (columns `self.columns`) with positive weights.
         """
         return self._rows.latest(keys) if self._unique else self._rows.lookup_live(keys)
+
+    def widen(self, types: Sequence[ColumnType]) -> None:
+        """Holds further columns, those that come next in the table; NULL in all its rows."""
+        self.columns += tuple(range(len(self.columns), len(self.columns) + len(types)))
+        is_staged = self._rows is not self._committed
+        rows = self._rows.with_nulls(types)
+        self._committed = self._committed.with_nulls(types) if is_staged else rows
+        self._rows = rows
 
     def record(self, change: TableChange) -> None:
         """Applies a change of the running transaction; its removed rows hold at least `columns`."""

@@ -2,12 +2,14 @@
 
 Invariant: after a DDL statement every materialized view's query still describes the same columns.
 A statement after which one would not is undone, unless CASCADE drops the view. Views whose tables
-or definitions have changed are compiled and filled anew.
+or definitions have changed are compiled and filled anew; but a view whose plan is the same after
+ALTER TABLE, since it reads nothing that was altered, stays as it is, with its rows and its state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import duckdb
 
@@ -28,6 +30,7 @@ from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.parse.function_list import FunctionList, list_functions
+from ivm.sql.plan.same_plan import same_plan, scans
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
@@ -127,26 +130,50 @@ def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl)
 def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
     """Updates the catalog and the views after a change of tables, plain views, macros or types."""
     engine = session.engine
-    before = engine.catalog.tables
-    engine.reload_tables(session.cursor)
+    before, typed = engine.catalog.tables, _typed(session, statement)
+    engine.reload_tables(session.cursor, typed)
     if engine.catalog.tables != before:  # not by a macro, or a table of another database
         transaction.change_tables()
         refuse_types(before, engine.catalog.tables)
-    typed = _typed(session, statement)
     refuse_unfit(session.cursor, engine.catalog.tables, before, typed)
     affected = _affected(session, statement, before, typed)
     session.refuse_temporary([(view.name, view.query) for view in affected])
     functions = list_functions(session.cursor) if affected else None
-    broken = engine.broken.names()
+    broken, rebuilt = engine.broken.names(), dict[str, View]()
     for view in affected:
         _demand_valid(session, statement, view, functions)
         _update_reads(session, view)
+        old = replace(view)
         engine.views.bind(view, session.cursor, functions)
+        if (
+            view.name not in broken
+            and view.reads.isdisjoint(rebuilt)
+            and _stays(session, statement, old, view, typed)
+        ):
+            view = old
+        else:
+            rebuilt[view.name] = view
         engine.catalog.add_view(view)
         if view.name not in broken:
             engine.broken.demand_whole(view.name)  # it may read others now
     broken = engine.broken.names()
-    transaction.rebuild([view for view in affected if view.name not in broken])
+    transaction.rebuild([view for view in rebuilt.values() if view.name not in broken])
+
+
+def _stays(session: Session, statement: st.Ddl, old: View, new: View, typed: set[str]) -> bool:
+    """Returns whether a view has the rows and the plan that it had, if those below it have."""
+    if (statement.action, statement.target) != ("alter", "table"):
+        return False  # rows may have changed, or what a name in the plan means
+    if old.plan is None or new.plan is None or not same_plan(old.plan, new.plan):
+        return False
+    words = words_of(statement.text)
+    spellings = {session.engine.catalog.qualified[name] for name in typed}
+    return not any(
+        words.issuperset(words_of(column))
+        for scan in scans(new.plan)
+        if scan.relation in spellings
+        for column, _ in scan.schema
+    )
 
 
 def _typed(session: Session, statement: st.Ddl) -> set[str]:

@@ -24,7 +24,7 @@ from ivm.storage.arrangement.spine import Spine, adopt, grow
 from ivm.storage.arrangement.write_buffer import WriteBuffer, has_room
 from ivm.storage.errors import InternalError
 from ivm.storage.values.canonical import row_tuples
-from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, null_column
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.key_codes import KeyCodes, same_key
 from ivm.storage.values.order import OrderKey
@@ -79,6 +79,17 @@ class Arrangement:
             return Arrangement.empty(layout)
         run = build_large_run(layout, kept)
         return Arrangement(layout, Spine((run,) if len(run) else ()), WriteBuffer(layout), 0)
+
+    def with_nulls(self, types: Sequence[ColumnType]) -> Arrangement:
+        """The arrangement of the same rows with further columns of NULLs; it shares their memory.
+
+        The layout has no order.
+        """
+        layout = Layout((*self.layout.types, *types), self.layout.key)
+        runs = tuple([run.with_columns(_nulls(types, len(run))) for run in self.runs])
+        newest = self._buffer.take(np.arange(self._seen))
+        wide = ZSet((*newest.columns, *_nulls(types, len(newest))), newest.weights)
+        return Arrangement(layout, Spine(runs), WriteBuffer(layout), 0, self._bloom).append(wide)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -283,3 +294,7 @@ def _equal_keys(
         if one is not None and many is not None:
             return np.array([key == one[0] for key in many])
     return same_key(keys, probe, stored, np.arange(len(probe)), types)
+
+
+def _nulls(types: Sequence[ColumnType], count: int) -> tuple[Column, ...]:
+    return tuple([null_column(type, count) for type in types])

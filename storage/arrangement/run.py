@@ -57,6 +57,12 @@ class Run:
         self._sums: Weights | None = None
         self._max_trees: dict[tuple[int, ColumnType, bool, bool], MaxTree] = {}
 
+    def with_columns(self, columns: Sequence[Column]) -> Run:
+        """The same rows with further columns, which are not of the key."""
+        run = Run(self.codes, (*self.columns, *columns), self.weights)
+        run.short, run._unique, run._directory = self.short, self._unique, self._directory
+        return run
+
     def __len__(self) -> int:
         return len(self.codes)
 

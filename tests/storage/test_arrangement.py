@@ -167,6 +167,28 @@ def test_lookup_after_any_history(
         check_lookups(built, model, probes)
 
 
+@given(HISTORIES, HISTORIES, st.sampled_from([(0,), (1,), (1, 0)]), st.lists(ROWS, min_size=6))
+@settings(max_examples=examples(60), deadline=None)
+def test_a_column_of_nulls_comes_later(
+    narrow: list[list[tuple[Row, int]]],
+    wide: list[list[tuple[Row, int]]],
+    key: tuple[int, ...],
+    probes: list[Row],
+) -> None:
+    store, model = Arrangement.empty(Layout(TYPES[:2], key)), Model(key)
+    for entries in narrow:
+        batch = zset(entries)
+        store = store.append(ZSet(batch.columns[:2], batch.weights))
+        model.append([((*row[:2], None), weight) for row, weight in entries])
+    old, store = store, store.with_nulls(TYPES[2:])
+    check_lookups(store, model, probes)
+    for entries in wide:
+        store = store.append(zset(entries))
+        model.append(entries)
+        check_lookups(store, model, probes)
+    assert len(old.lookup(probe(key, probes)).rows.columns) == 2
+
+
 NUMBERS = st.sampled_from([0.0, -0.0, float("nan"), 1.5, 2.5, 3.5])
 TEXTS = st.sampled_from([None, "a", "b"])
 STEPS = st.lists(
