@@ -202,27 +202,34 @@ def _ingest(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SOURCE …]", help="Sources to run.", show_default="all"),
+        typer.Argument(
+            metavar="[SOURCE …]", help="Sources to run.", show_default="all, and the sinks"
+        ),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Leave when all is applied that was there.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print progress as lines of JSON.")] = False,
 ) -> None:
-    """Run the sources of FILE: follow other databases, queues and files as they change.
+    """Run the sources of FILE, which follow other databases, queues and files, and its sinks.
 
-    Ctrl-C stops after the batches under way; the next run goes on from there, nothing is lost or
-    applied twice.
+    Ctrl-C stops after the batches under way, and the next run goes on from there.
 
     \b
-    ivm -c "CREATE SOURCE clicks INTO clicks FROM FILES (path 'in/*.jsonl', format 'json')" a.duckdb
-    ivm ingest a.duckdb                a live panel, until Ctrl-C
-    ivm ingest a.duckdb clicks         one source of several
-    ivm ingest a.duckdb --once         catch up and leave, as in a cron job
-    ivm ingest a.duckdb --json > log   for programs
+    A source is created once:
+      CREATE SOURCE clicks INTO clicks
+        FROM FILES (path 'inbox/*.jsonl', format 'json');
 
-    Exit codes: 0 caught up, or ended by SIGTERM; 1 a source has stopped with an error, or none
-    can run; 130 ended by Ctrl-C.
+    \b
+    ivm ingest shop.duckdb                a live panel, until Ctrl-C
+    ivm ingest shop.duckdb clicks         one source of several
+    ivm ingest shop.duckdb --once         catch up and leave
+    ivm ingest shop.duckdb --json > log   for programs
+
+    \b
+    Exit codes: 0 caught up, or ended by SIGTERM
+                1 a source has failed, or nothing can run
+                130 ended by Ctrl-C
     """
     _guard_against_missing(file)
     with _errors_reported():

@@ -12,6 +12,7 @@ from ivm.shell.drawing import MODES
 from ivm.shell.highlight import painted
 from ivm.shell.listing import named, relations, statements, tables_query
 from ivm.shell.open import open_database, same_file
+from ivm.shell.sources import sources
 from ivm.storage.errors import InputError
 
 
@@ -82,7 +83,7 @@ def _help(console: Console, argument: str) -> bool:
             output.lines(f"  {name:<9} {what}" for name, what in MODES.items())
         return True
     for command in COMMANDS:
-        usage = f"{command.name} {command.argument}".ljust(16)
+        usage = f"{command.name} {command.argument}".ljust(21)
         output.line(f"{output.paint('command', usage)} {command.summary}")
     output.lines(_HELP_SQL)
     return True
@@ -96,6 +97,9 @@ _HELP_SQL = (
     "  VERIFY MATERIALIZED VIEW v;                            recompute and compare",
     "  REFRESH MATERIALIZED VIEW v;                           mend one that a stream has broken",
     "  SHOW MATERIALIZED VIEWS;   DROP MATERIALIZED VIEW v;",
+    "  CREATE SOURCE s INTO t FROM FILES (path '…', format '…');   SHOW SOURCES;",
+    "  PAUSE | RESUME | DROP SOURCE s;   RETRY | DISCARD DEAD LETTERS FOR s;",
+    "  CREATE SINK k FROM v INTO FILES (path '…');   SHOW SINKS;   DROP SINK k;",
     "Tab completes, Ctrl-R searches the history, Ctrl-D leaves. Ctrl-C drops the line, or ends",
     "the statement that runs.",
 )
@@ -180,6 +184,7 @@ COMMANDS = (
     Command(".schema", "[NAME]", "the statements that made the tables and views", _schema),
     Command(".explain", "VIEW", "the plan that maintains a materialized view", _explain),
     Command(".watch", "VIEW", "show a materialized view as it changes; q ends", _watch),
+    Command(".sources", "[start|stop]", "what the sources do; run them, and the sinks", sources),
     Command(".mode", "[MODE]", f"how results look: {', '.join(MODES)}", _mode),
     Command(".timer", "[on|off]", "show how long each statement took", _timer),
     Command(".read", "FILE", "run a script of SQL and dot commands", _read),

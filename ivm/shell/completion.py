@@ -105,7 +105,7 @@ def _spelled(text: str, word: str, kind: str, reserved: frozenset[str]) -> str:
     return text
 
 
-def quoted(name: str, reserved: frozenset[str]) -> str:
+def quoted(name: str, reserved: frozenset[str] = frozenset()) -> str:
     """Writes a name as SQL, in quotes where it needs them."""
     plain = _PLAIN_NAME.match(name) and name.lower() not in reserved
     return name if plain else quote(name)

@@ -111,7 +111,10 @@ class Console:
 
     def query(self, text: str) -> None:
         """Runs a query and writes its rows."""
-        result = self.database.execute(text)
+        self.show(self.database.execute(text), text)
+
+    def show(self, result: Result, text: str = "") -> None:
+        """Writes rows, of a query if its text is given."""
         self._show(result, result.arrow(), text)
 
     def replace(self, database: Database, path: str) -> None:

@@ -1,7 +1,8 @@
-"""`ivm ingest`: runs sources until they are caught up, somebody stops it, or none runs any more.
+"""`ivm ingest`: runs sources and sinks until they are caught up, stopped, or none runs any more.
 
 Law: Ctrl-C and SIGTERM end it after the batches under way, a second one at once; whatever ends it,
-nothing is lost or doubled, since each source goes on from the position of its last commit.
+nothing is lost or doubled, since each source goes on from the position of its last commit, and each
+sink behind the last epoch that its target has acknowledged.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import Any
 
 from ivm.cdc.progress import NOT_STARTED
 from ivm.cdc.run_sources import SourceInfo
-from ivm.cdc.stored_sources import PAUSED, STOPPED
+from ivm.cdc.sinks.run_sinks import SinkInfo
+from ivm.cdc.stored_sources import STOPPED
 from ivm.database import Database
-from ivm.shell.ingest_display import Display, Lines, Total
+from ivm.shell.completion import quoted
+from ivm.shell.ingest_display import Display, Lines, Seen, Total, runs
 from ivm.shell.output import standard_error, standard_output
 from ivm.sql.compile.explain_drawing import counted
 from ivm.storage.errors import InputError
@@ -69,12 +72,12 @@ class Stop:
 def ingest(
     database: Database, path: str, names: Sequence[str], *, once: bool, as_json: bool
 ) -> int:
-    """Runs sources, and shows on standard output what they do.
+    """Runs sources and sinks, and shows on standard output what they do.
 
     Args:
         database: open.
         path: by which it was opened.
-        names: of the sources to run; all if there are none.
+        names: of the sources to run; all and the sinks if there are none.
         once: leave when everything is applied that was there.
         as_json: print lines of JSON.
 
@@ -82,7 +85,7 @@ def ingest(
         The exit code.
 
     Raises:
-        IvmError: there are no sources, or none of one of the names.
+        InputError: there are no sources and no sinks, or no source of one of the names.
     """
     ingestion = Ingestion(database, path, names, once)
     output, errors = standard_output(), standard_error()
@@ -95,12 +98,12 @@ def ingest(
 
 
 class Ingestion:
-    """The sources of a database while they are run by the command line.
+    """The sources and sinks of a database while they are run by the command line.
 
     Args:
         database: open.
         path: by which it was opened.
-        names: of the sources to run; all if there are none.
+        names: of the sources to run; all and the sinks if there are none.
         once: leave when everything is applied that was there.
     """
 
@@ -108,16 +111,19 @@ class Ingestion:
         self._database = database
         self._names = frozenset(fold(name) for name in names)
         self._once = once
-        self._waiting: dict[str, float] = {}
+        self._waiting: dict[tuple[bool, str], float] = {}
+        self._goal = 0  # the epoch that sinks are to reach
         self._begin = time.monotonic()
         before = database.sources()
-        if not before:
+        if not before and not database.sinks():
             raise InputError(NO_SOURCES.format(path=path))
+        self._letters = {source.name: source.dead_letters for source in before}
         database.start_sources(sorted(self._names) or None)
-        self._letters = {info.name: info.dead_letters for info in before}
+        if not self._names:
+            database.start_sinks()
 
     def run(self, display: Display) -> int:
-        """Shows what the sources do until the end.
+        """Shows what the sources and sinks do until the end.
 
         Returns:
             The exit code.
@@ -125,57 +131,85 @@ class Ingestion:
         with Stop() as stop:
             with display:
                 while True:
-                    found = self._sources()
-                    display.show(found)
-                    if self._is_over(found) or stop.wait(_LOOKS):
+                    seen = self._look()
+                    display.show(seen)
+                    if self._is_over(seen) or stop.wait(_LOOKS):
                         break
             self._database.stop_sources()
-            total = self._total(found, stop.number)
+            self._database.stop_sinks()
+            total = self._total(seen, stop.number)
             display.end(total)
             self._database.close()
         return total.code
 
-    def _sources(self) -> list[SourceInfo]:
-        found = self._database.sources()
-        return [info for info in found if not self._names or info.name in self._names]
+    def _look(self) -> Seen:
+        sources = self._database.sources()
+        if not self._names:
+            return Seen(sources, self._database.sinks())
+        return Seen([source for source in sources if source.name in self._names])
 
-    def _is_over(self, found: Sequence[SourceInfo]) -> bool:
-        running = [info for info in found if _runs(info)]
+    def _is_over(self, seen: Seen) -> bool:
+        sources = [source for source in seen.sources if runs(source)]
+        sinks = [sink for sink in seen.sinks if runs(sink)]
         if not self._once:
-            return not running
-        return all(info.has_caught_up or self._given_up(info) for info in running)
-
-    def _given_up(self, info: SourceInfo) -> bool:
-        """Whether a source has waited too long for its upstream."""
-        if info.state != "waiting":
-            self._waiting.pop(info.name, None)
+            return not sources if seen.sources else not sinks
+        if not all(source.has_caught_up or self._given_up(source) for source in sources):
             return False
-        since = self._waiting.setdefault(info.name, time.monotonic())
-        return time.monotonic() - since > _PATIENCE
+        self._goal = self._goal or self._database.epoch
+        return all(self._has_all(sink) or self._given_up(sink) for sink in sinks)
 
-    def _total(self, seen: Sequence[SourceInfo], number: int | None) -> Total:
+    def _has_all(self, sink: SinkInfo) -> bool:
+        """Whether a sink has what was there when the sources had caught up."""
+        return not sink.lag_epochs or sink.acknowledged >= self._goal
+
+    def _given_up(self, job: SourceInfo | SinkInfo) -> bool:
+        """Whether a source or sink has waited too long for the other system."""
+        key = isinstance(job, SourceInfo), job.name
+        if job.state not in ("waiting", "failing"):
+            self._waiting.pop(key, None)
+            return False
+        return time.monotonic() - self._waiting.setdefault(key, time.monotonic()) > _PATIENCE
+
+    def _total(self, seen: Seen, number: int | None) -> Total:
         """Sums up: what was seen last tells the states, and the database now tells the counts."""
-        found = self._sources()
-        added = {info.name: info.dead_letters - self._letters.get(info.name, 0) for info in found}
-        failed = [info for info in seen if info.state in (STOPPED, NOT_STARTED)]
-        if number is None and self._once:
-            failed += [info for info in seen if _runs(info) and not info.has_caught_up]
+        found = self._look().sources
+        added = {source.name: source.dead_letters - self._letters[source.name] for source in found}
+        failed = self._failed(seen, behind_too=self._once and number is None)
+        jobs: list[SourceInfo | SinkInfo] = [*seen.sources, *seen.sinks]
+        ran = any(runs(job) for job in jobs)
         if number is not None:
             ended, code = "stopped", 130 if number == signal.SIGINT else 0
-        elif self._once and not failed and any(map(_runs, seen)):
-            ended, code = "caught up", 0
         else:
-            ended, code = "failed", 1
+            well = self._once and ran and not failed
+            ended, code = ("caught up", 0) if well else ("failed", 1)
         return Total(
             ended=ended,
             code=code,
-            events=sum(info.events for info in found),
+            events=sum(source.events for source in found),
             seconds=time.monotonic() - self._begin,
             letters={name: count for name, count in added.items() if count > 0},
             failed=failed,
-            paused=[info.name for info in seen if info.state == PAUSED],
+            resume=[] if ran or failed else [_resuming(job) for job in jobs],
         )
 
+    def _failed(self, seen: Seen, *, behind_too: bool) -> list[str]:
+        """Why sources and sinks have failed, those included that are behind if that is asked."""
+        failed = [_why(source) for source in seen.sources if source.state in (STOPPED, NOT_STARTED)]
+        if behind_too:
+            late = [source for source in seen.sources if runs(source) and not source.has_caught_up]
+            stuck = [sink for sink in seen.sinks if runs(sink) and not self._has_all(sink)]
+            failed += [
+                f"source {source.name!r} has not caught up: {source.reason}" for source in late
+            ]
+            failed += [f"sink {sink.name!r} has not caught up: {sink.reason}" for sink in stuck]
+        return failed
 
-def _runs(info: SourceInfo) -> bool:
-    return info.state not in (PAUSED, STOPPED, NOT_STARTED)
+
+def _why(source: SourceInfo) -> str:
+    way = f"; {_resuming(source)} lets it go on" if source.state == STOPPED else ""
+    return f"source {source.name!r} has stopped: {source.reason}{way}"
+
+
+def _resuming(job: SourceInfo | SinkInfo) -> str:
+    kind = "SOURCE" if isinstance(job, SourceInfo) else "SINK"
+    return f"RESUME {kind} {quoted(job.name)}"

@@ -8,17 +8,34 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from ivm.cdc.progress import NOT_STARTED
 from ivm.cdc.run_sources import SourceInfo
+from ivm.cdc.sinks.run_sinks import SinkInfo
+from ivm.cdc.stored_sources import PAUSED, STOPPED
+from ivm.shell.completion import quoted
 from ivm.shell.console import duration
 from ivm.shell.output import Output
 from ivm.sql.compile.explain_drawing import counted
 
 _BETWEEN_LINES = 5.0  # seconds, unless a state changes
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The sources and sinks at one moment."""
+
+    sources: Sequence[SourceInfo]
+    sinks: Sequence[SinkInfo] = ()
+
+
+def runs(job: SourceInfo | SinkInfo) -> bool:
+    """Whether a source or sink is being run."""
+    return job.state not in (PAUSED, STOPPED, NOT_STARTED)
 
 
 @dataclass(frozen=True)
@@ -31,8 +48,8 @@ class Total:
         events: applied.
         seconds: since the beginning.
         letters: new dead letters, by source.
-        failed: sources that ended with an error, or did not catch up.
-        paused: the names of those that were not run.
+        failed: why sources and sinks have ended, or have not caught up.
+        resume: the statements that let something run, if nothing could.
     """
 
     ended: str
@@ -40,26 +57,26 @@ class Total:
     events: int
     seconds: float
     letters: Mapping[str, int]
-    failed: Sequence[SourceInfo]
-    paused: Sequence[str]
+    failed: Sequence[str]
+    resume: Sequence[str]
 
 
 class Display(Protocol):
-    """Shows sources from time to time; a context manager, for what it does to the terminal."""
+    """Shows them from time to time; a context manager, for what it does to the terminal."""
 
     def __enter__(self) -> object: ...
 
     def __exit__(self, *exc: object) -> None: ...
 
-    def show(self, sources: Sequence[SourceInfo]) -> None:
-        """Shows what the sources do now."""
+    def show(self, seen: Seen) -> None:
+        """Shows what the sources and sinks do now."""
 
     def end(self, total: Total) -> None:
         """Tells how it ended."""
 
 
 class Lines:
-    """A line a source every few seconds if it has moved, and at each change of its state.
+    """A line a source or sink every few seconds if it has moved, and when its state changes.
 
     Args:
         output: for the lines.
@@ -71,27 +88,23 @@ class Lines:
         self._output = output
         self._errors = errors
         self._as_json = as_json
-        self._shown: dict[str, SourceInfo] = {}
-        self._seen: Sequence[SourceInfo] = ()
+        self._shown: dict[tuple[type, str], SourceInfo | SinkInfo] = {}
+        self._seen: Sequence[SourceInfo | SinkInfo] = ()
         self._time = 0.0
 
     def __enter__(self) -> Lines:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._write(source for source in self._seen if self._has_moved(source))
+        self._write(job for job in self._seen if self._differs(job, _moved))
 
-    def show(self, sources: Sequence[SourceInfo]) -> None:
+    def show(self, seen: Seen) -> None:
         """See `Display`."""
-        self._seen = sources
+        self._seen = [*seen.sources, *seen.sinks]
         due = time.monotonic() - self._time >= _BETWEEN_LINES
         if due:
             self._time = time.monotonic()
-        self._write(
-            source
-            for source in sources
-            if self._has_new_state(source) or (due and self._has_moved(source))
-        )
+        self._write(job for job in self._seen if self._differs(job, _moved if due else _state))
 
     def end(self, total: Total) -> None:
         """See `Display`."""
@@ -99,31 +112,40 @@ class Lines:
             self._line(_json_total(total))
         self._errors.lines(end_lines(total, self._errors, counts=not self._as_json))
 
-    def _has_new_state(self, source: SourceInfo) -> bool:
-        shown = self._shown.get(source.name)
-        return shown is None or (shown.state, shown.reason) != (source.state, source.reason)
+    def _differs(self, job: SourceInfo | SinkInfo, by: Callable[[Any], object]) -> bool:
+        shown = self._shown.get((type(job), job.name))
+        return shown is None or by(shown) != by(job)
 
-    def _has_moved(self, source: SourceInfo) -> bool:
-        shown = self._shown.get(source.name)
-        return shown is None or _moved(shown) != _moved(source)
-
-    def _write(self, sources: Any) -> None:
-        for source in sources:
-            self._shown[source.name] = source
-            self._line(asdict(source) if self._as_json else _text(source))
+    def _write(self, jobs: Iterable[SourceInfo | SinkInfo]) -> None:
+        for job in jobs:
+            self._shown[type(job), job.name] = job
+            if self._as_json:
+                self._line({"type": _type(job), **asdict(job)})
+            else:
+                self._line(_source_text(job) if isinstance(job, SourceInfo) else _sink_text(job))
 
     def _line(self, content: Any) -> None:
         now = datetime.now(UTC)
         if self._as_json:
-            content = json.dumps({"time": now.isoformat(), **content}, ensure_ascii=False)
+            line = json.dumps({"time": now.isoformat(), **content}, ensure_ascii=False)
         else:
-            content = f"{now.astimezone():%H:%M:%S} {content}"
-        self._output.line(content)
+            line = f"{now.astimezone():%H:%M:%S} {content}"
+        self._output.line(line)
 
 
-def _moved(source: SourceInfo) -> tuple[object, ...]:
+def _type(job: SourceInfo | SinkInfo) -> str:
+    return "source" if isinstance(job, SourceInfo) else "sink"
+
+
+def _state(job: SourceInfo | SinkInfo) -> tuple[object, ...]:
+    return job.state, job.reason
+
+
+def _moved(job: SourceInfo | SinkInfo) -> tuple[object, ...]:
     """What differs when there is something to tell."""
-    return source.state, source.reason, source.events, source.dead_letters, source.caught_up
+    if isinstance(job, SourceInfo):
+        return *_state(job), job.events, job.dead_letters, job.caught_up
+    return *_state(job), job.acknowledged, job.lag_epochs
 
 
 def _json_total(total: Total) -> dict[str, Any]:
@@ -135,15 +157,24 @@ def _json_total(total: Total) -> dict[str, Any]:
     }
 
 
-def _text(source: SourceInfo) -> str:
-    facts = [f"{source.name}: {source.state}"]
+def _source_text(source: SourceInfo) -> str:
+    head = f"{source.name}: {source.state}"
     if source.reason:
-        return f"{facts[0]}: {source.reason}"
-    facts.append(f"{counted(source.events, 'event')}, {source.events_per_second:,.0f}/s")
-    facts.append(behind(source) + " behind" if not source.caught_up else "caught up")
+        return f"{head}: {source.reason}"
+    facts = [head]
+    if source.state == "running":
+        facts.append(f"{counted(source.events, 'event')}, {source.events_per_second:,.0f}/s")
+        facts.append("caught up" if source.caught_up else f"{behind(source)} behind")
     if source.dead_letters:
-        facts.append(f"{counted(source.dead_letters, 'dead letter')}")
+        facts.append(counted(source.dead_letters, "dead letter"))
     return " · ".join(facts)
+
+
+def _sink_text(sink: SinkInfo) -> str:
+    head = f"{sink.name}: {sink.state}"
+    if sink.reason:
+        return f"{head}: {sink.reason}"
+    return f"{head} · {sink.view} to epoch {sink.acknowledged:,} · {waits(sink)} behind"
 
 
 def behind(source: SourceInfo) -> str:
@@ -154,30 +185,26 @@ def behind(source: SourceInfo) -> str:
     return events if source.lag_seconds is None else f"{events} · {duration(source.lag_seconds)}"
 
 
+def waits(sink: SinkInfo) -> str:
+    """What waits for the target of a sink."""
+    return f"{counted(sink.lag_epochs, 'epoch')}, {counted(sink.lag_rows, 'row')}"
+
+
 def end_lines(total: Total, errors: Output, *, counts: bool = True) -> list[str]:
     """What is said at the end."""
-    lines = [
-        f"{errors.paint('error', 'Error:')} source {source.name!r} {_failure(source)}"
-        for source in total.failed
-    ]
-    if total.paused and total.ended == "failed" and not total.failed:
-        names = " ".join(f"RESUME SOURCE {name};" for name in total.paused)
-        lines.append(f"{errors.paint('error', 'Error:')} all sources are paused: {names}")
+    error = errors.paint("error", "Error:")
+    lines = [f"{error} {why}" for why in total.failed]
+    if total.resume:
+        lines.append(f"{error} nothing runs, all is paused: {'; '.join(total.resume)}")
     for name, count in total.letters.items():
         lines.append(
             f"{counted(count, 'event')} of {name} could not be applied: FROM _ivm.dead_letters, "
-            f"then RETRY or DISCARD DEAD LETTERS FOR {name}"
+            f"then RETRY or DISCARD DEAD LETTERS FOR {quoted(name)}"
         )
-    if counts:
+    if counts and not total.resume:
         done = f"{counted(total.events, 'event')} applied in {duration(total.seconds)}"
         lines.append(f"{_ENDS[total.ended]}: {done}")
     return lines
 
 
 _ENDS = {"caught up": "Caught up", "stopped": "Stopped", "failed": "Ended"}
-
-
-def _failure(source: SourceInfo) -> str:
-    if source.state == "waiting":
-        return f"could not catch up, its upstream does not answer: {source.reason}"
-    return f"has stopped: {source.reason}; RESUME SOURCE {source.name} lets it go on"

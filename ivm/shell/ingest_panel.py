@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from typing import Literal
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -15,17 +16,20 @@ from rich.table import Table
 from rich.text import Text
 
 from ivm.cdc.run_sources import SourceInfo
-from ivm.shell.ingest_display import Total, behind, end_lines
+from ivm.cdc.sinks.run_sinks import SinkInfo
+from ivm.shell.ingest_display import Seen, Total, behind, end_lines, waits
 from ivm.shell.output import Output
 
 _STYLES = {
     "running": "green",
     "starting": "dim",
     "waiting": "yellow",
+    "failing": "yellow",
     "paused": "dim",
     "stopped": "bold red",
     "not started": "bold red",
 }
+_NUMBERS = {"events", "per s", "behind", "dead letters"}
 _WIDE, _NARROW = 90, 60  # columns of the terminal for all of the table, and for its half
 _POSITION = 32  # characters
 
@@ -53,48 +57,52 @@ class Panel:
     def __exit__(self, *exc: object) -> None:
         self._live.stop()
 
-    def show(self, sources: Sequence[SourceInfo]) -> None:
+    def show(self, seen: Seen) -> None:
         """See `Display`."""
         width, seconds = self._live.console.width, time.monotonic() - self._begin
-        self._live.update(drawn(self._title, sources, seconds, width), refresh=True)
+        self._live.update(drawn(self._title, seen, seconds, width), refresh=True)
 
     def end(self, total: Total) -> None:
         """See `Display`."""
         self._errors.lines(end_lines(total, self._errors))
 
 
-def drawn(title: str, sources: Sequence[SourceInfo], seconds: float, width: int) -> RenderableType:
-    """The panel of sources.
+def drawn(title: str, seen: Seen, seconds: float, width: int) -> RenderableType:
+    """The panel of sources and sinks.
 
     Args:
         title: of the panel.
-        sources: as they are now.
+        seen: what they do now.
         seconds: since the beginning.
         width: of the terminal, in columns.
     """
-    reasons = [
-        Text(f"{source.name}: {source.reason}", style=_STYLES.get(source.state, ""))
-        for source in sources
-        if source.reason
-    ]
+    jobs: list[SourceInfo | SinkInfo] = [*seen.sources, *seen.sinks]
+    reasons = [Text(f"{j.name}: {j.reason}", style=_STYLES[j.state]) for j in jobs if j.reason]
+    parts = [_sources(seen.sources, width)] if seen.sources else []
+    if seen.sinks:
+        parts.append(_table(("sink", "state", "view", "behind"), map(_sink, seen.sinks), width))
     return Frame(
-        Group(_table(sources, width), *reasons),
+        Group(*parts, *reasons),
         title=Text(f"{title} · {timedelta(seconds=int(seconds))}"),
         subtitle=Text("Ctrl-C stops", style="dim"),
         box=box.ROUNDED,
     )
 
 
-def _table(sources: Sequence[SourceInfo], width: int) -> Table:
-    rows = [_cells(source) for source in sources]
+def _sources(sources: Sequence[SourceInfo], width: int) -> Table:
+    rows = [_source(source) for source in sources]
     if len(sources) > 1:
         rows.append(_total(sources))
+    return _table(_columns(width), rows, width)
+
+
+def _table(names: Sequence[str], rows: Iterable[dict[str, Text]], width: int) -> Table:
     table = Table(box=None, pad_edge=False, expand=width < _WIDE)
-    for name in _columns(width):
-        left = name in ("source", "state", "position")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    for name in names:
+        justify: Literal["left", "right"] = "right" if name in _NUMBERS else "left"
+        table.add_column(name, justify=justify, no_wrap=True)
     for row in rows:
-        table.add_row(*(row[name] for name in _columns(width)))
+        table.add_row(*(row[name] for name in names))
     return table
 
 
@@ -105,10 +113,10 @@ def _columns(width: int) -> list[str]:
     return names if width < _WIDE else [*names, "position"]
 
 
-def _cells(source: SourceInfo) -> dict[str, Text]:
+def _source(source: SourceInfo) -> dict[str, Text]:
     return {
         "source": Text(source.name),
-        "state": Text(source.state, style=_STYLES.get(source.state, "")),
+        "state": Text(source.state, style=_STYLES[source.state]),
         "events": Text(f"{source.events:,}"),
         "per s": Text(f"{source.events_per_second:,.0f}"),
         "behind": Text(behind(source)),
@@ -116,6 +124,15 @@ def _cells(source: SourceInfo) -> dict[str, Text]:
             f"{source.dead_letters:,}", style="yellow" if source.dead_letters else ""
         ),
         "position": Text(_end_of(source.position), style="dim"),
+    }
+
+
+def _sink(sink: SinkInfo) -> dict[str, Text]:
+    return {
+        "sink": Text(sink.name),
+        "state": Text(sink.state, style=_STYLES[sink.state]),
+        "view": Text(sink.view),
+        "behind": Text(waits(sink)),
     }
 
 

@@ -32,6 +32,7 @@ from ivm.shell.open import MEMORY, title, version_number
 from ivm.shell.output import colours_wanted, standard_error, standard_output
 from ivm.shell.prompt_adapters import SqlCompleter, SqlLexer, vocabulary
 from ivm.shell.script import complete
+from ivm.shell.sources import Troubles
 from ivm.storage.errors import IvmError
 
 _WORDS = {"exit": ".quit", "quit": ".quit", "\\q": ".quit", "help": ".help", "\\h": ".help"}
@@ -87,6 +88,7 @@ class Shell:
         self.console = console
         self._names = Vocabulary()
         self._read = False
+        self._troubles = Troubles()
         self._vocabulary: Future[tuple[list[str], frozenset[str]]] = Future()
         self._prompt: PromptSession[str] = PromptSession(
             multiline=True,
@@ -107,6 +109,7 @@ class Shell:
         loading = Thread(target=lambda: self._vocabulary.set_result(vocabulary()), daemon=True)
         loading.start()
         while not self.console.ended:
+            self._tell_troubles()
             try:
                 text = self._prompt.prompt(self._message)
             except KeyboardInterrupt:
@@ -120,6 +123,15 @@ class Shell:
     def _run(self, text: str) -> None:
         text = text.encode(errors="replace").decode()  # bytes that are no UTF-8 can be typed
         self.console.guarded(lambda: self.console.run(text))
+
+    def _tell_troubles(self) -> None:
+        """Says what sources have failed with meanwhile, outside of transactions."""
+        database, errors = self.console.database, self.console.errors
+        if database.in_transaction or database.aborted:
+            return
+        with suppress(IvmError, duckdb.Error, KeyboardInterrupt):  # told before the next prompt
+            for line in self._troubles.untold(database):
+                errors.line(f"{errors.paint('error', 'Note:')} {line}")
 
     def _greet(self) -> None:
         path, notes = self.console.path, self.console.notes
@@ -144,9 +156,15 @@ class Shell:
         return self._names
 
     def _read_names(self) -> Vocabulary:
-        tables, views = listed(self.console.database)
+        database = self.console.database
+        tables, views = listed(database)
         commands = {command.name: command.summary for command in COMMANDS}
-        return Vocabulary(tables, views, *self._vocabulary.result(), commands)
+        sources = self._names.sources  # a query would leave the transaction's fast path
+        if not (database.in_transaction or database.aborted):
+            sources = {source.name: source.kind for source in database.sources()}
+        sinks = {sink.name: sink.kind for sink in database.sinks()}
+        functions, reserved = self._vocabulary.result()
+        return Vocabulary(tables, views, functions, reserved, commands, sources, sinks)
 
 
 def _bare(text: str) -> str:

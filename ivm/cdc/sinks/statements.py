@@ -10,6 +10,7 @@ from ivm.cdc.sinks import stored_sinks
 from ivm.cdc.sinks.kinds import KINDS
 from ivm.cdc.sinks.run_sinks import SinkInfo, list_sinks
 from ivm.cdc.sources.definition import define
+from ivm.cdc.statements import told_where
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
@@ -21,7 +22,8 @@ _NUMBERS = ("acknowledged", "lag_epochs", "lag_rows")
 
 def create(session: Session, statement: st.CreateSink, params: Params) -> Result:
     """Runs CREATE SINK."""
-    definition = define(KINDS, statement.kind, dict(statement.options))
+    with told_where(statement):
+        definition = define(KINDS, statement.kind, dict(statement.options))
     stored_sinks.create(
         session,
         statement.name,
