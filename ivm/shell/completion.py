@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ivm.shell.expected import COMMAND_LINE, Expected, expected_kinds, last_part, word_before
+from ivm.shell.expected import COMMAND_LINE, expected_kinds, last_part, word_before
+from ivm.shell.expected_kind import Expected
 from ivm.shell.scope import CompletionScope, scope_of
+from ivm.shell.stream_options import options, values
 from ivm.shell.words import CLAUSES, STATEMENTS, TABLE_FUNCTIONS, TYPES
 from ivm.storage.identifiers import canonical_name, quote, split_name
 
@@ -35,6 +37,7 @@ class Vocabulary:
         functions: names of functions.
         reserved: words that are names only in quotes, lower case.
         commands: dot commands with their dot, and their help texts.
+        sources, sinks: their kinds by name.
     """
 
     tables: Relations = field(default_factory=dict)
@@ -42,6 +45,8 @@ class Vocabulary:
     functions: Sequence[str] = ()
     reserved: frozenset[str] = frozenset()
     commands: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    sinks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def _spelled(text: str, word: str, kind: str, reserved: frozenset[str]) -> str:
     """Writes keywords in the case of `word`, and names in quotes where they need them."""
     if kind in ("statement", "clause", "type"):
         return text.lower() if word and word == word.lower() else text
-    if kind in ("relation", "table", "view", "column"):
+    if kind in ("relation", "table", "view", "column", "source", "sink"):
         return ".".join(quoted(part, reserved) for part in split_name(text))
     return text
 
@@ -136,6 +141,14 @@ def _listed(expected: Expected, names: Vocabulary, scope: CompletionScope) -> Li
             yield from ((name, "function") for name in names.functions)
         case "command":
             yield from names.commands.items()
+        case "source":
+            yield from names.sources.items()
+        case "sink":
+            yield from names.sinks.items()
+        case "option":
+            yield from options(expected.of, names.sources, names.sinks)
+        case "value":
+            yield from values(expected.of, names.sources, names.sinks)
         case "type":
             yield from ((text, "type") for text in TYPES)
         case _:

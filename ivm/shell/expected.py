@@ -8,25 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ivm.shell.expected_kind import Expected
+from ivm.shell.expected_streams import in_stream_statement
 from ivm.shell.script import open_sign, parts
 from ivm.sql.statements.tokens import Token, tokens
-
-
-@dataclass(frozen=True)
-class Expected:
-    """A kind of text that may follow at the cursor.
-
-    Attributes:
-        kind: "statement", "clause", "type", "relation", "table", "view", "column", "function",
-            "command", "file", or "word" (one of `of`).
-        of: for "column" a relation or alias, empty for all in scope; for "word" the words.
-    """
-
-    kind: str
-    of: tuple[str, ...] = ()
-
 
 _COMMAND_ARGUMENTS = {
     ".watch": Expected("view"),
@@ -35,6 +21,7 @@ _COMMAND_ARGUMENTS = {
     ".read": Expected("file"),
     ".open": Expected("file"),
     ".mode": Expected("word", ("table", "line", "csv", "json", "markdown")),
+    ".sources": Expected("word", ("start", "stop")),
     ".timer": Expected("word", ("on", "off")),
     ".help": Expected("command"),
 }
@@ -52,7 +39,7 @@ _LISTS = {  # a comma continues the list that the last of these words began
 }
 _CLAUSE_STARTS = {"WHERE", "HAVING", "ON", "LIMIT", "VALUES", "RETURNING", "QUALIFY", *_LISTS}
 _EXPRESSION = (Expected("column"), Expected("function"), Expected("clause"))
-_FILE_FUNCTIONS = re.compile(r"(?:FROM|JOIN|COPY|TO|READ_\w+\s*\()\s*$", re.IGNORECASE)
+_FILE_FUNCTIONS = re.compile(r"(?:FROM|JOIN|COPY|TO|PATH|READ_\w+\s*\()\s*$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 COMMAND_LINE = re.compile(r"(\.\w*)(\s+)?(.*)\Z", re.DOTALL)
 
@@ -104,6 +91,8 @@ def word_before(before: str) -> str:
 def _after_tokens(done: Sequence[Token]) -> tuple[Expected, ...]:
     if not done:
         return (Expected("statement"),)
+    if (found := in_stream_statement(done)) is not None:
+        return found
     word = done[-1].word
     if word == ".":
         return (Expected("column", _qualifier(done)),)

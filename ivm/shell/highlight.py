@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 
 from ivm.shell.output import Paint
-from ivm.shell.words import OWN_KEYWORDS
+from ivm.shell.words import OWN_KEYWORDS, STREAM_KEYWORDS, STREAM_STARTS
 
 _STYLES = {
     duckdb.token_type.keyword: "keyword",
@@ -27,11 +27,22 @@ def pieces(text: str) -> list[tuple[str, str]]:
     ends = [start for start, _ in marks[1:]] + [len(data)]
     head = data[: marks[0][0]].decode()
     found = [("", head)] if head else []
+    words: list[str] = []  # of the statement
     for (start, kind), end in zip(marks, ends, strict=True):
         piece = data[start:end].decode()
-        own = piece.strip().upper() in OWN_KEYWORDS
-        found.append(("keyword" if own else _STYLES.get(kind, ""), piece))
+        if kind != duckdb.token_type.comment:
+            words.append(piece.strip().upper())
+        found.append(("keyword" if _is_own(words) else _STYLES.get(kind, ""), piece))
+        if words[-1:] == [";"]:
+            words = []
     return found
+
+
+def _is_own(words: list[str]) -> bool:
+    """Returns whether the last word of a statement so far is a keyword of our own."""
+    if not words or words[-1] in OWN_KEYWORDS:
+        return bool(words)
+    return len(words) <= 3 and words[0] in STREAM_STARTS and words[-1] in STREAM_KEYWORDS
 
 
 def painted(sql: str, paint: Paint) -> str:

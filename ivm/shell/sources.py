@@ -50,9 +50,10 @@ def _list(console: Console) -> None:
         return
     rows = [_row(source) for source in found]
     kinds = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
-    columns = [pa.array(cells, kinds[type]) for cells, type in zip(
-        zip(*rows, strict=True), _TYPES.values(), strict=True
-    )]
+    columns = [
+        pa.array(cells, kinds[type])
+        for cells, type in zip(zip(*rows, strict=True), _TYPES.values(), strict=True)
+    ]
     console.show(Result.of_table(pa.table(columns, list(_TYPES)), list(_TYPES.values())))
     waiting = sum(source.state == NOT_STARTED for source in found)
     if waiting and console.settings.talkative:

@@ -24,6 +24,9 @@ _FORMATS = {
 _DIGITS = {"ms": 3, "us": 6, "ns": 9}
 _DECIMALS = {"text": False, "base64": True}
 
+VALUES = {"format": tuple(_FORMATS), "times": tuple(_DIGITS), "decimals": tuple(_DECIMALS)}
+"""What each option of a source may be that tells about the format of its events."""
+
 
 def envelope_of(
     format: str, times: str | None = None, decimals: str | None = None, version: str = ""
