@@ -13,6 +13,7 @@ from ivm.cdc.run_sources import SourceInfo
 from ivm.cdc.sinks.run_sinks import SinkInfo
 from ivm.database import Database
 from ivm.session.result import Result
+from ivm.shell.completion import quoted
 from ivm.shell.console import Console
 from ivm.shell.ingest_display import behind
 from ivm.sql.compile.explain_drawing import counted
@@ -89,7 +90,8 @@ class Troubles:
 
 def _told(job: SourceInfo | SinkInfo) -> str:
     kind = "source" if isinstance(job, SourceInfo) else "sink"
-    return f"{kind} {job.name!r} {_VERBS[job.state]}: {job.reason}"
+    way = f"; RESUME SOURCE {quoted(job.name)} lets it go on" if job.state == "stopped" else ""
+    return f"{kind} {job.name!r} {_VERBS[job.state]}: {job.reason}{way}"
 
 
 _VERBS = {"stopped": "has stopped", "waiting": "waits", "failing": "fails and is tried again"}

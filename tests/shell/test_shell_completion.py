@@ -25,6 +25,8 @@ NAMES = Vocabulary(
     functions=("count", "sum", "read_csv"),
     reserved=frozenset({"select"}),
     commands={".help": "this list", ".watch": "show a view", ".mode": "how results look"},
+    sources={"clicks": "FILES", "my source": "KAFKA"},
+    sinks={"feed": "FILES"},
 )
 
 
@@ -90,6 +92,28 @@ def found(text: str) -> list[str]:
         (".read it's.sql\nselect * from ", "relation"),
         ("select 1.", ""),
         ("select * from orders where amount > 1.5", ""),
+        ("create source ", "word"),
+        ("create source s ", "word"),
+        ("create source s into ", "table"),
+        ("create source s into t ", "word"),
+        ("create source s into t from ", "word"),
+        ("create source s into t from files (", "option"),
+        ("create source s from kafka (topic 'x', ", "option"),
+        ("create source s into t from files (format ", "value"),
+        ("create source s into t from files (path '", "file"),
+        ("create source s into t from files (path 'x')", ""),
+        ("create sink k from ", "view"),
+        ("create sink k from v into ", "word"),
+        ("create sink k from v into files (", "option"),
+        ("pause ", "word"),
+        ("pause source ", "source"),
+        ("resume sink ", "sink"),
+        ("drop source if exists ", "source"),
+        ("alter source s ", "word"),
+        ("alter source s set (", "option"),
+        ("retry ", "word"),
+        ("discard dead letters for ", "source"),
+        (".sources st", "word"),
     ],
 )
 def test_kinds_that_may_follow(text: str, expected: str) -> None:
@@ -152,6 +176,23 @@ def test_a_finished_word_is_not_offered_again() -> None:
 
 def test_only_views_can_be_dropped_as_views() -> None:
     assert found("drop materialized view |") == ["revenue"]
+
+
+def test_kinds_and_options_of_sources_and_sinks() -> None:
+    assert found("create source s into t from |")[:2] == ["FILES", "KAFKA"]
+    assert found("create sink k from v into |") == ["FILES"]
+    assert found("create source s into t from files (|")[:2] == ["path", "format"]
+    given = found("create source s into t from files (path 'in/*', settle 1, |")
+    assert "format" in given
+    assert not {"path", "settle"} & set(given)
+    assert "'json appends'" in found("create source s into t from files (format |")
+    assert found("create source s into t from files (skip_lost |") == ["TRUE", "FALSE"]
+    assert found("alter source clicks set (pa|") == ["path"]
+    assert found('alter source "My Source" set (br|') == ["brokers"]
+    assert found("alter source nobody set (|") == []
+    assert found("pause source |") == ["clicks", '"my source"']
+    assert found("drop sink |") == ["feed", "IF EXISTS"]
+    assert found("retry dead letters for cl|") == ["clicks"]
 
 
 def test_suggestions_replace_the_word_alone() -> None:

@@ -22,6 +22,9 @@ def test_the_pieces_are_the_text(text: str) -> None:
     [
         ("SELECT 1", "SELECT", "keyword"),
         ("VERIFY MATERIALIZED VIEW v", "VERIFY", "keyword"),
+        ("SELECT 1; PAUSE SOURCE s", "PAUSE", "keyword"),
+        ("RETRY DEAD LETTERS FOR s", "LETTERS", "keyword"),
+        ("SELECT x AS pause", "pause", ""),
         ("SELECT 'é' || x", "'é'", "string"),
         ("SELECT 12.5", "12.5", "number"),
         ("SELECT 1 -- why", "-- why", "comment"),
