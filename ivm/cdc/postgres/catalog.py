@@ -12,7 +12,7 @@ from ivm.cdc.postgres.types import TYPES_QUERY, PostgresType, Reading, reading
 from ivm.cdc.sources.source import SourceError
 
 _TABLES = """
-    SELECT c.oid::bigint, c.relreplident::text,
+    SELECT c.oid::bigint, c.relkind::text, c.reltuples, c.relreplident::text,
         ARRAY(SELECT a.attname::text FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(n, at)
             JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.n
             WHERE i.indrelid = c.oid AND CASE c.relreplident::text
@@ -50,13 +50,23 @@ class Table:
     Attributes:
         name: of the table.
         columns: those that are published, in order.
-        key: the columns by which its updates and deletes find their rows; empty if it is found by
-            the whole row.
+        key: its primary key, or its replica identity where that is an index; empty if it has none.
+        is_full: its replica identity is the whole row.
+        is_partitioned: its rows are those of its partitions.
+        rows: how many it has, about.
     """
 
     name: TableName
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    is_full: bool
+    is_partitioned: bool
+    rows: int
+
+    @property
+    def source(self) -> str:
+        """What to read its rows from, in PostgreSQL's SQL; tables that inherit are others."""
+        return self.name.sql if self.is_partitioned else f"ONLY {self.name.sql}"
 
 
 def load_types(connection: Any) -> dict[int, PostgresType]:
@@ -76,7 +86,7 @@ def load_table(connection: Any, types: Mapping[int, PostgresType], name: TableNa
             f"PostgreSQL has no table {name.sql} that can be published (views and foreign tables "
             "cannot); names without quotes are in lower case, as there"
         )
-    oid, identity, key = found[0]
+    oid, kind, rows, identity, key = found[0]
     if identity == "n" or (identity in "di" and not key):
         raise SourceError(
             f"the updates and deletes of PostgreSQL's table {name.sql} do not tell which row they "
@@ -89,4 +99,5 @@ def load_table(connection: Any, types: Mapping[int, PostgresType], name: TableNa
         Column(label, reading(types, kind, modifier), not required)
         for label, kind, modifier, required in ask(connection, _COLUMNS, [oid])
     ]
-    return Table(name, tuple(columns), tuple(key))
+    whole, partitioned = identity == "f", kind == "p"
+    return Table(name, tuple(columns), tuple(key), whole, partitioned, max(int(rows), 0))

@@ -12,12 +12,13 @@ from ivm.storage.errors import InputError, UnavailableError, UnsupportedError
 
 try:
     import psycopg2
-    from psycopg2 import errors
     from psycopg2.extras import LogicalReplicationConnection
 except ImportError:  # said when a source of this kind is used, see `demand_driver`
     psycopg2 = None
 
 APPLICATION = "ivm"
+# Classes of errors that pass: connections, shutdown and start, and a slot that is still in use.
+_PASSING = ("08", "57", "55006")
 _SECRETS = ("password", "sslpassword")
 
 
@@ -103,13 +104,10 @@ def answers() -> Iterator[None]:
     """
     try:
         yield
-    except (errors.ObjectInUse, errors.CannotConnectNow, errors.AdminShutdown) as error:
-        raise UnavailableError(_said(error)) from error
-    except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
-        if isinstance(error, errors.ConfigurationLimitExceeded):
-            raise SourceError(_said(error)) from error
-        raise UnavailableError(_said(error)) from error
     except psycopg2.Error as error:
+        # Without a code, it is no answer of the server; most often the connection is gone.
+        if error.pgcode is None or error.pgcode.startswith(_PASSING):
+            raise UnavailableError(_said(error)) from error
         raise SourceError(_said(error)) from error
 
 

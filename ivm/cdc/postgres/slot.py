@@ -23,6 +23,15 @@ _SLOT = """
 _PUBLISHED = """
     SELECT p.schemaname::text, p.tablename::text FROM pg_publication_tables p WHERE p.pubname = %s
 """
+_PUBLISHES_ALL = """
+    SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot
+    FROM pg_publication WHERE pubname = %s
+"""
+_CUT = """
+    SELECT c.relname::text FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid
+    JOIN pg_publication p ON p.oid = r.prpubid
+    WHERE p.pubname = %s AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
+"""
 
 
 def check_server(connection: Any) -> None:
@@ -63,7 +72,7 @@ def publish(connection: Any, publication: str, tables: Sequence[TableName], crea
         SourceError: it lacks tables, and is not ours to change.
     """
     exists = ask(connection, "SELECT FROM pg_publication WHERE pubname = %s", [publication])
-    listed = ", ".join(table.sql for table in tables)
+    listed = ", ".join(f"ONLY {table.sql}" for table in tables)
     if not exists and create:
         ask(
             connection,
@@ -71,6 +80,8 @@ def publish(connection: Any, publication: str, tables: Sequence[TableName], crea
             " WITH (publish_via_partition_root = true)",
         )
         return
+    if exists:
+        _check_publication(connection, publication)
     published = {TableName(*row) for row in ask(connection, _PUBLISHED, [publication])}
     lacking = [table.sql for table in tables if table not in published]
     if not lacking:
@@ -81,7 +92,25 @@ def publish(connection: Any, publication: str, tables: Sequence[TableName], crea
             f"there: {'ALTER' if exists else 'CREATE'} PUBLICATION {quote(publication)} "
             f"{'ADD' if exists else 'FOR'} TABLE {', '.join(lacking)}"
         )
-    ask(connection, f"ALTER PUBLICATION {quote(publication)} ADD TABLE {', '.join(lacking)}")
+    ask(
+        connection,
+        f"ALTER PUBLICATION {quote(publication)} ADD TABLE ONLY {', ONLY '.join(lacking)}",
+    )
+
+
+def _check_publication(connection: Any, publication: str) -> None:
+    ((publishes_all,),) = ask(connection, _PUBLISHES_ALL, [publication])
+    if not publishes_all:
+        raise SourceError(
+            f"PostgreSQL's publication {publication!r} does not publish all changes; run there: "
+            f"ALTER PUBLICATION {quote(publication)} SET (publish = 'insert, update, delete, "
+            "truncate', publish_via_partition_root = true)"
+        )
+    if connection.server_version >= 150000 and (cut := ask(connection, _CUT, [publication])):
+        raise SourceError(
+            f"PostgreSQL's publication {publication!r} publishes a part of table {cut[0][0]!r} "
+            "alone (WHERE or a list of columns): name a publication of the whole table"
+        )
 
 
 def demand_no_slot(connection: Any, slot: str) -> None:

@@ -7,15 +7,12 @@ batches, or inside of a transaction that changes it itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from struct import Struct
-from tempfile import SpooledTemporaryFile
 
 from ivm.cdc.postgres import messages as wire
 from ivm.cdc.postgres.messages import Commit, Relation
-
-_IN_MEMORY = 64 << 20  # bytes of an open transaction before they lie in a file
-_FRAME = Struct(">II")
+from ivm.cdc.postgres.spool import Spool
 
 
 @dataclass(frozen=True)
@@ -25,12 +22,14 @@ class Transactions:
     Attributes:
         messages: their INSERT, UPDATE, DELETE and TRUNCATE messages.
         shapes: the number of the first message from which on a table has a shape, and the shape.
-        commit: of the last one.
+        ends: for each transaction, the number of messages up to its end.
+        commits: of each transaction.
     """
 
     messages: list[bytes]
     shapes: list[tuple[int, Relation]]
-    commit: Commit
+    ends: list[int]
+    commits: list[Commit]
 
 
 class Assembler:
@@ -40,6 +39,7 @@ class Assembler:
         messages: INSERT, UPDATE and DELETE messages of transactions that are not streamed may be
             appended here instead of being given to `add`, while `streaming` is None.
         streaming: the transaction that is being streamed.
+        is_open: a transaction has begun, and is not streamed.
         is_cut: the open transaction has changed the shape of a table, and those before it are to
             be taken first.
     """
@@ -47,32 +47,35 @@ class Assembler:
     def __init__(self) -> None:
         self.messages: list[bytes] = []
         self.streaming: int | None = None
+        self.is_open = False
         self.is_cut = False
         self._relations: dict[int, Relation] = {}
         self._shapes: list[tuple[int, Relation]] = []
-        self._committed = 0
-        self._commit: Commit | None = None
+        self._ends: list[int] = []
+        self._commits: list[Commit] = []
         self._streams: dict[int, _Stream] = {}
 
     @property
     def committed(self) -> int:
         """How many messages of committed transactions wait to be taken."""
-        return self._committed
+        return self._ends[-1] if self._ends else 0
 
     @property
     def has_commit(self) -> bool:
         """A transaction waits to be taken; it may have no messages."""
-        return self._commit is not None
+        return bool(self._commits)
 
     def add(self, message: bytes) -> None:
         """Adds the next message of the stream."""
         kind = message[0]
         if self.streaming is not None and kind in wire.IN_STREAMS:
-            self._streams[self.streaming].add(*wire.own_transaction(message))
+            self._streams[self.streaming].changes.add(*wire.own_transaction(message))
         elif kind in wire.ROWS or kind == wire.TRUNCATE:
             self.messages.append(message)
         elif kind == wire.RELATION:
             self._shape(wire.relation(message))
+        elif kind == wire.BEGIN:
+            self.is_open = True
         elif kind == wire.COMMIT:
             self._end(wire.commit(message))
         elif kind == wire.STREAM_START:
@@ -82,7 +85,7 @@ class Assembler:
         elif kind == wire.STREAM_STOP:
             self.streaming = None
         elif kind == wire.STREAM_COMMIT:
-            for change in self._streams.pop(wire.transaction(message)).changes():
+            for change in self._streams.pop(wire.transaction(message)).committed():
                 self.add(change)
             self._end(wire.commit(message))
         elif kind == wire.STREAM_ABORT:
@@ -90,37 +93,35 @@ class Assembler:
 
     def take(self) -> Transactions:
         """The committed transactions that wait; the open one stays."""
-        assert self._commit is not None
-        count, self._committed = self._committed, 0
-        taken = Transactions(
-            self.messages[:count],
-            [shape for shape in self._shapes if shape[0] < count],
-            self._commit,
-        )
+        count, ends, commits = self.committed, self._ends, self._commits
+        shapes = [shape for shape in self._shapes if shape[0] < count]
+        taken = Transactions(self.messages[:count], shapes, ends, commits)
         del self.messages[:count]
-        self._shapes = [(at - count, r) for at, r in self._shapes if at >= count]
-        self._commit, self.is_cut = None, False
+        self._shapes = [(at - count, shape) for at, shape in self._shapes if at >= count]
+        self._ends, self._commits, self.is_cut = [], [], False
         return taken
 
     def close(self) -> None:
         """Drops what was not committed."""
         for stream in self._streams.values():
-            stream.close()
+            stream.changes.close()
 
     def _shape(self, relation: Relation) -> None:
         if self._relations.get(relation.oid) == relation:
             return
-        if relation.oid in self._relations and self._commit is not None:
+        if relation.oid in self._relations and self._commits:
             self.is_cut = True
         self._relations[relation.oid] = relation
         self._shapes.append((len(self.messages), relation))
 
     def _end(self, commit: Commit) -> None:
-        self._committed, self._commit = len(self.messages), commit
+        self._ends.append(len(self.messages))
+        self._commits.append(commit)
+        self.is_open = False
 
     def _abort(self, transaction: int, own: int) -> None:
         if own == transaction:
-            self._streams.pop(transaction).close()
+            self._streams.pop(transaction).changes.close()
         else:
             self._streams[transaction].undone.add(own)
 
@@ -129,27 +130,16 @@ class _Stream:
     """The changes of a transaction that was streamed before its end.
 
     Attributes:
+        changes: each with the number of the (sub)transaction that made it.
         undone: the subtransactions that were rolled back.
     """
 
     def __init__(self) -> None:
+        self.changes = Spool()
         self.undone: set[int] = set()
-        self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed by its owner)
 
-    def add(self, own: int, message: bytes) -> None:
-        self._file.write(_FRAME.pack(own, len(message)) + message)
-
-    def changes(self) -> list[bytes]:
+    def committed(self) -> Iterator[bytes]:
         """The messages that were not undone, in order; called once."""
-        found = []
-        self._file.seek(0)
-        while frame := self._file.read(_FRAME.size):
-            own, size = _FRAME.unpack(frame)
-            message = self._file.read(size)
-            if own not in self.undone:
-                found.append(message)
-        self.close()
-        return found
-
-    def close(self) -> None:
-        self._file.close()
+        while found := self.changes.take(1000):
+            yield from (message for own, message in found if own not in self.undone)
+        self.changes.close()

@@ -1,0 +1,237 @@
+"""Copies of whole tables, as one moment of the upstream database has them.
+
+Contract: the rows of all tables are those that a replication slot's exported snapshot sees: all
+transactions that are before the slot's first, and none of the others.
+"""
+
+from __future__ import annotations
+
+import io
+import queue
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv
+
+from ivm.cdc.postgres.catalog import Table, load_table
+from ivm.cdc.postgres.messages import lsn_number
+from ivm.cdc.postgres.server import answers, ask, connect, connect_for_replication
+from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.postgres.types import PostgresType
+from ivm.storage.identifiers import literal, quote
+
+_MOST_BYTES = 16 << 20  # of a chunk
+_WAIT = 0.1
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a table.
+
+    Attributes:
+        table: as it is in the snapshot.
+        columns: large strings by name.
+        count: rows.
+        is_last: no more rows of the table follow.
+    """
+
+    table: Table
+    columns: dict[str, pa.Array]
+    count: int
+    is_last: bool
+
+
+class Snapshot:
+    """A new replication slot, and the tables as they are where it begins.
+
+    Args:
+        dsn: of the database.
+        slot: its name.
+        temporary: the slot ends with `release`.
+        count: of the connections that read.
+
+    Attributes:
+        start: the position from which on the slot's changes are not in the snapshot.
+    """
+
+    def __init__(self, dsn: str, slot: str, temporary: bool, count: int) -> None:
+        self._replication = connect_for_replication(dsn)
+        self.readers: list[Any] = []
+        try:
+            kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
+            ((_, start, name, _),) = ask(
+                self._replication,
+                f"CREATE_REPLICATION_SLOT {quote(slot)} {kind} pgoutput EXPORT_SNAPSHOT",
+            )
+            self.start = lsn_number(start)
+            for _ in range(count):
+                self.readers.append(connect(dsn))
+                ask(self.readers[-1], "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                ask(self.readers[-1], f"SET TRANSACTION SNAPSHOT {literal(name)}")
+        except BaseException:
+            for reader in self.readers:
+                reader.close()
+            raise
+        finally:  # the readers have the snapshot now; a permanent slot stays
+            self._replication.close()
+
+
+class Copies:
+    """The rows of tables in chunks, read by several threads; `close` it.
+
+    Args:
+        snapshot: is used up.
+        tables: what to copy.
+        types: of the database.
+
+    Attributes:
+        limit: the rows of the chunks to come.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        tables: Sequence[TableName],
+        types: dict[int, PostgresType],
+        limit: int,
+    ) -> None:
+        self.limit = limit
+        self._connections = snapshot.readers
+        self._types = types
+        self._left = list(reversed(tables))
+        self._unfinished = len(tables)
+        self._chunks: queue.Queue[Chunk | BaseException] = queue.Queue(maxsize=2)
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(each,), name="ivm-copy", daemon=True)
+            for each in self._connections
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def next(self, timeout: float) -> Chunk | None:
+        """The next rows of some table, or None if there are none in time.
+
+        Raises:
+            UnavailableError: the server does not answer.
+            SourceError: it refuses.
+        """
+        try:
+            found = self._chunks.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if isinstance(found, BaseException):
+            raise found
+        self._unfinished -= found.is_last
+        return found
+
+    @property
+    def is_over(self) -> bool:
+        """All chunks were given."""
+        return self._unfinished == 0
+
+    def close(self) -> None:
+        """Ends the threads and their connections."""
+        self._stopping.set()
+        for connection in self._connections:
+            connection.cancel()
+        for thread in self._threads:
+            thread.join()
+        for connection in self._connections:
+            connection.close()
+
+    def _run(self, connection: Any) -> None:
+        try:
+            while self._left:
+                try:
+                    name = self._left.pop()
+                except IndexError:  # another thread was faster
+                    break
+                self._copy(connection, load_table(connection, self._types, name))
+            ask(connection, "COMMIT")
+        except _StoppedError:
+            pass
+        except BaseException as error:  # raised in the thread that waits for the chunk
+            self._put(error)
+
+    def _copy(self, connection: Any, table: Table) -> None:
+        lines = _Lines(self, table)
+        columns = ", ".join(quote(column.name) for column in table.columns)
+        rows = f"SELECT {columns} FROM {table.source}"
+        with answers(), connection.cursor() as cursor:
+            try:
+                cursor.copy_expert(f"COPY ({rows}) TO STDOUT (FORMAT csv)", lines, 1 << 20)
+            except BaseException:
+                if self._stopping.is_set():
+                    raise _StoppedError from None
+                raise
+        self._give(table, lines.taken(), is_last=True)
+
+    def _give(self, table: Table, lines: tuple[bytes, int], is_last: bool) -> None:
+        data, count = lines
+        names = [column.name for column in table.columns]
+        self._put(Chunk(table, _columns(data, names), count, is_last))
+
+    def _put(self, item: Chunk | BaseException) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._chunks.put(item, timeout=_WAIT)
+                return
+            except queue.Full:
+                continue
+        raise _StoppedError
+
+
+class _StoppedError(Exception):
+    """The copies are no longer wanted."""
+
+
+class _Lines(io.RawIOBase):
+    """Takes the lines of COPY, one a call."""
+
+    def __init__(self, copies: Copies, table: Table) -> None:
+        self._copies = copies
+        self._table = table
+        self._lines: list[bytes] = []
+        self._size = 0
+
+    def write(self, line: Any) -> int:
+        """Takes a row."""
+        self._lines.append(line)
+        self._size += len(line)
+        if len(self._lines) >= self._copies.limit or self._size >= _MOST_BYTES:
+            self._copies._give(self._table, self.taken(), is_last=False)
+        return len(line)
+
+    def taken(self) -> tuple[bytes, int]:
+        """The rows that were not taken yet, and their number."""
+        found = b"".join(self._lines), len(self._lines)
+        self._lines, self._size = [], 0
+        return found
+
+
+def _columns(data: bytes, names: Sequence[str]) -> dict[str, pa.Array]:
+    """The columns of CSV as COPY writes it: only a value without quotes is NULL."""
+    text = pa.large_string()
+    if not data:
+        return {name: pa.array([], text) for name in names}
+    labels = [str(i) for i in range(len(names))]
+    found = csv.read_csv(
+        pa.BufferReader(data),
+        csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=labels),
+        csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        csv.ConvertOptions(
+            column_types={label: text for label in labels},
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[""],
+        ),
+    )
+    return dict(zip(names, _joined(found.columns), strict=True))
+
+
+def _joined(columns: Iterable[pa.ChunkedArray]) -> list[pa.Array]:
+    return [pa.concat_arrays(column.chunks) for column in columns]

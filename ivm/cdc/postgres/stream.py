@@ -1,0 +1,129 @@
+"""The stream of a replication slot, read in batches of transactions.
+
+Contract: used by one thread, but for `confirm`, which the server learns of at the next read.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from contextlib import suppress
+
+from ivm.cdc.postgres import messages as wire
+from ivm.cdc.postgres.messages import lsn_text
+from ivm.cdc.postgres.server import answers, connect_for_replication
+from ivm.cdc.postgres.transactions import Assembler, Transactions
+from ivm.storage.errors import UnavailableError
+from ivm.storage.identifiers import quote
+
+_NAP = 0.0005  # seconds in which a busy server sends more, which costs less than to wait for each
+_LONGEST = 0.02  # seconds from the first commit of a batch to its end
+_LOOK = 256  # messages between looks at the clock
+
+
+class Stream:
+    """A replication connection that reads a slot.
+
+    Args:
+        dsn: of the database.
+        slot: its name.
+        publication: the tables that are sent.
+        start: the position from which on transactions are read.
+        streaming: large transactions are sent before their commits.
+    """
+
+    def __init__(self, dsn: str, slot: str, publication: str, start: int, streaming: bool) -> None:
+        self._connection = connect_for_replication(dsn)
+        self._assembler = Assembler()
+        self._told, self._confirmed = 0, start
+        options = {"publication_names": quote(publication), "proto_version": "1"}
+        if streaming and self._connection.server_version >= 140000:
+            options |= {"proto_version": "2", "streaming": "on"}
+        self._cursor = self._connection.cursor()
+        try:
+            with answers():
+                self._cursor.start_replication(
+                    slot_name=slot, start_lsn=lsn_text(start), options=options, decode=False
+                )
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def confirm(self, position: int) -> None:
+        """Lets the server forget what is before a position."""
+        self._confirmed = position
+
+    @property
+    def idle_position(self) -> int:
+        """How far the server has read its log, if it has sent all changes before; else 0."""
+        assembler = self._assembler
+        if assembler.is_open or assembler.messages or assembler.has_commit:
+            return 0
+        return int(self._cursor.wal_end or 0)
+
+    def read(self, limit: int, timeout: float) -> Transactions | None:
+        """The next transactions.
+
+        Args:
+            limit: about how many messages.
+            timeout: seconds to wait for the first one's end.
+
+        Raises:
+            UnavailableError: the server does not answer.
+            SourceError: it refuses.
+        """
+        with answers():
+            self._tell()
+            self._collect(limit, time.monotonic() + timeout)
+        return self._assembler.take() if self._assembler.has_commit else None
+
+    def close(self) -> None:
+        """Tells the server what was confirmed, and leaves it."""
+        with suppress(UnavailableError), answers():
+            self._tell()
+        self._assembler.close()
+        self._connection.close()
+
+    def _tell(self) -> None:
+        if self._confirmed > self._told:
+            at = self._confirmed
+            self._cursor.send_feedback(write_lsn=at, flush_lsn=at, apply_lsn=at, force=True)
+            self._told = at
+
+    def _collect(self, limit: int, end: float) -> None:
+        """Reads messages until a batch is complete, or the time is over."""
+        assembler, read = self._assembler, self._cursor.read_message
+        has_rested, seen = False, 0
+        while True:
+            message = read()
+            if message is None:
+                if has_rested and assembler.has_commit:
+                    return
+                if not self._rest(end):
+                    return
+                has_rested = True
+                continue
+            has_rested, seen = False, seen + 1
+            payload = message.payload
+            if payload[0] in wire.ROWS and assembler.streaming is None:
+                assembler.messages.append(payload)
+            else:
+                first = not assembler.has_commit
+                assembler.add(payload)
+                if assembler.has_commit:
+                    end = min(end, time.monotonic() + _LONGEST) if first else end
+                    if assembler.committed >= limit or assembler.is_cut:
+                        return
+            if seen % _LOOK == 0 and time.monotonic() > end:
+                return
+
+    def _rest(self, end: float) -> bool:
+        """Waits for more messages; returns False if the time is over."""
+        left = end - time.monotonic()
+        if left <= 0:
+            return False
+        if self._assembler.has_commit:
+            time.sleep(_NAP)
+        else:
+            select.select([self._cursor], [], [], left)
+        return True
