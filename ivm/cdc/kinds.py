@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ivm.cdc.postgres.source import Postgres
 from ivm.cdc.sources.files import Files
 from ivm.cdc.sources.kafka import Kafka
 from ivm.cdc.sources.source import Source
 
-KINDS: dict[str, type[Source]] = {kind.kind: kind for kind in (Files, Kafka)}
+KINDS: dict[str, type[Source]] = {kind.kind: kind for kind in (Files, Kafka, Postgres)}
 """By their names in SQL."""

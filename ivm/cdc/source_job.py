@@ -157,7 +157,9 @@ class SourceJob:
         )
 
     def _read(self, reader: Reader) -> _Ahead:
-        batch = reader.read(self._limit, _WAIT) or Batch((), {})
+        batch = reader.read(self._limit, _WAIT)
+        if batch is None:  # one that only moves a position has no events either
+            batch = Batch((), {})
         caught_up, names = reader.caught_up(), self._engine.catalog.names
         if any(self._must_follow(part) for part in batch.parts):
             return _Ahead(batch, None, names, caught_up)

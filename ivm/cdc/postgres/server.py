@@ -84,7 +84,8 @@ def _connected(dsn: str, factory: Any) -> Any:
             options=f"{known.get('options', '')} {options}".strip(),
             **{"application_name": APPLICATION, "connect_timeout": 10, **_keepalives(known)},
         )
-    found.autocommit = True
+    if factory is None:
+        found.autocommit = True
     return found
 
 

@@ -7,10 +7,11 @@ not, changes are lost, and the source stops: a gap is never skipped.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 from ivm.cdc.postgres.messages import lsn_number, lsn_text
-from ivm.cdc.postgres.server import ask
+from ivm.cdc.postgres.server import ask, connect_for_replication
 from ivm.cdc.postgres.table_names import TableName
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError
@@ -59,10 +60,21 @@ def check_server(connection: Any) -> None:
         raise SourceError(f"PostgreSQL 13 or newer is needed, this is {version // 10000}")
 
 
-def system(connection: Any) -> str:
+def system(dsn: str) -> str:
     """The number that tells this server's data from those of all others."""
-    ((found,),) = ask(connection, "SELECT system_identifier::text FROM pg_control_system()")
+    with closing(connect_for_replication(dsn)) as connection:
+        ((found, *_),) = ask(connection, "IDENTIFY_SYSTEM")
     return str(found)
+
+
+def check_system(known: str, found: str) -> None:
+    """Raises SourceError if the server is not the one whose log was read."""
+    if known != found:
+        raise SourceError(
+            f"this is another PostgreSQL server (system identifier {found}) than the one whose "
+            f"changes were read ({known}): let the dsn name that one, or DROP SOURCE and CREATE "
+            "SOURCE again, which copies the tables anew"
+        )
 
 
 def publish(connection: Any, publication: str, tables: Sequence[TableName], create: bool) -> None:
@@ -111,6 +123,21 @@ def _check_publication(connection: Any, publication: str) -> None:
             f"PostgreSQL's publication {publication!r} publishes a part of table {cut[0][0]!r} "
             "alone (WHERE or a list of columns): name a publication of the whole table"
         )
+
+
+def slot_position(connection: Any, slot: str) -> int:
+    """The position up to which the slot was confirmed.
+
+    Raises:
+        SourceError: there is no such slot.
+    """
+    check_slot(connection, slot, 0)
+    ((found,),) = ask(
+        connection,
+        "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s",
+        [slot],
+    )
+    return lsn_number(found)
 
 
 def demand_no_slot(connection: Any, slot: str) -> None:

@@ -96,9 +96,8 @@ class Copies:
         snapshot: Snapshot,
         tables: Sequence[TableName],
         types: dict[int, PostgresType],
-        limit: int,
     ) -> None:
-        self.limit = limit
+        self.limit = 1000
         self._connections = snapshot.readers
         self._types = types
         self._left = list(reversed(tables))
@@ -224,7 +223,7 @@ def _columns(data: bytes, names: Sequence[str]) -> dict[str, pa.Array]:
         csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=labels),
         csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         csv.ConvertOptions(
-            column_types={label: text for label in labels},
+            column_types=dict.fromkeys(labels, text),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
             null_values=[""],

@@ -125,5 +125,6 @@ class Stream:
         if self._assembler.has_commit:
             time.sleep(_NAP)
         else:
+            self._cursor.send_feedback(reply=True)  # tells how far the server has read its log
             select.select([self._cursor], [], [], left)
         return True

@@ -76,6 +76,17 @@ def cut(messages: Messages, chosen: Indexes, names: Sequence[str]) -> Texts:
     )
 
 
+def inserts(columns: Mapping[str, pa.Array], count: int) -> Texts:
+    """New rows.
+
+    Args:
+        columns: of the rows, by name.
+        count: rows.
+    """
+    kinds = np.full(count, wire.INSERT, np.uint8)
+    return Texts(kinds, columns, {}, np.zeros(count, np.bool_), {})
+
+
 def from_payloads(payloads: Sequence[str]) -> Texts:
     """The changes that `Texts.payloads` has written."""
     changes = [json.loads(payload) for payload in payloads]

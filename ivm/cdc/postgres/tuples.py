@@ -55,6 +55,7 @@ class Messages:
     """Messages of rows in one buffer.
 
     Attributes:
+        kinds: uint8[n], of each one.
         relations: uint32[n], the oid of each one's table.
     """
 
@@ -63,6 +64,7 @@ class Messages:
         # So many bytes that a length can be read behind the last value.
         self._data = b"".join([*messages, bytes(8)])
         self._starts = sizes.cumsum() - sizes
+        self.kinds: Bytes = np.frombuffer(self._data, np.uint8)[self._starts]
         self.relations: npt.NDArray[Any] = self._numbers(">u4")[self._starts + 1]
 
     def __len__(self) -> int:
@@ -82,7 +84,7 @@ class Messages:
         """
         buffer = np.frombuffer(self._data, np.uint8)
         starts = self._starts[chosen]
-        kinds, at = buffer[starts], starts + _ROW
+        kinds, at = self.kinds[chosen], starts + _ROW
         has_old = (kinds == UPDATE) & (buffer[at] != _NEW)
         old, ends = self._columns(buffer, at[has_old], count)
         at[has_old] = ends

@@ -1,0 +1,172 @@
+"""Tables whose copies are made while the stream goes on.
+
+Law: a change of such a table is held until its copy is complete. Those whose transactions the
+copy's snapshot has seen are dropped then, and the others follow the copy in their order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ivm.cdc.postgres.batches import Changes, Shapes
+from ivm.cdc.postgres.copying import COPYING, DONE, Copier, copy_stream
+from ivm.cdc.postgres.snapshot import Copies
+from ivm.cdc.postgres.spool import Spool
+from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.postgres.transactions import Transactions
+from ivm.cdc.sources.source import Batch
+
+
+class Held:
+    """The changes of one table that are held, in order; `close` it."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+        self._runs: list[tuple[int, Shapes]] = []
+
+    def add(self, messages: Sequence[bytes], commits: Sequence[int], shapes: Shapes) -> None:
+        """Holds messages of the table.
+
+        Args:
+            messages: of some transactions.
+            commits: the position of each one's commit.
+            shapes: of the table, by the numbers of the messages.
+        """
+        for message, commit in zip(messages, commits, strict=True):
+            self._spool.add(commit, message)
+        count = len(messages)
+        if self._runs and len(shapes) == 1 and self._runs[-1][1] == shapes:
+            count += self._runs.pop()[0]
+        self._runs.append((count, shapes))
+
+    def take(self, limit: int, start: int) -> tuple[list[bytes], Shapes] | None:
+        """Removes the first messages, and drops those of transactions before a position.
+
+        Args:
+            limit: about how many.
+            start: the position.
+
+        Returns:
+            Messages, maybe none, and the shapes of the table; None if nothing is held.
+        """
+        if not self._runs:
+            return None
+        count, shapes = self._runs.pop(0)
+        taken = min(count, limit) if len(shapes) == 1 else count
+        if taken < count:
+            self._runs.insert(0, (count - taken, shapes))
+        found = self._spool.take(taken)
+        dropped = sum(commit < start for commit, _ in found)  # commits are in order
+        left = [(max(at - dropped, 0), relation, known) for at, relation, known in shapes]
+        return [message for _, message in found[dropped:]], left
+
+    def close(self) -> None:
+        """Drops what is held."""
+        self._spool.close()
+
+
+class AddedTables:
+    """Copies tables in the background; `close` it.
+
+    Args:
+        tables: what to copy.
+        begin: makes the snapshot and starts the copies, which may have to wait for transactions;
+            returns the position of the snapshot and the copies.
+        copier: makes parts of chunks.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[TableName],
+        begin: Callable[[], tuple[int, Copies]],
+        copier: Copier,
+    ) -> None:
+        self._held = {table: Held() for table in tables}
+        self._copied: list[TableName] = []
+        self._begin = begin
+        self._copier = copier
+        self._start = 0
+        self._copies: Copies | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="ivm-copy-begin", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """All tables are copied, and nothing is held."""
+        return not self._held
+
+    def hold(self, found: Transactions, changes: Changes, oid: int, shapes: Shapes) -> bool:
+        """Holds the changes of a table, if it is one of these.
+
+        Args:
+            found: transactions.
+            changes: their messages.
+            oid: of the table.
+            shapes: of the table, by the numbers of the transactions' messages.
+        """
+        relation = shapes[-1][1]
+        held = self._held.get(TableName(relation.schema, relation.name))
+        if held is None:
+            return False
+        numbers = changes.numbers(oid)
+        of = np.searchsorted(found.ends, numbers, "right")
+        commits = [found.commits[i].start for i in of.tolist()]
+        own = [(int(np.searchsorted(numbers, at)), shape, known) for at, shape, known in shapes]
+        held.add([found.messages[i] for i in numbers.tolist()], commits, own)
+        return True
+
+    def next(self, limit: int) -> Batch | None:
+        """The next rows of some table, or held changes, if there are any already.
+
+        Raises:
+            UnavailableError: the server does not answer.
+            SourceError: it refuses.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._copied:
+            return self._released(self._copied[-1], limit)
+        if self._copies is None:
+            return None
+        self._copies.limit = limit
+        chunk = self._copies.next(0)
+        if chunk is None:
+            return None
+        if chunk.is_last:
+            self._copied.append(chunk.table.name)
+        part = self._copier.part(chunk)
+        return Batch((part,), self._copier.position(chunk.table.name))
+
+    def close(self) -> None:
+        """Ends the copies."""
+        self._thread.join()
+        if self._copies is not None:
+            self._copies.close()
+        for held in self._held.values():
+            held.close()
+
+    def _released(self, table: TableName, limit: int) -> Batch:
+        """Held changes of a table that is copied; the last batch ends the copy."""
+        found = self._held[table].take(limit, self._start)
+        if found is None:
+            self._held.pop(table).close()
+            self._copied.pop()
+            self._copier.move(table, 0, DONE)
+            return Batch((), self._copier.position(table))
+        messages, shapes = found
+        at = self._copier.move(table, len(messages), COPYING)
+        parts = []
+        if messages:
+            changes, oid = Changes(messages), shapes[-1][1].oid
+            parts.append(changes.part(oid, shapes, copy_stream(table), at.offset))
+        return Batch(parts, self._copier.position(table))
+
+    def _run(self) -> None:
+        try:
+            self._start, self._copies = self._begin()
+        except BaseException as error:  # raised in the thread that asks for rows
+            self._error = error

@@ -1,0 +1,87 @@
+"""Upstream tables as parts of batches describe them: from the catalog, and from the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ivm.cdc.formats.upstream_schema import UpstreamColumn
+from ivm.cdc.postgres.catalog import Table, load_table, load_types
+from ivm.cdc.postgres.messages import Relation
+from ivm.cdc.postgres.parts import Described
+from ivm.cdc.postgres.server import connect
+from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.postgres.types import PostgresType, Reading, reading
+from ivm.cdc.sources.source import Upstream
+
+
+class Catalog:
+    """The database's tables and types, asked for when they are needed; `close` it.
+
+    Args:
+        dsn: of the database.
+        into: the name of our table, where it is not that of the upstream's.
+    """
+
+    def __init__(self, dsn: str, into: str | None) -> None:
+        self._dsn = dsn
+        self._into = into
+        self._connection: Any = None
+        self._types: dict[int, PostgresType] | None = None
+
+    @property
+    def connection(self) -> Any:
+        """A connection for questions of this thread.
+
+        Raises:
+            UnavailableError: the server does not answer.
+        """
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._dsn)
+        return self._connection
+
+    @property
+    def types(self) -> dict[int, PostgresType]:
+        """The types of the database, by oid."""
+        if self._types is None:
+            self._types = load_types(self.connection)
+        return self._types
+
+    def table(self, name: TableName) -> Table:
+        """A table as it is now."""
+        return load_table(self.connection, self.types, name)
+
+    def described(self, table: Table) -> Described:
+        """A table as COPY sends it."""
+        columns = [(column.name, column.reading) for column in table.columns]
+        found_by = None if table.is_full else frozenset(table.key)
+        return self._described(table.name, columns, table.key, found_by)
+
+    def sent(self, relation: Relation) -> Described:
+        """A table as the stream sends it."""
+        name = TableName(relation.schema, relation.name)
+        if any(column.oid not in self.types for column in relation.columns):
+            self._types = load_types(self.connection)
+        columns = [(c.name, reading(self.types, c.oid, c.modifier)) for c in relation.columns]
+        key = [column.name for column in relation.columns if column.is_key]
+        now = self.table(name)
+        if relation.identity == "f":
+            return self._described(name, columns, now.key, None)
+        ordered = now.key if set(now.key) == set(key) else tuple(key)
+        return self._described(name, columns, ordered, frozenset(key))
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _described(
+        self,
+        name: TableName,
+        columns: Sequence[tuple[str, Reading]],
+        key: tuple[str, ...],
+        found_by: frozenset[str] | None,
+    ) -> Described:
+        listed = [UpstreamColumn(label, r.type, label not in key) for label, r in columns]
+        upstream = Upstream(tuple(listed), key)
+        return Described(self._into or name.ours, upstream, dict(columns), found_by)

@@ -1,0 +1,213 @@
+"""The reader of a PostgreSQL source: first copies of its tables, then the stream of their changes.
+
+Law: the first batch notes that the slot is the source's own, before there is one. All tables are
+copied from the snapshot that the slot exports, and the batch that ends the copies lets the stream
+begin there; a reader that is opened before that makes slot and copies anew.
+
+A table that is added later is copied while the stream goes on, see `added`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+from ivm.cdc.postgres import slot as slots
+from ivm.cdc.postgres.added import AddedTables
+from ivm.cdc.postgres.batches import Changes, shapes_in
+from ivm.cdc.postgres.copying import DONE, Copier, complete, dropped
+from ivm.cdc.postgres.described import Catalog
+from ivm.cdc.postgres.lag import Lag
+from ivm.cdc.postgres.messages import Relation
+from ivm.cdc.postgres.parts import Described
+from ivm.cdc.postgres.settings import Settings
+from ivm.cdc.postgres.snapshot import Chunk, Copies, Snapshot
+from ivm.cdc.postgres.stream import Stream
+from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.postgres.transactions import Transactions
+from ivm.cdc.sources.source import Batch, Position
+
+STREAM = "stream"
+_NEW = "new"
+_IDLE_BYTES = 16 << 20  # of others' changes, after which the slot moves on without one of ours
+_TURN = 0.01  # seconds for the stream while tables are copied
+
+
+class PostgresReader:
+    """See `Reader`.
+
+    Args:
+        settings: of the source.
+        positions: as they were committed.
+    """
+
+    def __init__(self, settings: Settings, positions: Mapping[str, Position]) -> None:
+        self._settings = settings
+        self._positions = dict(positions)
+        self._catalog = Catalog(settings.dsn, settings.into)
+        self._copier = Copier(self._catalog, self._positions)
+        self._shapes: dict[int, tuple[Relation, Described]] = {}
+        self._copies: Copies | None = None
+        self._added: AddedTables | None = None
+        self._stream: Stream | None = None
+        self._slot_is_ours = threading.Event()
+        self._start = 0
+        self._lag = Lag(self._catalog)
+        self._was_idle = True
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        settings, connection = self._settings, self._catalog.connection
+        slots.check_server(connection)
+        for table in settings.tables:
+            self._catalog.table(table)
+        slots.publish(connection, settings.publication, settings.tables, settings.create_slot)
+        self._system = slots.system(settings.dsn)
+        stored = self._positions.get(STREAM)
+        if stored is None and settings.create_slot:
+            slots.demand_no_slot(connection, settings.slot)
+        elif stored is None:
+            self._begin_stream(slots.slot_position(connection, settings.slot))
+        elif stored.detail == _NEW:
+            self._slot_is_ours.set()
+        else:
+            slots.check_system(stored.detail, self._system)
+            slots.check_slot(connection, settings.slot, stored.offset)
+            self._begin_stream(stored.offset)
+
+    def _begin_stream(self, start: int) -> None:
+        settings = self._settings
+        self._stream = Stream(
+            settings.dsn, settings.slot, settings.publication, start, settings.streaming
+        )
+        self._start = start
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def read(self, limit: int, timeout: float) -> Batch | None:
+        """See `Reader`."""
+        gone = dropped(self._positions, self._settings.tables)
+        if gone:
+            self._positions.update(gone)
+            return Batch((), gone)
+        if self._stream is None:
+            return self._copied(limit, timeout)
+        found = self._added_batch(limit)
+        return self._streamed(limit, timeout) if found is None else found
+
+    def confirm(self, positions: Mapping[str, Position]) -> None:
+        """See `Reader`."""
+        found = positions.get(STREAM)
+        if found is None:
+            return
+        self._slot_is_ours.set()
+        if self._stream is not None and found.detail != _NEW:
+            self._stream.confirm(found.offset)
+
+    def lag(self) -> int | None:
+        """See `Reader`."""
+        return self._lag.events if self._stream is not None else None
+
+    def caught_up(self) -> bool:
+        """See `Reader`."""
+        return self._stream is not None and self._added is None and self._lag.caught_up
+
+    def close(self) -> None:
+        """See `Reader`."""
+        for each in (self._copies, self._added, self._stream, self._catalog):
+            if each is not None:
+                each.close()
+
+    def _copied(self, limit: int, timeout: float) -> Batch | None:
+        """The first copies, batch after batch."""
+        if STREAM not in self._positions:
+            self._positions[STREAM] = Position(0, _NEW)
+            return Batch((), {STREAM: self._positions[STREAM]})
+        if not self._slot_is_ours.wait(timeout):  # until that has been committed
+            return None
+        if self._copies is None:
+            slots.drop_slot(self._catalog.connection, self._settings.slot)
+            self._start, self._copies = self._snapshot(self._settings.tables, temporary=False)
+        self._copies.limit = limit
+        chunk = self._copies.next(timeout)
+        return None if chunk is None else self._copied_batch(chunk)
+
+    def _copied_batch(self, chunk: Chunk) -> Batch:
+        assert self._copies is not None
+        part = self._copier.part(chunk)
+        if chunk.is_last:
+            self._copier.move(chunk.table.name, 0, DONE)
+        moved = [part.stream]
+        if self._copies.is_over:
+            self._copies.close()
+            self._positions[STREAM] = Position(self._start, self._system)
+            self._begin_stream(self._start)
+            moved.append(STREAM)
+        return Batch((part,), {stream: self._positions[stream] for stream in moved})
+
+    def _snapshot(self, tables: Sequence[TableName], temporary: bool) -> tuple[int, Copies]:
+        settings = self._settings
+        name = f"{settings.slot}_copy" if temporary else settings.slot
+        snapshot = Snapshot(settings.dsn, name, temporary, min(len(tables), settings.copies))
+        return snapshot.start, Copies(snapshot, tables, self._catalog.types)
+
+    def _added_batch(self, limit: int) -> Batch | None:
+        """Rows of tables that were added later, if there are any already."""
+        if self._added is None:
+            lacking = [t for t in self._settings.tables if not complete(self._positions, t)]
+            if not lacking:
+                return None
+            begin = partial(self._snapshot, lacking, temporary=True)
+            self._added = AddedTables(lacking, begin, self._copier)
+        found = self._added.next(limit)
+        if self._added.is_over:
+            self._added.close()
+            self._added = None
+        return found
+
+    def _streamed(self, limit: int, timeout: float) -> Batch | None:
+        """Transactions of the stream."""
+        assert self._stream is not None
+        self._lag.ask(self._was_idle)
+        found = self._stream.read(limit, timeout if self._added is None else _TURN)
+        self._was_idle = found is None
+        if found is not None:
+            return self._batch(found)
+        self._lag.idle(self._stream.idle_position)
+        if self._stream.idle_position < self._reached + _IDLE_BYTES:
+            return None
+        return Batch((), {STREAM: self._reach(self._stream.idle_position)})
+
+    @property
+    def _reached(self) -> int:
+        found = self._positions.get(STREAM)
+        return self._start if found is None else found.offset
+
+    def _reach(self, position: int) -> Position:
+        self._positions[STREAM] = Position(position, self._system)
+        return self._positions[STREAM]
+
+    def _batch(self, found: Transactions) -> Batch:
+        last, changes = found.commits[-1], Changes(found.messages)
+        at = self._reach(last.end)
+        shapes = [
+            (i, shape, self._catalog.sent(shape))
+            for i, shape in found.shapes
+            if TableName(shape.schema, shape.name) in self._settings.tables
+        ]
+        parts = []
+        for oid in changes.tables():
+            known = shapes_in(self._shapes, shapes, oid)
+            if not known:  # a table that is published, but is none of the source
+                continue
+            if self._added is None or not self._added.hold(found, changes, oid, known):
+                parts.append(changes.part(oid, known, STREAM, at.offset))
+        self._shapes.update({shape.oid: (shape, known) for _, shape, known in shapes})
+        self._lag.read(len(found.messages), last.end)
+        return Batch(parts, {STREAM: at}, datetime.fromtimestamp(last.micros / 1e6, UTC))

@@ -1,0 +1,102 @@
+"""PostgreSQL as a source: `CREATE SOURCE shop FROM POSTGRES (dsn '…', tables '…')`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ivm.cdc.postgres import slot as slots
+from ivm.cdc.postgres.described import Catalog
+from ivm.cdc.postgres.parts import PostgresPart
+from ivm.cdc.postgres.reader import PostgresReader
+from ivm.cdc.postgres.server import ask, check_dsn, connect
+from ivm.cdc.postgres.settings import Settings
+from ivm.cdc.postgres.table_names import TableName, table_names
+from ivm.cdc.postgres.texts import from_payloads
+from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
+from ivm.storage.errors import InputError, UnavailableError
+from ivm.storage.identifiers import quote
+
+_PATIENCE = 5.0  # seconds for a reader that has ended to let go of its slot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Postgres(Limits):
+    """Tables of a PostgreSQL database, by logical replication.
+
+    Attributes:
+        dsn: of the database, as libpq reads it; without a password.
+        tables: upstream, `public.orders, "Odd schema"."Odd name"`.
+        slot: the replication slot, `ivm_<source>` by default.
+        publication: its name, the slot's by default.
+        create_slot: makes slot and publication, and removes them when the source is dropped; else
+            they are there, and stay.
+        streaming: large transactions are sent before their commits.
+        copies: how many tables are copied at a time.
+    """
+
+    kind: ClassVar[str] = "POSTGRES"
+    into: ClassVar[Into] = "optional"
+
+    dsn: str
+    tables: str
+    slot: str = ""
+    publication: str = ""
+    create_slot: bool = True
+    streaming: bool = True
+    copies: int = 2
+
+    def __post_init__(self) -> None:
+        check_dsn(self.dsn)
+        table_names(self.tables)
+        if self.copies < 1:
+            raise InputError(f"the option 'copies' is at least 1, not {self.copies}")
+
+    def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
+        """See `Source`."""
+        return PostgresReader(self._settings(name, into), positions)
+
+    def part(self, table: str, payloads: Sequence[str | None]) -> Part:
+        """See `Source`."""
+        with closing(Catalog(self.dsn, table)) as catalog:
+            described = catalog.described(catalog.table(self._upstream(table)))
+        texts = from_payloads([payload or "{}" for payload in payloads])
+        return PostgresPart(described, texts, np.arange(len(payloads)))
+
+    def forget(self, name: str) -> None:
+        """See `Source`."""
+        if not self.create_slot:
+            return
+        settings = self._settings(name, None)
+        with closing(connect(self.dsn)) as connection:
+            end = time.monotonic() + _PATIENCE
+            while True:
+                try:
+                    slots.drop_slot(connection, settings.slot)
+                    break
+                except UnavailableError:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(0.05)
+            ask(connection, f"DROP PUBLICATION IF EXISTS {quote(settings.publication)}")
+
+    def _settings(self, name: str, into: str | None) -> Settings:
+        tables = tuple(table_names(self.tables))
+        if into is not None and len(tables) > 1:
+            raise InputError("INTO names one table, and the option 'tables' several")
+        slot = self.slot or "ivm_" + re.sub("[^a-z0-9_]", "_", name)
+        return Settings(
+            *(self.dsn, tables, into, slot, self.publication or slot),
+            *(self.create_slot, self.streaming, self.copies),
+        )
+
+    def _upstream(self, table: str) -> TableName:
+        """The upstream table of ours."""
+        names = table_names(self.tables)
+        return next((name for name in names if name.ours == table), names[0])
