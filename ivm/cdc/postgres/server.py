@@ -17,8 +17,9 @@ except ImportError:  # said when a source of this kind is used, see `demand_driv
     psycopg2 = None
 
 APPLICATION = "ivm"
-# Classes of errors that pass: connections, shutdown and start, and a slot that is still in use.
-_PASSING = ("08", "57", "55006")
+# Codes of errors that pass: of connections, of shutdown and start, and those that come of a session
+# whose client was killed, and that still works: a slot in use, and things that were not there yet.
+_PASSING = ("08", "57", "55006", "42710")
 _SECRETS = ("password", "sslpassword")
 
 
