@@ -62,6 +62,11 @@ class PostgresPart:
         return self.described.ours
 
     @property
+    def version(self) -> str:
+        """See `Part`: the order is that of the commits, and nothing comes late."""
+        return ""
+
+    @property
     def upstream(self) -> Upstream:
         """See `Part`."""
         return self.described.upstream

@@ -83,7 +83,7 @@ def publish(connection: Any, publication: str, tables: Sequence[TableName], crea
     Raises:
         SourceError: it lacks tables, and is not ours to change.
     """
-    exists = ask(connection, "SELECT FROM pg_publication WHERE pubname = %s", [publication])
+    exists = ask(connection, "SELECT 1 FROM pg_publication WHERE pubname = %s", [publication])
     listed = ", ".join(f"ONLY {table.sql}" for table in tables)
     if not exists and create:
         ask(
