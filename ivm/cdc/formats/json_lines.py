@@ -8,108 +8,150 @@ that was not sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from ivm.cdc.formats.connect_schema import encodings
-from ivm.cdc.formats.events import DELETE, INSERT, Decoded, Events
+from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Decoded, Events, Operations
+from ivm.cdc.formats.json_doubts import doubts
 from ivm.cdc.formats.json_statement import (
+    DOUBTFUL,
     IGNORED,
-    LINES,
     TRUNCATE,
-    UNAVAILABLE,
+    UNKNOWN,
     Envelope,
     Survey,
-    json_path,
+    TypedLines,
     statement,
 )
-from ivm.storage.errors import InputError
-from ivm.storage.identifiers import fold
-from ivm.storage.values.column import ArrowColumn, FixedColumn, Mask, column_from_arrow
-from ivm.storage.values.types import Schema, type_of
-from ivm.storage.values.zset import ZSet, ones
-from ivm.storage.warehouse.duck import Cursor, registered, table
+from ivm.cdc.formats.json_survey import extended, survey
+from ivm.cdc.formats.line_reader import READERS, LineReader, Settings, settings_of
+from ivm.storage.values.column import Indexes, Mask, column_from_arrow
+from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
-_LINES: Schema = (("number", type_of("BIGINT")), ("raw", type_of("VARCHAR")))
+_MOST = 100  # streams that are remembered
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a stream from its batches so far.
+
+    Attributes:
+        survey: of their lines.
+        statement: that decodes lines.
+        doubts: the statement for doubtful lines.
+        columns: of which there are keys.
+    """
+
+    survey: Survey
+    statement: str
+    doubts: str
+    columns: tuple[int, ...]
+
+
+def _learnt(seen: Survey, info: TableInfo, envelope: Envelope) -> _Known:
+    columns = tuple(TypedLines(info, envelope, seen).keys)
+    sql = statement(info, envelope, seen), doubts(info, envelope, seen)
+    return _Known(seen, *sql, columns)
+
+
+_known: dict[Hashable, _Known] = {}
 
 
 def decode(cursor: Cursor, lines: pa.Array, info: TableInfo, envelope: Envelope) -> Decoded:
     """Decodes a batch of lines as events of one table.
 
     Args:
-        cursor: runs the statement; it must be in no transaction that an error could abort.
-        lines: strings; NULL for a message without a value, which is ignored.
+        cursor: of the session whose settings say how times are read.
+        lines: large strings; NULL for a message without a value, which is ignored.
         info: the table.
         envelope: of the format.
 
     Raises:
         InputError: a column has keys of two spellings, or two encodings.
     """
-    numbered = FixedColumn(np.arange(len(lines))), ArrowColumn(lines)
-    with registered(cursor, {LINES: (ZSet(numbered, ones(len(lines))), _LINES)}):
-        found = table(cursor, statement(info, envelope, _survey(cursor, envelope, info)))
-    return _decoded(found, info)
-
-
-def _survey(cursor: Cursor, envelope: Envelope, info: TableInfo) -> Survey:
-    paths = [envelope.after, *([envelope.before] if envelope.before else [])]
-    listed = f"system.main.json_keys(raw, [{', '.join(map(json_path, paths))}])"
-    schema = "NULL"
-    if envelope.schema:
-        schema = f"system.main.json_extract_string(raw, {json_path(envelope.schema)})"
-    sql = (
-        f"SELECT DISTINCT {listed} AS keys, system.main.contains(raw, '{UNAVAILABLE}') AS unsent,"
-        f" {schema} AS schema FROM {LINES} WHERE system.main.json_valid(raw)"
-    )
-    found = table(cursor, sql)
-    lists = [names for row in found["keys"].to_pylist() for names in row if names]
-    schemas = [text for text in found["schema"].unique().to_pylist() if text]
-    return Survey(
-        _spelling({key for names in lists for key in names}, info),
-        any(found["unsent"].to_pylist()),
-        encodings(schemas, envelope.after[-1]) if schemas else {},
-    )
-
-
-def _spelling(keys: Iterable[str], info: TableInfo) -> dict[str, str]:
-    """The keys of the table's columns by their folded names."""
-    columns = {fold(name) for name, _ in info.schema}
-    spelled: dict[str, str] = {}
-    for key in sorted(keys):
-        if fold(key) in columns and spelled.setdefault(fold(key), key) != key:
-            raise InputError(
-                f"the events have two keys for one column of table {info.name!r}: "
-                f"{spelled[fold(key)]!r} and {key!r}; ingest them in batches of one spelling"
-            )
-    return spelled
-
-
-def _decoded(found: pa.Table, info: TableInfo) -> Decoded:
-    operations, numbers = found["op"].to_numpy(), found["number"].to_numpy()
-    bad = found["refused"].is_valid().to_numpy()
-    reasons = found["refused"].filter(pa.array(bad)).to_pylist()
-    changes = (~bad & (operations >= INSERT) & (operations <= DELETE)).nonzero()[0]
-    rows = found if len(changes) == len(found) else found.take(pa.array(changes))
-    columns = [(i, type) for i, (_, type) in enumerate(info.schema)]
-    unknown = {i: _mask(rows[f"u{i}"]) for i, _ in columns}
-    old = [(i, type) for i, type in columns if f"o{i}" in rows.column_names]
-    events = Events(
-        operations[changes].astype(np.uint8),
-        {i: column_from_arrow(rows[f"c{i}"], type) for i, type in columns},
-        {i: mask for i, mask in unknown.items() if mask.any()},
-        {i: column_from_arrow(rows[f"o{i}"], type) for i, type in old} or None,
-    )
+    zoned = any("TIME ZONE" in type.sql for _, type in info.schema)
+    settings = settings_of(cursor) if zoned else None
+    with READERS.lend() as reader:
+        known, found = _read(reader, lines, info, envelope, settings)
+        doubtful = (found["verdict"].to_numpy() == DOUBTFUL).nonzero()[0]
+        asked = reader.table(known.doubts, lines.take(pa.array(doubtful)), settings)
+    reasons = _reasons(doubtful, asked)
+    operations = found["op"].to_numpy()
+    sound = np.ones(len(operations), np.bool_)
+    sound[list(reasons)] = False
+    changes = (sound & (operations >= INSERT) & (operations <= DELETE)).nonzero()[0]
+    unknown = _unsent(operations, known, doubtful, asked, len(info.schema))
     return Decoded(
-        events,
-        numbers[changes],
-        dict(zip(numbers[bad].tolist(), reasons, strict=True)),
-        numbers[~bad & (operations == TRUNCATE)].tolist(),
-        int((~bad & (operations == IGNORED)).sum()),
+        _events(found, info, changes, unknown),
+        changes,
+        reasons,
+        (sound & (operations == TRUNCATE)).nonzero()[0].tolist(),
+        int((sound & (operations == IGNORED)).sum()),
     )
 
 
-def _mask(column: pa.ChunkedArray) -> Mask:
-    return np.asarray(column.to_numpy(), np.bool_)  # DuckDB exports bytes
+def _read(
+    reader: LineReader,
+    lines: pa.Array,
+    info: TableInfo,
+    envelope: Envelope,
+    settings: Settings | None,
+) -> tuple[_Known, pa.Table]:
+    """The lines by the survey of batches before them, if it has all keys and schemas.
+
+    In a table without a key, a column that no line of a batch has does not tell rows apart: so
+    their rows before changes are always read by the batch's own survey.
+    """
+    stream = (info.name, info.schema, info.primary_key, repr(envelope))
+    known = _known.get(stream)
+    if known is not None and (info.primary_key or not envelope.before):
+        found = reader.table(known.statement, lines, settings)
+        if not (found["verdict"].to_numpy() == UNKNOWN).any():
+            return known, found
+    seen = survey(reader, lines, info, envelope)
+    if info.primary_key or not envelope.before:
+        seen = extended(known.survey if known else None, seen, info, envelope)
+    known = _learnt(seen, info, envelope)
+    if len(_known) >= _MOST:
+        _known.clear()
+    _known[stream] = known
+    return known, reader.table(known.statement, lines, settings)
+
+
+def _reasons(doubtful: Indexes, asked: pa.Table) -> dict[int, str]:
+    texts = zip(doubtful.tolist(), asked["refused"].to_pylist(), strict=True)
+    return {line: why for line, why in texts if why is not None}
+
+
+def _unsent(
+    operations: Operations, known: _Known, doubtful: Indexes, asked: pa.Table, width: int
+) -> dict[int, Mask]:
+    """The lines that do not carry a column's value, by the column."""
+    unsent = {}
+    for i in range(width):
+        if i in known.columns:
+            mask = np.zeros(len(operations), np.bool_)
+            mask[doubtful] = asked[f"u{i}"].to_numpy()
+        else:
+            mask = (operations == INSERT) | (operations == UPDATE)
+        if mask.any():
+            unsent[i] = mask
+    return unsent
+
+
+def _events(
+    found: pa.Table, info: TableInfo, changes: Indexes, unknown: Mapping[int, Mask]
+) -> Events:
+    rows = found if len(changes) == len(found) else found.take(pa.array(changes))
+    types = [type for _, type in info.schema]
+    old = [i for i in range(len(types)) if f"o{i}" in found.column_names]
+    return Events(
+        rows["op"].to_numpy().astype(np.uint8),
+        {i: column_from_arrow(rows[f"c{i}"], type) for i, type in enumerate(types)},
+        {i: mask[changes] for i, mask in unknown.items() if mask[changes].any()},
+        {i: column_from_arrow(rows[f"o{i}"], types[i]) for i in old} or None,
+    )

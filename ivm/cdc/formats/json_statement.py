@@ -1,28 +1,35 @@
 """The statement that decodes JSON lines as events of a table.
 
-Contract: the statement never fails on a line. Each line is parsed once; a line in whose row a value
-is NULL is parsed again, to know whether the value is null, was not sent, or does not fit.
+Contract: the statement never fails on a line, and its rows are in the order of the lines. It tells
+of each line whether it is sound, that is, applied as it stands; whatever else there is to know of
+the others, `json_doubts` asks of them alone.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ivm.cdc.formats.json_values import PLAIN, Encoding, hint, value, wire_type
+from ivm.cdc.formats.json_values import PLAIN, Encoding, value, wire_type
 from ivm.storage.identifiers import fold, literal, quote
 from ivm.storage.warehouse.table_info import TableInfo
 
 LINES = "_ivm_lines"
-"""The relation of the lines: `number BIGINT, raw VARCHAR`."""
+"""The relation of the lines: `raw VARCHAR`."""
 TRUNCATE = 3
 """The operation of a line that empties the table; `Events` has none for it."""
 IGNORED = -1
 """The operation of a line that is no change."""
 UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's placeholder for a value that has not changed and was not sent."""
+SOUND, DOUBTFUL, UNKNOWN = 0, 1, 2
+"""Verdicts on a line; one that is unknown has a key or a schema that the survey does not have."""
+
+_NO_OPERATION = -2
+_SIMPLE = re.compile(r"[\w -]+")  # keys that mean themselves in a JSON path, in quotes
 
 
 @dataclass(frozen=True)
@@ -56,16 +63,20 @@ def json_path(keys: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Survey:
-    """What the lines of a batch have in common.
+    """What the lines of some batches have in common.
 
     Attributes:
+        names: all keys of their rows.
+        usual: the keys of most rows, in their order.
+        schemas: the different schemas of the lines, as JSON.
         keys: the spelling of the columns' keys by their folded names.
-        placeholders: `UNAVAILABLE` is in a line.
-        encodings: by the folded names of columns, of those of which the lines' schema tells.
+        encodings: by the folded names of columns, of those of which the schemas tell.
     """
 
+    names: frozenset[str]
+    usual: tuple[str, ...]
+    schemas: frozenset[str]
     keys: Mapping[str, str]
-    placeholders: bool
     encodings: Mapping[str, Encoding]
 
 
@@ -75,70 +86,56 @@ def statement(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
     Args:
         info: the table.
         envelope: of the format.
-        survey: of these lines.
+        survey: of these lines, or of lines before them.
 
     Returns:
-        SQL; its columns are `number`, `op`, `refused` (the reason or NULL), of each column i of the
-        table the value `c<i>`, whether it was not sent `u<i>`, and the value before the change
-        `o<i>` where the format has one and the column is needed to find the row.
+        SQL; its columns are `op`, `verdict`, of each column i of the table the value `c<i>`, and
+        the value before the change `o<i>` where the format has one and the column is needed to
+        find the row. Where a line is unknown, only its verdict has a meaning.
     """
     return _Statement(info, envelope, survey).text()
 
 
-class _Statement:
+class TypedLines:
+    """Lines with their values as columns, in SQL.
+
+    `typed` has of each line `raw`, `e` (NULL if it is no JSON), `op` (NULL if there is none), and
+    of each column i with a key the values `a<i>` in the row and `b<i>` in the row before.
+
+    Attributes:
+        keys: by the position of the column.
+    """
+
     def __init__(self, info: TableInfo, envelope: Envelope, survey: Survey) -> None:
         self._envelope = envelope
-        self._placeholders = survey.placeholders
         names = [fold(name) for name, _ in info.schema]
         self._types = [type for _, type in info.schema]
         self._encodings = [survey.encodings.get(name, envelope.encoding) for name in names]
         found = {i: survey.keys[name] for i, name in enumerate(names) if name in survey.keys}
         # In the row itself, the key of the operation is no column's.
-        self._keys = {i: k for i, k in found.items() if (*envelope.after, k) != envelope.operation}
+        self.keys = {i: k for i, k in found.items() if (*envelope.after, k) != envelope.operation}
         self._key = info.primary_key
         found_by = info.primary_key or tuple(range(len(info.schema)))
         if fold(envelope.version) in names:
             found_by = tuple(dict.fromkeys((*found_by, names.index(fold(envelope.version)))))
-        self._old = [i for i in found_by if i in self._keys] if envelope.before else []
+        self._old = [i for i in found_by if i in self.keys] if envelope.before else []
 
-    def text(self) -> str:
-        """The whole statement."""
+    def _typed(self) -> str:
         read = f"CASE WHEN system.main.json_valid(raw) THEN {self._read(self._spec())} END"
-        typed = [f"number, raw, e IS NULL AS broken, {self._operation()} AS op"]
-        typed += [f"{self._value(self._envelope.after, i)} AS a{i}" for i in self._keys]
+        typed = [f"raw, e, {self._operation()} AS op"]
+        typed += [f"{self._value(self._envelope.after, i)} AS a{i}" for i in self.keys]
         typed += [f"{self._value(self._envelope.before or (), i)} AS b{i}" for i in self._old]
-        parts = [f"number, op, {self._refused()} AS refused"]
-        for i in range(len(self._types)):
-            parts += [f"{self._column(i)} AS c{i}", f"{self._unsent(i)} AS u{i}"]
-        parts += [f"{self._before(i)} AS o{i}" for i in self._old]
         return (
-            f"WITH parsed AS (SELECT number, raw, {read} AS e FROM {LINES}),"
-            f" typed AS (SELECT {', '.join(typed)} FROM parsed),"
-            f" seen AS (SELECT *, {self._seen()} FROM typed)"
-            f" SELECT {', '.join(parts)} FROM seen ORDER BY number"
+            f"WITH parsed AS (SELECT raw, {read} AS e FROM {LINES}),"
+            f" typed AS (SELECT {', '.join(typed)} FROM parsed)"
         )
-
-    def _seen(self) -> str:
-        """The rows as maps of JSON, where a value is NULL: `m`, and `w` of the row before."""
-        after = f"CASE WHEN op IN (0, 1, 2) AND ({_some_null('a', self._keys)}) THEN "
-        after += self._map(self._envelope.after) + " END AS m"
-        if not self._envelope.before:
-            return f"{after}, NULL::MAP(VARCHAR, JSON) AS w"
-        before = f"CASE WHEN op IN (1, 2) AND ({_some_null('b', self._old)}) THEN "
-        return f"{after}, {before}{self._map(self._envelope.before)} END AS w"
-
-    def _map(self, path: Sequence[str]) -> str:
-        return _fields(f"({self._read(_nested(path, 'MAP(VARCHAR, JSON)'))})", path)
-
-    def _read(self, spec: object) -> str:
-        return f"system.main.from_json(raw, {literal(json.dumps(spec, ensure_ascii=False))})"
 
     def _spec(self) -> object:
         """The shape of a line, as `from_json` takes it."""
-        row = {key: wire_type(self._types[i], self._encodings[i]) for i, key in self._keys.items()}
+        row = {key: wire_type(self._types[i], self._encodings[i]) for i, key in self.keys.items()}
         spec: Any = _nested(self._envelope.after, row or "JSON")
         if self._envelope.before:
-            old = {self._keys[i]: row[self._keys[i]] for i in self._old}
+            old = {self.keys[i]: row[self.keys[i]] for i in self._old}
             spec = _merged(spec, _nested(self._envelope.before, old or "JSON"))
         if self._envelope.operation:
             spec = _merged(spec, _nested(self._envelope.operation, "VARCHAR"))
@@ -149,87 +146,143 @@ class _Statement:
             code = "CASE WHEN e IS NULL THEN NULL ELSE 0 END"
         else:
             cases = [f"WHEN {literal(n)} THEN {c}" for n, c in self._envelope.operations.items()]
-            code = f"CASE {_fields('e', self._envelope.operation)} {' '.join(cases)} END"
+            code = f"CASE {fields('e', self._envelope.operation)} {' '.join(cases)} END"
         short = "system.main.strlen(raw) < 16 AND system.main.trim(raw) IN ('', 'null')"
         blank = f"raw IS NULL OR ({short})"
         return f"CAST(CASE WHEN {blank} THEN {IGNORED} ELSE {code} END AS TINYINT)"
 
     def _value(self, path: Sequence[str], i: int) -> str:
-        given = _fields("e", (*path, self._keys[i]))
+        given = fields("e", (*path, self.keys[i]))
         return value(given, self._types[i], self._encodings[i])
 
     def _column(self, i: int) -> str:
-        if i not in self._keys:
+        if i not in self.keys:
             return f"CAST(NULL AS {self._types[i].sql})"
         deleted = f"CASE WHEN op = 2 THEN coalesce(b{i}, a{i}) ELSE a{i} END"
         return deleted if i in self._old else f"a{i}"
 
+    def _before_map(self) -> str:
+        """The row before as a map of JSON `w`, where a value of it is NULL."""
+        if not self._envelope.before:
+            return "NULL::MAP(VARCHAR, JSON) AS w"
+        needed = f"op IN (1, 2) AND ({some_null('b', self._old)})"
+        return f"CASE WHEN {needed} THEN {self._map(self._envelope.before)} END AS w"
+
+    def _map(self, path: Sequence[str]) -> str:
+        return fields(f"({self._read(_nested(path, 'MAP(VARCHAR, JSON)'))})", path)
+
+    def _read(self, spec: object) -> str:
+        return f"system.main.from_json(raw, {literal(json.dumps(spec, ensure_ascii=False))})"
+
+
+class _Statement(TypedLines):
+    def __init__(self, info: TableInfo, envelope: Envelope, survey: Survey) -> None:
+        super().__init__(info, envelope, survey)
+        self._survey = survey
+        # Of a NULL in another column it is asked elsewhere what it means.
+        self._told = [i for i, key in self.keys.items() if _SIMPLE.fullmatch(key)]
+
+    def text(self) -> str:
+        """The whole statement."""
+        parts = [f"coalesce(op, {_NO_OPERATION}) AS op, {self._verdict()} AS verdict"]
+        parts += [f"{self._column(i)} AS c{i}" for i in range(len(self._types))]
+        old = self._key if self._key and self._envelope.before else self._old
+        parts += [f"{self._before(i)} AS o{i}" for i in dict.fromkeys((*old, *self._old))]
+        return (
+            f"{self._typed()}, seen AS (SELECT *, {self._kinds()}{self._keyless_before()}"
+            f" FROM typed) SELECT {', '.join(parts)} FROM seen"
+        )
+
+    def _kinds(self) -> str:
+        """The kinds of the JSON values in the row, where one of our values is NULL."""
+        paths = [json_path((*self._envelope.after, self.keys[i])) for i in self._told]
+        if not paths:
+            return "NULL AS kinds"
+        needed = f"op IN (0, 1) AND ({some_null('a', self._told)})"
+        kinds = f"system.main.json_type(raw, [{', '.join(paths)}])"
+        return f"CASE WHEN {needed} THEN {kinds} END AS kinds"
+
+    def _keyless_before(self) -> str:
+        return "" if self._key else f", {self._before_map()}"
+
     def _before(self, i: int) -> str:
         """The value before an update; one that is missing there has not changed."""
+        if i not in self._old:
+            return self._column(i)
         if self._key:  # of which no value is NULL
             return f"CASE WHEN op = 1 THEN coalesce(b{i}, a{i}) ELSE a{i} END"
-        was_null = f"coalesce(system.main.map_contains(w, {literal(self._keys[i])}), FALSE)"
+        was_null = f"coalesce(system.main.map_contains(w, {literal(self.keys[i])}), FALSE)"
         return f"CASE WHEN op = 1 AND ({was_null} OR b{i} IS NOT NULL) THEN b{i} ELSE a{i} END"
 
-    def _unsent(self, i: int) -> str:
-        if i not in self._keys:
-            return "op IN (0, 1)"
-        sent = f"system.main.map_contains(m, {literal(self._keys[i])})"
-        unsent = f"coalesce(a{i} IS NULL AND op IN (0, 1) AND NOT {sent}, FALSE)"
-        return f"({unsent} OR {self._unavailable(i)})" if self._placeholders else unsent
+    def _verdict(self) -> str:
+        return (
+            f"CAST(CASE WHEN op = {IGNORED} AND e IS NULL THEN {SOUND} WHEN e IS NULL THEN "
+            f"{DOUBTFUL} WHEN NOT ({self._known()}) THEN {UNKNOWN} WHEN op IN ({IGNORED}, "
+            f"{TRUNCATE}) OR (op = 2 AND {self._deletable()}) OR (op IN (0, 1) AND "
+            f"{self._writable()}) THEN {SOUND} ELSE {DOUBTFUL} END AS TINYINT)"
+        )
 
-    def _unavailable(self, i: int) -> str:
-        raw = f"CAST(m[{literal(self._keys[i])}] AS VARCHAR)"
-        found = f"(a{i} IS NULL AND coalesce(system.main.contains({raw}, '{UNAVAILABLE}'), FALSE))"
-        if not self._types[i].is_string:
-            return found
-        return f"({found} OR coalesce(a{i} = '{UNAVAILABLE}', FALSE))"
-
-    def _refused(self) -> str:
-        after, operation = ".".join(self._envelope.after), ".".join(self._envelope.operation or ())
-        no_row = f"op IN (0, 1) AND m IS NULL AND {_all_null('a', self._keys)}"
-        reasons = [
-            "op = -1 THEN NULL",
-            "broken THEN 'it is not JSON'",
-            f"op IS NULL THEN 'its operation ({operation}) is unknown or missing'",
-            f"{no_row} THEN 'it has no row ({after or 'line'})'",
-            f"{self._lacks_old()}",
-            f"op IN (0, 1) AND m IS NOT NULL THEN {self._misfits()}",
-        ]
-        return f"CASE {' '.join(f'WHEN {reason}' for reason in reasons)} END"
-
-    def _misfits(self) -> str:
-        """The values that do not fit their columns, else NULL."""
-        each = ", ".join(["'; '", *[self._misfit(i) for i in self._keys], "NULL"])
-        return f"system.main.nullif(system.main.concat_ws({each}), '')"
-
-    def _lacks_old(self) -> str:
-        """Where a line does not tell which row it changes."""
+    def _deletable(self) -> str:
         if self._key:
-            lacking = " OR ".join(f"{self._column(i)} IS NULL" for i in self._key)
-            return f"op = 2 AND ({lacking}) THEN 'the key of the deleted row is missing'"
-        none = f"w IS NULL AND {_all_null('b', self._old)}"
-        neither = f"{none} AND m IS NULL AND {_all_null('a', self._keys)}"
-        lacking = f"(op = 1 AND {none}) OR (op = 2 AND {neither})"
-        return f"{lacking} THEN 'the row before is missing, and the table has no key'"
+            return " AND ".join([f"{self._column(i)} IS NOT NULL" for i in self._key])
+        nothing = [all_null("a", self.keys), all_null("b", self._old)]
+        return f"NOT ({' AND '.join(nothing)})"
 
-    def _misfit(self, i: int) -> str:
-        raw = f"CAST(m[{literal(self._keys[i])}] AS VARCHAR)"
-        wrong = f"a{i} IS NULL AND {raw} IS NOT NULL"
-        if self._placeholders:
-            wrong += f" AND NOT {self._unavailable(i)}"
-        head = literal(f"{self._keys[i]} is no {self._types[i].sql}: ")
-        tail = hint(raw, self._types[i], self._encodings[i])
-        said = f"{head} || system.main.left({raw}, 80) || coalesce({tail}, '')"
-        return f"CASE WHEN {wrong} THEN {said} END"
+    def _writable(self) -> str:
+        """Whether all values of a row are there, or are null."""
+        kinds = {i: f"kinds[{n}] = 'NULL'" for n, i in enumerate(self._told, 1)}
+        sent = [f"(a{i} IS NOT NULL OR {kinds.get(i, 'FALSE')})" for i in self.keys]
+        whole = f"CASE WHEN {some_null('a', self.keys)} THEN {' AND '.join(sent) or 'FALSE'}"
+        texts = [i for i in self.keys if self._types[i].is_string]
+        parts = [f"{whole} ELSE TRUE END"]
+        parts += [f"a{i} IS DISTINCT FROM '{UNAVAILABLE}'" for i in texts]
+        if not self._key:
+            parts.append(f"(op = 0 OR NOT ({all_null('b', self._old)}))")
+        return " AND ".join(parts)
+
+    def _known(self) -> str:
+        """Whether the survey has all keys of a line, and its schema."""
+        after, before = self._envelope.after, self._envelope.before
+        known = self._has_keys(after)
+        if before:
+            known = (
+                f"CASE WHEN {fields('e', before)} IS NULL THEN {known} WHEN {fields('e', after)} "
+                f"IS NULL THEN {self._has_keys(before)} ELSE {self._has_keys(after, before)} END"
+            )
+        if not self._envelope.schema:
+            return known
+        schema = f"system.main.json_extract_string(raw, {json_path(self._envelope.schema)})"
+        texts = [f"{schema} = {literal(text)}" for text in self._survey.schemas]
+        return f"({known}) AND ({' OR '.join([f'{schema} IS NULL', *texts])})"
+
+    def _has_keys(self, *paths: Sequence[str]) -> str:
+        usual, names = _texts(self._survey.usual), _texts(sorted(self._survey.names))
+        keys = f"system.main.json_keys(raw, {json_path(paths[0])})"
+        flat = f"coalesce({keys}, [])"
+        if len(paths) > 1:
+            keys = f"system.main.json_keys(raw, [{', '.join(map(json_path, paths))}])"
+            usual, flat = f"[{', '.join([usual] * len(paths))}]", f"system.main.flatten({keys})"
+        every = f"system.main.list_has_all({names}, {flat})"
+        return f"CASE WHEN {keys} = {usual} THEN TRUE ELSE {every} END"
 
 
-def _some_null(prefix: str, columns: Iterable[int]) -> str:
+def _texts(texts: Iterable[str]) -> str:
+    return f"CAST([{', '.join(map(literal, texts))}] AS VARCHAR[])"
+
+
+def some_null(prefix: str, columns: Iterable[int]) -> str:
+    """SQL of whether one of some columns is NULL, or there are none."""
     return " OR ".join([f"{prefix}{i} IS NULL" for i in columns]) or "TRUE"
 
 
-def _all_null(prefix: str, columns: Iterable[int]) -> str:
+def all_null(prefix: str, columns: Iterable[int]) -> str:
+    """SQL of whether all of some columns are NULL."""
     return " AND ".join([f"{prefix}{i} IS NULL" for i in columns]) or "TRUE"
+
+
+def fields(base: str, keys: Sequence[str]) -> str:
+    """SQL of a field of a struct."""
+    return ".".join([base, *[quote(key) for key in keys]])
 
 
 def _nested(keys: Sequence[str], inner: object) -> Any:
@@ -243,7 +296,3 @@ def _merged(one: Any, other: Any) -> Any:
         return one
     both = {key: _merged(one[key], other[key]) for key in one if key in other}
     return {**other, **one, **both}
-
-
-def _fields(base: str, keys: Sequence[str]) -> str:
-    return ".".join([base, *[quote(key) for key in keys]])

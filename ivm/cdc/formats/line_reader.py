@@ -1,0 +1,137 @@
+"""Statements over JSON lines, prepared once: DuckDB binds one far longer than it runs over a few.
+
+The statements name no user's table. So they are prepared in an instance of DuckDB in memory, where
+no transaction, name or setting of a session meets them; a session's settings that change what a
+text means are set there too.
+
+Contract: a reader serves one thread at a time, and statements are over one relation, `LINES`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ivm.cdc.formats.json_statement import LINES
+from ivm.storage.identifiers import literal
+from ivm.storage.warehouse.carried import carried
+from ivm.storage.warehouse.duck import Cursor, rows, run
+
+_CHUNK = 8_192  # lines that one of DuckDB's threads takes at once
+_MOST = 64  # statements that a reader keeps
+_ZONED = "SELECT system.main.current_setting('TimeZone'), system.main.current_setting('Calendar')"
+
+Settings = tuple[str, str]
+"""The time zone and the calendar of a session."""
+
+
+def settings_of(cursor: Cursor) -> Settings:
+    """The settings of a cursor's session that change what the text of a time means."""
+    ((zone, calendar),) = rows(cursor, _ZONED)
+    return zone, calendar
+
+
+class _Lines:
+    """The lines of the next statement, as DuckDB asks for them."""
+
+    def __init__(self) -> None:
+        self.table = pa.table({"raw": pa.array([], pa.large_string())})
+
+    def __arrow_c_schema__(self) -> object:
+        return self.table.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested)
+
+
+class LineReader:
+    """Runs statements over lines.
+
+    Args:
+        cursor: of its own.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._lines = _Lines()
+        self._names: dict[tuple[Settings | None, str], str] = {}
+        self._settings: Settings | None = None
+        cursor.register(LINES, self._lines)
+
+    def table(self, sql: str, lines: pa.Array, settings: Settings | None) -> pa.Table:
+        """The rows of a statement, in the order of the lines if it keeps it.
+
+        Args:
+            sql: a SELECT over `LINES`.
+            lines: large strings.
+            settings: under which it runs; None if they make no difference.
+        """
+        if settings is not None and settings != self._settings:
+            run(self._cursor, f"SET TimeZone = {literal(settings[0])}")
+            run(self._cursor, f"SET Calendar = {literal(settings[1])}")
+            self._settings = settings
+        parts = [lines.slice(i, _CHUNK) for i in range(0, len(lines), _CHUNK)]
+        self._lines.table = pa.table({"raw": pa.chunked_array(parts, pa.large_string())})
+        try:
+            return self._cursor.sql(f"EXECUTE {self._prepared(sql, settings)}").to_arrow_table()
+        finally:
+            self._lines.table = self._lines.table.slice(0, 0)
+
+    def _prepared(self, sql: str, settings: Settings | None) -> str:
+        name = self._names.get((settings, sql))
+        if name is None:
+            if len(self._names) >= _MOST:
+                self._forget()
+            name = f"_ivm_{len(self._names)}"
+            text = carried(self._cursor.sql(sql)).sql_query()
+            run(self._cursor, f"PREPARE {name} AS {text}")
+            self._names[settings, sql] = name
+        return name
+
+    def _forget(self) -> None:
+        for name in self._names.values():
+            run(self._cursor, f"DEALLOCATE {name}")
+        self._names.clear()
+
+
+class _Readers:
+    """The readers of the process, which are lent."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: Any = None
+        self._idle: list[LineReader] = []
+
+    @contextlib.contextmanager
+    def lend(self) -> Iterator[LineReader]:
+        """A reader, for this thread alone."""
+        with self._lock:
+            reader = self._idle.pop() if self._idle else self._open()
+        try:
+            yield reader
+        except BaseException:  # whatever state the error has left it in
+            raise
+        else:
+            with self._lock:
+                self._idle.append(reader)
+
+    def _open(self) -> LineReader:
+        if self._connection is None:
+            self._connection = duckdb.connect(":memory:")
+            atexit.register(self._close)
+        cursor = self._connection.cursor()
+        run(cursor, "SET arrow_lossless_conversion = true")
+        return LineReader(cursor)
+
+    def _close(self) -> None:
+        self._idle.clear()
+        self._connection.close()
+
+
+READERS = _Readers()
