@@ -14,7 +14,7 @@ from ivm.storage.errors import InputError
 
 T = TypeVar("T")
 
-_FORMATS = {
+FORMATS = {
     "debezium": DEBEZIUM,
     "debezium with schema": WITH_SCHEMA,
     "maxwell": MAXWELL,
@@ -24,7 +24,7 @@ _FORMATS = {
 _DIGITS = {"ms": 3, "us": 6, "ns": 9}
 _DECIMALS = {"text": False, "base64": True}
 
-VALUES = {"format": tuple(_FORMATS), "times": tuple(_DIGITS), "decimals": tuple(_DECIMALS)}
+VALUES = {"format": tuple(FORMATS), "times": tuple(_DIGITS), "decimals": tuple(_DECIMALS)}
 """What each option of a source may be that tells about the format of its events."""
 
 
@@ -36,7 +36,7 @@ def envelope_of(
     Raises:
         InputError: there is no such format or encoding.
     """
-    envelope = replace(_named(_FORMATS, "format", format), version=version)
+    envelope = replace(_named(FORMATS, "format", format), version=version)
     if times is None and decimals is None:
         return envelope
     if envelope.schema:

@@ -8,12 +8,12 @@ from ivm.cdc.formats.json_statement import Envelope
 APPENDS = Envelope((), None, None, {})
 """Each line is a new row."""
 
-_OPERATIONS = {
+OPERATIONS = {
     **dict.fromkeys(("insert", "INSERT", "I", "i", "c", "r"), INSERT),
     **dict.fromkeys(("update", "UPDATE", "upsert", "UPSERT", "U", "u"), UPDATE),
     **dict.fromkeys(("delete", "DELETE", "D", "d"), DELETE),
 }
+"""By the names that they have in rows."""
 
-
-CHANGES = Envelope((), None, ("op",), _OPERATIONS)
+CHANGES = Envelope((), None, ("op",), OPERATIONS)
 """Rows with their operation."""

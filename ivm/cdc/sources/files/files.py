@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,13 +10,27 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from ivm.cdc.formats.envelopes import envelope_of
+from ivm.cdc.formats.envelopes import FORMATS, envelope_of
 from ivm.cdc.formats.json_statement import Envelope
+from ivm.cdc.formats.plain import OPERATIONS
+from ivm.cdc.sources.columns_part import ColumnsPart, retried_rows
+from ivm.cdc.sources.files.csv_dialect import Dialect
+from ivm.cdc.sources.files.csv_rows import CsvRows
 from ivm.cdc.sources.files.folder import Folder
+from ivm.cdc.sources.files.identity import Followed
 from ivm.cdc.sources.files.lines import Lines
+from ivm.cdc.sources.files.parquet_rows import ParquetRows
 from ivm.cdc.sources.files.reader import FilesReader
+from ivm.cdc.sources.files.rows import Rows
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
+from ivm.storage.errors import InputError
+
+_COLUMNS: dict[str, tuple[str, Mapping[str, int] | None]] = {
+    **{kind: (kind, OPERATIONS) for kind in ("csv", "parquet")},
+    **{f"{kind} appends": (kind, None) for kind in ("csv", "parquet")},
+}
+"""The formats of rows in columns: what the files are, and the operations in column `op`."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +42,9 @@ class Files(Limits):
             the folder of the process that creates the source, and kept as an absolute one.
         format: of the events, see `Database.ingest`.
         times, decimals: see `Database.ingest`.
+        delimiter, quote, null: of CSV; what stands for NULL, without quotes.
+        columns: the names of CSV's columns, with commas between them; without, a file's first row
+            has them.
         settle: seconds that a file must not have changed for its last line to be taken without an
             end of line.
         skip_lost: go on without the rows of files that were gone before they were read to the end.
@@ -42,27 +60,66 @@ class Files(Limits):
     format: str
     times: str | None = None
     decimals: str | None = None
+    delimiter: str = ","
+    quote: str = '"'
+    null: str = ""
+    columns: str = ""
     settle: float = 5.0
     skip_lost: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.path.abspath(os.path.expanduser(self.path)))
-        self._envelope()
+        self._demand_options()
 
     def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
         """See `Source`."""
         folder = Folder(self.path, self.settle, self.skip_lost, positions)
-        return FilesReader(folder, Lines, lambda rows: self._part(into or "", rows))
+        return FilesReader(folder, self._open_rows, lambda rows: self._part(into or "", rows))
+
+    def _demand_options(self) -> None:
+        known = [*FORMATS, *_COLUMNS]
+        if self.format not in known:
+            raise InputError(f"there is no format {self.format!r}; there are: {', '.join(known)}")
+        if self.format in FORMATS:
+            self._envelope()
+        elif self.times or self.decimals:
+            raise InputError(f"format {self.format!r} takes no times and decimals: it has casts")
+        written = (self.delimiter, self.quote, self.null, self.columns)
+        if self._kind() == "csv":
+            self._dialect()
+        elif written != (",", '"', "", ""):
+            raise InputError(f"format {self.format!r} has no delimiter, quote, null and columns")
 
     def part(self, table: str, payloads: Sequence[str | None]) -> Part:
         """See `Source`."""
-        return self._part(table, pa.array(payloads, pa.large_string()))
+        if self._kind() == "json":
+            return self._part(table, pa.array(payloads, pa.large_string()))
+        return self._part(table, retried_rows(payloads))
 
     def forget(self, name: str) -> None:
         """See `Source`; files keep nothing of it."""
 
-    def _part(self, table: str, lines: pa.Array) -> Part:
-        return JsonPart(table, lines, self._envelope(), "")
+    def _kind(self) -> str:
+        return _COLUMNS.get(self.format, ("json", None))[0]
+
+    def _open_rows(self, file: Followed, descriptor: int) -> Rows:
+        match self._kind():
+            case "csv":
+                return CsvRows(file, descriptor, self._dialect())
+            case "parquet":
+                return ParquetRows(file, descriptor)
+            case _:
+                return Lines(file, descriptor)
+
+    def _dialect(self) -> Dialect:
+        names = csv.reader([self.columns], skipinitialspace=True)
+        columns = tuple(next(names)) if self.columns else ()
+        return Dialect(self.delimiter, self.quote, self.null, columns)
+
+    def _part(self, table: str, rows: pa.Array) -> Part:
+        if self.format in _COLUMNS:
+            return ColumnsPart(table, rows, _COLUMNS[self.format][1], self.version)
+        return JsonPart(table, rows, self._envelope(), "")
 
     def _envelope(self) -> Envelope:
         return envelope_of(self.format, self.times, self.decimals, self.version)

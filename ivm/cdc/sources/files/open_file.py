@@ -11,6 +11,7 @@ from ivm.cdc.sources.files.folder import forbidden
 from ivm.cdc.sources.files.identity import Followed
 from ivm.cdc.sources.files.rows import Rows
 from ivm.cdc.sources.source import SourceError
+from ivm.storage.errors import UnavailableError
 
 OpenRows = Callable[[Followed, int], Rows]
 """The rows of a file, given its open descriptor."""
@@ -22,6 +23,7 @@ class OpenFile:
     Raises:
         FileNotFoundError: it is gone, or another file has its place.
         SourceError: it may not be read.
+        UnavailableError: the file system does not answer.
     """
 
     def __init__(self, file: Followed, open_rows: OpenRows) -> None:
@@ -30,6 +32,10 @@ class OpenFile:
             self._descriptor = os.open(file.path, os.O_RDONLY)
         except PermissionError:
             raise forbidden(file.path) from None
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _unreadable(file.path, error) from error
         if not file.is_in(self._descriptor):
             self.close()
             raise FileNotFoundError(file.path)
@@ -42,6 +48,8 @@ class OpenFile:
             found = self._rows.take(limit, file.settled)
         except SourceError as error:
             raise SourceError(f"{file.path!r}, after row {file.rows}: {error}") from error
+        except OSError as error:
+            raise _unreadable(file.path, error) from error
         if found is None:
             file.drained, file.more = (file.size, file.changed), False
             file.waits = not file.settled and self._rows.waits()
@@ -59,3 +67,7 @@ class OpenFile:
     def close(self) -> None:
         """Closes it."""
         os.close(self._descriptor)
+
+
+def _unreadable(path: str, error: OSError) -> UnavailableError:
+    return UnavailableError(f"{path!r} cannot be read ({error})")

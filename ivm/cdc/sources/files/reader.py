@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from ivm.cdc.sources.files.identity import Followed
 from ivm.cdc.sources.files.open_file import OpenFile, OpenRows
 from ivm.cdc.sources.files.placed import Placed, Run
 from ivm.cdc.sources.source import Batch, Part, Position
+from ivm.storage.errors import IvmError
 
 _OPEN = 16  # files that are kept open, so that those that grow are not opened again and again
 _SHORTEST, _LONGEST = 0.02, 1.0  # seconds between two looks at the folder
@@ -36,6 +37,8 @@ class FilesReader:
         self._part = part
         self._pending: list[Followed] = []
         self._open: dict[str, OpenFile] = {}
+        self._held: tuple[Followed, pa.Array] | None = None
+        self._failed: IvmError | None = None
         self._pause = _SHORTEST
         self._rows = 0
         self._caught_up = False
@@ -85,27 +88,54 @@ class FilesReader:
         self._pause = min(max(_SHORTEST, _SHARE * took), _LONGEST)
 
     def _batch(self, limit: int) -> Batch | None:
-        runs: list[Run] = []
-        rows: list[pa.Array] = []
-        reached: dict[str, Followed] = {}
+        taken: list[tuple[Followed, pa.Array]] = []
         count = 0
-        while self._pending and count < limit:
-            file = self._pending[0]
-            found = self._take(file, limit - count)
-            if found is None:
-                self._pending.pop(0)
-                continue
-            runs.append(Run(file.stream, file.rows - len(found) + 1, len(found)))
-            rows.append(found)
-            reached[file.stream] = file
-            count += len(found)
-        if not rows:
+        while count < limit and (found := self._next_but(limit - count, taken)):
+            if taken and found[1].type != taken[0][1].type:  # the files have other columns
+                self._held = found
+                break
+            taken.append(found)
+            count += len(found[1])
+        return self._batch_of(taken) if taken else None
+
+    def _batch_of(self, taken: list[tuple[Followed, pa.Array]]) -> Batch:
+        runs = []
+        last: dict[str, int] = {}
+        for file, rows in reversed(taken):
+            end = last.get(file.stream, file.rows)
+            last[file.stream] = end - len(rows)
+            runs.append(Run(file.stream, end - len(rows) + 1, len(rows)))
+        rows = [rows for _, rows in taken]
+        part = self._part(rows[0] if len(rows) == 1 else pa.concat_arrays(rows))
+        self._rows += len(part)
+        newest = datetime.fromtimestamp(max(file.changed for file, _ in taken) / 1e9, UTC)
+        positions = {file.stream: file.position() for file, _ in taken}
+        return Batch([Placed(part, runs[::-1])], positions, newest)
+
+    def _next_but(self, limit: int, taken: Sized) -> tuple[Followed, pa.Array] | None:
+        """The next rows; an error is kept until the rows before it are applied."""
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return self._next(limit)
+        except IvmError as error:
+            if not taken:
+                raise
+            self._failed = error
             return None
-        self._rows += count
-        part = Placed(self._part(rows[0] if len(rows) == 1 else pa.concat_arrays(rows)), runs)
-        positions = {stream: file.position() for stream, file in reached.items()}
-        newest = max(file.changed for file in reached.values())
-        return Batch([part], positions, datetime.fromtimestamp(newest / 1e9, UTC))
+
+    def _next(self, limit: int) -> tuple[Followed, pa.Array] | None:
+        """The next rows of the first file that has some."""
+        if found := self._held:
+            self._held = None
+            return found
+        while self._pending:
+            file = self._pending[0]
+            rows = self._take(file, limit)
+            if rows is not None:
+                return file, rows
+            self._pending.pop(0)
+        return None
 
     def _take(self, file: Followed, limit: int) -> pa.Array | None:
         """The next rows of a file, None if it has none for now."""
