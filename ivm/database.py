@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
-from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
 from ivm.cdc import stored_sources
 from ivm.cdc.apply import Ingested
@@ -27,7 +26,9 @@ from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.ingest import ingest
 from ivm.cdc.run_sources import SourceInfo, list_sources, run_sources
 from ivm.cdc.sinks import stored_sinks
+from ivm.cdc.sinks.encode import demand_format
 from ivm.cdc.sinks.run_sinks import SinkInfo, list_sinks, run_sinks
+from ivm.cdc.sinks.tail import Tail
 from ivm.cdc.sinks.target import SinkTo
 from ivm.cdc.sources.source import Source
 from ivm.dispatch import execute
@@ -38,6 +39,7 @@ from ivm.lifetime import Lifetime, close_forgotten
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, upsert
 from ivm.session.session import Params, Session
+from ivm.session.subscribe import subscribe
 from ivm.storage.errors import InputError
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.values.types import Schema
@@ -361,7 +363,9 @@ class Database:
 
     # -- views ----------------------------------------------------------------------------------
 
-    def subscribe(self, view: str, *, limit: int = MOST_HELD) -> Subscription:
+    def subscribe(
+        self, view: str, *, limit: int = MOST_HELD, snapshot: bool = False
+    ) -> Subscription:
         """Opens a changefeed: a blocking iterator of (epoch, delta) from now on.
 
         A delta is an Arrow table of the view's columns and `_weight` (int64): positive for rows
@@ -370,25 +374,29 @@ class Database:
         Args:
             view: its name.
             limit: rows that wait to be read; beyond it, the feed ends with an error.
+            snapshot: whether the first delta is the rows that the view has.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InputError(f"the limit of a changefeed is a number of rows, not {limit!r}")
-        return self._with_session(lambda session: self._subscribed(session, view, limit))
-
-    def _subscribed(self, session: Session, view: str, limit: int) -> Subscription:
-        engine = self._engine
-        with session.writing():
-            found = engine.catalog.view(name_parts(view))
-            engine.recomputed.refresh([found.name])
-            engine.broken.demand_whole(found.name)
-            durable, ended = engine.log.make_durable, self._unsubscribe
-            feed = Subscription(found.name, found.schema, durable, ended, limit)
-            engine.feeds.add(feed)
-        return feed
+        return self._with_session(
+            lambda session: subscribe(session, view, limit, self._unsubscribe, snapshot=snapshot)
+        )
 
     def _unsubscribe(self, feed: Subscription) -> None:
         """Removes a closed feed. An open feed refers to this method, so the database stays open."""
         self._engine.feeds.remove(feed)
+
+    def tail(
+        self, view: str, *, format: str = "jsonl", snapshot: bool = False, limit: int = MOST_HELD
+    ) -> Tail:
+        """Opens a changefeed of JSON lines: a blocking iterator of lists of lines, one an epoch.
+
+        Args:
+            view: its name.
+            format: `jsonl` or `debezium`, see the formats of sinks.
+            snapshot: whether the first lines are the rows that the view has.
+            limit: rows that wait to be read; beyond it, the feed ends with an error.
+        """
+        demand_format(format)
+        return Tail(self._engine, self.subscribe(view, limit=limit, snapshot=snapshot), format)
 
     def views(self) -> list[ViewInfo]:
         """All materialized views, each after the views that it reads."""

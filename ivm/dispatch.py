@@ -75,8 +75,8 @@ def _transaction(session: Session, statement: st.TransactionControl, params: Par
 
 def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Result:
     raise UnsupportedError(
-        "SUBSCRIBE has no end, so it is no statement to execute: use db.subscribe(view) in Python, "
-        "or .watch VIEW in the shell"
+        "SUBSCRIBE has no end, so it is no statement to execute: use db.subscribe(view) or "
+        "db.tail(view) in Python; in the shell it runs until Ctrl-C"
     )
 
 

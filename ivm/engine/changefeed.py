@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from ivm.storage.interrupts import Deferral
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 
+T = TypeVar("T")
 WEIGHT = "_weight"
 """The name of the weight column in a delta: positive for rows added, negative for rows removed."""
 MOST_HELD = 4_000_000
@@ -53,7 +55,7 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         self.view = view
         self._limit = limit
         self._rows_put = self._rows_read = 0  # the first only written by `put`, so without a lock
-        self._schema = schema
+        self.schema = schema
         self._durable = durable
         self._on_close = on_close
         self._items: deque[tuple[int, ZSet] | IvmError] = deque()
@@ -91,15 +93,27 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         """The next (epoch, delta), or None if none comes within `timeout` seconds (or at the end).
 
         Raises:
+            UnavailableError: see `take`.
+            EvaluationError: see `take`.
+        """
+        return self._next(timeout, lambda delta: delta_table(delta, self.schema))
+
+    def take(self, timeout: float | None = None) -> tuple[int, ZSet] | None:
+        """The same as a Z-set.
+
+        Raises:
             UnavailableError: the epoch could not be made durable; or the feed was read too slowly,
                 and has ended.
             EvaluationError: the view's query fails on its tables; the feed has ended.
         """
+        return self._next(timeout, lambda delta: delta)
+
+    def _next(self, timeout: float | None, form: Callable[[ZSet], T]) -> tuple[int, T] | None:
         end = None if timeout is None else time.monotonic() + timeout
         while self._waited(end):
             with self._reader:
                 if self._items:  # else another thread has read it
-                    return self._first()
+                    return self._first(form)
         return None
 
     def _waited(self, end: float | None) -> bool:
@@ -115,7 +129,7 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
                 return False
         return True
 
-    def _first(self) -> tuple[int, pa.Table]:
+    def _first(self, form: Callable[[ZSet], T]) -> tuple[int, T]:
         items = self._items
         item = items[0]
         if isinstance(item, IvmError):
@@ -124,7 +138,7 @@ class Subscription(Iterator[tuple[int, pa.Table]]):
         epoch, delta = item
         with Deferral():
             self._durable(epoch)
-            found = epoch, delta_table(delta, self._schema)
+            found = epoch, form(delta)
         with contextlib.suppress(queue.Empty):
             self._bell.get_nowait()
         self._rows_read += len(delta)

@@ -1,4 +1,4 @@
-"""The command line: `ivm FILE`, `ivm shell`, `run`, `ingest`, `recover`, `-c`, and SQL from a pipe.
+"""The command line: `ivm FILE`, its commands, `ivm -c`, and SQL from a pipe.
 
 Law: exit code 0 if all went well, 1 if a statement or a source failed or the database cannot be
 opened, 2 if the command line makes no sense, 130 after Ctrl-C. Results go to standard output, all
@@ -28,6 +28,7 @@ from ivm.shell.open import MEMORY, open_database, version_number
 from ivm.shell.output import standard_error, standard_output
 from ivm.shell.recovery import report_lines
 from ivm.shell.script import complete
+from ivm.shell.tail import tail
 from ivm.storage.errors import IvmError
 
 _DEFAULT = "open"  # the command of `ivm FILE`; never shown
@@ -47,6 +48,7 @@ _EXAMPLES = """
   [cyan]ivm run load.sql --db shop.duckdb[/cyan]            run a script
   [cyan]cat load.sql | ivm shop.duckdb[/cyan]               run SQL from a pipe
   [cyan]ivm ingest shop.duckdb[/cyan]                       run its sources of changes
+  [cyan]ivm tail shop.duckdb revenue[/cyan]                 the changes of a view, as they come
   [cyan]ivm recover shop.duckdb[/cyan]                      whether file and log fit each other
 
 [bold]A first view[/bold], to be typed into the shell
@@ -231,11 +233,40 @@ def _ingest(
                 1 a source has failed, or nothing can run
                 130 ended by Ctrl-C
     """
-    _guard_against_missing(file)
+    _guard_against_missing(file, "ingest FILE [SOURCE …]")
     with _errors_reported():
         database = open_database(file)
         try:
             code = ingest(database, file, sources or [], once=once, as_json=json)
+        finally:
+            database.close()
+    raise typer.Exit(code)
+
+
+@app.command("tail")
+def _tail(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
+    view: Annotated[str, typer.Argument(metavar="VIEW", help="A materialized view.")],
+    format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="jsonl or debezium.")
+    ] = "jsonl",
+    snapshot: Annotated[
+        bool, typer.Option("--snapshot", help="Begin with the rows that the view has.")
+    ] = False,
+) -> None:
+    """Print the changes of VIEW as lines of JSON while the sources of FILE run, until Ctrl-C.
+
+    \b
+    ivm tail shop.duckdb revenue
+    ivm tail shop.duckdb revenue --format debezium --snapshot | head
+
+    Exit codes: 0 the reader has left, or ended by SIGTERM; 1 an error; 130 ended by Ctrl-C.
+    """
+    _guard_against_missing(file, "tail FILE VIEW")
+    with _errors_reported():
+        database = open_database(file)
+        try:
+            code = tail(database, view, format, standard_output(), snapshot=snapshot)
         finally:
             database.close()
     raise typer.Exit(code)
@@ -277,7 +308,7 @@ def _guard_against_typos(file: str) -> None:
     if Path(file).suffix or "/" in file or file == MEMORY or Path(file).exists():
         return
     near = difflib.get_close_matches(
-        file, ["shell", "run", "ingest", "recover", "--help", "--version"], 1, 0.6
+        file, ["shell", "run", "ingest", "tail", "recover", "--help", "--version"], 1, 0.6
     )
     if near:
         _refuse(
@@ -286,10 +317,10 @@ def _guard_against_typos(file: str) -> None:
         )
 
 
-def _guard_against_missing(file: str) -> None:
-    """Refuses `ingest` of a database that would only now be made, without a source."""
+def _guard_against_missing(file: str, usage: str) -> None:
+    """Refuses a database that would only now be made, without sources and views."""
     if not Path(file).expanduser().exists():
-        _refuse(f"there is no database {file!r}: ivm ingest FILE [SOURCE …]")
+        _refuse(f"there is no database {file!r}: ivm {usage}")
 
 
 def _refuse(reason: str) -> NoReturn:

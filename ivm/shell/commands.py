@@ -99,7 +99,8 @@ _HELP_SQL = (
     "  SHOW MATERIALIZED VIEWS;   DROP MATERIALIZED VIEW v;",
     "  CREATE SOURCE s INTO t FROM FILES (path '…', format '…');   SHOW SOURCES;",
     "  PAUSE | RESUME | DROP SOURCE s;   RETRY | DISCARD DEAD LETTERS FOR s;",
-    "  CREATE SINK k FROM v INTO FILES (path '…');   SHOW SINKS;   DROP SINK k;",
+    "  CREATE SINK k FROM v INTO FILES (path '…');   SHOW SINKS;",
+    "  PAUSE | RESUME | DROP SINK k;   SUBSCRIBE TO v;        its changes, until Ctrl-C",
     "Tab completes, Ctrl-R searches the history, Ctrl-D leaves. Ctrl-C drops the line, or ends",
     "the statement that runs.",
 )

@@ -21,8 +21,12 @@ from ivm.shell.drawing import done, draw, is_plan, plan_lines
 from ivm.shell.errors import report
 from ivm.shell.output import Output
 from ivm.shell.script import ScriptPart, parts
+from ivm.shell.stop import Stop
+from ivm.shell.tail import follow
 from ivm.sql.compile.explain_drawing import counted
+from ivm.sql.statements.parse import Subscribe, parse
 from ivm.storage.errors import InputError, IvmError, UnavailableError
+from ivm.storage.identifiers import canonical_name
 from ivm.storage.interrupts import NOTHING
 
 _DEEPEST_READ = 16
@@ -166,6 +170,9 @@ class Console:
         return False
 
     def _statement(self, text: str) -> bool:
+        subscribed = _subscribed(text)
+        if subscribed is not None:
+            return self._subscribe(subscribed)
         start = time.perf_counter()
         result = self.database.execute(text)
         table = result.arrow() if result.kind == "rows" else None
@@ -179,6 +186,12 @@ class Console:
         summed_up = self.settings.talkative and self._depth  # in one line at the script's end
         if (self.settings.timer or self.settings.talkative) and not summed_up:
             self._note(summary, seconds)
+        return True
+
+    def _subscribe(self, view: str) -> bool:
+        """Writes the changes of a view until Ctrl-C, which is no error here."""
+        with Stop() as stop, self.database.tail(view) as lines:
+            follow(lines, self.output, stop)
         return True
 
     def _show(self, result: Result, table: pa.Table, text: str) -> str:
@@ -206,6 +219,14 @@ class Console:
         """Returns the session's time zone."""
         row = self.database.execute("SELECT current_setting('TimeZone')").fetchone()
         return None if row is None else str(row[0])
+
+
+def _subscribed(text: str) -> str | None:
+    """The name of the view if a statement is SUBSCRIBE."""
+    if text[:9].upper() != "SUBSCRIBE":  # comments before it are not part of the text
+        return None
+    [statement] = parse(text)
+    return canonical_name(statement.name) if isinstance(statement, Subscribe) else None
 
 
 def script_text(path: Path) -> str:

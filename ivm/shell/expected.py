@@ -99,6 +99,8 @@ def _after_tokens(done: Sequence[Token]) -> tuple[Expected, ...]:
     previous = done[-2].word if len(done) > 1 else ""
     if word == "VIEW" and done[0].word == "CREATE":
         return (Expected("clause"),)
+    if word == "TO" and previous == "SUBSCRIBE":
+        return (Expected("view"),)
     for words, kind in ((_BEFORE_VIEW, "view"), (_BEFORE_TABLE, "table")):
         if word in words and not (word == "UPDATE" and previous == "DO"):
             return (Expected(kind),)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from ivm.cdc.progress import NOT_STARTED
 from ivm.cdc.run_sources import SourceInfo
@@ -24,6 +21,7 @@ from ivm.database import Database
 from ivm.shell.completion import quoted
 from ivm.shell.ingest_display import Display, Lines, Seen, Total, runs
 from ivm.shell.output import standard_error, standard_output
+from ivm.shell.stop import Stop
 from ivm.sql.compile.explain_drawing import counted
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
@@ -34,39 +32,6 @@ _PATIENCE = 30.0  # seconds after which --once gives an upstream up that does no
 NO_SOURCES = """there are no sources in {path} yet. A source is created once:
   ivm -c "CREATE SOURCE clicks INTO clicks FROM FILES (path 'inbox/*.jsonl', format 'json')" {path}
 Then ivm ingest {path} runs it"""
-
-
-class Stop:
-    """The first SIGINT or SIGTERM asks to stop, a second one ends the process.
-
-    Attributes:
-        number: of the signal that has come; None before.
-    """
-
-    def __init__(self) -> None:
-        self.number: int | None = None
-        self._came = threading.Event()
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Stop:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as in a script's background
-                self._before[number] = signal.signal(number, self._stop)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def wait(self, seconds: float) -> bool:
-        """Waits for a signal; returns whether one has come."""
-        return self._came.wait(seconds)
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self.number = number
-        for each in self._before:
-            signal.signal(each, signal.SIG_DFL)
-        self._came.set()
 
 
 def ingest(

@@ -226,6 +226,7 @@ def test_every_public_method_is_documented(kind: type) -> None:
     page = text_of("docs/python.md")
     inner = {
         "put",
+        "take",
         "fail",
         "streaming",
         "of_table",

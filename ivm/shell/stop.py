@@ -1,0 +1,41 @@
+"""Signals that ask a command which has no end of its own to stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+
+class Stop:
+    """The first SIGINT or SIGTERM asks to stop, a second one ends the process.
+
+    Attributes:
+        number: of the signal that has come; None before.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._came = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Stop:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as in a script's background
+                self._before[number] = signal.signal(number, self._stop)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for a signal; returns whether one has come."""
+        return self._came.wait(seconds)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.number = number
+        for each in self._before:
+            signal.signal(each, signal.SIG_DFL)
+        self._came.set()
