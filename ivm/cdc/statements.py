@@ -17,6 +17,7 @@ from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import SqlError
+from ivm.storage.identifiers import canonical_name
 
 _TYPES = {
     **dict.fromkeys(("name", "kind", "target", "state", "position"), "VARCHAR"),
@@ -31,7 +32,7 @@ def create(session: Session, statement: st.CreateSource, params: Params) -> Resu
     """Runs CREATE SOURCE."""
     with told_where(statement):
         definition = define(KINDS, statement.kind, dict(statement.options))
-    target = None if statement.target is None else ".".join(statement.target)
+    target = None if statement.target is None else canonical_name(statement.target)
     stored_sources.create(
         session, statement.name, definition, target, if_not_exists=statement.if_not_exists
     )

@@ -82,6 +82,7 @@ class Ingestion:
         before = database.sources()
         if not before and not database.sinks():
             raise InputError(NO_SOURCES.format(path=path))
+        self._broken = self._broken_views().keys()
         self._letters = {source.name: source.dead_letters for source in before}
         database.start_sources(sorted(self._names) or None)
         if not self._names:
@@ -109,9 +110,15 @@ class Ingestion:
 
     def _look(self) -> Seen:
         sources = self._database.sources()
+        why = self._broken_views()
+        broken = {name: why[name] for name in why.keys() - self._broken}
         if not self._names:
-            return Seen(sources, self._database.sinks())
-        return Seen([source for source in sources if source.name in self._names])
+            return Seen(sources, self._database.sinks(), broken)
+        chosen = [source for source in sources if source.name in self._names]
+        return Seen(chosen, broken=broken)
+
+    def _broken_views(self) -> dict[str, str]:
+        return {view.name: view.broken for view in self._database.views() if view.broken}
 
     def _is_over(self, seen: Seen) -> bool:
         sources = [source for source in seen.sources if runs(source)]
@@ -137,7 +144,8 @@ class Ingestion:
 
     def _total(self, seen: Seen, number: int | None) -> Total:
         """Sums up: what was seen last tells the states, and the database now tells the counts."""
-        found = self._look().sources
+        seen_now = self._look()
+        found = seen_now.sources
         added = {source.name: source.dead_letters - self._letters[source.name] for source in found}
         failed = self._failed(seen, behind_too=self._once and number is None)
         jobs: list[SourceInfo | SinkInfo] = [*seen.sources, *seen.sinks]
@@ -152,6 +160,7 @@ class Ingestion:
             code=code,
             events=sum(source.events for source in found),
             seconds=time.monotonic() - self._begin,
+            broken=seen_now.broken,
             letters={name: count for name, count in added.items() if count > 0},
             failed=failed,
             resume=[] if ran or failed else [_resuming(job) for job in jobs],

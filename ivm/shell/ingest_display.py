@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -27,10 +27,15 @@ _BETWEEN_LINES = 5.0  # seconds, unless a state changes
 
 @dataclass(frozen=True)
 class Seen:
-    """The sources and sinks at one moment."""
+    """The sources and sinks at one moment.
+
+    Attributes:
+        broken: why views are broken that were not at the beginning, by name.
+    """
 
     sources: Sequence[SourceInfo]
     sinks: Sequence[SinkInfo] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
 
 
 def runs(job: SourceInfo | SinkInfo) -> bool:
@@ -48,6 +53,7 @@ class Total:
         events: applied.
         seconds: since the beginning.
         letters: new dead letters, by source.
+        broken: see `Seen`.
         failed: why sources and sinks have ended, or have not caught up.
         resume: the statements that let something run, if nothing could.
     """
@@ -57,6 +63,7 @@ class Total:
     events: int
     seconds: float
     letters: Mapping[str, int]
+    broken: Mapping[str, str]
     failed: Sequence[str]
     resume: Sequence[str]
 
@@ -90,6 +97,7 @@ class Lines:
         self._as_json = as_json
         self._shown: dict[tuple[type, str], SourceInfo | SinkInfo] = {}
         self._seen: Sequence[SourceInfo | SinkInfo] = ()
+        self._broken: set[str] = set()
         self._time = 0.0
 
     def __enter__(self) -> Lines:
@@ -105,6 +113,10 @@ class Lines:
         if due:
             self._time = time.monotonic()
         self._write(job for job in self._seen if self._differs(job, _moved if due else _state))
+        for name in seen.broken.keys() - self._broken:
+            content = {"type": "view", "name": name, "broken": seen.broken[name]}
+            self._line(content if self._as_json else f"{name}: a broken view")
+        self._broken = set(seen.broken)
 
     def end(self, total: Total) -> None:
         """See `Display`."""
@@ -201,6 +213,7 @@ def end_lines(total: Total, errors: Output, *, counts: bool = True) -> list[str]
             f"{counted(count, 'event')} of {name} could not be applied: FROM _ivm.dead_letters, "
             f"then RETRY or DISCARD DEAD LETTERS FOR {quoted(name)}"
         )
+    lines += total.broken.values()
     if counts and not total.resume:
         done = f"{counted(total.events, 'event')} applied in {duration(total.seconds)}"
         lines.append(f"{_ENDS[total.ended]}: {done}")

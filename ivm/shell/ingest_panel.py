@@ -78,6 +78,7 @@ def drawn(title: str, seen: Seen, seconds: float, width: int) -> RenderableType:
     """
     jobs: list[SourceInfo | SinkInfo] = [*seen.sources, *seen.sinks]
     reasons = [Text(f"{j.name}: {j.reason}", style=_STYLES[j.state]) for j in jobs if j.reason]
+    reasons += [Text(f"{name}: a broken view", style="bold red") for name in seen.broken]
     parts = [_sources(seen.sources, width)] if seen.sources else []
     if seen.sinks:
         parts.append(_table(("sink", "state", "view", "behind"), map(_sink, seen.sinks), width))

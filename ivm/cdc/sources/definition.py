@@ -27,6 +27,7 @@ class DefinitionError(InputError):
         self.option = option
 
 
+_WORDS = {"bool": "TRUE or FALSE", "int": "an integer", "float": "a number"}
 _TRUE, _FALSE = ("true", "on", "yes", "1"), ("false", "off", "no", "0")
 
 
@@ -83,7 +84,8 @@ def _value(field: Field[Any], text: str) -> object:
             return int(text)
         return float(text) if kind.startswith("float") else text
     except ValueError:
-        reason = f"the option {field.name!r} is {kind.split(' ')[0]}, not {text!r}"
+        wanted = next(words for type, words in _WORDS.items() if kind.startswith(type))
+        reason = f"the option {field.name!r} is {wanted}, not {text!r}"
         raise DefinitionError(reason, field.name) from None
 
 
