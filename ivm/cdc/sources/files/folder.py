@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 
 from ivm.cdc.sources.files.identity import Followed
-from ivm.cdc.sources.files.listing import inode_of, matches, moved, status_of
+from ivm.cdc.sources.files.listing import forbidden, inode_of, matches, moved, status_of
 from ivm.cdc.sources.source import Position, SourceError
 
 _Found = dict[str, os.stat_result]
@@ -35,6 +35,7 @@ class Folder:
         self._settle = settle
         self._skip_lost = skip_lost
         self._files = [Followed.stored(*each) for each in sorted(positions.items())]
+        self._streams = set(positions)
 
     def scan(self) -> list[Followed]:
         """The files that have something to read, in the order in which they are read.
@@ -113,11 +114,11 @@ class Folder:
         return gone
 
     def _stream(self, path: str) -> str:
-        taken = {file.stream for file in self._files}
         name, number = path, 1
-        while name in taken:
+        while name in self._streams:
             number += 1
             name = f"{path} ({number})"
+        self._streams.add(name)
         return name
 
     def _has_more(self, file: Followed) -> bool:
@@ -154,11 +155,6 @@ def _same(file: Followed, path: str, status: os.stat_result) -> bool:
         return file.is_in(descriptor)
     finally:
         os.close(descriptor)
-
-
-def forbidden(path: str) -> SourceError:
-    """A file that may not be read."""
-    return SourceError(f"the file {path!r} may not be read: allow it (chmod, chown)")
 
 
 def _lost(file: Followed) -> SourceError:

@@ -50,18 +50,29 @@ def inode_of(status: os.stat_result) -> Inode:
     return status.st_dev, status.st_ino
 
 
+def forbidden(path: str) -> SourceError:
+    """A file or folder that may not be read."""
+    return SourceError(f"{path!r} may not be read: allow it (chmod, chown), then RESUME SOURCE")
+
+
 def _demand_readable(folder: str) -> None:
     """Tells a folder that may not be read from one without such files, which `glob` does not."""
     while glob.has_magic(folder):
         folder = os.path.dirname(folder)
-    if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
-        raise SourceError(f"the folder {folder!r} may not be read: allow it (chmod, chown)")
+    try:
+        os.scandir(folder).close()
+    except PermissionError:
+        raise forbidden(folder) from None
+    except OSError:  # there is none yet
+        return
 
 
 def status_of(path: str) -> os.stat_result | None:
     """What the file system tells of a path; None if there is nothing."""
     try:
         return os.stat(path)
+    except PermissionError:
+        raise forbidden(path) from None
     except OSError:  # gone meanwhile, or a link to nothing
         return None
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from ivm.cdc.sources.files.folder import forbidden
 from ivm.cdc.sources.files.identity import Followed
+from ivm.cdc.sources.files.listing import forbidden
 from ivm.cdc.sources.files.rows import Rows
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError

@@ -1,0 +1,237 @@
+"""Files that are renamed, replaced, truncated, removed or hard to find."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ivm.cdc.sources.source import SourceError
+from tests.cdc.following import Following
+
+ONE, TWO, THREE = '{"id": 1}', '{"id": 2}', '{"id": 3}'
+
+
+def append(path: Path, *lines: str) -> None:
+    with path.open("a") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+@pytest.mark.parametrize("pattern", ["a.log*", "a.log"])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_rotated_log_is_read_to_its_end_before_the_new_one(
+    tmp_path: Path, pattern: str, restart: bool
+) -> None:
+    path = tmp_path / "a.log"
+    append(path, ONE)
+    with Following(tmp_path / pattern) as following:
+        following.read()
+        if restart:
+            following.restart()
+        append(path, TWO)
+        path.rename(tmp_path / "a.log.1")
+        append(path, THREE)
+        assert following.read() == [TWO, THREE]
+        (tmp_path / "a.log.1").rename(tmp_path / "a.log.2")
+        path.rename(tmp_path / "a.log.1")
+        if restart:
+            following.restart()
+        assert following.read() == []
+        append(path, ONE)
+        assert following.read() == [ONE]
+    streams = [stream.removeprefix(str(tmp_path)) for stream in following.positions]
+    assert streams == ["/a.log", "/a.log (2)", "/a.log (3)"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_truncated_file_is_read_anew(tmp_path: Path, restart: bool) -> None:
+    path = tmp_path / "a.log"
+    append(path, ONE, TWO)
+    with Following(path) as following:
+        following.read()
+        if restart:
+            following.restart()
+        path.write_text("")
+        assert following.read() == []
+        append(path, THREE)
+        assert following.read() == [THREE]
+        path.write_text(f"{TWO}\n{TWO}\n{TWO}\n{TWO}\n")  # longer than it was
+        assert following.read() == [TWO] * 4
+
+
+def test_a_file_that_is_copied_back_or_linked_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    append(path, ONE)
+    os.link(path, tmp_path / "b.log")
+    os.symlink(path, tmp_path / "c.log")
+    with Following(tmp_path / "*.log") as following:
+        assert following.read() == [ONE]
+        following.restart()
+        for name in ("b.log", "c.log"):
+            (tmp_path / name).unlink()
+        shutil.copy(path, tmp_path / "copy")
+        (tmp_path / "copy").rename(path)
+        append(path, TWO)
+        assert following.read() == [TWO]
+
+
+def test_a_file_may_go_when_it_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    append(path, ONE)
+    with path.open("a") as file:
+        file.write("{")
+    with Following(tmp_path / "*.log") as following:
+        following.read()
+        path.unlink()
+        append(tmp_path / "b.log", TWO)
+        assert following.read() == [TWO]
+        following.restart()
+        append(path, THREE)
+        assert following.read() == [THREE]
+
+
+def lose(path: Path, how: str) -> None:
+    """Takes the rows of a file away."""
+    match how:
+        case "unlink":
+            path.unlink()
+        case "truncate":
+            path.write_text("")
+        case "replace":
+            append(path.with_name("new"), THREE)
+            path.with_name("new").replace(path)
+
+
+@pytest.mark.parametrize("how", ["unlink", "truncate", "replace"])
+def test_rows_that_went_before_they_were_read_are_missed(tmp_path: Path, how: str) -> None:
+    path, kept = tmp_path / "in" / "a.log", tmp_path / "kept"
+    path.parent.mkdir()
+    append(path, ONE, TWO)
+    shutil.copy(path, kept)
+    with Following(path) as following:
+        following.batch(1)
+        following.restart()
+        lose(path, how)
+        with pytest.raises(SourceError, match=r"is gone, or was truncated .* after 1 of its rows"):
+            following.read()
+        following.restart()
+        kept.replace(path)
+        assert following.read() == [TWO]
+
+
+@pytest.mark.parametrize("how", ["unlink", "truncate", "replace"])
+def test_rows_of_an_open_file_do_not_go(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "a.log"
+    append(path, ONE, TWO)
+    with Following(path) as following:
+        following.batch(1)
+        lose(path, how)
+        assert following.read() == ([TWO, THREE] if how == "replace" else [TWO])
+
+
+def test_lost_rows_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    append(path, ONE, TWO)
+    with Following(path, skip_lost=True) as following:
+        following.batch(1)
+        following.restart()
+        path.unlink()
+        assert following.read() == []
+        append(path, THREE)
+        assert following.read() == [THREE]
+
+
+def test_files_may_come_late_and_in_any_order(tmp_path: Path) -> None:
+    with Following(tmp_path / "in" / "**" / "*.log") as following:
+        assert following.read() == []
+        assert following.caught_up()
+        (tmp_path / "in" / "deep").mkdir(parents=True)
+        assert following.read() == []
+        append(tmp_path / "in" / "b.log", TWO)
+        assert following.read() == [TWO]
+        append(tmp_path / "in" / "deep" / "c.log", THREE)
+        append(tmp_path / "in" / "a.log", ONE)
+        assert following.read() == [ONE, THREE]
+
+
+@pytest.mark.parametrize("name", ["a b.log", "it's.log", '"q".log', "é.log", "a[1].log", "a*?.log"])
+def test_odd_names(tmp_path: Path, name: str) -> None:
+    append(tmp_path / name, ONE)
+    with Following(tmp_path / name) as following:
+        assert following.read() == [ONE]
+        following.restart()
+        append(tmp_path / name, TWO)
+        assert following.read() == [TWO]
+    assert [*following.positions] == [str(tmp_path / name)]
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with Following(tmp_path) as following, pytest.raises(SourceError, match="is a folder: name"):
+        following.read()
+
+
+@pytest.fixture
+def nobody() -> Iterator[Path]:
+    """A folder of a user who is not root, who may read everything."""
+    with tempfile.TemporaryDirectory() as folder:
+        user = os.geteuid()
+        if user == 0:
+            os.chmod(folder, 0o777)
+            os.seteuid(65534)
+        yield Path(folder)
+        os.seteuid(user)
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_what_may_not_be_read_is_an_error(nobody: Path, what: str) -> None:
+    path = nobody / "in" / "a.log"
+    path.parent.mkdir()
+    append(path, ONE)
+    locked = path if what == "file" else path.parent
+    locked.chmod(0)
+    with Following(nobody / "in" / "*.log") as following:
+        with pytest.raises(SourceError, match=r"may not be read: allow it"):
+            following.read()
+        locked.chmod(0o700)
+        following.restart()
+        assert following.read() == [ONE]
+
+
+def test_the_last_line_without_an_end_is_taken_when_the_file_is_settled(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(f"{ONE}\n{TWO}")
+    with Following(path) as following:
+        assert following.read() == [ONE]
+        assert not following.caught_up()
+        long_ago = time.time() - 7200
+        os.utime(path, (long_ago, long_ago))
+        assert following.read() == [TWO]
+        assert following.caught_up()
+        following.restart()
+        append(path, "", THREE)
+        os.utime(path, (long_ago, long_ago))
+        assert following.read() == [THREE]
+    assert [row for _, row, _ in following.events] == [1, 2, 3]
+
+
+def test_a_torn_last_line_is_never_taken(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text('{"id": {}')
+    with Following(path, settle=0.0) as following:
+        assert following.read() == []
+        assert following.caught_up()
+
+
+def test_the_lag_is_estimated(tmp_path: Path) -> None:
+    append(tmp_path / "a.log", *[ONE] * 100)
+    with Following(tmp_path / "*.log") as following:
+        following.batch(10)
+        assert following.reader is not None
+        assert following.reader.lag() == 90
+        following.read()
+        assert following.reader.lag() == 0
