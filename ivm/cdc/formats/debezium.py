@@ -15,7 +15,9 @@ _OPERATIONS = {
 }
 
 
-DEBEZIUM = Envelope(("after",), ("before",), ("op",), _OPERATIONS, Encoding(base64=None))
+DEBEZIUM = Envelope(
+    ("after",), ("before",), ("op",), _OPERATIONS, Encoding(base64=None, json_texts=True)
+)
 """Of events without their schema, which do not tell how decimals and times are written."""
 
 WITH_SCHEMA = Envelope(

@@ -8,14 +8,18 @@ counts fractions of a second that only the settings of the upstream tell.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
-from ivm.storage.values.types import ColumnType
+from ivm.storage.identifiers import literal
+from ivm.storage.values.types import ColumnType, type_of
 
 _MOST_MICROS = 250_000_000_000_000_000  # some 7 900 years from 1970, which every type of time has
 _MOST_MICROS_IN_NANOS = 9_200_000_000_000_000  # of those that 64 bits can count
 _DAY = 86_400_000_000 - 1
 _UNREADABLE = ("BIT", "BIGNUM", "VARIANT", "BLOB")  # not as DuckDB's from_json reads them
+_UTC = {"DATE": "", "TIME WITH TIME ZONE": "+00"}
+_NESTED = ("LIST", "STRUCT", "MAP", "UNION")
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,15 @@ class Encoding:
         base64: strings in columns of numbers and bits are base64, of the unscaled number in two's
             complement, big-endian (true), or their texts (false); None if they may be either.
         scale: of the unscaled number; that of the column, if None.
+        is_number: the values are known to be numbers, also in columns of texts.
+        json_texts: strings in columns of JSON are texts of JSON values, not these values.
     """
 
     digits: int | None = None
     base64: bool | None = False
     scale: int | None = None
+    is_number: bool = False
+    json_texts: bool = False
 
 
 PLAIN = Encoding()
@@ -40,7 +48,7 @@ PLAIN = Encoding()
 
 def wire_type(type: ColumnType, encoding: Encoding) -> str:
     """The type that `from_json` gives the value for `value`."""
-    if _is_number(type) and encoding.base64 is not False:
+    if type.base in _NESTED or _is_coded(type, encoding):
         return "JSON"  # which tells strings from numbers
     if _is_time(type) or any(name in type.sql for name in _UNREADABLE):
         return "VARCHAR"
@@ -55,10 +63,15 @@ def value(given: str, type: ColumnType, encoding: Encoding) -> str:
         type: of the column.
         encoding: of the format.
     """
+    if type.sql == "JSON" and encoding.json_texts:
+        parsed = f"TRY_CAST(system.main.json_extract_string({given}, '$') AS JSON)"
+        return f"CASE system.main.json_type({given}) WHEN 'VARCHAR' THEN {parsed} ELSE {given} END"
     wire = wire_type(type, encoding)
     if wire == type.sql:
         return given
-    if wire == "JSON":
+    if type.base in _NESTED:
+        return _nested(given, type, encoding)
+    if _is_coded(type, encoding):
         return _number(given, type, encoding)
     if type.sql == "BIT" and encoding.base64 is not False:  # only a single bit is not in base64
         return f"CASE {given} WHEN 'true' THEN BIT '1' WHEN 'false' THEN BIT '0' END"
@@ -90,6 +103,12 @@ def _is_number(type: ColumnType) -> bool:
     return type.is_integer or type.is_float or type.is_decimal
 
 
+def _is_coded(type: ColumnType, encoding: Encoding) -> bool:
+    """Returns whether values are numbers that may be in base64."""
+    number = _is_number(type) or (encoding.is_number and type.sql == "VARCHAR")
+    return number and encoding.base64 is not False
+
+
 def _is_time(type: ColumnType) -> bool:
     return type.is_date_or_timestamp or type.base.startswith("TIME") or type.is_interval
 
@@ -98,6 +117,32 @@ def _unquoted(json: str) -> str:
     """SQL of the content of a JSON string; NULL for any other value."""
     quoted = f"system.main.starts_with({json}, '\"')"
     return f"CASE WHEN {quoted} THEN system.main.json_extract_string({json}, '$') END"
+
+
+def _nested(given: str, type: ColumnType, encoding: Encoding) -> str:
+    """A list or another nested value, refused where a value in it is: `from_json` makes it NULL."""
+    if type.base == "LIST":
+        element = type_of(type.sql.rsplit("[", 1)[0])
+        if value("part", element, encoding) != "part":
+            return _list(given, type, element, encoding)
+    elif any(name in type.sql for name in _UNREADABLE) or (
+        encoding.base64 is not False and "DECIMAL" in type.sql
+    ):
+        return "NULL"  # what is base64 in it would be read as it stands
+    return f"TRY(system.main.from_json_strict({given}, {literal(json.dumps(type.sql))}))"
+
+
+def _list(given: str, type: ColumnType, element: ColumnType, encoding: Encoding) -> str:
+    """A list whose elements `from_json` cannot read."""
+    parts = f"TRY(system.main.from_json_strict({given}, '\"JSON[]\"'))"
+    is_json = wire_type(element, encoding) == "JSON"
+    part = "part" if is_json else "system.main.json_extract_string(part, '$')"
+    there = "system.main.json_type(part) <> 'NULL'"
+    read = f"CASE WHEN {there} THEN {value(part, element, encoding)} END"
+    bad = f"{there} AND ({read}) IS NULL"
+    all_fit = f"system.main.len(system.main.list_filter({parts}, lambda part: {bad})) = 0"
+    made = f"system.main.list_transform({parts}, lambda part: {read})"
+    return f"CASE WHEN {all_fit} THEN TRY_CAST({made} AS {type.sql}) END"
 
 
 def _is_base64(text: str) -> str:
@@ -143,7 +188,10 @@ def _scaled(blob: str, scale: str, type: ColumnType) -> str:
 
 
 def _time(given: str, type: ColumnType, encoding: Encoding) -> str:
-    number, text = f"TRY_CAST({given} AS BIGINT)", f"TRY_CAST({given} AS {type.sql})"
+    written = given
+    if type.sql in _UTC:  # DuckDB reads no Z in them
+        written = f"system.main.replace({given}, 'Z', '{_UTC[type.sql]}')"
+    number, text = f"TRY_CAST({given} AS BIGINT)", f"TRY_CAST({written} AS {type.sql})"
     return f"CASE WHEN {number} IS NULL THEN {text} ELSE {_counted(number, type, encoding)} END"
 
 
@@ -158,13 +206,15 @@ def _counted(number: str, type: ColumnType, encoding: Encoding) -> str:
     more = 10 ** (encoding.digits - 6) if encoding.digits > 6 else 1
     micros = f"{number} * {fewer} // {more}"
     most = _MOST_MICROS if type.sql != "TIMESTAMP_NS" else _MOST_MICROS_IN_NANOS
-    low, high = (0, _DAY) if type.sql == "TIME" else (-most, most)
+    low, high = (0, _DAY) if type.sql in ("TIME", "TIME_NS") else (-most, most)
     made = f"TRY_CAST(system.main.make_timestamp({micros}) AS {type.sql})"
     if type.is_interval:
         made = f"system.main.to_microseconds({micros})"
     elif type.sql == "TIMESTAMP WITH TIME ZONE":
         made = f"system.main.timezone('UTC', system.main.make_timestamp({micros}))"
-    elif type.sql == "TIMESTAMP_NS" and more > 1:
-        made = f"system.main.make_timestamp_ns({number})"
-    bounds = f"{low * more // fewer} AND {high * more // fewer}"
+    elif type.sql in ("TIMESTAMP_NS", "TIME_NS") and more > 1:
+        made = f"CAST(system.main.make_timestamp_ns({number}) AS {type.sql})"
+    elif type.sql == "TIME_NS":
+        made = f"CAST(CAST(system.main.make_timestamp({micros}) AS TIME) AS TIME_NS)"
+    bounds = f"{low * more // fewer} AND {high * more // fewer + more - 1}"
     return f"CASE WHEN {number} BETWEEN {bounds} THEN {made} END"

@@ -1,0 +1,188 @@
+"""Columns that Connect's schemas tell of: tables made by them hold what the events say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import ivm
+from ivm.cdc.formats.connect_schema import upstream_columns
+from ivm.cdc.formats.upstream_schema import UpstreamColumn, follow
+
+D, K = "io.debezium.", "org.apache.kafka.connect.data."
+UUID = "7fffffff-ffff-ffff-0000-000000000001"
+
+# The field of the schema, the value in the event, the column's type, the stored value as text.
+TYPES: list[tuple[dict[str, Any], Any, str, str]] = [
+    ({"type": "int8"}, -128, "TINYINT", "-128"),
+    ({"type": "int16"}, 32767, "SMALLINT", "32767"),
+    ({"type": "int32"}, -2147483648, "INTEGER", "-2147483648"),
+    ({"type": "int64"}, 9223372036854775807, "BIGINT", "9223372036854775807"),
+    ({"type": "float"}, 1.5, "FLOAT", "1.5"),
+    ({"type": "double"}, 0.1, "DOUBLE", "0.1"),
+    ({"type": "boolean"}, True, "BOOLEAN", "true"),
+    ({"type": "string"}, "1234", "VARCHAR", "1234"),
+    ({"type": "bytes"}, "BQ==", "BLOB", r"\x05"),
+    ({"type": "int32", "name": K + "Date"}, 19782, "DATE", "2024-02-29"),
+    ({"type": "int32", "name": K + "Time"}, 3600001, "TIME", "01:00:00.001"),
+    ({"type": "int64", "name": K + "Timestamp"}, 86400001, "TIMESTAMP", "1970-01-02 00:00:00.001"),
+    ({"type": "int32", "name": D + "time.Date"}, -1, "DATE", "1969-12-31"),
+    ({"type": "int32", "name": D + "time.Time"}, 3600001, "TIME", "01:00:00.001"),
+    ({"type": "int64", "name": D + "time.MicroTime"}, 3600000001, "TIME", "01:00:00.000001"),
+    (
+        {"type": "int64", "name": D + "time.NanoTime"},
+        86399999999999,
+        "TIME_NS",
+        "23:59:59.999999999",
+    ),
+    ({"type": "int64", "name": D + "time.Timestamp"}, 1, "TIMESTAMP", "1970-01-01 00:00:00.001"),
+    (
+        {"type": "int64", "name": D + "time.MicroTimestamp"},
+        -1,
+        "TIMESTAMP",
+        "1969-12-31 23:59:59.999999",
+    ),
+    (
+        {"type": "int64", "name": D + "time.NanoTimestamp"},
+        1700000000000000001,
+        "TIMESTAMP_NS",
+        "2023-11-14 22:13:20.000000001",
+    ),
+    (
+        {"type": "string", "name": D + "time.ZonedTimestamp"},
+        "2024-01-01T12:00:00.123456+02:00",
+        "TIMESTAMP WITH TIME ZONE",
+        "2024-01-01 10:00:00.123456+00",
+    ),
+    (
+        {"type": "string", "name": D + "time.ZonedTime"},
+        "12:00:00Z",
+        "TIME WITH TIME ZONE",
+        "12:00:00+00",
+    ),
+    ({"type": "string", "name": D + "time.IsoDate"}, "2024-02-29Z", "DATE", "2024-02-29"),
+    ({"type": "string", "name": D + "time.IsoTime"}, "10:11:12.5Z", "TIME", "10:11:12.5"),
+    (
+        {"type": "string", "name": D + "time.IsoTimestamp"},
+        "2024-02-29T10:11:12.5Z",
+        "TIMESTAMP",
+        "2024-02-29 10:11:12.5",
+    ),
+    (
+        {"type": "int64", "name": D + "time.MicroDuration"},
+        1500000,
+        "INTERVAL",
+        "00:00:01.5",
+    ),
+    ({"type": "int64", "name": D + "time.NanoDuration"}, 1500000000, "INTERVAL", "00:00:01.5"),
+    ({"type": "string", "name": D + "time.Interval"}, "P1Y2M", "VARCHAR", "P1Y2M"),
+    ({"type": "int32", "name": D + "time.Year"}, 2024, "INTEGER", "2024"),
+    (
+        {
+            "type": "bytes",
+            "name": K + "Decimal",
+            "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+        },
+        "1234",
+        "DECIMAL(10,2)",
+        "-26588.24",
+    ),
+    (
+        {"type": "bytes", "name": K + "Decimal", "parameters": {"scale": "3"}},
+        "BQ==",
+        "DECIMAL(38,3)",
+        "0.005",
+    ),
+    (
+        {
+            "type": "bytes",
+            "name": K + "Decimal",
+            "parameters": {"scale": "2", "connect.decimal.precision": "60"},
+        },
+        "1234",
+        "VARCHAR",
+        "-26588.24",
+    ),
+    (
+        {"type": "struct", "name": D + "data.VariableScaleDecimal"},
+        {"scale": 2, "value": "1234"},
+        "VARCHAR",
+        "-26588.24",
+    ),
+    ({"type": "bytes", "name": D + "data.Bits"}, "BQE=", "BLOB", r"\x05\x01"),
+    ({"type": "string", "name": D + "data.Json"}, '{"a": [1, null]}', "JSON", '{"a": [1, null]}'),
+    ({"type": "string", "name": D + "data.Json"}, "null", "JSON", "null"),
+    ({"type": "string", "name": D + "data.Uuid"}, UUID, "UUID", UUID),
+    ({"type": "string", "name": D + "data.Xml"}, "<a/>", "VARCHAR", "<a/>"),
+    ({"type": "string", "name": D + "data.Enum"}, "a", "VARCHAR", "a"),
+    ({"type": "string", "name": D + "data.EnumSet"}, "a,b", "VARCHAR", "a,b"),
+    ({"type": "struct", "name": D + "data.geometry.Point"}, {"x": 1.5}, "JSON", '{"x":1.5}'),
+    ({"type": "map"}, {"k": "v"}, "JSON", '{"k":"v"}'),
+    ({"type": "array", "items": {"type": "int32"}}, [1, None], "INTEGER[]", "[1, NULL]"),
+    (
+        {"type": "array", "items": {"type": "bytes", "name": K + "Decimal"}},
+        ["BQ==", None],
+        "DECIMAL(38,0)[]",
+        "[5, NULL]",
+    ),
+    (
+        {"type": "array", "items": {"type": "int32", "name": D + "time.Date"}},
+        [0, None],
+        "DATE[]",
+        "[1970-01-01, NULL]",
+    ),
+    ({"type": "array", "items": {"type": "bytes"}}, ["BQ=="], "BLOB[]", r"['\\x05']"),
+    (
+        {"type": "array", "items": {"type": "string", "name": D + "data.Json"}},
+        ['{"a":1}', None],
+        "JSON[]",
+        '[{"a":1}, NULL]',
+    ),
+    ({"type": "array", "items": {"type": "string"}}, ["x", None], "VARCHAR[]", "[x, NULL]"),
+]
+
+
+def test_every_type() -> None:
+    fields = [{"field": "id", "type": "int32", "optional": False}]
+    fields += [{**f, "field": f"c{i}", "optional": True} for i, (f, *_) in enumerate(TYPES)]
+    schema = {"fields": [{"field": "before"}, {"field": "after", "fields": fields}]}
+    columns = upstream_columns(json.dumps(schema), "after")
+    assert columns[0] == UpstreamColumn("id", "INTEGER", nullable=False)
+    assert [column.type for column in columns[1:]] == [type for *_, type, _ in TYPES]
+    row = {"id": 1, **{f"c{i}": value for i, (_, value, _, _) in enumerate(TYPES)}}
+    events = [{"schema": schema, "payload": {"op": "c", "after": row}}]
+    events += [{"schema": schema, "payload": {"op": "c", "after": dict.fromkeys(row) | {"id": 2}}}]
+    with ivm.connect() as db:
+        db.execute("SET TimeZone = 'UTC'; " + follow(None, "t", columns, ["id"])[0])
+        assert db.ingest("t", events, format="debezium with schema").refused == {}
+        ((_, *found), nulls) = db.execute("SELECT COLUMNS(*)::VARCHAR FROM t ORDER BY id")
+        assert found == [text for *_, text in TYPES]
+        assert set(nulls[1:]) == {None}
+        assert follow(db._engine.catalog.tables["t"], "t", columns, ["id"]) == []
+
+
+MISFITS = [
+    ("INTEGER[]", [1, "x"]),
+    ("DATE[]", ["x", None]),
+    ("DATE[2]", [1]),
+    ("BLOB[]", ["not base64!"]),
+    ("STRUCT(a INTEGER)", {"a": "x"}),
+    ("STRUCT(a INTEGER)[]", [{"a": "x"}]),
+    ("STRUCT(a BLOB)", {"a": "BQ=="}),
+    ("STRUCT(a DECIMAL(10,2))", {"a": "1234"}),
+    ("DECIMAL(10,2)[]", ["1234"]),
+    ("MAP(VARCHAR, INTEGER)", {"a": "x"}),
+    ("JSON", "{"),
+]
+
+
+def test_no_part_of_a_value_is_lost() -> None:
+    """What does not fit into a list or struct, or may mean two things, refuses the whole event."""
+    columns = ", ".join(f"c{i} {type}" for i, (type, _) in enumerate(MISFITS))
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
+        rows = [{"id": i, f"c{i}": value} for i, (_, value) in enumerate(MISFITS)]
+        done = db.ingest("t", [{"op": "c", "after": row} for row in rows])
+        for i, (type, _) in enumerate(MISFITS):
+            assert done.refused[i].startswith(f"c{i} is no {type}: ")
+        assert done.applied == 0
