@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 VERSION = "4.1.0"
 _POM = f"""<project><modelVersion>4.0.0</modelVersion>
@@ -109,6 +109,11 @@ class Broker:
                 raise RuntimeError("the broker does not start: " + self._output()[-2000:])
             time.sleep(0.05)
 
+    @property
+    def runs(self) -> bool:
+        """Whether it is started."""
+        return self._process is not None
+
     def stop(self) -> None:
         """Stops it in order."""
         self._end("terminate")
@@ -151,18 +156,19 @@ class Broker:
         assert producer.flush(_WAIT) == 0
 
     def read(self, topic: str, partition: int = 0) -> list[Message]:
-        """The committed messages of a partition."""
+        """The messages of a partition that are there now, once their transactions have ended."""
+        place = TopicPartition(topic, partition)
+        end = self.admin.list_offsets({place: OffsetSpec.latest()})[place].result(_WAIT).offset
         consumer = Consumer({**_READING, "bootstrap.servers": self.address})
         consumer.assign([TopicPartition(topic, partition, 0)])
         found: list[Message] = []
-        while True:
+        while consumer.position([place])[0].offset < end:
             message = consumer.poll(_WAIT)
             assert message is not None
-            if message.error() is not None:
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                consumer.close()
-                return found
-            found.append(message)
+            if message.error() is None:
+                found.append(message)
+        consumer.close()
+        return [message for message in found if message.offset() < end]
 
     def widen(self, topic: str, partitions: int) -> None:
         """Adds partitions to a topic, so that it has so many."""

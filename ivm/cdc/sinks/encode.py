@@ -37,7 +37,7 @@ class Lines:
     """A format of lines.
 
     Attributes:
-        statement: SQL of the lines of a delta, given the view and its columns as JSON objects.
+        statement: SQL of the lines of a delta, and of their keys or NULLs.
         epoch_of: the epoch of a line.
     """
 
@@ -53,11 +53,13 @@ class Shape:
         view: its name.
         schema: its columns.
         key: positions of columns that are unique in it, None if none are known.
+        keyed: whether the lines come with their keys, which are known.
     """
 
     view: str
     schema: Schema
     key: tuple[int, ...] | None
+    keyed: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ class Delta:
 
 def encoded(
     cursor: Cursor, format: str, shape: Shape, deltas: Sequence[Delta]
-) -> Iterator[tuple[int, pa.Array]]:
-    """The lines of deltas, epoch by epoch.
+) -> Iterator[tuple[int, pa.Array, pa.Array | None]]:
+    """The lines of deltas and their keys, epoch by epoch.
 
     Args:
         cursor: whose time zone is UTC.
@@ -95,9 +97,11 @@ def encoded(
     with registered(cursor, {_DELTA: (rows, tuple(zip(names, types, strict=True)))}):
         found = table(cursor, FORMATS[format].statement(shape)).combine_chunks()
     of, lines = found["epoch"].to_numpy(), found["line"].combine_chunks()
+    keys = found["key"].combine_chunks() if shape.keyed else None
     ends = [*(np.flatnonzero(np.diff(of)) + 1).tolist(), len(of)]
     for begin, end in itertools.pairwise([0, *ends]):
-        yield int(of[begin]), lines.slice(begin, end - begin)
+        keys_of = None if keys is None else keys.slice(begin, end - begin)
+        yield int(of[begin]), lines.slice(begin, end - begin), keys_of
 
 
 def refuse_names(format: str, view: str, schema: Schema) -> None:
@@ -114,28 +118,39 @@ def refuse_names(format: str, view: str, schema: Schema) -> None:
         )
 
 
-def _object(schema: Schema, value: Callable[[str, ColumnType], str]) -> str:
-    """SQL of a row as the text of a JSON object."""
-    pairs = [f"{literal(name)}, {value(f'c{i}', type)}" for i, (name, type) in enumerate(schema)]
+def _object(
+    schema: Schema, value: Callable[[str, ColumnType], str], columns: Sequence[int] | None = None
+) -> str:
+    """SQL of a row, or of some of its columns, as the text of a JSON object."""
+    chosen = range(len(schema)) if columns is None else columns
+    pairs = [f"{literal(schema[i][0])}, {value(f'c{i}', schema[i][1])}" for i in chosen]
     return f"CAST(system.main.json_object({', '.join(pairs)}) AS VARCHAR)"
+
+
+def _key(shape: Shape, value: Callable[[str, ColumnType], str]) -> str:
+    """SQL of a row's key, NULL where it is not wanted."""
+    return _object(shape.schema, value, shape.key) if shape.keyed else "NULL"
 
 
 def _jsonl(shape: Shape) -> str:
     head = f"'{{\"{EPOCH}\":' || epoch || ',\"{WEIGHT}\":' || w || ','"
     row = f"system.main.substr({_object(shape.schema, _value)}, 2)"
-    return f"SELECT epoch, {head} || {row} AS line FROM {_DELTA} ORDER BY epoch, w > 0, n"
+    line = f"{head} || {row} AS line, {_key(shape, _value)} AS key"
+    return f"SELECT epoch, {line} FROM {_DELTA} ORDER BY epoch, w > 0, n"
 
 
 def _debezium(shape: Shape) -> str:
-    rows = f"(SELECT *, {_object(shape.schema, _event_value)} AS o FROM {_DELTA})"
+    row, key = _object(shape.schema, _event_value), _key(shape, _event_value)
+    rows = f"(SELECT *, {row} AS o, {key} AS key FROM {_DELTA})"
     if shape.key is None:
         old, new = "CASE WHEN w < 0 THEN o END", "CASE WHEN w > 0 THEN o END"
         repeats = "(SELECT system.main.unnest(system.main.range(system.main.abs(w))))"
-        found = f"SELECT {old} AS old, {new} AS new, epoch, ms, n FROM {rows}, LATERAL {repeats}"
+        listed = f"{old} AS old, {new} AS new, epoch, ms, n, key"
+        found = f"SELECT {listed} FROM {rows}, LATERAL {repeats}"
     else:
         same = ["a.epoch = b.epoch", *[f"a.c{i} IS NOT DISTINCT FROM b.c{i}" for i in shape.key]]
         minus, plus = (f"(SELECT * FROM {rows} WHERE w {sign} 0)" for sign in "<>")
-        either = ", ".join(f"coalesce(b.{name}, a.{name}) AS {name}" for name in _NUMBERS)
+        either = ", ".join(f"coalesce(b.{name}, a.{name}) AS {name}" for name in (*_NUMBERS, "key"))
         found = (
             f"SELECT a.o AS old, b.o AS new, {either}"
             f" FROM {minus} AS a FULL JOIN {plus} AS b ON {' AND '.join(same)}"
@@ -147,7 +162,7 @@ def _debezium(shape: Shape) -> str:
         f" || coalesce(new, 'null') || ',\"source\":{{\"epoch\":' || epoch || {view} || ms || '}}'"
     )
     order = "epoch, new IS NOT NULL, old IS NULL, n"
-    return f"SELECT epoch, {line} AS line FROM ({found}) ORDER BY {order}"
+    return f"SELECT epoch, {line} AS line, key FROM ({found}) ORDER BY {order}"
 
 
 def _value(column: str, type: ColumnType) -> str:

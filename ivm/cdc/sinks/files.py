@@ -36,6 +36,7 @@ class Files:
     """
 
     kind: ClassVar[str] = "FILES"
+    keyed: ClassVar[bool] = False
     path: str
     format: str = "jsonl"
     snapshot: bool = True
@@ -87,7 +88,7 @@ class FilesTarget:
             sync_data(self._fd)
         self._epoch = last_epoch
 
-    def write(self, epoch: int, lines: pa.Array) -> None:
+    def write(self, epoch: int, lines: pa.Array, keys: pa.Array | None) -> None:
         """See `Target`."""
         self._epoch = epoch
         ended = pc.binary_join_element_wise(lines, "\n", "").cast(pa.large_string())

@@ -12,7 +12,7 @@ import threading
 import time
 
 from ivm.cdc.sinks.encode import Delta, Shape, encoded
-from ivm.cdc.sinks.kinds import definition_of
+from ivm.cdc.sinks.kinds import KINDS, definition_of
 from ivm.cdc.sinks.target import Target
 from ivm.engine.engine import Engine
 from ivm.engine.outbox_rows import Sink
@@ -121,10 +121,11 @@ class SinkJob:
 
     def _write(self, cursor: Cursor, target: Target, sink: Sink, deltas: list[Delta]) -> None:
         view = self._engine.catalog.views[sink.view]
-        shape = Shape(sink.view, view.schema, view.key)
+        keyed = KINDS[sink.target].keyed and view.key is not None
+        shape = Shape(sink.view, view.schema, view.key, keyed)
         self._engine.log.make_durable(deltas[-1].epoch)
-        for epoch, lines in encoded(cursor, sink.options["format"], shape, deltas):
-            target.write(epoch, lines)
+        for epoch, lines, keys in encoded(cursor, sink.options["format"], shape, deltas):
+            target.write(epoch, lines, keys)
 
     # -- acknowledging --------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class Tail(Iterator[list[str]]):
         epoch, delta = item
         rows = consolidate(delta, [type for _, type in self._shape.schema])
         found = [Delta(epoch, time.time_ns() // 1000, rows)]
-        parts = [part for _, part in encoded(self._cursor, self._format, self._shape, found)]
+        parts = [part for _, part, _ in encoded(self._cursor, self._format, self._shape, found)]
         return pa.chunked_array(parts, pa.string()).to_pylist()  # type: ignore[no-any-return]
 
     def __next__(self) -> list[str]:

@@ -20,12 +20,14 @@ class Target(Protocol):
     def open(self, last_epoch: int) -> None:
         """Makes ready to take the epochs after this one, which is the last acknowledged."""
 
-    def write(self, epoch: int, lines: pa.Array) -> None:
+    def write(self, epoch: int, lines: pa.Array, keys: pa.Array | None) -> None:
         """Takes lines of an epoch.
 
         Args:
             epoch: never below that of the call before.
             lines: strings, JSON texts without line ends, in their order.
+            keys: of the rows of the lines, as JSON; None if the definition is not `keyed`, or the
+                view has no known key.
         """
 
     def flush(self) -> int:
@@ -42,9 +44,11 @@ class SinkTo(Protocol):
         kind: its name in SQL.
         format: of the lines, one of `encode.FORMATS`.
         snapshot: whether the sink begins with the rows that its view has.
+        keyed: whether its target wants the keys of the rows.
     """
 
     kind: ClassVar[str]
+    keyed: ClassVar[bool]
 
     @property
     def format(self) -> str: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +13,7 @@ from ivm.cdc import stored_sources
 from ivm.cdc.apply import apply_parts, prepare
 from ivm.cdc.sources.source import Batch, Position, Reader
 from ivm.session.session import Session
+from tests.support import ROOT
 
 WAIT = 30.0
 
@@ -74,3 +76,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def examples_of(page: str) -> list[str]:
+    """The examples of a page of the docs that need a broker."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```sql kafka\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +14,7 @@ from hypothesis import strategies as st
 import ivm
 from ivm import errors
 from ivm.cdc.sources.source import SourceError
-from tests.cdc.kafka.following import Following, rows, wait_until
-from tests.support import ROOT
+from tests.cdc.kafka.following import Following, examples_of, rows, wait_until
 from tests.support.kafka import Broker
 from tests.tiers import examples
 
@@ -351,8 +349,7 @@ def test_topics_of_one_table_need_into() -> None:
 
 def test_the_examples_of_the_docs_are_accepted(broker: Broker) -> None:
     """And the first one runs; the brokers of the others are not there."""
-    page = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
-    [example] = re.findall(r"^```sql kafka\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [example] = examples_of("sources.md")
     topic = broker.create("shop.public.clicks")
     event = {"op": "c", "after": {"id": 1, "page": "/", "seen": 1_700_000_000_000_000}}
     broker.send(topic, [json.dumps(event)])

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from ivm.cdc.sources.source import SourceError
@@ -66,6 +66,10 @@ class Cluster:
             SourceError: the client does not accept the settings.
         """
         return self._make(Consumer, settings)
+
+    def producer(self, settings: Mapping[str, Any]) -> Producer:
+        """A producer; see `consumer`."""
+        return self._make(Producer, settings)
 
     def answer(self, future: Future[T]) -> T:
         """Waits for an answer to the admin client.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,13 +11,13 @@ import pyarrow as pa
 from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.json_part import JsonPart
+from ivm.cdc.sources.kafka.options import demand_client, demand_topic
 from ivm.cdc.sources.kafka.properties import parse_properties
-from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader, SourceError
+from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import quote
 
 STARTS = ("earliest", "latest")
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,7 @@ class Kafka(Limits):
 
     def __post_init__(self) -> None:
         for topic in self.topics:
-            if not _NAME.fullmatch(topic) or topic in (".", ".."):
-                raise InputError(f"{topic!r} is no name of a topic: it has A-Z, a-z, 0-9, . _ -")
+            demand_topic(topic)
         if self.start not in STARTS:
             raise InputError(f"a topic is started from one of {STARTS}, not {self.start!r}")
         parse_properties(self.properties)
@@ -85,12 +83,8 @@ class Kafka(Limits):
 
     def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
         """See `Source`."""
-        try:  # loads Kafka's client, which only those who use it need to have
+        with demand_client():
             from ivm.cdc.sources.kafka.reader import KafkaReader
-        except ImportError as error:
-            raise SourceError(
-                "Kafka's client is not installed: pip install 'ivmdb[kafka]'"
-            ) from error
         return KafkaReader(self, name, self.tables(into), positions)
 
     def part(self, table: str, payloads: Sequence[str | None]) -> Part:

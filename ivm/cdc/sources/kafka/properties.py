@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import InputError
@@ -24,14 +24,16 @@ _OWN = {
         "positions are kept in the database",
     ),
     "isolation.level": "what was not committed is never read",
+    "transactional.id": "the option identity of a sink is it",
 }
 
 
-def parse_properties(text: str) -> dict[str, str]:
+def parse_properties(text: str, taken: Collection[str] = ()) -> dict[str, str]:
     """The properties of a definition, by name.
 
     Args:
         text: as the user wrote them, parted by semicolons or ends of lines.
+        taken: names of which the definition itself disposes, beside those that none can set.
 
     Raises:
         InputError: a part is no property, one is the source's own, or a secret is in the text.
@@ -43,6 +45,8 @@ def parse_properties(text: str) -> dict[str, str]:
             continue
         if not equals or not name:
             raise InputError(f"{part.strip()!r} is no property: write name=value;name=value")
+        if name in taken:
+            raise InputError(f"the property {name!r} cannot be set here")
         _demand_allowed(name, value)
         found[name] = value
     return found

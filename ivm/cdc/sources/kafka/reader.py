@@ -27,7 +27,7 @@ from ivm.cdc.sources.source import Batch, Position
 from ivm.storage.errors import IvmError, UnavailableError
 
 LOOK = 1.0
-"""Seconds between looks at topics that bring nothing: have they new partitions, is this the end?"""
+"""Seconds between looks at the topics: where do they end, have they new partitions?"""
 _BYTES = 32 << 20  # of a batch, about
 _CHUNK = 2_000  # messages
 _OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -65,10 +65,10 @@ class KafkaReader:
         self._next = starts(self._cluster, look, positions, source.start)
         self._moved = {each for each in self._next if each.stream not in positions}
         self._begun = not self._moved
-        self._ends: dict[Partition, int] = {}
+        self._ends: Mapping[Partition, int] = {}  # not long ago
         self._caught_up = False
         self._asked: tuple[Looking, Ends] | None = None
-        self._looked = time.monotonic()
+        self._looked = 0.0
         self._consumer: Consumer = self._cluster.consumer(_SETTINGS)
         self._consumer.assign([Assigned(*each, offset) for each, offset in self._next.items()])
 
@@ -81,10 +81,9 @@ class KafkaReader:
         if messages:
             self._advance(messages)
             self._take(Looking(self._cluster, list(self._tables)).result())
-        else:
-            self._look()
-        self._caught_up = self._next == self._ends
-        if messages or (self._moved and self._asked is None):
+        looked = self._look()
+        self._caught_up = self._at_ends()
+        if messages or (looked and self._moved):  # marks alone are not worth a batch each
             return self._batch(messages)
         return None
 
@@ -132,7 +131,6 @@ class KafkaReader:
         error, partition = message.error(), Partition(message.topic(), message.partition())
         if error.code() != KafkaError._PARTITION_EOF:
             raise self._meaning(error, partition)
-        self._ends[partition] = message.offset()
         if message.offset() > self._next[partition]:  # marks of the brokers were left out
             self._next[partition] = message.offset()
             self._moved.add(partition)
@@ -150,24 +148,29 @@ class KafkaReader:
             self._next[partition] = max(self._next[partition], message.offset() + 1)
             self._moved.add(partition)
 
-    def _look(self) -> None:
-        """Asks the brokers about topics that bring nothing, and takes the answer when it comes."""
+    def _look(self) -> bool:
+        """Asks the brokers how things are, now and then, and takes the answer when it comes."""
         if self._asked is None:
             if time.monotonic() - self._looked >= LOOK:
-                self._asked = (
-                    Looking(self._cluster, list(self._tables)),
-                    Ends.next(self._cluster, self._next),
-                )
-        elif all(each.done() for each in self._asked):
-            looking, ends = self._asked
-            self._asked = None
-            self._take(looking.result())
-            for partition, end in ends.result().items():
-                self._ends[partition] = max(self._ends.get(partition, 0), end)
+                looking = Looking(self._cluster, list(self._tables))
+                self._asked = looking, Ends.next(self._cluster, self._next)
+            return False
+        looking, ends = self._asked
+        if not (looking.done() and ends.done()):
+            return False
+        self._asked, self._looked = None, time.monotonic()
+        self._take(looking.result())
+        self._ends = ends.result()
+        return True
+
+    def _at_ends(self) -> bool:
+        """Whether all is read that the partitions had when their ends were last looked at."""
+        return all(
+            each in self._ends and next >= self._ends[each] for each, next in self._next.items()
+        )
 
     def _take(self, look: Look) -> None:
         """Takes over partitions that are new, from their beginning."""
-        self._looked = time.monotonic()
         demand_same(self._identities, look.identities)
         new = [each for each in look.partitions if each not in self._next]
         if new:
