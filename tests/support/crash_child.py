@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import os
 import signal
 import sys
@@ -20,16 +21,15 @@ def die_at(module: str, owner: str, method: str, when: str, nth: int) -> None:
     """Let the nth call of a method kill the process, before or after its work."""
     holder = getattr(importlib.import_module(module), owner)
     original: Callable[..., Any] = getattr(holder, method)
-    calls = 0
+    calls = itertools.count(1)  # by any thread
 
     @functools.wraps(original)
     def dying(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == nth and when == "before":
+        number = next(calls)
+        if number == nth and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = original(*args, **kwargs)
-        if calls == nth:
+        if number == nth:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 

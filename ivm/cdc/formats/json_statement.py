@@ -235,7 +235,8 @@ class _Statement(TypedLines):
         whole = f"CASE WHEN {some_null('a', self.keys)} THEN {' AND '.join(sent) or 'FALSE'}"
         texts = [i for i in self.keys if self._types[i].is_string]
         parts = [f"{whole} ELSE TRUE END"]
-        parts += [f"a{i} IS DISTINCT FROM '{UNAVAILABLE}'" for i in texts]
+        # As a text: DuckDB would read the placeholder as JSON, which it is not without its quotes.
+        parts += [f"CAST(a{i} AS VARCHAR) IS DISTINCT FROM '{UNAVAILABLE}'" for i in texts]
         if not self._key:
             parts.append(f"(op = 0 OR NOT ({all_null('b', self._old)}))")
         return " AND ".join(parts)

@@ -29,6 +29,10 @@ EPOCH = "_epoch"
 _DELTA = "_ivm_delta"
 _COUNT = type_of("BIGINT")
 _NUMBERS = ("epoch", "ms", "n")
+_FLOATS, _TEXTS = ("FLOAT", "DOUBLE"), ("VARCHAR", "JSON", "ENUM", '"')
+_BARE = r"([\[,:])(-?(?:NaN|Infinity))"
+"""What DuckDB writes for numbers inside of other values that JSON does not have; where a value may
+hold texts too, it stays bare."""
 _TEXTUAL = ("BIT", "BIGNUM", "VARIANT", "BLOB", "GEOMETRY")  # which JSON has no form for
 
 
@@ -175,6 +179,10 @@ def _value(column: str, type: ColumnType) -> str:
         return f"system.main.to_base64({column})"
     if any(name in type.sql for name in _TEXTUAL):
         return f"CAST({column} AS VARCHAR)"
+    if any(name in type.sql for name in _FLOATS) and not any(name in type.sql for name in _TEXTS):
+        json = f"CAST(system.main.to_json({column}) AS VARCHAR)"
+        quoted = f"system.main.regexp_replace({json}, '{_BARE}', '\\1\"\\2\"', 'g')"
+        return f"CAST({quoted} AS JSON)"
     return column
 
 
