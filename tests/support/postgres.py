@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -140,15 +141,12 @@ class Database:
 
     def drop(self) -> None:
         """Drops its slots and the database."""
-        Database(self.server, "postgres").execute(
-            "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
-            f" WHERE database = '{self.name}' AND active",
-        )
-        self.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
-            " WHERE database = current_database()"
-        )
-        Database(self.server, "postgres").execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
+        mine = f"FROM pg_replication_slots WHERE database = '{self.name}'"
+        others = Database(self.server, "postgres")
+        while others.execute(f"SELECT pg_terminate_backend(active_pid) {mine} AND active"):
+            time.sleep(0.02)
+        self.execute(f"SELECT pg_drop_replication_slot(slot_name) {mine}")
+        others.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
 
 
 @contextmanager

@@ -146,4 +146,7 @@ class _Batch:
     def _sql(self, label: str) -> str:
         reading, own = self._reading(label), self._type(label).sql
         value = reading.value(label)
-        return value if reading.type == own else f"TRY_CAST({value} AS {own})"
+        if reading.type == own:
+            return value
+        # The text itself may fit where the equal type does not: NaN of NUMERIC into DOUBLE.
+        return f"coalesce(TRY_CAST({value} AS {own}), TRY_CAST({label} AS {own}))"

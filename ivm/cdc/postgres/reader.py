@@ -84,7 +84,8 @@ class PostgresReader:
     def _begin_stream(self, start: int) -> None:
         settings = self._settings
         self._stream = Stream(
-            settings.dsn, settings.slot, settings.publication, start, settings.streaming
+            *(settings.dsn, settings.slot, settings.publication, start),
+            streaming=settings.streaming and self._catalog.connection.server_version >= 140000,
         )
         self._start = start
 
@@ -146,6 +147,7 @@ class PostgresReader:
         moved = [part.stream]
         if self._copies.is_over:
             self._copies.close()
+            self._copies = None
             self._positions[STREAM] = Position(self._start, self._system)
             self._begin_stream(self._start)
             moved.append(STREAM)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ivm.cdc.postgres.types import SESSION_SETTINGS
 from ivm.cdc.sources.source import SourceError
-from ivm.storage.errors import InputError, UnavailableError, UnsupportedError
+from ivm.storage.errors import InputError, IvmError, UnavailableError, UnsupportedError
 
 try:
     import psycopg2
@@ -69,31 +69,37 @@ def connect_for_replication(dsn: str) -> Any:
     return _connected(dsn, LogicalReplicationConnection)
 
 
+def replication_dsn(dsn: str) -> str:
+    """What libpq is told for a connection of the replication protocol."""
+    return str(psycopg2.extensions.make_dsn(dsn, replication="database", **_parameters(dsn)))
+
+
 def _connected(dsn: str, factory: Any) -> Any:
     demand_driver()
-    options = " ".join(
-        f"-c {name}={value.replace(' ', chr(92) + ' ')}"
-        for name, value in SESSION_SETTINGS.items()
-        if name != "client_encoding"
-    )
-    known = psycopg2.extensions.parse_dsn(dsn)
     with answers():
-        found = psycopg2.connect(
-            dsn,
-            connection_factory=factory,
-            client_encoding="UTF8",
-            options=f"{known.get('options', '')} {options}".strip(),
-            **{"application_name": APPLICATION, "connect_timeout": 10, **_keepalives(known)},
-        )
+        found = psycopg2.connect(dsn, connection_factory=factory, **_parameters(dsn))
     if factory is None:
         found.autocommit = True
     return found
 
 
-def _keepalives(known: dict[str, Any]) -> dict[str, Any]:
-    """A server that is gone without a word is noticed within half a minute."""
-    wanted = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
-    return {name: value for name, value in wanted.items() if name not in known}
+def _parameters(dsn: str) -> dict[str, Any]:
+    """What is told beside the dsn; a server that is gone without a word is noticed soon."""
+    known = psycopg2.extensions.parse_dsn(dsn)
+    settings = [
+        f"-c {name}={value.replace(' ', chr(92) + ' ')}"
+        for name, value in SESSION_SETTINGS.items()
+        if name != "client_encoding"
+    ]
+    wanted = {
+        **{"application_name": APPLICATION, "connect_timeout": 10},
+        **{"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4},
+    }
+    return {
+        **{name: value for name, value in wanted.items() if name not in known},
+        "client_encoding": "UTF8",
+        "options": " ".join([known.get("options", ""), *settings]).strip(),
+    }
 
 
 @contextmanager
@@ -107,10 +113,20 @@ def answers() -> Iterator[None]:
     try:
         yield
     except psycopg2.Error as error:
-        # Without a code, it is no answer of the server; most often the connection is gone.
-        if error.pgcode is None or error.pgcode.startswith(_PASSING):
-            raise UnavailableError(_said(error)) from error
-        raise SourceError(_said(error)) from error
+        raise refused(error.pgcode, str(error)) from error
+
+
+def refused(code: str | None, message: str) -> IvmError:
+    """The error for an answer of the server.
+
+    Args:
+        code: SQLSTATE; None if it is no answer, most often since the connection is gone.
+        message: what it says.
+    """
+    text = f"PostgreSQL: {message.strip()}"
+    if code is None or code.startswith(_PASSING):
+        return UnavailableError(text)
+    return SourceError(text)
 
 
 def ask(connection: Any, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -118,7 +134,3 @@ def ask(connection: Any, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any
     with answers(), connection.cursor() as cursor:
         cursor.execute(sql, params or None)
         return list(cursor.fetchall()) if cursor.description else []
-
-
-def _said(error: Exception) -> str:
-    return f"PostgreSQL: {str(error).strip()}"

@@ -5,13 +5,11 @@ Contract: used by one thread, but for `confirm`, which the server learns of at t
 
 from __future__ import annotations
 
-import select
 import time
 from contextlib import suppress
 
 from ivm.cdc.postgres import messages as wire
-from ivm.cdc.postgres.messages import lsn_text
-from ivm.cdc.postgres.server import answers, connect_for_replication
+from ivm.cdc.postgres.replication import Replication
 from ivm.cdc.postgres.transactions import Assembler, Transactions
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import quote
@@ -33,21 +31,12 @@ class Stream:
     """
 
     def __init__(self, dsn: str, slot: str, publication: str, start: int, streaming: bool) -> None:
-        self._connection = connect_for_replication(dsn)
-        self._assembler = Assembler()
-        self._told, self._confirmed = 0, start
         options = {"publication_names": quote(publication), "proto_version": "1"}
-        if streaming and self._connection.server_version >= 140000:
+        if streaming:
             options |= {"proto_version": "2", "streaming": "on"}
-        self._cursor = self._connection.cursor()
-        try:
-            with answers():
-                self._cursor.start_replication(
-                    slot_name=slot, start_lsn=lsn_text(start), options=options, decode=False
-                )
-        except BaseException:
-            self._connection.close()
-            raise
+        self._assembler = Assembler()
+        self._told, self._confirmed = start, start
+        self._connection = Replication(dsn, slot, start, options)
 
     def confirm(self, position: int) -> None:
         """Lets the server forget what is before a position."""
@@ -59,7 +48,7 @@ class Stream:
         assembler = self._assembler
         if assembler.is_open or assembler.messages or assembler.has_commit:
             return 0
-        return int(self._cursor.wal_end or 0)
+        return self._connection.received
 
     def read(self, limit: int, timeout: float) -> Transactions | None:
         """The next transactions.
@@ -72,31 +61,29 @@ class Stream:
             UnavailableError: the server does not answer.
             SourceError: it refuses.
         """
-        with answers():
-            self._tell()
-            self._collect(limit, time.monotonic() + timeout)
+        self._tell()
+        self._collect(limit, time.monotonic() + timeout)
         return self._assembler.take() if self._assembler.has_commit else None
 
     def close(self) -> None:
         """Tells the server what was confirmed, and leaves it."""
-        with suppress(UnavailableError), answers():
+        with suppress(UnavailableError):
             self._tell()
         self._assembler.close()
         self._connection.close()
 
     def _tell(self) -> None:
         if self._confirmed > self._told:
-            at = self._confirmed
-            self._cursor.send_feedback(write_lsn=at, flush_lsn=at, apply_lsn=at, force=True)
-            self._told = at
+            self._told = self._confirmed
+            self._connection.confirm(self._told)
 
     def _collect(self, limit: int, end: float) -> None:
         """Reads messages until a batch is complete, or the time is over."""
-        assembler, read = self._assembler, self._cursor.read_message
+        assembler, read = self._assembler, self._connection.read
         has_rested, seen = False, 0
         while True:
-            message = read()
-            if message is None:
+            payload = read()
+            if payload is None:
                 if has_rested and assembler.has_commit:
                     return
                 if not self._rest(end):
@@ -104,7 +91,6 @@ class Stream:
                 has_rested = True
                 continue
             has_rested, seen = False, seen + 1
-            payload = message.payload
             if payload[0] in wire.ROWS and assembler.streaming is None:
                 assembler.messages.append(payload)
             else:
@@ -125,6 +111,6 @@ class Stream:
         if self._assembler.has_commit:
             time.sleep(_NAP)
         else:
-            self._cursor.send_feedback(reply=True)  # tells how far the server has read its log
-            select.select([self._cursor], [], [], left)
+            self._connection.ask()
+            self._connection.wait(left)
         return True

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
+import ivm
 from tests.support.postgres import Database, Server, running
 
 _numbers = count()
@@ -23,3 +25,9 @@ def shop(server: Server) -> Iterator[Database]:
     database = server.database(f"Shop {next(_numbers)}")
     yield database
     database.drop()
+
+
+@pytest.fixture
+def db(tmp_path: Path, shop: Database) -> Iterator[ivm.Database]:  # closed before that is dropped
+    with ivm.connect(tmp_path / "a.duckdb") as opened:
+        yield opened

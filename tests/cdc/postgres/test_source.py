@@ -2,62 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 import ivm
+from tests.cdc.postgres.following import (
+    ORDERS,
+    OURS,
+    REVENUE,
+    VIEW,
+    follow,
+    rows,
+    same,
+    state,
+    until,
+)
 from tests.support.postgres import Database
-
-ORDERS = (
-    "CREATE TABLE orders (id integer PRIMARY KEY, customer integer, amount numeric(8,2), t text)"
-)
-OURS = (
-    "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, amount DECIMAL(8,2), t VARCHAR)"
-)
-VIEW = (
-    "CREATE MATERIALIZED VIEW revenue AS"
-    " SELECT customer, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY customer"
-)
-REVENUE = "SELECT customer, count(*), sum(amount) FROM orders GROUP BY customer"
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[ivm.Database]:
-    with ivm.connect(tmp_path / "a.duckdb") as opened:
-        yield opened
-
-
-def until(check: Callable[[], bool], db: ivm.Database, seconds: float = 20.0) -> None:
-    """Waits until something holds, and fails with the state of the sources if it never does."""
-    end = time.monotonic() + seconds
-    while not check():
-        if time.monotonic() > end:
-            raise AssertionError(db.execute("SHOW SOURCES").fetchall())
-        time.sleep(0.02)
-
-
-def same(db: ivm.Database, shop: Database, ours: str, theirs: str) -> Callable[[], bool]:
-    """Whether two queries have the same rows."""
-
-    def check() -> bool:
-        return rows(db, ours) == sorted(shop.execute(theirs), key=repr)
-
-    return check
-
-
-def rows(db: ivm.Database, query: str) -> list[tuple[Any, ...]]:
-    return sorted(db.execute(query).fetchall(), key=repr)
-
-
-def follow(db: ivm.Database, shop: Database, tables: str = "orders", options: str = "") -> None:
-    """Creates the source and starts it."""
-    dsn = shop.dsn.replace("'", "''")
-    db.execute(f"CREATE SOURCE shop FROM POSTGRES (dsn '{dsn}', tables '{tables}'{options})")
-    db.start_sources()
 
 
 def test_a_table_is_copied_and_followed(db: ivm.Database, shop: Database) -> None:
@@ -76,3 +33,174 @@ def test_a_table_is_copied_and_followed(db: ivm.Database, shop: Database) -> Non
     assert rows(db, "FROM revenue") == sorted(shop.execute(REVENUE), key=repr)
     shop.execute("TRUNCATE orders; INSERT INTO orders VALUES (7, 1, 2, 'y')")
     until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
+
+
+def test_tables_are_made_as_they_are_upstream(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        'CREATE SCHEMA "My shop"',
+        'CREATE TABLE "My shop"."Order, new" ("Id" bigint, "a.b" uuid, tags text[], at timestamptz,'
+        ' twice bigint GENERATED ALWAYS AS ("Id" * 2) STORED, PRIMARY KEY ("a.b", "Id"))',
+        'INSERT INTO "My shop"."Order, new" VALUES (1, \'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\','
+        " '{x,NULL}', '2024-01-01 00:00+02')",
+        "CREATE TABLE empty (id int PRIMARY KEY, b bytea)",
+    )
+    follow(db, shop, '"My shop"."Order, new", Empty')
+    found = db.execute(
+        'SELECT * EXCLUDE ("at"), "at"::VARCHAR FROM "My shop"."Order, new"'
+    ).fetchall()
+    assert [tuple(map(str, row)) for row in found] == [
+        ("1", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "['x', None]", "2023-12-31 22:00:00+00")
+    ]
+    shop.execute(
+        'UPDATE "My shop"."Order, new" SET tags = \'{"a,b"}\', "Id" = 5',
+        r"INSERT INTO empty VALUES (3, '\x00ff')",
+    )
+    until(lambda: db.execute("FROM empty").fetchall() == [(3, b"\x00\xff")], db)
+    assert db.execute('SELECT "Id", tags FROM "My shop"."Order, new"').fetchall() == [(5, ["a,b"])]
+
+
+def test_transactions_of_several_tables_are_whole(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        "CREATE TABLE a (id int PRIMARY KEY, x int); CREATE TABLE b (id int PRIMARY KEY, x int)",
+        "INSERT INTO a VALUES (0, 0); INSERT INTO b VALUES (0, 0)",
+    )
+    follow(db, shop, "a, b")
+    db.execute(
+        "CREATE MATERIALIZED VIEW gap AS SELECT (SELECT sum(x) FROM a) - (SELECT sum(x) FROM b)"
+    )
+    feed = db.subscribe("gap")
+    shop.execute(*[f"UPDATE a SET x = x + {i}; UPDATE b SET x = x + {i}" for i in range(50)])
+    shop.execute("TRUNCATE a, b; INSERT INTO a VALUES (1, 5); INSERT INTO b VALUES (1, 5)")
+    until(lambda: db.execute("SELECT x FROM b").fetchall() == [(5,)], db)
+    assert db.execute("FROM a").fetchall() == [(1, 5)]
+    assert db.execute("FROM gap").fetchall() == [(0,)]
+    feed.close()
+    assert list(feed) == []  # it never changed
+
+
+def test_rows_without_a_key_are_counted(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        "CREATE TABLE log (a int, b text)",
+        "ALTER TABLE log ALTER b SET STORAGE EXTERNAL",
+        "ALTER TABLE log REPLICA IDENTITY FULL",
+        "INSERT INTO log VALUES (1, 'x'), (1, 'x'), (1, 'x'), (NULL, NULL), (2, repeat('y', 9000))",
+    )
+    follow(db, shop, "log")
+    until(same(db, shop, "FROM log", "SELECT * FROM log"), db)
+    shop.execute(
+        "DELETE FROM log WHERE ctid = (SELECT min(ctid) FROM log WHERE a = 1)",
+        "UPDATE log SET a = 3 WHERE a = 2; UPDATE log SET b = '' WHERE a IS NULL",
+        "INSERT INTO log VALUES (1, 'x'), (NULL, NULL)",
+    )
+    until(same(db, shop, "FROM log", "SELECT * FROM log"), db)
+
+
+def test_partitions_are_one_table(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        "CREATE TABLE p (id int PRIMARY KEY, x int) PARTITION BY RANGE (id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO p VALUES (1, 1), (11, 1)",
+    )
+    follow(db, shop, "p")
+    until(same(db, shop, "FROM p", "SELECT * FROM p"), db)
+    shop.execute(
+        "UPDATE p SET x = 2; INSERT INTO p VALUES (2, 2), (12, 2)",
+        "UPDATE p SET id = 13 WHERE id = 1",
+        "CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (20) TO (30); INSERT INTO p VALUES (25, 1)",
+        "DELETE FROM p1; INSERT INTO p VALUES (3, 3)",
+    )
+    until(same(db, shop, "FROM p", "SELECT * FROM p"), db)
+    shop.execute("TRUNCATE p; INSERT INTO p VALUES (4, 4)")
+    until(same(db, shop, "FROM p", "SELECT * FROM p"), db)
+
+
+def test_large_transactions_are_one_epoch(db: ivm.Database, shop: Database) -> None:
+    shop.execute(ORDERS)
+    db.execute(OURS + ";" + VIEW)
+    shop.execute(f"ALTER DATABASE \"{shop.name}\" SET logical_decoding_work_mem = '64kB'")
+    follow(db, shop)
+    epoch = db.epoch
+    many = "INSERT INTO orders SELECT i, i % 7, 1, repeat('x', 50) FROM generate_series({}, {}) i"
+    with shop.connect() as one, one.cursor() as cursor, shop.connect() as other:
+        cursor.execute("BEGIN; " + many.format(1, 20000))
+        cursor.execute("SAVEPOINT s; " + many.format(20001, 30000) + "; ROLLBACK TO s")
+        other.cursor().execute(many.format(50001, 60000))
+        cursor.execute("UPDATE orders SET amount = 2 WHERE id % 2 = 0 AND id < 50000; COMMIT")
+    one.close()
+    other.close()
+    until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
+    assert db.epoch - epoch <= 2
+    assert rows(db, "FROM revenue") == sorted(shop.execute(REVENUE), key=repr)
+
+
+def test_values_that_were_not_sent_stay(db: ivm.Database, shop: Database) -> None:
+    shop.execute(ORDERS, "ALTER TABLE orders ALTER t SET STORAGE EXTERNAL")
+    shop.execute(
+        "INSERT INTO orders SELECT i, i, i, repeat('ä', 4000) FROM generate_series(1, 9) i"
+    )
+    follow(db, shop)
+    shop.execute(
+        "INSERT INTO orders VALUES (10, 1, 1, repeat('b', 9000)); UPDATE orders SET amount = 5",
+        "UPDATE orders SET id = id + 100 WHERE id < 4; UPDATE orders SET t = NULL WHERE id = 5",
+    )
+    until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
+
+
+def test_a_value_that_does_not_fit_is_a_dead_letter(db: ivm.Database, shop: Database) -> None:
+    shop.execute("CREATE TABLE t (id int PRIMARY KEY, x numeric(5,1))")
+    follow(db, shop, "t")
+    shop.execute("INSERT INTO t VALUES (1, 1.5), (2, 'NaN'), (3, 2.5)")
+    until(lambda: len(db.execute("FROM t").fetchall()) == 2, db)
+    ((reason, payload),) = db.execute("SELECT reason, payload FROM _ivm.dead_letters").fetchall()
+    assert reason == "x is no DECIMAL(5,1): 'NaN'"
+    assert payload == '{"op": "insert", "row": {"id": "2", "x": "NaN"}}'
+    db.execute("ALTER TABLE t ALTER x TYPE DOUBLE")
+    db.execute("RETRY DEAD LETTERS FOR shop")
+    assert db.execute("SELECT count(*) FROM t WHERE isnan(x)").fetchall() == [(1,)]
+    assert db.execute("FROM _ivm.dead_letters").fetchall() == []
+
+
+def test_tables_follow_new_columns(db: ivm.Database, shop: Database) -> None:
+    shop.execute(ORDERS, "INSERT INTO orders VALUES (1, 1, 1, 'x')")
+    follow(db, shop)
+    db.execute(VIEW)
+    shop.execute(
+        "INSERT INTO orders VALUES (2, 1, 1, 'x'); ALTER TABLE orders ADD at date;"
+        "INSERT INTO orders VALUES (3, 1, 1, 'x', '2024-01-01')",
+        "ALTER TABLE orders ADD n int; UPDATE orders SET n = 1",
+        "ALTER TABLE orders ALTER n TYPE bigint",
+        "INSERT INTO orders VALUES (4, 1, 1, 'x', NULL, 10000000000)",
+    )
+    until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
+    assert rows(db, "FROM revenue") == sorted(shop.execute(REVENUE), key=repr)
+    shop.execute("ALTER TABLE orders DROP t; INSERT INTO orders VALUES (5, 5, 5, NULL)")
+    until(lambda: state(db)[0] == "stopped", db)
+    assert "ALTER TABLE" in state(db)[1]
+
+
+def test_a_table_is_added_while_the_stream_goes_on(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        ORDERS,
+        "CREATE TABLE pay (id int PRIMARY KEY, x int, s text)",
+        "ALTER TABLE pay ALTER s SET STORAGE EXTERNAL",
+        "INSERT INTO pay SELECT i, 0, repeat('s', 3000) FROM generate_series(1, 3000) i",
+    )
+    follow(db, shop)
+    with shop.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("BEGIN; UPDATE pay SET x = 1 WHERE id = 1")  # the snapshot waits for its end
+        db.execute("ALTER SOURCE shop ADD TABLE public.pay")
+        shop.execute("UPDATE pay SET x = x + 1 WHERE id % 2 = 0; DELETE FROM pay WHERE id % 7 = 0")
+        shop.execute("INSERT INTO orders VALUES (1, 1, 1, '')")
+        until(lambda: db.execute("FROM orders").fetchall() != [], db)
+        assert state(db)[0] == "running"
+        cursor.execute("COMMIT")
+    connection.close()
+    for i in range(40):
+        shop.execute(f"UPDATE pay SET x = x + 1, id = -id WHERE id % 40 = {i}")
+    until(same(db, shop, "FROM pay", "SELECT * FROM pay"), db)
+    db.execute("ALTER SOURCE shop DROP TABLE public.pay")
+    shop.execute("DELETE FROM pay WHERE id % 3 = 0; INSERT INTO orders VALUES (2, 2, 2, '')")
+    until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
+    db.execute("ALTER SOURCE shop ADD TABLE public.pay")
+    until(same(db, shop, "FROM pay", "SELECT * FROM pay"), db)

@@ -1,0 +1,149 @@
+"""What becomes of a source when the server, the slot or the options are not as they should be."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import ivm
+from tests.cdc.postgres.following import ORDERS, follow, position, same, state, until
+from tests.support.postgres import Database, running
+
+ALL = ("FROM orders", "SELECT * FROM orders")
+SLOT_OF = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = 'ivm_shop'"
+
+
+def test_a_cut_connection_is_made_again(db: ivm.Database, shop: Database) -> None:
+    shop.execute(ORDERS)
+    follow(db, shop)
+    for i in range(3):
+        shop.execute(f"INSERT INTO orders VALUES ({i}, 1, 1, '')")
+        shop.execute(f"SELECT pg_terminate_backend(({SLOT_OF}))")
+        shop.execute(f"INSERT INTO orders VALUES ({i + 10}, 1, 1, '')")
+        until(same(db, shop, *ALL), db)
+    assert state(db) == ("running", "")
+
+
+def test_a_server_that_stops_and_starts_is_followed_again(tmp_path: Path) -> None:
+    with running() as server, ivm.connect(tmp_path / "a.duckdb") as db:
+        shop = server.database("shop")
+        shop.execute(ORDERS, "INSERT INTO orders VALUES (0, 0, 0, '')")
+        follow(db, shop)
+        for mode in ("fast", "immediate"):
+            shop.execute(f"INSERT INTO orders VALUES ({len(mode)}, 1, 1, '')")
+            begin = time.monotonic()
+            server.stop(mode)  # which would wait for a reader that does not say what it received
+            assert time.monotonic() - begin < 30
+            time.sleep(0.3)
+            server.start()
+            shop.execute(f"UPDATE orders SET amount = {len(mode)}")
+            until(same(db, shop, *ALL), db)
+
+
+def test_a_slot_that_was_dropped_is_noticed(db: ivm.Database, shop: Database) -> None:
+    shop.execute(ORDERS)
+    follow(db, shop)
+    db.execute("PAUSE SOURCE shop")
+    until(lambda: shop.execute(SLOT_OF) == [(None,)], db)
+    shop.execute("SELECT pg_drop_replication_slot('ivm_shop')")
+    shop.execute("INSERT INTO orders VALUES (1, 1, 1, '')")
+    db.execute("RESUME SOURCE shop")
+    until(lambda: state(db)[0] == "stopped", db)
+    assert "is gone" in state(db)[1]
+    db.execute("DROP SOURCE shop")
+    follow(db, shop)
+    until(same(db, shop, *ALL), db)
+
+
+def test_changes_that_somebody_else_has_read_are_noticed(db: ivm.Database, shop: Database) -> None:
+    shop.execute(ORDERS)
+    follow(db, shop)
+    db.execute("PAUSE SOURCE shop")
+    until(lambda: shop.execute(SLOT_OF) == [(None,)], db)
+    shop.execute("INSERT INTO orders VALUES (1, 1, 1, '')")
+    shop.execute("SELECT pg_replication_slot_advance('ivm_shop', pg_current_wal_lsn())")
+    db.execute("RESUME SOURCE shop")
+    until(lambda: state(db)[0] == "stopped", db)
+    assert "somebody else has read the changes between" in state(db)[1]
+
+
+def test_an_idle_slot_stands_at_what_was_committed(db: ivm.Database, shop: Database) -> None:
+    shop.execute(ORDERS, "CREATE TABLE other (x text)")
+    follow(db, shop)
+    begin = position(db)
+    for _ in range(3):
+        shop.execute("INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 9000)")
+    until(lambda: position(db) > begin + (16 << 20), db)
+    slot = "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots"
+    until(lambda: shop.execute(f"{slot} WHERE slot_name = 'ivm_shop'")[0][0] == position(db), db)
+
+
+def test_a_dropped_source_leaves_nothing(db: ivm.Database, shop: Database) -> None:
+    shop.execute(ORDERS)
+    follow(db, shop)
+    db.execute("DROP SOURCE shop")
+    assert shop.execute("SELECT slot_name FROM pg_replication_slots") == []
+    assert shop.execute("SELECT pubname FROM pg_publication") == []
+
+
+def test_a_slot_and_a_publication_of_the_user_are_used(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        ORDERS,
+        "INSERT INTO orders VALUES (1, 1, 1, 'before')",
+        "CREATE PUBLICATION mine FOR ALL TABLES WITH (publish_via_partition_root = true)",
+        "SELECT pg_create_logical_replication_slot('own', 'pgoutput')",
+        "INSERT INTO orders VALUES (2, 2, 2, 'after'); UPDATE orders SET amount = 7",
+    )
+    follow(db, shop, options=", slot 'own', publication 'mine', create_slot 'false'")
+    until(same(db, shop, *ALL), db)
+    shop.execute("DELETE FROM orders WHERE id = 1")
+    until(same(db, shop, *ALL), db)
+    db.execute("DROP SOURCE shop")
+    assert shop.execute("SELECT slot_name FROM pg_replication_slots") == [("own",)]
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("CREATE TABLE orders (id int)", "REPLICA IDENTITY FULL"),
+        (
+            "CREATE TABLE orders (id int PRIMARY KEY); ALTER TABLE orders REPLICA IDENTITY NOTHING",
+            "is NOTHING. Run in PostgreSQL: ALTER TABLE",
+        ),
+        ("CREATE VIEW orders AS SELECT 1", "has no table"),
+        (
+            "CREATE TABLE orders (id int PRIMARY KEY);"
+            " CREATE PUBLICATION ivm_shop FOR TABLE orders WHERE (id > 0)"
+            " WITH (publish_via_partition_root = true)",
+            "publishes a part of table",
+        ),
+    ],
+)
+def test_what_cannot_be_followed_is_told(
+    db: ivm.Database, shop: Database, table: str, says: str
+) -> None:
+    shop.execute(table)
+    dsn = shop.dsn.replace("'", "''")
+    db.execute(f"CREATE SOURCE shop FROM POSTGRES (dsn '{dsn}', tables 'orders')")
+    db.start_sources()
+    until(lambda: state(db)[0] == "stopped", db)
+    assert says in state(db)[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("dsn 'host=x password=y', tables 'a'", "PGPASSWORD"),
+        ("dsn 'postgresql://me:secret@host/db', tables 'a'", "PGPASSWORD"),
+        ("dsn 'host', tables 'a'", "cannot be read"),
+        ("dsn '', tables 'a,,b'", "lists tables"),
+        ("dsn '', tables 'a, public.A'", "twice"),
+        ("dsn '', tables 'a', copies '0'", "at least 1"),
+    ],
+)
+def test_options_are_checked(options: str, says: str) -> None:
+    with ivm.connect() as db, pytest.raises(ivm.errors.InputError, match=says) as caught:
+        db.execute(f"CREATE SOURCE shop FROM POSTGRES ({options})")
+    assert "secret" not in str(caught.value)
