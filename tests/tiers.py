@@ -29,6 +29,7 @@ WHOLE = frozenset(
     {
         "test_attached",
         "test_benchmarks",
+        "test_broken_streams",
         "test_concurrency",
         "test_crash",
         "test_ddl_in_transactions",
@@ -143,6 +144,7 @@ SAMPLED = {
 SMOKE = {
     "test_attached": 1,
     "test_benchmarks": 8,
+    "test_broken_streams": 4,
     "test_cli": 1,
     "test_concurrency": 1,
     "test_crash": 5,

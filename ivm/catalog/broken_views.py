@@ -21,8 +21,11 @@ def broken_views(views: Mapping[str, View]) -> dict[str, str]:
     Args:
         views: in dependency order.
     """
+    listed = list(views.items())  # copied in one step: readers have no lock
+    if not any(view.broken for _, view in listed):
+        return {}
     found: dict[str, str] = {}
-    for name, view in list(views.items()):  # copied in one step: readers have no lock
+    for name, view in listed:
         below = sorted([found[lower] for lower in view.reads if lower in found])
         if below or view.broken is not None:
             found[name] = below[0] if below else name
@@ -41,14 +44,12 @@ def why_broken(views: Mapping[str, View], name: str) -> str | None:
 def broken_error(views: Mapping[str, View], name: str) -> EvaluationError | None:
     """The error that reading a view raises; None if it is not broken."""
     to_blame = broken_views(views).get(name)
-    return (
-        None
-        if to_blame is None
-        else EvaluationError(
-            f"the view {name!r} is broken: {why_broken(views, name)}. Mend the rows, or replace "
-            f"{to_blame!r} by a view that takes them (TRY_CAST, CASE, WHERE); then REFRESH "
-            f"MATERIALIZED VIEW {spelled(to_blame)} fills it anew"
-        )
+    if to_blame is None:
+        return None
+    return EvaluationError(
+        f"the view {name!r} is broken: {why_broken(views, name)}. Mend the rows: then REFRESH "
+        f"MATERIALIZED VIEW {spelled(to_blame)} fills it anew; or replace {to_blame!r} by a view "
+        "that takes them (TRY_CAST, CASE, WHERE)"
     )
 
 

@@ -16,7 +16,7 @@ from ivm.catalog.broken_views import broken_error, broken_views
 from ivm.catalog.catalog import View
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.definitions import Definitions
-from ivm.engine.failing_row import failing_row
+from ivm.engine.failing_row import failing_row, shortened
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.stored_tables import StoredTables
 from ivm.storage.errors import EvaluationError
@@ -26,6 +26,8 @@ from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.duckdb_errors import is_of_the_rows, of_our_sql
 from ivm.storage.warehouse.system_tables import State, StoredView, save_view, upgrade
+
+_LONGEST = 1000  # characters of a reason, which may hold a value of any length
 
 
 class BrokenViews:
@@ -168,4 +170,4 @@ def why(error: EvaluationError) -> str:
     deepest: Exception = error
     while isinstance(deepest.__cause__, EvaluationError | duckdb.Error):
         deepest = deepest.__cause__
-    return of_our_sql(deepest).strip()
+    return shortened(of_our_sql(deepest).strip(), _LONGEST)

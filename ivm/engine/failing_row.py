@@ -19,7 +19,7 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.types import type_of
 from ivm.storage.warehouse.duck import evaluate
 
-_LONGEST = 60  # characters of a value
+_LONGEST_VALUE, _LONGEST_ROW = 60, 600  # characters
 
 
 def failing_row(
@@ -91,9 +91,14 @@ def _shown(tables: StoredTables, change: TableChange, row: int) -> str:
     with contextlib.closing(tables.warehouse.cursor()) as cursor:
         found = evaluate(cursor, sql, {"failing": (change.added.slice(row, row + 1), given)}, texts)
     values = [column.cell(0) for column in found.columns]
-    return ", ".join([f"{name} = {_cut(v)}" for (name, _), v in zip(schema, values, strict=True)])
+    shown = [f"{name} = {_text(v)}" for (name, _), v in zip(schema, values, strict=True)]
+    return shortened(", ".join(shown), _LONGEST_ROW)
 
 
-def _cut(value: str | None) -> str:
-    text = "NULL" if value is None else value
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+def _text(value: str | None) -> str:
+    return "NULL" if value is None else shortened(value, _LONGEST_VALUE)
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text, cut behind so many characters."""
+    return text if len(text) <= longest else text[:longest] + "…"

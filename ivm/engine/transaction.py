@@ -193,17 +193,6 @@ class Transaction(Expiring):
         """Fills these views anew, which no delta can update; see `TransactionViews.rebuild`."""
         self._views.rebuild(views)
 
-    def _duckdb_decides(self) -> bool:
-        """Returns whether DuckDB's commit is the commit point.
-
-        The log holds neither changes of the catalog nor the differences of recomputed views; where
-        sinks get those, they and the rows of the outbox must not be apart.
-        """
-        recomputed = self._views.recomputed
-        if self.changes_catalog:
-            return bool(self._tables_differ or self._views or self.changes or recomputed)
-        return bool(recomputed) and self._engine.outbox.concern(recomputed)
-
     # -- ending ---------------------------------------------------------------------------------
 
     def commit(self) -> None:
@@ -333,7 +322,7 @@ class Transaction(Expiring):
         self._views.fill()
         for change in self._views.remember_rows():
             self.add(change)
-        self._decided = self._duckdb_decides()
+        self._decided = self._views.duckdb_decides(self.changes_catalog, self._tables_differ)
         with self._publishing():
             self._engine.commit_in_duckdb(
                 self._cursor,

@@ -110,6 +110,16 @@ class TransactionViews:
         left_out = self._filled.keys() | self._dropped
         return self._engine.catalog.views.keys() - left_out if left_out else None
 
+    def duckdb_decides(self, changes_catalog: bool, tables_differ: bool) -> bool:
+        """Returns whether DuckDB's commit is the commit point.
+
+        The log holds neither changes of the catalog nor the differences of recomputed views; where
+        sinks get those, they and the rows of the outbox must not be apart.
+        """
+        if changes_catalog:
+            return bool(tables_differ or self or self._changes or self.recomputed)
+        return bool(self.recomputed) and self._engine.outbox.concern(self.recomputed)
+
     def remember_rows(self) -> list[TableChange]:
         """Reads the old rows of rebuilt views that have changefeeds, once, before the commit.
 

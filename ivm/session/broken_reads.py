@@ -20,11 +20,12 @@ from ivm.sql.resolve.bound_relations import bound_relations
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import Token, tokens
 from ivm.storage.identifiers import canonical_name, fold, path_of, split_name
-from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duck import Cursor, rows
 
 _SHOWING = {"describe", "desc", "show", "explain", "export"}
 """Kinds of queries that show no rows of a view; an export holds its last rows and the mark."""
 _COPYING = {"copy database"}
+_TRIGGERS = "SELECT sql FROM system.main.duckdb_triggers()"
 
 
 def refuse_broken(
@@ -53,12 +54,13 @@ def refuse_broken(
     if isinstance(statement, st.Ddl) and statement.action in _COPYING:
         return
     suspects = broken_views(views).keys() & found
-    if suspects:
-        for name in views:
-            if name in suspects and _reads(engine, cursor, statement, text, name):
-                error = broken_error(views, name)
-                assert error is not None
-                raise error
+    if not suspects:
+        return
+    for name in views:
+        if name in suspects and _reads(engine, cursor, statement, text, name):
+            error = broken_error(views, name)
+            assert error is not None
+            raise error
 
 
 def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, name: str) -> bool:
@@ -69,14 +71,23 @@ def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, n
         own = [canonical_name(path) for db, *path in paths if db == engine.catalog.database]
         return name in own
     last = path_of(name)[-1]
+    if isinstance(statement, st.Dml) and engine.definitions.relations.triggers():
+        bodies = " ".join([body for (body,) in rows(cursor, _TRIGGERS)])
+        if _words(cursor, bodies).issuperset(words_of(last)):
+            return True
     try:
         with contextlib.closing(engine.warehouse.cursor()) as other:
             named = other.get_table_names(plain, qualified=True)
         return fold(last) in {fold(split_name(each)[-1]) for each in named}
     except duckdb.Error:  # no query in DuckDB's eyes, or a name that this session alone sees
-        words = words_with_definitions(plain, views_and_macros(cursor))
-        alters = isinstance(statement, st.Ddl) and statement.action == "alter"
-        return words.issuperset(words_of(last)) and not (alters and "from" not in words)
+        words = _words(cursor, plain)
+        idle = isinstance(statement, st.Ddl) and "from" not in words  # ALTER, SET, PRAGMA, …
+        return words.issuperset(words_of(last)) and not idle
+
+
+def _words(cursor: Cursor, text: str) -> set[str]:
+    """The words of a text, and of the plain views and macros that it names."""
+    return words_with_definitions(text, views_and_macros(cursor))
 
 
 def _without_parameters(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import ivm
 from ivm import errors
+from ivm.engine.changefeed import delta_table
 from tests.support.crash_image import image
 from tests.support.view_oracle import assert_same_rows
 
@@ -107,6 +109,7 @@ READS = [
     "CREATE TABLE made AS FROM called()",
     "CREATE MATERIALIZED VIEW above AS FROM v",
     "CREATE MATERIALIZED VIEW above AS FROM plain",
+    "SET VARIABLE x = (SELECT max(i) FROM w)",
     "COPY (FROM plain) TO '/dev/null'",
     "COPY v TO '/dev/null'",
     "VERIFY MATERIALIZED VIEW v",
@@ -151,6 +154,8 @@ def test_reading_beside_a_broken_view(db: ivm.Database, within: bool) -> None:
         "UPDATE s.v SET v = v + 1 WHERE v > 0",
         "DELETE FROM s.v WHERE v > 9",
         "ALTER TABLE u ADD COLUMN v INTEGER",
+        "SET VARIABLE v = 1",
+        "PRAGMA table_info('v')",
         "CREATE MATERIALIZED VIEW v2 AS SELECT s AS w FROM t",
         "PIVOT fine ON n USING count(*)",
         "DESCRIBE v",
@@ -163,6 +168,17 @@ def test_reading_beside_a_broken_view(db: ivm.Database, within: bool) -> None:
         if within:
             db.execute("ROLLBACK")
     assert db.execute("SELECT * FROM fine WHERE n > ?", [0]).fetchall() == [(3,)]
+
+
+def test_a_trigger_that_reads_a_broken_view(db: ivm.Database) -> None:
+    db.execute("CREATE TABLE c (i HUGEINT)")
+    db.execute(
+        "CREATE TRIGGER g AFTER INSERT ON u FOR EACH STATEMENT INSERT INTO c SELECT i FROM plain"
+    )
+    db.ingest("t", BAD)
+    with pytest.raises(errors.EvaluationError, match="REFRESH MATERIALIZED VIEW v fills"):
+        db.execute("INSERT INTO u SELECT 1")
+    db.execute("DROP TRIGGER g ON u; INSERT INTO u SELECT 1")
 
 
 def test_lists_of_views_say_what_is_broken(db: ivm.Database) -> None:
@@ -457,6 +473,31 @@ def test_what_another_program_wrote_breaks_the_views_that_fail(tmp_path: Path) -
         right(db)
         db.execute("DELETE FROM t; REFRESH MATERIALIZED VIEW v")
         right(db)
+
+
+def test_a_sink_of_a_broken_view_gets_the_difference_once_it_is_mended(
+    db: ivm.Database, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    db.execute(f"CREATE SINK feed FROM w INTO FILES (path '{folder}', format 'jsonl')")
+    db.ingest("t", BAD[:1])
+    db.ingest("t", BAD[1:])
+    with pytest.raises(errors.EvaluationError, match="'v', which is broken"):
+        db.execute(f"CREATE SINK more FROM w INTO FILES (path '{folder}2', format 'jsonl')")
+    ((_, before),) = _pending(db)
+    db.ingest("t", MENDED)
+    assert _pending(db) == [("feed", before)]
+    db.execute("REFRESH MATERIALIZED VIEW v")
+    outbox, schema = db._engine.outbox, db._engine.catalog.relation_schema("w")
+    parts = [rows for _, rows in outbox.next(outbox.sinks["feed"], 0, 1000)]
+    found = Counter[Any]()
+    for row in [row for rows in parts for row in delta_table(rows, schema).to_pylist()]:
+        found[row["i"]] += row["_weight"]
+    assert +found == Counter({6: 1})
+
+
+def _pending(db: ivm.Database) -> list[tuple[str, int]]:
+    return [(sink.name, sink.lag_rows) for sink in db.sinks()]
 
 
 def test_events_as_lines(db: ivm.Database) -> None:
