@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from ivm.cdc.sources.source import SourceError
 from tests.cdc.following import Following
@@ -64,19 +66,74 @@ def test_a_truncated_file_is_read_anew(tmp_path: Path, restart: bool) -> None:
         assert following.read() == [TWO] * 4
 
 
-def test_a_file_that_is_copied_back_or_linked_is_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_file_that_is_copied_back_or_linked_is_the_same(tmp_path: Path, restart: bool) -> None:
     path = tmp_path / "a.log"
     append(path, ONE)
     os.link(path, tmp_path / "b.log")
     os.symlink(path, tmp_path / "c.log")
     with Following(tmp_path / "*.log") as following:
         assert following.read() == [ONE]
-        following.restart()
+        if restart:
+            following.restart()
         for name in ("b.log", "c.log"):
             (tmp_path / name).unlink()
         shutil.copy(path, tmp_path / "copy")
         (tmp_path / "copy").rename(path)
         append(path, TWO)
+        assert following.read() == [TWO]
+
+
+@pytest.mark.parametrize("pattern", ["a.log*", "a.log"])
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_a_log_that_is_compressed_is_read_on(
+    tmp_path: Path, pattern: str, restart: bool, compress: Callable[[bytes], bytes]
+) -> None:
+    path, copy = tmp_path / "a.log", tmp_path / "a.log.1.gz"
+    append(path, *[ONE] * 1000)
+    with Following(tmp_path / pattern) as following:
+        following.read()
+        append(path, TWO)
+        if restart:
+            following.restart()
+        else:
+            assert following.read() == [TWO]
+        path = path.rename(tmp_path / "a.log.1")
+        copy.write_bytes(compress(path.read_bytes())[:-1])
+        if not restart:
+            assert following.read() == []
+        copy.write_bytes(compress(path.read_bytes()))
+        path.unlink()
+        append(tmp_path / "a.log", THREE)
+        assert following.read() == ([TWO, THREE] if restart else [THREE])
+        following.restart()
+        copy.rename(tmp_path / "a.log.2.gz")
+        assert following.read() == []
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_log_that_is_copied_and_truncated_is_read_on(tmp_path: Path, restart: bool) -> None:
+    path = tmp_path / "a.log"
+    append(path, ONE)
+    with Following(tmp_path / "a.log*") as following:
+        following.read()
+        if restart:
+            following.restart()
+        append(path, TWO)
+        shutil.copy(path, tmp_path / "a.log.1")
+        path.write_text("")
+        append(path, THREE)
+        assert following.read() == [TWO, THREE]
+
+
+def test_a_compressed_file_with_another_text_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    append(path, ONE)
+    with Following(tmp_path / "a.log*") as following:
+        following.read()
+        path.unlink()
+        (tmp_path / "a.log.gz").write_bytes(gzip.compress(f"{TWO}\n".encode()))
         assert following.read() == [TWO]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,8 @@ STEPS = st.lists(
         st.tuples(st.just("read all"), st.integers(1, 5), st.just(0)),
         st.tuples(st.just("restart"), st.just(0), st.just(0)),
         st.tuples(st.just("rename"), st.integers(0, 1), st.just(0)),
+        st.tuples(st.just("copy"), st.integers(0, 1), st.just(0)),
+        st.tuples(st.just("compress"), st.integers(0, 1), st.just(0)),
     ),
     max_size=30,
 )
@@ -81,6 +84,14 @@ def test_every_row_comes_once(
                     following.restart()
                 case "rename":
                     paths[number] = paths[number].rename(f"{paths[number]}.1")
+                case "copy":
+                    shutil.copy(paths[number], f"{folder}/.copy")
+                    Path(f"{folder}/.copy").rename(paths[number])
+                case "compress" if paths[number].suffix != ".gz" and not left[number]:
+                    data = paths[number].read_bytes()
+                    paths[number].unlink()
+                    paths[number] = Path(f"{paths[number]}.gz")
+                    paths[number].write_bytes(gzip.compress(data) if compress is bytes else data)
         for path, rest in zip(paths, left, strict=True):
             with path.open("ab") as file:
                 file.write(rest)

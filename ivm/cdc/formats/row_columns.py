@@ -57,7 +57,7 @@ def decode_rows(
     row = rows.field("row")
     given = {f"f{j}": child for j, child in enumerate(row.flatten())}
     own = {name: rows.field(name) for name in ("refused", "unsent")}
-    numbers = pa.array(range(len(rows)), pa.int64())
+    numbers = np.arange(len(rows))
     names = _positions(row.type, info)
     cursor.register(_ROWS, pa.table({"number": numbers, "sent": row.is_valid(), **own, **given}))
     try:

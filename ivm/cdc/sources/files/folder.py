@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Mapping
 
+from ivm.cdc.sources.files.copies import become_copy, compressed_copies
 from ivm.cdc.sources.files.identity import Followed
 from ivm.cdc.sources.files.listing import forbidden, inode_of, matches, moved, status_of
 from ivm.cdc.sources.source import Position, SourceError
@@ -45,10 +46,12 @@ class Folder:
         """
         left = matches(self._pattern)
         missing = self._find_at_their_paths(left, self._find_by_inode(left))
-        for file in self._find_outside(missing):
+        for file in self._find_copied(left, self._find_outside(missing)):
             if file.at and file.is_unread() and not self._skip_lost:
                 raise _lost(file)
             file.here = False
+        for copy in compressed_copies(left, self._files):
+            del left[copy]
         for path, status in left.items():
             new = Followed(self._stream(path), path, *inode_of(status))
             new.look(path, status)
@@ -109,6 +112,20 @@ class Folder:
             status = status_of(path) if path else None
             if status and _same(file, path, status):
                 file.look(path, status)
+            else:
+                gone.append(file)
+        return gone
+
+    def _find_copied(self, left: _Found, files: list[Followed]) -> list[Followed]:
+        """Files that were copied or compressed, whether the pattern matches the new name or not."""
+        there = moved(os.path.dirname(file.path) for file in files)
+        known = {(file.device, file.inode) for file in self._files if file not in files}
+        paths = sorted(path for inode, path in there.items() if inode not in known)
+        gone = []
+        for file in files:
+            if path := become_copy(file, paths):
+                paths.remove(path)
+                left.pop(path, None)
             else:
                 gone.append(file)
         return gone

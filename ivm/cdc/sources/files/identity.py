@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from ivm.cdc.sources.source import Position
 
-_COMPARED = 1024  # bytes at either end
+COMPARED = 1024
+"""Bytes at either end by which a file is known."""
 _STORED = ("path", "device", "inode", "at", "open", "seen", "mark", "more")
 
 
@@ -88,7 +89,16 @@ class Followed:
 
 
 def mark(descriptor: int, size: int) -> str:
-    """A fingerprint of the first bytes of an open file: of both ends of them."""
-    count = min(size, _COMPARED)
-    ends = os.pread(descriptor, count, 0) + os.pread(descriptor, count, size - count)
-    return hashlib.blake2b(ends, digest_size=8).hexdigest()
+    """A fingerprint of the first bytes of an open file: of their beginning, and of their end."""
+    count = min(size, COMPARED)
+    return mark_of(os.pread(descriptor, count, 0), os.pread(descriptor, count, size - count))
+
+
+def mark_of(head: bytes, tail: bytes) -> str:
+    """The fingerprint of bytes of which these are the first and the last `COMPARED`."""
+    return begins(head) + hashlib.blake2b(tail, digest_size=8).hexdigest()
+
+
+def begins(head: bytes) -> str:
+    """With what the fingerprint begins."""
+    return hashlib.blake2b(head, digest_size=8).hexdigest()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from ivm.cdc.sources.files.identity import Followed
-from ivm.cdc.sources.files.listing import forbidden
+from ivm.cdc.sources.files.listing import forbidden, inode_of
 from ivm.cdc.sources.files.rows import Rows
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError
@@ -61,8 +61,9 @@ class OpenFile:
         return found
 
     def is_here(self) -> bool:
-        """Whether the file is still there."""
-        return self._file.here
+        """Whether the file is still there, and is the one that is open."""
+        opened = inode_of(os.fstat(self._descriptor))
+        return self._file.here and opened == (self._file.device, self._file.inode)
 
     def close(self) -> None:
         """Closes it."""
