@@ -36,15 +36,33 @@ def merge_keyed(path: FastPath, events: Events, index: KeyIndex) -> Merged:
     """
     numbers = np.arange(len(events))
     refused: dict[int, str] = {}
+    bad = _sent_nulls(path, events)
     while True:
+        if bad:
+            refused |= {int(numbers[i]): why for i, why in bad.items()}
+            left = np.delete(np.arange(len(events)), list(bad))
+            events, numbers = events.take(left), numbers[left]
         steps = _steps(path, events)
         rows = _rows(path, steps, index)
         bad = _violations(path, steps, rows)
         if not bad:
             return Merged(_change(path, steps, rows, index), refused, _counts(steps, rows))
-        refused |= {int(numbers[i]): why for i, why in bad.items()}
-        left = np.delete(np.arange(len(events)), list(bad))
-        events, numbers = events.take(left), numbers[left]
+
+
+def _sent_nulls(path: FastPath, events: Events) -> dict[int, str]:
+    """The events that are refused whatever the others are: a value that must not be NULL is.
+
+    They are the most frequent dirt, and cost no round of their own if they are found before.
+    """
+    reasons: dict[int, str] = {}
+    for position in path.required:
+        valid = events.columns[position].valid
+        if valid is not None:
+            sent = ~events.unknown.get(position, np.zeros(len(events), np.bool_))
+            nulls = ~valid & sent & (events.operations != DELETE)
+            for event in nulls.nonzero()[0].tolist():
+                reasons.setdefault(event, path.why_not_null(position))
+    return reasons
 
 
 class _Steps(NamedTuple):
@@ -175,17 +193,13 @@ def _violations(path: FastPath, steps: _Steps, rows: _Rows) -> dict[int, str]:
     it is left for the next round.
     """
     reasons: dict[int, str] = {}
-    certain = np.zeros(steps.of[-1] + 1 if len(steps.of) else 0, np.bool_)
     writes = (steps.events.operations != DELETE).nonzero()[0]
-    for position, why, violated in violations(path, rows.columns, writes):
+    for _, why, violated in violations(path, rows.columns, writes):
         for event in steps.of[violated].tolist():
             reasons.setdefault(event, why)
-        if position is not None:
-            unsent = steps.events.unknown.get(position)
-            certain[steps.of[violated if unsent is None else violated[~unsent[violated]]]] = True
     if not reasons:
         return {}
-    later = _building_on(steps, np.array(list(reasons))) & ~certain
+    later = _building_on(steps, np.array(list(reasons)))
     return {event: why for event, why in reasons.items() if not later[event]}
 
 

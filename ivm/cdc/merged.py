@@ -37,7 +37,10 @@ def violations(
         columns: all columns of the table.
         written: the rows to look at; the result has their indexes in the columns.
     """
-    if path.required or path.checks:
-        rows = ZSet(tuple([column.take(written) for column in columns]), ones(len(written)))
-        for position, why, violated in path.violations(rows):
+    looked = set(range(len(columns)) if path.checks else path.required)
+    if not path.checks:  # then only a NULL can be wrong, and most columns have none
+        looked = {i for i in looked if columns[i].valid is not None}
+    if looked or path.checks:
+        taken = [c.take(written) if i in looked else c for i, c in enumerate(columns)]
+        for position, why, violated in path.violations(ZSet(tuple(taken), ones(len(written)))):
             yield position, why, written[violated]

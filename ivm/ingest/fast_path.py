@@ -239,14 +239,16 @@ class FastPath:
         for position in self.required:
             valid = rows.columns[position].valid
             if valid is not None and not valid.all():
-                name = self.schema[position][0]
-                why = f"NOT NULL constraint failed: {self.table}.{name}"
-                yield position, why, (~valid).nonzero()[0]
+                yield position, self.why_not_null(position), (~valid).nonzero()[0]
         for text, holds in self.checks:
             mask = holds(rows.columns, len(rows))
             if not mask.all():
                 why = f"CHECK constraint failed on table {self.table}: {text} is false"
                 yield None, why, (~mask).nonzero()[0]
+
+    def why_not_null(self, position: int) -> str:
+        """The beginning of the message that a NOT NULL column has no value."""
+        return f"NOT NULL constraint failed: {self.table}.{self.schema[position][0]}"
 
     def _refuse_repeated(self, rows: ZSet) -> None:
         if len(rows) < 2:

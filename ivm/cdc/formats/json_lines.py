@@ -78,7 +78,9 @@ def decode(cursor: Cursor, lines: pa.Array, info: TableInfo, envelope: Envelope)
     with READERS.lend() as reader:
         known, found = _read(reader, lines, info, envelope, settings)
         doubtful = (found["verdict"].to_numpy() == DOUBTFUL).nonzero()[0]
-        asked = reader.table(known.doubts, lines.take(pa.array(doubtful)), settings)
+        asked = None
+        if len(doubtful):
+            asked = reader.table(known.doubts, lines.take(pa.array(doubtful)), settings)
     reasons = _reasons(doubtful, asked)
     operations = found["op"].to_numpy()
     sound = np.ones(len(operations), np.bool_)
@@ -122,24 +124,24 @@ def _read(
     return known, reader.table(known.statement, lines, settings)
 
 
-def _reasons(doubtful: Indexes, asked: pa.Table) -> dict[int, str]:
+def _reasons(doubtful: Indexes, asked: pa.Table | None) -> dict[int, str]:
+    if asked is None:
+        return {}
     texts = zip(doubtful.tolist(), asked["refused"].to_pylist(), strict=True)
     return {line: why for line, why in texts if why is not None}
 
 
 def _unsent(
-    operations: Operations, known: _Known, doubtful: Indexes, asked: pa.Table, width: int
+    operations: Operations, known: _Known, doubtful: Indexes, asked: pa.Table | None, width: int
 ) -> dict[int, Mask]:
     """The lines that do not carry a column's value, by the column."""
-    unsent = {}
+    unsent: dict[int, Mask] = {}
     for i in range(width):
-        if i in known.columns:
-            mask = np.zeros(len(operations), np.bool_)
-            mask[doubtful] = asked[f"u{i}"].to_numpy()
-        else:
-            mask = (operations == INSERT) | (operations == UPDATE)
-        if mask.any():
-            unsent[i] = mask
+        if i not in known.columns:
+            unsent[i] = (operations == INSERT) | (operations == UPDATE)
+        elif asked is not None:
+            unsent[i] = np.zeros(len(operations), np.bool_)
+            unsent[i][doubtful] = asked[f"u{i}"].to_numpy()
     return unsent
 
 

@@ -147,8 +147,9 @@ class TypedLines:
         else:
             cases = [f"WHEN {literal(n)} THEN {c}" for n, c in self._envelope.operations.items()]
             code = f"CASE {fields('e', self._envelope.operation)} {' '.join(cases)} END"
-        short = "system.main.strlen(raw) < 16 AND system.main.trim(raw) IN ('', 'null')"
-        blank = f"raw IS NULL OR ({short})"
+        short = "system.main.strlen(raw) < 16"  # AND would trim every line, and copy it for that
+        nothing = f"CASE WHEN {short} THEN system.main.trim(raw) IN ('', 'null') ELSE FALSE END"
+        blank = f"raw IS NULL OR {nothing}"
         return f"CAST(CASE WHEN {blank} THEN {IGNORED} ELSE {code} END AS TINYINT)"
 
     def _value(self, path: Sequence[str], i: int) -> str:
