@@ -118,7 +118,8 @@ class Ingestion:
         return Seen(chosen, broken=broken)
 
     def _broken_views(self) -> dict[str, str]:
-        return {view.name: view.broken for view in self._database.views() if view.broken}
+        broken = {view.name: view.broken for view in self._database.views() if view.broken}
+        return {name: f"the view {name!r} is broken: {why}" for name, why in broken.items()}
 
     def _is_over(self, seen: Seen) -> bool:
         sources = [source for source in seen.sources if runs(source)]
@@ -144,8 +145,8 @@ class Ingestion:
 
     def _total(self, seen: Seen, number: int | None) -> Total:
         """Sums up: what was seen last tells the states, and the database now tells the counts."""
-        seen_now = self._look()
-        found = seen_now.sources
+        now = self._look()
+        found = now.sources
         added = {source.name: source.dead_letters - self._letters[source.name] for source in found}
         failed = self._failed(seen, behind_too=self._once and number is None)
         jobs: list[SourceInfo | SinkInfo] = [*seen.sources, *seen.sinks]
@@ -160,7 +161,7 @@ class Ingestion:
             code=code,
             events=sum(source.events for source in found),
             seconds=time.monotonic() - self._begin,
-            broken=seen_now.broken,
+            broken=list(now.broken.values()),
             letters={name: count for name, count in added.items() if count > 0},
             failed=failed,
             resume=[] if ran or failed else [_resuming(job) for job in jobs],

@@ -30,7 +30,7 @@ class Seen:
     """The sources and sinks at one moment.
 
     Attributes:
-        broken: why views are broken that were not at the beginning, by name.
+        broken: why views are broken that were not at the beginning, by name, in a sentence.
     """
 
     sources: Sequence[SourceInfo]
@@ -53,7 +53,7 @@ class Total:
         events: applied.
         seconds: since the beginning.
         letters: new dead letters, by source.
-        broken: see `Seen`.
+        broken: why views are broken that were not at the beginning.
         failed: why sources and sinks have ended, or have not caught up.
         resume: the statements that let something run, if nothing could.
     """
@@ -63,7 +63,7 @@ class Total:
     events: int
     seconds: float
     letters: Mapping[str, int]
-    broken: Mapping[str, str]
+    broken: Sequence[str]
     failed: Sequence[str]
     resume: Sequence[str]
 
@@ -115,7 +115,7 @@ class Lines:
         self._write(job for job in self._seen if self._differs(job, _moved if due else _state))
         for name in seen.broken.keys() - self._broken:
             content = {"type": "view", "name": name, "broken": seen.broken[name]}
-            self._line(content if self._as_json else f"{name}: a broken view")
+            self._line(content if self._as_json else seen.broken[name])
         self._broken = set(seen.broken)
 
     def end(self, total: Total) -> None:
@@ -213,7 +213,7 @@ def end_lines(total: Total, errors: Output, *, counts: bool = True) -> list[str]
             f"{counted(count, 'event')} of {name} could not be applied: FROM _ivm.dead_letters, "
             f"then RETRY or DISCARD DEAD LETTERS FOR {quoted(name)}"
         )
-    lines += total.broken.values()
+    lines += total.broken
     if counts and not total.resume:
         done = f"{counted(total.events, 'event')} applied in {duration(total.seconds)}"
         lines.append(f"{_ENDS[total.ended]}: {done}")

@@ -30,8 +30,8 @@ _STYLES = {
     "not started": "bold red",
 }
 _NUMBERS = {"events", "per s", "behind", "dead letters"}
-_WIDE, _NARROW = 90, 60  # columns of the terminal for all of the table, and for its half
-_POSITION = 32  # characters
+_WIDE, _NARROW = 100, 60  # columns of the terminal for all of the table, and for its half
+_OTHERS = 72  # columns of a wide terminal that are not for the position
 
 
 class Panel:
@@ -91,7 +91,7 @@ def drawn(title: str, seen: Seen, seconds: float, width: int) -> RenderableType:
 
 
 def _sources(sources: Sequence[SourceInfo], width: int) -> Table:
-    rows = [_source(source) for source in sources]
+    rows = [_source(source, max(width - _OTHERS, 0)) for source in sources]
     if len(sources) > 1:
         rows.append(_total(sources))
     return _table(_columns(width), rows, width)
@@ -114,7 +114,7 @@ def _columns(width: int) -> list[str]:
     return names if width < _WIDE else [*names, "position"]
 
 
-def _source(source: SourceInfo) -> dict[str, Text]:
+def _source(source: SourceInfo, room: int) -> dict[str, Text]:
     return {
         "source": Text(source.name),
         "state": Text(source.state, style=_STYLES[source.state]),
@@ -124,7 +124,7 @@ def _source(source: SourceInfo) -> dict[str, Text]:
         "dead letters": Text(
             f"{source.dead_letters:,}", style="yellow" if source.dead_letters else ""
         ),
-        "position": Text(_end_of(source.position), style="dim"),
+        "position": Text(_end_of(source.position, room), style="dim"),
     }
 
 
@@ -137,9 +137,9 @@ def _sink(sink: SinkInfo) -> dict[str, Text]:
     }
 
 
-def _end_of(position: str) -> str:
+def _end_of(position: str, room: int) -> str:
     """The end of the positions, where files and offsets differ."""
-    return position if len(position) <= _POSITION else "…" + position[1 - _POSITION :]
+    return position if len(position) <= room else "…" + position[len(position) - room + 1 :]
 
 
 def _total(sources: Sequence[SourceInfo]) -> dict[str, Text]:

@@ -50,7 +50,8 @@ class FilesReader:
             if not self._pending:
                 self._scan()
             if batch := self._batch(limit):
-                self._caught_up = False
+                left_over = self._pending or self._held or self._failed or self._folder.waits()
+                self._caught_up = not left_over  # with all that the last look has found
                 return batch
             left = until - time.monotonic()
             if left <= 0:
