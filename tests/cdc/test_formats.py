@@ -39,6 +39,24 @@ def test_formats(db: ivm.Database) -> None:
         db.ingest("orders", "{}")
 
 
+def test_rows_that_replace_others(db: ivm.Database) -> None:
+    def give(*rows: dict[str, Any]) -> ivm.Ingested:
+        return db.ingest("orders", list(rows), format="json upserts")
+
+    row = {"id": 1, "customer": 1, "note": "a"}
+    give(row, {**row, "id": 2, "__deleted": "false"}, {**row, "id": 3, "__deleted": False})
+    done = give(
+        {"id": 1, "note": "b"}, {"id": 3, "__deleted": "true"}, {"id": 9, "__deleted": True}
+    )
+    assert done.counts["unknown_deletes"] == 1
+    assert content(db, "SELECT id, note FROM orders ORDER BY id") == [(1, "b"), (2, "a")]
+    reasons = give({"id": 1, "__deleted": "maybe"}, {"__deleted": "true"}, {"note": "x"}).refused
+    assert "operation" in reasons[0]
+    assert "key" in reasons[1]
+    assert len(reasons) == 3
+    assert_verified(db)
+
+
 def field(name: str, kind: str = "", **parameters: str) -> dict[str, Any]:
     return {"field": name, "name": kind, "parameters": parameters}
 

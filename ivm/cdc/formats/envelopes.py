@@ -9,7 +9,7 @@ from typing import TypeVar
 from ivm.cdc.formats.debezium import DEBEZIUM, WITH_SCHEMA
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.formats.maxwell import MAXWELL
-from ivm.cdc.formats.plain import APPENDS, CHANGES
+from ivm.cdc.formats.plain import APPENDS, CHANGES, UPSERTS
 from ivm.storage.errors import InputError
 
 T = TypeVar("T")
@@ -20,6 +20,7 @@ FORMATS = {
     "maxwell": MAXWELL,
     "json": CHANGES,
     "json appends": APPENDS,
+    "json upserts": UPSERTS,
 }
 _DIGITS = {"ms": 3, "us": 6, "ns": 9}
 _DECIMALS = {"text": False, "base64": True}

@@ -45,6 +45,7 @@ class Envelope:
         encoding: of the values, where the line has no schema.
         schema: the keys that lead to Kafka Connect's schema of the line, None if it has none.
         version: the name of the version column, whose value before a delete is read too.
+        missing: the operation of a line that has none, None if it must have one.
     """
 
     after: tuple[str, ...]
@@ -54,6 +55,7 @@ class Envelope:
     encoding: Encoding = PLAIN
     schema: tuple[str, ...] | None = None
     version: str = ""
+    missing: int | None = None
 
 
 def json_path(keys: Sequence[str]) -> str:
@@ -146,7 +148,11 @@ class TypedLines:
             code = "CASE WHEN e IS NULL THEN NULL ELSE 0 END"
         else:
             cases = [f"WHEN {literal(n)} THEN {c}" for n, c in self._envelope.operations.items()]
-            code = f"CASE {fields('e', self._envelope.operation)} {' '.join(cases)} END"
+            given = fields("e", self._envelope.operation)
+            code = f"CASE {given} {' '.join(cases)} END"
+            if self._envelope.missing is not None:
+                absent = f"e IS NOT NULL AND {given} IS NULL"
+                code = f"CASE WHEN {absent} THEN {self._envelope.missing} ELSE {code} END"
         short = "system.main.strlen(raw) < 16"  # AND would trim every line, and copy it for that
         nothing = f"CASE WHEN {short} THEN system.main.trim(raw) IN ('', 'null') ELSE FALSE END"
         blank = f"raw IS NULL OR {nothing}"

@@ -17,3 +17,7 @@ OPERATIONS = {
 
 CHANGES = Envelope((), None, ("op",), OPERATIONS)
 """Rows with their operation."""
+
+DELETED = "__deleted"
+UPSERTS = Envelope((), None, (DELETED,), {"true": DELETE, "false": UPDATE}, missing=UPDATE)
+"""Rows that replace those with their keys, or say that they are deleted."""

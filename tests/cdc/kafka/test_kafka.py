@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -250,6 +251,33 @@ def test_dirt_stays_alone(broker: Broker, topic: Topic) -> None:
         assert rows(db, letters) == [(f"{name}/1", i) for i in range(1, 7)]
         assert db.execute("RETRY DEAD LETTERS FOR s").fetchall() is not None
         assert rows(db, letters) == [(f"{name}/1", i) for i in range(1, 7)]
+
+
+KEYED = [
+    ({"id": 1}, None),
+    ({"schema": {"type": "struct"}, "payload": {"id": 1}}, None),
+    (1, "id"),
+    ("1", "id"),
+]
+
+
+@pytest.mark.parametrize(("key", "column"), KEYED)
+def test_tombstones_delete_the_row_of_their_key(
+    broker: Broker, topic: Topic, key: Any, column: str | None
+) -> None:
+    name = topic()
+    given = {"format": "json upserts", **({"key": column} if column else {})}
+    with created(broker, name, **given) as db:
+        db.execute("CREATE OR REPLACE TABLE t (id INTEGER PRIMARY KEY, v VARCHAR)")
+        broker.send(name, [*texts(1, 2), None, None], keys=["1", "2", json.dumps(key), None])
+        broker.send(name, [None, None, *texts(3)], keys=[b"\xff", "{}", "3"])
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert ids(db) == [2, 3]
+        letters = rows(db, "SELECT position, reason FROM _ivm.dead_letters")
+        assert letters == [(4 + i, "the key of the deleted row is missing") for i in range(2)]
+        assert db.execute("RETRY DEAD LETTERS FOR s").fetchall() is not None
+        assert len(rows(db, "FROM _ivm.dead_letters")) == 2
 
 
 def test_two_sources_read_one_topic(broker: Broker, topic: Topic) -> None:

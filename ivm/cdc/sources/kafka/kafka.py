@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,6 +13,7 @@ from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.kafka.options import demand_client, demand_topic
 from ivm.cdc.sources.kafka.properties import parse_properties
+from ivm.cdc.sources.kafka.tombstones import deletion
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
 from ivm.storage.errors import InputError
 from ivm.storage.identifiers import quote
@@ -29,6 +30,8 @@ class Kafka(Limits):
         topic: its name, or several parted by commas. Without INTO, the events of a topic go into
             the table that the last part of its name names, as `clicks` in `shop.public.clicks`.
         format, times, decimals: see `Database.ingest`.
+        key: the column that the keys of the messages are, where these are no JSON objects; it is
+            needed for tombstones of format `json upserts` alone.
         start: where a topic is begun: with the `earliest` message that it has, or after the
             `latest`.
         properties: for Kafka's client, see `parse_properties`.
@@ -45,6 +48,7 @@ class Kafka(Limits):
     format: str = "debezium"
     times: str | None = None
     decimals: str | None = None
+    key: str | None = None
     start: str = "earliest"
     properties: str = ""
 
@@ -64,6 +68,12 @@ class Kafka(Limits):
     def envelope(self) -> Envelope:
         """Of the format."""
         return envelope_of(self.format, self.times, self.decimals, self.version)
+
+    def deletion(self) -> Callable[[bytes], bytes] | None:
+        """Makes a line of the key of a message without a value, if that is an event."""
+        if self.format != "json upserts":
+            return None
+        return lambda key: deletion(key, self.key)
 
     def tables(self, into: str | None) -> dict[str, str]:
         """The tables of the topics.

@@ -1,14 +1,16 @@
 """Messages of Kafka as events of tables.
 
 Law: the events of a table stand in the order in which its messages were given, and so those of a
-key in that of their partition. A message that is no UTF-8 is a text that is no JSON.
+key in that of their partition. A message that is no UTF-8 is a text that is no JSON. One without a
+value (a tombstone) is no event, or a deletion of the row of its key, as the format has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -16,6 +18,8 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.kafka.topics import Partition
+
+Deletion: TypeAlias = Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,10 @@ class MessagePart(JsonPart):
 
 
 def parts_of(
-    messages: Sequence[Message], tables: Mapping[str, str], envelope: Envelope
+    messages: Sequence[Message],
+    tables: Mapping[str, str],
+    envelope: Envelope,
+    deletion: Deletion | None,
 ) -> list[MessagePart]:
     """The events of messages, by table.
 
@@ -49,14 +56,15 @@ def parts_of(
         messages: without errors.
         tables: by topic.
         envelope: of the format.
+        deletion: makes a line of the key of a tombstone; None if tombstones are no events.
     """
-    names = {*tables.values()}
-    if len(names) == 1:
-        return [_part(names.pop(), messages, envelope)]
     by_table: dict[str, list[Message]] = {}
-    for message in messages:
-        by_table.setdefault(tables[message.topic()], []).append(message)
-    return [_part(table, found, envelope) for table, found in by_table.items()]
+    if len({*tables.values()}) == 1:
+        by_table = {next(iter(tables.values())): list(messages)}
+    else:
+        for message in messages:
+            by_table.setdefault(tables[message.topic()], []).append(message)
+    return [_part(table, found, envelope, deletion) for table, found in by_table.items() if found]
 
 
 def last_of(messages: Sequence[Message]) -> dict[Partition, Message]:
@@ -73,10 +81,17 @@ def newest(messages: Sequence[Message]) -> datetime | None:
     return datetime.fromtimestamp(max(known) / 1000, UTC) if known else None
 
 
-def _part(table: str, messages: Sequence[Message], envelope: Envelope) -> MessagePart:
+def _part(
+    table: str, messages: Sequence[Message], envelope: Envelope, deletion: Deletion | None
+) -> MessagePart:
+    values = list(map(Message.value, messages))
+    if deletion is not None and None in values:
+        for i, message in enumerate(messages):
+            if values[i] is None and message.key() is not None:
+                values[i] = deletion(message.key())
     return MessagePart(
         table,
-        _texts(list(map(Message.value, messages))),
+        _texts(values),
         envelope,
         "",
         topics=list(map(Message.topic, messages)),

@@ -57,7 +57,7 @@ class KafkaReader:
         self, source: Kafka, name: str, tables: Mapping[str, str], positions: Mapping[str, Position]
     ) -> None:
         self._tables = tables
-        self._envelope = source.envelope()
+        self._source = source
         properties = resolved(parse_properties(source.properties))
         self._cluster = Cluster(source.brokers, {"group.id": f"ivm-{name}", **properties})
         look = Looking(self._cluster, source.topics).result()
@@ -187,7 +187,7 @@ class KafkaReader:
     def _batch(self, messages: Sequence[Message]) -> Batch:
         moved, self._moved = self._moved, set()
         return Batch(
-            parts_of(messages, self._tables, self._envelope),
+            parts_of(messages, self._tables, self._source.envelope(), self._source.deletion()),
             {each.stream: self._position(each) for each in sorted(moved)},
             newest([*last_of(messages).values()]),
         )
