@@ -24,6 +24,8 @@ BATCH = 50_000
 """Rows of deltas after which a target is flushed."""
 ACKNOWLEDGED = 0.1
 """Seconds between two acknowledgements that are committed."""
+GATHERED = 0.01
+"""Seconds in which epochs gather to a batch: each batch costs writers some milliseconds."""
 REFRESHED = 1.0
 """Seconds between two recomputations of a recomputed view for its sink."""
 _LONGEST_PAUSE = 30.0  # seconds between attempts to reach a target
@@ -101,6 +103,7 @@ class SinkJob:
                     self._deliver_batch(cursor, target, sink)
                     self._acknowledge()
                     self._engine.outbox.wait(self._name, self._reached, self._patience())
+                    self._stopping.wait(GATHERED)
         finally:
             target.close()
             self._acknowledge_at_last()
