@@ -96,6 +96,7 @@ def _load(engine: Engine) -> bool:
         engine.catalog.add_view(view)
         engine.outbox.load_owed(cursor, view.name)
         if view.name in engine.broken.names():
+            _owe(engine, [view.name])  # replay gives it nothing, but the outbox what is in the log
             continue  # REFRESH fills it anew, whatever its rows are now
         engine.views.attach(view)
         if not view.incremental:
@@ -115,7 +116,12 @@ def _load(engine: Engine) -> bool:
 
 
 def _owe(engine: Engine, views: Iterable[str]) -> None:
-    """Stores what sinks know of views whose rows are about to be replaced, if they have sinks."""
+    """Stores what sinks know of views whose rows are about to be replaced, if they have sinks.
+
+    What replayed records give to sinks comes on top of it.
+    """
+    views = list(views)
+    engine.outbox.outdate(views)
     names = {sink.view for sink in engine.outbox.of_views(views)}
     known = {n: (engine.warehouse.view_epoch(n), engine.tables.content(n)) for n in names}
     changes = engine.outbox.owe(known)

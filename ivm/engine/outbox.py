@@ -39,7 +39,7 @@ from ivm.engine.stored_tables import StoredTables
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
-from ivm.storage.values.zset import ZSet, add
+from ivm.storage.values.zset import ZSet, add, empty
 from ivm.storage.warehouse.duck import Cursor, rows
 
 
@@ -66,6 +66,7 @@ class Outbox:
         self.sinks: dict[str, Sink] = {}
         self._backlogs: dict[str, Backlog] = {}
         self._owed: dict[str, list[tuple[int, ZSet]]] = {}
+        self._outdated: set[str] = set()
         self._changed = threading.Condition()
 
     # -- sinks ----------------------------------------------------------------------------------
@@ -85,11 +86,16 @@ class Outbox:
         wanted = set(names)
         return [sink for sink in self.with_changes(changes).values() if sink.view in wanted]
 
-    def concern(self, recomputed: Iterable[str]) -> bool:
-        """Returns whether a sink's view is one of these recomputed views, or above one."""
+    def concern(self, recomputed: Iterable[str], changes: Iterable[TableChange] = ()) -> bool:
+        """Returns whether a sink's view is one of these recomputed views, or above one.
+
+        Args:
+            recomputed: names of recomputed views.
+            changes: of the open transaction, which may make sinks.
+        """
         wanted = set(recomputed)
-        views = self._catalog.views
-        watched = [views[sink.view] for sink in self.sinks.values() if sink.view in views]
+        views, sinks = self._catalog.views, self.with_changes(changes)
+        watched = [views[sink.view] for sink in sinks.values() if sink.view in views]
         return any(v.name in wanted or wanted.intersection(v.recomputed_below) for v in watched)
 
     def removal(self, sinks: Sequence[Sink], changes: Iterable[TableChange]) -> list[TableChange]:
@@ -156,7 +162,9 @@ class Outbox:
         for change in changes:
             if change.table == SINKS:
                 with self._changed:
-                    self.sinks = self.with_changes([change])
+                    known, self.sinks = self.sinks, self.with_changes([change])
+                    for name in self.sinks.keys() - known.keys():
+                        self._expect(self.sinks[name])
                     for name in self._backlogs.keys() - self.sinks.keys():
                         del self._backlogs[name]
                     self._changed.notify_all()
@@ -164,6 +172,12 @@ class Outbox:
                 with self._changed:
                     self._follow_parts(change)
                     self._changed.notify_all()
+
+    def _expect(self, sink: Sink) -> None:
+        """Notes that a sink made by a replayed record knows what the outbox has for it alone."""
+        if sink.view in self._outdated:
+            types = [type for _, type in self._schema(sink)]
+            self._owed[sink.name] = [(_NEVER, empty(types))]
 
     def _follow_parts(self, change: TableChange) -> None:
         passed: dict[str, int] = {}
@@ -211,6 +225,10 @@ class Outbox:
 
     # -- views that are filled anew -------------------------------------------------------------
 
+    def outdate(self, views: Iterable[str]) -> None:
+        """Notes that these views will not have the rows that replayed records give their sinks."""
+        self._outdated.update(views)
+
     def owe(
         self, before: Mapping[str, tuple[int, ZSet]], changes: Iterable[TableChange] = ()
     ) -> list[TableChange]:
@@ -231,13 +249,17 @@ class Outbox:
     def settlement(self, epoch: int) -> list[TableChange]:
         """The changes that give sinks what views owe them, in an epoch of their own."""
         removed, found = [], []
-        for name, known in self._owed.items():
+        self._outdated.clear()
+        for name, known in list(self._owed.items()):
             sink = self.sinks[name]
             types = [type for _, type in self._schema(sink)]
             self._tables.flush([sink.view])
             now = self._tables.content(sink.view)
             delta = consolidate(add([now, *[rows.negate() for _, rows in known]]), types)
-            removed.append((name, known[0][0], OWED))
+            if known[0][0] == _NEVER:  # not stored
+                del self._owed[name]
+            else:
+                removed.append((name, known[0][0], OWED))
             if len(delta):
                 payload = packed(delta, self._schema(sink))
                 found.append(part_of(name, epoch, 0, delta, payload))
@@ -296,4 +318,5 @@ class Outbox:
                 yield Part(*row)
 
 
+_NEVER = -1
 _COLUMNS = "sink, epoch, part, system.main.epoch_us(time), rows, payload"

@@ -118,7 +118,7 @@ class TransactionViews:
         """
         if changes_catalog:
             return bool(tables_differ or self or self._changes or self.recomputed)
-        return bool(self.recomputed) and self._engine.outbox.concern(self.recomputed)
+        return bool(self.recomputed) and self._engine.outbox.concern(self.recomputed, self._changes)
 
     def remember_rows(self) -> list[TableChange]:
         """Reads the old rows of rebuilt views that have changefeeds, once, before the commit.
