@@ -47,6 +47,7 @@ WHOLE = frozenset(
         "test_names",
         "test_names_in_ddl",
         "test_nexmark",
+        "test_postgres_benchmark",
         "test_random_alters",
         "test_random_queries",
         "test_random_streams",
@@ -62,6 +63,7 @@ WHOLE = frozenset(
         "test_suites",
         "test_tpch",
         "test_tpch_subqueries",
+        "test_upstream_faults",
         "test_waiting_statements",
     }
 )
@@ -177,6 +179,7 @@ SMOKE = {
     "test_names": 2,
     "test_names_in_ddl": 12,
     "test_nexmark": 3,
+    "test_postgres_benchmark": 1,
     "test_random_alters": 1,
     "test_random_queries": 8,
     "test_random_streams": 1,
@@ -194,6 +197,7 @@ SMOKE = {
     "test_suites": 1,
     "test_tpch": 4,
     "test_tpch_subqueries": 4,
+    "test_upstream_faults": 6,
     "test_waiting_statements": 1,
 }
 """Modules and tests of a smoke run, which takes the first of so many cases of each test: all that

@@ -77,6 +77,12 @@ def test_home_timeline(tmp_path: Path) -> None:
     assert [line for line in lines if not line.endswith("µs each")] == TIMELINE
 
 
+def test_postgres_cdc(tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, "postgres_cdc/postgres_cdc.py", "1")
+    said = lines.index("the view has PostgreSQL's own answer:")
+    assert [line.split()[0] for line in lines[said + 1 :]] == ["east", "north", "south", "west"]
+
+
 def lines_of(folder: Path, script: str, *arguments: str) -> list[str]:
     """What a script prints, run in the folder; it leaves nothing behind."""
     done = subprocess.run(

@@ -15,7 +15,7 @@ from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import quote
 
 _NAP = 0.0005  # seconds in which a busy server sends more, which costs less than to wait for each
-_LONGEST = 0.02  # seconds from the first commit of a batch to its end
+_LONGEST = 0.05  # seconds from the first commit of a batch to its end
 _LOOK = 256  # messages between looks at the clock
 
 

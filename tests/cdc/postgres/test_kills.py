@@ -14,7 +14,7 @@ from tests.support import ROOT
 from tests.support.postgres import Database
 from tests.tiers import SEED, TIER
 
-SECONDS, KILLS = (8, 3) if TIER == "quick" else (60, 10)
+SECONDS, KILLS = (6, 3) if TIER == "quick" else (60, 10)
 TABLES = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
 VIEWS = {
     "branches": "SELECT a.bid, count(*) AS n, sum(abalance) AS accounts, max(bbalance) AS branch"
