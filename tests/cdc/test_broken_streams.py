@@ -3,7 +3,10 @@ is not broken; once its rows are mended, a refreshed view is right again."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ivm
+from ivm import errors
 from ivm.engine.broken_views import BrokenViews
 from ivm.engine.engine import Engine
 from ivm.engine.log_writer import LogWriter
@@ -202,3 +206,33 @@ def test_a_kill_during_a_refresh(tmp_path: Path) -> None:
 def _position(db: ivm.Database) -> int:
     ((found,),) = db.execute("SELECT max(position) FROM _ivm.positions").fetchall()
     return int(found)
+
+
+def test_readers_meet_the_rows_before_or_the_error(tmp_path: Path) -> None:
+    run = _Run(tmp_path)
+    run.step("batch", "t", BEFORE)
+    done, wrong = threading.Event(), list[Any]()
+
+    def read() -> None:
+        while not done.is_set():
+            with contextlib.suppress(errors.EvaluationError):
+                found = run.db.execute(
+                    "SELECT (SELECT sum(n) FROM counted), (SELECT sum(i) FROM sums)"
+                ).fetchall()
+                if found not in ([(2, 3)], [(3, 10)]):
+                    wrong.append(found)
+            time.sleep(0.001)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for _ in range(10):
+        run.step("batch", "t", [(3, (1, "x"))])
+        run.step("batch", "t", [(3, (1, "7"))])
+        run.step("refresh", "numbers", [])
+        run.step("batch", "t", [(3, None)])
+    done.set()
+    for reader in readers:
+        reader.join()
+    run.db.close()
+    assert not wrong

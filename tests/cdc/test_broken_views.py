@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import ivm
@@ -461,8 +462,6 @@ def test_the_mark_survives(tmp_path: Path, closed: bool) -> None:
 
 
 def test_what_another_program_wrote_breaks_the_views_that_fail(tmp_path: Path) -> None:
-    import duckdb
-
     path = tmp_path / "a.duckdb"
     with ivm.connect(path) as db:
         db.execute(TABLES)
@@ -498,6 +497,51 @@ def test_a_sink_of_a_broken_view_gets_the_difference_once_it_is_mended(
 
 def _pending(db: ivm.Database) -> list[tuple[str, int]]:
     return [(sink.name, sink.lag_rows) for sink in db.sinks()]
+
+
+def test_state_that_cannot_be_built_breaks_its_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is built at the first change after an opening, from what the tables hold by then."""
+    with ivm.connect(tmp_path / "a.duckdb") as db:
+        db.execute(TABLES)
+        db.ingest("t", BAD[:1])
+    with ivm.connect(tmp_path / "a.duckdb") as db:
+        maintenance = db._engine.maintenance
+        fetch = maintenance.compiler.fetch
+        above = set(maintenance.circuit.nodes_of("w")) - set(maintenance.circuit.nodes_of("n"))
+
+        def failing(number: int) -> Any:
+            if number in above:
+                raise duckdb.ConversionException("Conversion Error: no")
+            return fetch(number)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(maintenance.compiler, "fetch", failing)
+            db.ingest("t", BAD[2:])
+        assert {view.name: view.broken for view in db.views()} == {
+            "n": None,
+            "v": None,
+            "w": "Conversion Error: no",
+        }
+        right(db)
+        db.execute("REFRESH MATERIALIZED VIEW w")
+        right(db)
+
+
+def test_want_of_memory_breaks_no_view(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = db._engine.maintenance.circuit.step
+
+    def full(*args: Any) -> Any:
+        step(*args)
+        raise duckdb.OutOfMemoryException("Out of Memory Error: full")
+
+    monkeypatch.setattr(db._engine.maintenance.circuit, "step", full)
+    with pytest.raises(errors.EvaluationError, match="Out of Memory"):
+        db.ingest("t", BAD[:1])
+    monkeypatch.undo()
+    assert not broken(db)
+    assert db.execute("FROM t").fetchall() == []
 
 
 def test_events_as_lines(db: ivm.Database) -> None:
