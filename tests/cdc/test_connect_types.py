@@ -186,3 +186,18 @@ def test_no_part_of_a_value_is_lost() -> None:
         for i, (type, _) in enumerate(MISFITS):
             assert done.refused[i].startswith(f"c{i} is no {type}: ")
         assert done.applied == 0
+
+
+def test_values_that_were_not_sent_stay() -> None:
+    """Debezium's placeholder, in columns of texts, of JSON and of others."""
+    types, unavailable = ["VARCHAR", "JSON", "INTEGER[]", "BLOB"], "__debezium_unavailable_value"
+    with ivm.connect() as db:
+        columns = ", ".join(f"c{i} {type}" for i, type in enumerate(types))
+        db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
+        db.execute("INSERT INTO t VALUES (1, 'text', '{\"a\": 1}', [1, 2], 'blob')")
+        before = db.execute("FROM t").fetchall()
+        row = {"id": 1, **{f"c{i}": unavailable for i in range(len(types))}}
+        for format in ("debezium", "json"):
+            event = {"op": "u", "after": row} if format == "debezium" else {"op": "update", **row}
+            assert db.ingest("t", [event], format=format).refused == {}
+            assert db.execute("FROM t").fetchall() == before

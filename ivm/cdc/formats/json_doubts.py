@@ -51,7 +51,7 @@ class _Doubts(TypedLines):
         found = f"(a{i} IS NULL AND coalesce(system.main.contains({raw}, '{UNAVAILABLE}'), FALSE))"
         if not self._types[i].is_string:
             return found
-        return f"({found} OR coalesce(CAST(a{i} AS VARCHAR) = '{UNAVAILABLE}', FALSE))"
+        return f"({found} OR {self._is_placeholder(i)})"
 
     def _refused(self) -> str:
         after, operation = ".".join(self._envelope.after), ".".join(self._envelope.operation or ())

@@ -168,6 +168,12 @@ class TypedLines:
         deleted = f"CASE WHEN op = 2 THEN coalesce(b{i}, a{i}) ELSE a{i} END"
         return deleted if i in self._old else f"a{i}"
 
+    def _is_placeholder(self, i: int) -> str:
+        """Whether a text or a JSON value is `UNAVAILABLE`."""
+        # As a text: DuckDB would read the placeholder as JSON, which it is not without its quotes.
+        placeholder = UNAVAILABLE if self._types[i].sql == "VARCHAR" else f'"{UNAVAILABLE}"'
+        return f"coalesce(CAST(a{i} AS VARCHAR) = '{placeholder}', FALSE)"
+
     def _before_map(self) -> str:
         """The row before as a map of JSON `w`, where a value of it is NULL."""
         if not self._envelope.before:
@@ -242,8 +248,7 @@ class _Statement(TypedLines):
         whole = f"CASE WHEN {some_null('a', self.keys)} THEN {' AND '.join(sent) or 'FALSE'}"
         texts = [i for i in self.keys if self._types[i].is_string]
         parts = [f"{whole} ELSE TRUE END"]
-        # As a text: DuckDB would read the placeholder as JSON, which it is not without its quotes.
-        parts += [f"CAST(a{i} AS VARCHAR) IS DISTINCT FROM '{UNAVAILABLE}'" for i in texts]
+        parts += [f"NOT {self._is_placeholder(i)}" for i in texts]
         if not self._key:
             parts.append(f"(op = 0 OR NOT ({all_null('b', self._old)}))")
         return " AND ".join(parts)
