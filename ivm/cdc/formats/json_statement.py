@@ -159,8 +159,10 @@ class TypedLines:
         return f"CAST(CASE WHEN {blank} THEN {IGNORED} ELSE {code} END AS TINYINT)"
 
     def _value(self, path: Sequence[str], i: int) -> str:
-        given = fields("e", (*path, self.keys[i]))
-        return value(given, self._types[i], self._encodings[i])
+        keys, type = (*path, self.keys[i]), self._types[i]
+        spec = literal(json.dumps(_nested(keys, type.sql), ensure_ascii=False))
+        typed = fields(f"TRY(system.main.from_json_strict(raw, {spec}))", keys)
+        return value(fields("e", keys), type, self._encodings[i], typed)
 
     def _column(self, i: int) -> str:
         if i not in self.keys:

@@ -18,6 +18,7 @@ _MOST_MICROS = 250_000_000_000_000_000  # some 7 900 years from 1970, which ever
 _MOST_MICROS_IN_NANOS = 9_200_000_000_000_000  # of those that 64 bits can count
 _DAY = 86_400_000_000 - 1
 _UNREADABLE = ("BIT", "BIGNUM", "VARIANT", "BLOB")  # not as DuckDB's from_json reads them
+_DOUBLE_DIGITS = 15  # of a number of any exponent, which a DOUBLE holds
 _UTC = {"DATE": "", "TIME WITH TIME ZONE": "+00"}
 _NESTED = ("LIST", "STRUCT", "MAP", "UNION")
 
@@ -55,13 +56,16 @@ def wire_type(type: ColumnType, encoding: Encoding) -> str:
     return type.sql
 
 
-def value(given: str, type: ColumnType, encoding: Encoding) -> str:
+def value(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str:
     """SQL of the value, NULL where it is null or refused.
 
     Args:
-        given: SQL of the value as `wire_type`.
+        given: SQL of the value as `wire_type`. As JSON, a number with a point has lost what a
+            DOUBLE does not hold.
         type: of the column.
         encoding: of the format.
+        typed: SQL of the value read from the line as the column's type, NULL where a part of it
+            does not fit; it is slow.
     """
     if type.sql == "JSON" and encoding.json_texts:
         parsed = f"TRY_CAST(system.main.json_extract_string({given}, '$') AS JSON)"
@@ -70,9 +74,9 @@ def value(given: str, type: ColumnType, encoding: Encoding) -> str:
     if wire == type.sql:
         return given
     if type.base in _NESTED:
-        return _nested(given, type, encoding)
+        return _nested(given, type, encoding, typed)
     if _is_coded(type, encoding):
-        return _number(given, type, encoding)
+        return _number(given, type, encoding, typed)
     if type.sql == "BIT" and encoding.base64 is not False:  # only a single bit is not in base64
         return f"CASE {given} WHEN 'true' THEN BIT '1' WHEN 'false' THEN BIT '0' END"
     if type.sql == "BLOB":
@@ -119,26 +123,33 @@ def _unquoted(json: str) -> str:
     return f"CASE WHEN {quoted} THEN system.main.json_extract_string({json}, '$') END"
 
 
-def _nested(given: str, type: ColumnType, encoding: Encoding) -> str:
-    """A list or another nested value, refused where a value in it is: `from_json` makes it NULL."""
+def _nested(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str:
+    """A list or another nested value, refused where a value in it is."""
+    coded = encoding.base64 is not False and "DECIMAL" in type.sql
+    unreadable = any(name in type.sql for name in _UNREADABLE)
+    found = "NULL" if coded or unreadable else typed
     if type.base == "LIST":
         element = type_of(type.sql.rsplit("[", 1)[0])
-        if value("part", element, encoding) != "part":
-            return _list(given, type, element, encoding)
-    elif any(name in type.sql for name in _UNREADABLE) or (
-        encoding.base64 is not False and "DECIMAL" in type.sql
-    ):
-        return "NULL"  # what is base64 in it would be read as it stands
-    return f"TRY(system.main.from_json_strict({given}, {literal(json.dumps(type.sql))}))"
+        if value("part", element, encoding, "NULL") != "part":
+            found = _list(given, type, element, encoding)
+    json = f"CAST({given} AS VARCHAR)"
+    if unreadable:  # a text is that of the whole value, as DuckDB writes it
+        text = f"TRY(CAST({_unquoted(json)} AS {type.sql}))"
+        return f"CASE system.main.json_type({given}) WHEN 'VARCHAR' THEN {text} ELSE {found} END"
+    if coded:  # but there is no base64 in it
+        numbers = f"NOT system.main.regexp_matches({json}, '[\"{{]')"
+        return f"CASE WHEN {numbers} THEN {typed} ELSE {found} END"
+    return found
 
 
 def _list(given: str, type: ColumnType, element: ColumnType, encoding: Encoding) -> str:
-    """A list whose elements `from_json` cannot read."""
+    """A list whose elements DuckDB alone does not read."""
     parts = f"TRY(system.main.from_json_strict({given}, '\"JSON[]\"'))"
     is_json = wire_type(element, encoding) == "JSON"
     part = "part" if is_json else "system.main.json_extract_string(part, '$')"
+    typed = f"TRY(system.main.from_json_strict(part, {literal(json.dumps(element.sql))}))"
     there = "system.main.json_type(part) <> 'NULL'"
-    read = f"CASE WHEN {there} THEN {value(part, element, encoding)} END"
+    read = f"CASE WHEN {there} THEN {value(part, element, encoding, typed)} END"
     bad = f"{there} AND ({read}) IS NULL"
     all_fit = f"system.main.len(system.main.list_filter({parts}, lambda part: {bad})) = 0"
     made = f"system.main.list_transform({parts}, lambda part: {read})"
@@ -150,7 +161,7 @@ def _is_base64(text: str) -> str:
     return f"(system.main.strlen({text}) > 0 AND TRY(system.main.from_base64({text})) IS NOT NULL)"
 
 
-def _number(given: str, type: ColumnType, encoding: Encoding) -> str:
+def _number(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str:
     """A number, a string, or an object of a scale and base64 (Debezium's VariableScaleDecimal)."""
     json = f"CAST({given} AS VARCHAR)"
     text, blob = _unquoted(json), f"TRY(system.main.from_base64({_unquoted(json)}))"
@@ -159,13 +170,17 @@ def _number(given: str, type: ColumnType, encoding: Encoding) -> str:
     string = unscaled
     if encoding.base64 is None:
         string = f"CASE WHEN NOT {_is_base64(text)} THEN TRY_CAST({text} AS {type.sql}) END"
+    is_short = not type.is_decimal or type.precision <= _DOUBLE_DIGITS
+    number = f"TRY_CAST({json} AS {type.sql})" if is_short else typed
+    if type.sql == "VARCHAR":  # which DuckDB reads as a DOUBLE, too
+        number = f"CASE WHEN system.main.strlen({json}) <= {_DOUBLE_DIGITS} THEN {json} END"
     inner = f"TRY(system.main.from_base64(system.main.json_extract_string({json}, '$.value')))"
     own = f"TRY_CAST(system.main.json_extract_string({json}, '$.scale') AS INTEGER)"
     return (
         f"CASE system.main.left({json}, 1) WHEN '\"' THEN {string}"
         f" WHEN '{{' THEN {_scaled(inner, own, type)}"
         f" WHEN 't' THEN CAST(1 AS {type.sql}) WHEN 'f' THEN CAST(0 AS {type.sql})"
-        f" ELSE TRY_CAST({json} AS {type.sql}) END"
+        f" ELSE {number} END"
     )
 
 
