@@ -26,7 +26,8 @@ def follow(session: Session, part: Part) -> None:
     name = session.names.resolve(name_parts(part.table))
     info = None if name is None else catalog.tables.get(name)
     upstream = part.upstream
-    for sql in upstream_schema.follow(info, part.table, upstream.columns, upstream.key):
+    given = upstream.columns, upstream.key, upstream.complete
+    for sql in upstream_schema.follow(info, part.table, *given):
         for statement in st.parse(sql):
             assert isinstance(statement, st.Ddl)
             ddl.ddl(session, statement, None)

@@ -44,6 +44,7 @@ def follow(
     name: str,
     columns: Sequence[UpstreamColumn],
     key: Sequence[str] | None,
+    complete: bool = True,
 ) -> list[str]:
     """The statements, to be run in order and in one transaction, that make a table follow upstream.
 
@@ -52,6 +53,7 @@ def follow(
         name: its canonical name.
         columns: those upstream, in their order.
         key: names of the upstream's key columns, empty if it has no key; None if it is not known.
+        complete: whether upstream has no other columns.
 
     Returns:
         SQL statements; none if there is nothing to do.
@@ -68,7 +70,7 @@ def follow(
         _made_anew(info, upstream),
         _other_key(info, upstream, types) if key is not None else [],
         [p for i, type in types.items() if (p := _retyped(info, upstream, i, type)) is not None],
-        list(_dropped(info, upstream)),
+        list(_dropped(info, upstream)) if complete else [],
     )
     for problems in kinds:  # each resolves those of a table that has none of the kinds before
         if problems:

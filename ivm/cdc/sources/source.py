@@ -43,10 +43,12 @@ class Upstream:
 
     Attributes:
         key: the names of its key, empty if it has none; None if it is not known.
+        complete: whether it has no others, so that a column of ours may have been dropped there.
     """
 
     columns: tuple[UpstreamColumn, ...]
     key: tuple[str, ...] | None = None
+    complete: bool = True
 
 
 class Part(Protocol):

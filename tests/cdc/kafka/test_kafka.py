@@ -253,6 +253,106 @@ def test_dirt_stays_alone(broker: Broker, topic: Topic) -> None:
         assert rows(db, letters) == [(f"{name}/1", i) for i in range(1, 7)]
 
 
+def with_schema(row: dict[str, Any], **types: str) -> str:
+    """A Debezium event with its schema; a type with `?` is optional."""
+    fields = [
+        {"field": name, "type": kind.rstrip("?"), "optional": kind.endswith("?")}
+        for name, kind in types.items()
+    ]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    event = {"schema": schema, "payload": {"op": "c", "before": None, "after": row}}
+    return json.dumps(event, separators=(",", ":"))
+
+
+OLD = {"id": "int32", "a": "int32?"}
+NEW = {**OLD, "a": "int64?", "payload": "string?"}
+
+
+def test_the_table_follows_the_schema_of_its_events(broker: Broker) -> None:
+    name = broker.create("followed.Upstream-Table")
+    old = [with_schema({"id": i, "a": i}, **OLD) for i in range(3)]
+    new = [with_schema({"id": i, "a": 1 << 40, "payload": "p"}, **NEW) for i in range(3, 6)]
+    keys = [json.dumps({"id": i}) for i in range(6)]
+    dirt = ["{", None]
+    with ivm.connect() as db:
+        source = ivm.sources.Kafka(
+            brokers=broker.address, topic=name, format="debezium with schema"
+        )
+        db.create_source("s", source)
+        table, other = '"upstream-table"', ["x"] * len(dirt)
+        sent = [*dirt, *old, *dirt, *new]
+        broker.send(name, sent, keys=[*other, *keys[:3], *other, *keys[3:]])
+        db.start_sources()
+        wait_until(lambda: db.sources()[0].caught_up or db.sources()[0].state == "stopped")
+        assert rows(db, f"FROM {table}") == [
+            *[(i, i, None) for i in range(3)],
+            *[(i, 1 << 40, "p") for i in range(3, 6)],
+        ]
+        described = db.execute(f"DESCRIBE {table}").fetchall()
+        assert [(row[0], row[1], row[3]) for row in described] == [
+            ("id", "INTEGER", "PRI"),
+            ("a", "BIGINT", None),
+            ("payload", "VARCHAR", None),
+        ]
+        assert db.sources()[0].dead_letters == 2
+        broker.send(name, [with_schema({"id": 7, "a": 7}, **OLD)], keys=['{"id":7}'])
+        wait_until(lambda: db.sources()[0].state == "stopped")
+        assert "DROP COLUMN" in str(db.sources()[0].reason)
+        assert "'payload'" in str(db.sources()[0].reason)
+
+
+def test_schemas_of_several_partitions_come_in_any_order(broker: Broker) -> None:
+    name = broker.create("followed.mixed", 2)
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE mixed (id INTEGER PRIMARY KEY, a INTEGER)")
+        source = ivm.sources.Kafka(
+            brokers=broker.address, topic=name, format="debezium with schema"
+        )
+        db.create_source("s", source)
+        for i in range(5):
+            broker.send(name, [with_schema({"id": i, "a": i, "payload": "p"}, **NEW)], 0)
+            broker.send(name, [with_schema({"id": -i - 1, "a": i}, **OLD)], 1)
+        db.start_sources()
+        wait_until(lambda: len(rows(db, "FROM mixed")) == 10)
+        assert rows(db, "SELECT count(payload) FROM mixed") == [(5,)]
+        assert db.sources()[0].state == "running"
+
+
+@settings(max_examples=examples(10))
+@given(st.lists(st.tuples(st.integers(0, 1), st.booleans()), max_size=12), st.integers(0, 6))
+def test_messages_that_wait_for_another_schema_are_read_once(
+    broker: Broker,
+    tmp_path_factory: pytest.TempPathFactory,
+    sent: list[tuple[int, bool]],
+    steps: int,
+) -> None:
+    """To these partitions with the old schema or the new one; all is closed after some steps."""
+    folder = tmp_path_factory.mktemp("schemas")
+    topic = broker.create(f"schemas.t{folder.name}", 2)
+    for i, (partition, is_new) in enumerate(sent):
+        types = {"id": "int64" if is_new else "int32"}
+        broker.send(topic, [with_schema({"id": i}, **types)], partition)
+    options = {"format": "debezium with schema", "follow": "false"}
+    with created(broker, topic, path=folder / "db", **options) as db:
+        with Following(db, "s") as following:
+            for _ in range(steps):
+                following.step()
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert ids(db) == sorted(range(len(sent)), key=repr)
+
+
+def test_a_table_that_does_not_follow_its_events(broker: Broker, topic: Topic) -> None:
+    name = topic()
+    broker.send(
+        name, [with_schema({"id": 1, "v": "x", "w": "y"}, id="int32", v="string", w="string")]
+    )
+    with created(broker, name, format="debezium with schema", follow="false") as db:
+        with Following(db, "s") as following:
+            following.catch_up()
+        assert rows(db, "FROM t") == [(1, "x")]
+
+
 KEYED = [
     ({"id": 1}, None),
     ({"schema": {"type": "struct"}, "payload": {"id": 1}}, None),

@@ -32,6 +32,8 @@ class Kafka(Limits):
         format, times, decimals: see `Database.ingest`.
         key: the column that the keys of the messages are, where these are no JSON objects; it is
             needed for tombstones of format `json upserts` alone.
+        follow: whether the table gets the columns of which the events' schema tells, in format
+            `debezium with schema`.
         start: where a topic is begun: with the `earliest` message that it has, or after the
             `latest`.
         properties: for Kafka's client, see `parse_properties`.
@@ -49,6 +51,7 @@ class Kafka(Limits):
     times: str | None = None
     decimals: str | None = None
     key: str | None = None
+    follow: bool = True
     start: str = "earliest"
     properties: str = ""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Assigned
@@ -21,6 +22,7 @@ from ivm.cdc.sources.kafka.client import Cluster
 from ivm.cdc.sources.kafka.kafka import Kafka
 from ivm.cdc.sources.kafka.messages import last_of, newest, parts_of
 from ivm.cdc.sources.kafka.properties import parse_properties, resolved
+from ivm.cdc.sources.kafka.schemas import Schemas
 from ivm.cdc.sources.kafka.starts import demand_same, gap, starts
 from ivm.cdc.sources.kafka.topics import Ends, Look, Looking, Partition
 from ivm.cdc.sources.source import Batch, Position
@@ -67,6 +69,9 @@ class KafkaReader:
         self._begun = not self._moved
         self._ends: Mapping[Partition, int] = {}  # not long ago
         self._caught_up = False
+        self._schemas = Schemas(tables, source.envelope())
+        self._held: list[Message] = []  # that wait for another batch
+        self._left_out: dict[Partition, int] = {}  # up to where there are marks of the brokers
         self._asked: tuple[Looking, Ends] | None = None
         self._looked = 0.0
         self._consumer: Consumer = self._cluster.consumer(_SETTINGS)
@@ -77,9 +82,11 @@ class KafkaReader:
         if not self._begun:  # from now on it is known where, whatever comes first
             self._begun = True
             return self._batch([])
-        messages = self._consume(limit, timeout)
+        messages = self._held or self._consume(limit, timeout)
+        run = self._schemas.run(messages)
+        messages, self._held = messages[:run], messages[run:]
+        self._advance(messages)
         if messages:
-            self._advance(messages)
             self._take(Looking(self._cluster, list(self._tables)).result())
         looked = self._look()
         self._caught_up = self._at_ends()
@@ -131,9 +138,7 @@ class KafkaReader:
         error, partition = message.error(), Partition(message.topic(), message.partition())
         if error.code() != KafkaError._PARTITION_EOF:
             raise self._meaning(error, partition)
-        if message.offset() > self._next[partition]:  # marks of the brokers were left out
-            self._next[partition] = message.offset()
-            self._moved.add(partition)
+        self._left_out[partition] = message.offset()
 
     def _meaning(self, error: KafkaError, partition: Partition) -> IvmError:
         self._take(Looking(self._cluster, list(self._tables)).result())  # raises if it is gone
@@ -145,8 +150,14 @@ class KafkaReader:
 
     def _advance(self, messages: Sequence[Message]) -> None:
         for partition, message in last_of(messages).items():
-            self._next[partition] = max(self._next[partition], message.offset() + 1)
+            self._next[partition] = message.offset() + 1
             self._moved.add(partition)
+        if not self._held:  # else they come behind messages that are still to be given
+            for partition, end in self._left_out.items():
+                if end > self._next[partition]:
+                    self._next[partition] = end
+                    self._moved.add(partition)
+            self._left_out = {}
 
     def _look(self) -> bool:
         """Asks the brokers how things are, now and then, and takes the answer when it comes."""
@@ -186,8 +197,14 @@ class KafkaReader:
 
     def _batch(self, messages: Sequence[Message]) -> Batch:
         moved, self._moved = self._moved, set()
+        parts = parts_of(messages, self._tables, self._source.envelope(), self._source.deletion())
+        if self._source.follow:
+            alone = len(self._next) == len(self._identities)  # each topic is one partition
+            parts = [
+                replace(part, upstream=self._schemas.upstream(part.table, alone)) for part in parts
+            ]
         return Batch(
-            parts_of(messages, self._tables, self._source.envelope(), self._source.deletion()),
+            parts,
             {each.stream: self._position(each) for each in sorted(moved)},
             newest([*last_of(messages).values()]),
         )
