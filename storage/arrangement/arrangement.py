@@ -189,14 +189,22 @@ class Arrangement:
         Returns:
             As `lookup_live`.
         """
-        if not self.layout.exact or keys[0].valid is not None:
+        exact = self.layout.exact
+        if exact and keys[0].valid is not None:
             return self.lookup_live(keys, codes)
         probes = self.layout.search_codes(keys, codes)
         if len(probes) == 1:
-            pieces = latest_of_one(self._source, probes[0])
+            pieces = latest_of_one(self._source, probes[0], dead=not exact)
         else:
-            pieces = latest_rows(self._source, probes, asked(self._spine.runs, probes, self._bloom))
-        return self._joined(pieces)
+            runs = asked(self._spine.runs, probes, self._bloom)
+            pieces = latest_rows(self._source, probes, runs, dead=not exact)
+        found = self._joined(pieces)
+        if exact:
+            return found
+        if len(self.verified(keys, found).probe) < len(found.probe):  # two keys have one hash
+            return self.lookup_live(keys, codes)
+        live = found.rows.weights > 0
+        return found if live.all() else Matches(found.probe[live], found.rows.filter(live))
 
     def first(self, keys: Sequence[Column], k: int, codes: KeyCodes | None = None) -> Matches:
         """The first k live rows (each as often as it weighs) under every key.

@@ -3,6 +3,9 @@
 Law: if every batch holds −old row and +new row of its keys, in this order, the newest run (or the
 write buffer) that holds a key decides its row: entries of a key are in a run in the order of their
 arrival, and a merge that cancels leaves −old and +new, or nothing where both are equal.
+
+Where codes are hashes, the last entry under a code may be of another key, also one that is gone:
+so entries are given whatever their weights are, and the caller compares their keys.
 """
 
 from __future__ import annotations
@@ -27,29 +30,32 @@ Pieces = list[tuple[Indexes, ZSet]]
 """Numbers of probes, and the rows found for them."""
 
 
-def latest_of_one(source: RunSource, code: Any) -> Pieces:
-    """The live row under one code."""
+def latest_of_one(source: RunSource, code: Any, *, dead: bool) -> Pieces:
+    """The row of the last entry under one code; `dead`: also where it takes the row out."""
     rows = source.buffer.find_one(code, source.seen)
     if len(rows):
-        return _entry(source.buffer, int(rows[-1]))
+        return _entry(source.buffer, int(rows[-1]), dead)
     for run in reversed(source.runs):
         start, stop = run.find_one(code)
         if start < stop:
-            return _entry(run, stop - 1)
+            return _entry(run, stop - 1, dead)
     return []
 
 
-def _entry(origin: Run | WriteBuffer, row: int) -> Pieces:
-    return [(_FIRST, origin.slice(row, row + 1))] if origin.weight(row) > 0 else []
+def _entry(origin: Run | WriteBuffer, row: int, dead: bool) -> Pieces:
+    return [(_FIRST, origin.slice(row, row + 1))] if dead or origin.weight(row) > 0 else []
 
 
-def latest_rows(source: RunSource, probes: npt.NDArray[Any], asked: Iterable[BloomProbe]) -> Pieces:
-    """The live rows under codes in any order.
+def latest_rows(
+    source: RunSource, probes: npt.NDArray[Any], asked: Iterable[BloomProbe], *, dead: bool
+) -> Pieces:
+    """The rows of the last entries under codes in any order.
 
     Args:
         source: whose write buffer is read.
         probes: the codes.
         asked: the source's runs, newest first.
+        dead: also of entries that take the row out.
     """
     decided = np.zeros(len(probes), np.bool_)
     pieces: Pieces = []
@@ -60,7 +66,7 @@ def latest_rows(source: RunSource, probes: npt.NDArray[Any], asked: Iterable[Blo
         last[order[which]] = rows  # numpy keeps the last of repeated indexes
         hits = (last >= 0).nonzero()[0]
         decided[hits] = True
-        pieces += _live(source.buffer, hits, last[hits])
+        pieces += _entries(source.buffer, hits, last[hits], dead)
     for run, mine, numbers in asked:
         hits, rows = run.find_last(mine)
         if numbers is not None:
@@ -69,13 +75,14 @@ def latest_rows(source: RunSource, probes: npt.NDArray[Any], asked: Iterable[Blo
         if len(new) < len(hits):
             hits, rows = hits[new], rows[new]
         decided[hits] = True
-        pieces += _live(run, hits, rows)
+        pieces += _entries(run, hits, rows, dead)
     return pieces
 
 
-def _live(origin: Run | WriteBuffer, numbers: Indexes, rows: Indexes) -> Pieces:
-    """The rows of positive weight, as one piece or none."""
-    live = origin.weights_of(rows) > 0
-    if not live.all():
-        numbers, rows = numbers[live], rows[live]
+def _entries(origin: Run | WriteBuffer, numbers: Indexes, rows: Indexes, dead: bool) -> Pieces:
+    """The rows, as one piece or none."""
+    if not dead:
+        live = origin.weights_of(rows) > 0
+        if not live.all():
+            numbers, rows = numbers[live], rows[live]
     return [(numbers, origin.take(rows))] if len(rows) else []

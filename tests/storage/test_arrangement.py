@@ -196,12 +196,29 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.sampled_from([(2,), (1, 2)]), st.integers(1, 6))
+@given(STEPS, st.sampled_from([(2,), (1, 2)]), st.integers(1, 6), st.booleans())
 @settings(max_examples=examples(200), deadline=None)
 def test_latest_row_of_unique_keys(
+    steps: list[list[tuple[float, bool, str | None]]], key: tuple[int, ...], probes: int, meet: bool
+) -> None:
+    """Rows come, change and go by key, also several times in a batch and back to old values.
+
+    Where hashes `meet`, there are two of them for all keys.
+    """
+    search_codes = Layout.search_codes
+
+    def codes(layout: Layout, keys: Any, known: Any = None) -> Any:
+        found = search_codes(layout, keys, known)
+        return found if layout.exact or not meet else found % 2
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Layout, "search_codes", codes)
+        check_latest(steps, key, probes)
+
+
+def check_latest(
     steps: list[list[tuple[float, bool, str | None]]], key: tuple[int, ...], probes: int
 ) -> None:
-    """Rows come, change and go by key, also several times in a batch and back to old values."""
     store = Arrangement.empty(Layout(TYPES, key))
     rows: dict[str, Row] = {}
     asked: list[Row] = [(None, "k", v) for v in (0.0, 1.5, 9.0, float("nan"), 3.5, 2.5)[:probes]]
