@@ -45,13 +45,16 @@ WHERE keyword_category IN ('reserved', 'type_function')
 """
 
 
+_MAINTAINED = "materialized view"
+
+
 @dataclass(frozen=True)
 class ListedRelation:
     """A table or view.
 
     Attributes:
         name: canonical.
-        kind: "table", "view" or "materialized view".
+        kind: "table", "view", "materialized view" or "broken view".
         columns: in their order.
     """
 
@@ -62,10 +65,10 @@ class ListedRelation:
 
 def relations(database: Database) -> Iterator[ListedRelation]:
     """Yields all tables and views, those of the schema main first."""
-    materialized = {view.name for view in database.views()}
+    kinds = {v.name: "broken view" if v.broken else _MAINTAINED for v in database.views()}
     for schema, plain, is_view, columns in database.execute(_RELATIONS).fetchall():
         name = canonical_name((schema, plain))
-        kind = "materialized view" if name in materialized else "view" if is_view else "table"
+        kind = kinds.get(name, "view" if is_view else "table")
         yield ListedRelation(name, kind, _as_columns(columns))
 
 
@@ -81,7 +84,7 @@ def listed(database: Database) -> tuple[Listing, Listing]:
     views = {v.name: _as_columns(v.columns) for v in database.views()}
     if database.in_transaction or database.aborted:
         return {t.name: _as_columns(t.columns) for t in database.tables()}, views
-    tables = {r.name: r.columns for r in relations(database) if r.kind != "materialized view"}
+    tables = {r.name: r.columns for r in relations(database) if r.name not in views}
     return tables, views
 
 
@@ -90,12 +93,16 @@ def _as_columns(columns: Iterable[tuple[str, str]]) -> tuple[Column, ...]:
 
 
 def tables_query(found: Iterable[ListedRelation]) -> str | None:
-    """Returns a query that lists relations with their row counts (NULL for plain views), if any."""
+    """Returns a query that lists relations, if any, with their row counts.
+
+    NULL for plain views, which may be long queries, and broken ones.
+    """
     return " UNION ALL ".join(_table_row(relation) for relation in found) or None
 
 
 def _table_row(relation: ListedRelation) -> str:
-    rows = "NULL" if relation.kind == "view" else f"(SELECT count(*) FROM {named(relation.name)})"
+    counted = relation.kind in ("table", _MAINTAINED)
+    rows = f"(SELECT count(*) FROM {named(relation.name)})" if counted else "NULL"
     columns = ", ".join(column.name for column in relation.columns)
     return (
         f"SELECT {literal(relation.name)} AS name, {literal(relation.kind)} AS kind, "

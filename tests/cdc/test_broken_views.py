@@ -14,7 +14,9 @@ import pytest
 
 import ivm
 from ivm import errors
+from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import delta_table
+from ivm.shell.listing import relations, tables_query
 from tests.support.crash_image import image
 from tests.support.view_oracle import assert_same_rows
 
@@ -196,6 +198,15 @@ def test_lists_of_views_say_what_is_broken(db: ivm.Database) -> None:
         ("w", None, False),
     ]
     assert found[1]["broken"] == shown[1]["broken"]
+
+
+def test_the_shell_lists_broken_views(db: ivm.Database) -> None:
+    db.ingest("t", BAD)
+    query = tables_query(relations(db))
+    assert query is not None
+    found = {name: (kind, rows) for name, kind, rows, _ in db.execute(query).fetchall()}
+    assert found["v"] == ("broken view", None)
+    assert found["n"] == ("materialized view", 1)
 
 
 def test_refresh_mends_a_view_and_those_above(db: ivm.Database) -> None:
@@ -459,6 +470,27 @@ def test_the_mark_survives(tmp_path: Path, closed: bool) -> None:
     with ivm.connect(path if closed else copy) as db:
         assert not broken(db)
         assert db.execute("FROM plain").fetchall() == [(11,)]
+
+
+def test_a_replay_that_meets_a_failure_breaks_the_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark is in the file before the record is in the log, but nothing hangs on that."""
+    path, copy = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
+    with ivm.connect(path) as db:
+        db.execute(TABLES)
+        db.ingest("t", BAD[:1], position=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(BrokenViews, "_save", lambda *_: None)
+            db.ingest("t", BAD[1:], position=2)
+        db.ingest("t", [event(4, "y")], position=3)
+        image(path, copy)
+    for _ in range(2):
+        with ivm.connect(copy) as db:
+            assert broken(db) == {"v", "w"}
+            assert db.execute("FROM n").fetchall() == [(4,)]
+            assert db.ingest("t", BAD, position=3).skipped
+            right(db)
 
 
 def test_what_another_program_wrote_breaks_the_views_that_fail(tmp_path: Path) -> None:
