@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Literal
 
@@ -55,12 +56,14 @@ class Panel:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._live.stop()
+        with suppress(OSError):  # the terminal is gone, and the work goes on
+            self._live.stop()
 
     def show(self, seen: Seen) -> None:
         """See `Display`."""
         width, seconds = self._live.console.width, time.monotonic() - self._begin
-        self._live.update(drawn(self._title, seen, seconds, width), refresh=True)
+        with suppress(OSError):  # as above
+            self._live.update(drawn(self._title, seen, seconds, width), refresh=True)
 
     def end(self, total: Total) -> None:
         """See `Display`."""

@@ -26,6 +26,7 @@ from ivm.shell.cli import app
 from ivm.shell.ingest_display import Lines, Seen
 from ivm.shell.ingest_panel import drawn
 from ivm.shell.output import Output
+from ivm.shell.stop import Stop
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
 TABLE = "CREATE TABLE clicks (id BIGINT, page INTEGER)"  # without a key: what comes twice shows
@@ -325,6 +326,28 @@ def test_a_signal_in_the_middle_loses_nothing(
     assert 0 < before <= count
     assert run(shop, "--once").exit_code == 0
     assert_whole(shop, count)
+
+
+def test_a_second_signal_ends_the_process_at_once() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Stop() as stop:
+        assert not stop.wait(0)
+        signal.raise_signal(signal.SIGINT)
+        assert (stop.wait(0), stop.number) == (True, signal.SIGINT)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            assert signal.getsignal(number) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_signals_that_are_ignored_stay_so() -> None:
+    """As for what a script runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Stop() as stop:
+            signal.raise_signal(signal.SIGINT)
+            assert not stop.wait(0)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_kill_9_in_the_middle_loses_nothing(shop: str, inbox: Path) -> None:
