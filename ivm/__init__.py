@@ -5,9 +5,10 @@ from ivm.catalog.functions import Function
 from ivm.cdc.apply import Ingested
 from ivm.cdc.run_sources import SourceInfo
 from ivm.cdc.sinks.run_sinks import SinkInfo
-from ivm.database import Database, TableListing, ViewInfo, connect
+from ivm.database import Database, connect
 from ivm.engine.changefeed import Subscription
 from ivm.errors import IvmError
+from ivm.listings import TableListing, ViewInfo
 from ivm.recovery import Recovery, recover
 from ivm.session.result import Result
 

@@ -108,18 +108,16 @@ class Engine:
         *,
         logged: bool = True,
         only: Collection[str] | None = None,
-        replayed: bool = False,
     ) -> None:
         """Commits a DuckDB transaction whose cursor has made `changes` itself.
 
         Args:
-            cursor: in its transaction, which began with a flush: nothing else is pending.
+            cursor: in its transaction, which began with a flush.
             changes: its changes of base tables.
             recomputed: differences of recomputed views, already written to their tables.
             shown: deltas of incremental views already written to their tables.
             logged: False where DuckDB's commit is the commit point, as the catalog changes.
             only: the views to step, default all; `rebuild` takes care of the others.
-            replayed: `changes` are a record's, and have the rows of the outbox.
 
         Raises:
             BaseException: of any kind; `epoch` shows whether the transaction is committed.
@@ -130,8 +128,7 @@ class Engine:
         with Shelter(), self.warehouse.write_lock:
             late = None
             try:
-                if not replayed:
-                    changes = self._with_outbox(cursor, changes, {**recomputed, **deltas})
+                changes = self._with_outbox(cursor, changes, {**recomputed, **deltas})
                 epochs = self._write_views(cursor, self._unshown(deltas, shown))
                 if logged:  # after a statement has shown that DuckDB's transaction is not aborted
                     self._log_durably(changes)

@@ -65,6 +65,7 @@ def open_engine(
         for function in functions:
             function.register(warehouse.cursor())
         engine = Engine(warehouse, Catalog(warehouse.database), sync_at_commit=sync_at_commit)
+        engine.outbox.replaying = True
         if _load(engine) or warehouse.foreign_write:
             _owe(engine, engine.catalog.views)
             _replay_tables(engine)
@@ -72,6 +73,7 @@ def open_engine(
         else:
             _replay(engine)
         warehouse.take(engine.catalog.tables_by_schema)
+        engine.outbox.replaying = False
         engine.settle()
         return engine
     except BaseException:

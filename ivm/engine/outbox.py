@@ -58,12 +58,14 @@ class Outbox:
 
     Attributes:
         sinks: all sinks by their names; replaced, never changed.
+        replaying: records are replayed, which have their rows already.
     """
 
     def __init__(self, tables: StoredTables) -> None:
         self._tables = tables
         self._catalog = tables.catalog
         self.sinks: dict[str, Sink] = {}
+        self.replaying = False
         self._backlogs: dict[str, Backlog] = {}
         self._owed: dict[str, list[tuple[int, ZSet]]] = {}
         self._outdated: set[str] = set()
@@ -136,7 +138,7 @@ class Outbox:
             deltas: of the views.
             changes: of the epoch; a sink that it makes gets the deltas.
         """
-        if not deltas:
+        if not deltas or self.replaying:
             return []
         sinks = self.with_changes(changes)
         if not sinks:

@@ -310,7 +310,6 @@ class Transaction(Expiring):
                 self._views.recomputed,
                 self._views.shown,
                 logged=False,
-                replayed=True,
             )
         except EvaluationError as error:
             error.views = error.views or frozenset(failing)

@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 import pytest
 
 import ivm
+from ivm.cdc.sinks.tail import Tail
 from ivm.engine.changefeed import Subscription
 from ivm.session.result import Result
 from ivm.sql.statements import nodes
+from ivm.streams import Streams
 from tests.project.test_layers import LAYERS, ROOMS, layer_of, modules_of, room_of
 from tests.support import ROOT
 from tests.support.view_oracle import assert_verified
@@ -221,7 +223,7 @@ def public(kind: type) -> list[str]:
     return [name for name in vars(kind) if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("kind", [ivm.Database, Result, Subscription])
+@pytest.mark.parametrize("kind", [ivm.Database, Streams, Result, Subscription, Tail])
 def test_every_public_method_is_documented(kind: type) -> None:
     page = text_of("docs/python.md")
     inner = {

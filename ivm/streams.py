@@ -1,0 +1,209 @@
+"""The calls of the open database on change streams: events in, sources, sinks and changefeeds.
+
+Contract: see `Database`, which has these calls among its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from ivm.cdc import stored_sources
+from ivm.cdc.apply import Ingested
+from ivm.cdc.formats.envelopes import envelope_of
+from ivm.cdc.ingest import ingest
+from ivm.cdc.run_sources import SourceInfo, list_sources, run_sources
+from ivm.cdc.sinks import stored_sinks
+from ivm.cdc.sinks.encode import demand_format
+from ivm.cdc.sinks.run_sinks import SinkInfo, list_sinks, run_sinks
+from ivm.cdc.sinks.tail import Tail
+from ivm.cdc.sinks.target import SinkTo
+from ivm.cdc.sources.source import Source
+from ivm.engine.changefeed import MOST_HELD, Subscription
+from ivm.engine.engine import Engine
+from ivm.session.session import Session
+from ivm.session.subscribe import subscribe
+
+T = TypeVar("T")
+
+
+class Streams(ABC):
+    """The part of `Database` that is about change streams."""
+
+    _engine: Engine
+
+    @abstractmethod
+    def _with_session(self, work: Callable[[Session], T]) -> T:
+        """Calls a function with the thread's session."""
+
+    # -- events and sources ---------------------------------------------------------------------
+
+    def ingest(
+        self,
+        table: str,
+        events: Sequence[str | bytes | dict[str, Any] | None] | pa.Array,
+        *,
+        format: str = "debezium",
+        times: str | None = None,
+        decimals: str | None = None,
+        version: str = "",
+        source: str = "python",
+        position: int | None = None,
+    ) -> Ingested:
+        """Applies the change events of another database to a table, as one epoch.
+
+        The rows that events change are found by the table's key; an event that cannot be applied
+        is stored in `_ivm.dead_letters` with its reason, and the others are applied.
+
+        Args:
+            table: its name, `schema.table` if it is not in main.
+            events: JSON texts or dicts in the order of the stream; None and blank ones are ignored.
+            format: `debezium`, `debezium with schema`, `maxwell`, `json` (rows with a key `op`:
+                insert, update or delete) or `json appends` (rows alone).
+            times: what numbers in columns of times count, `ms`, `us` or `ns`.
+            decimals: whether strings in columns of numbers are `text` or `base64`.
+            version: the name of a column that grows with each change of a row: an event whose
+                version is not greater than the stored one changes nothing.
+            source: the name of the stream.
+            position: of the batch in the stream, greater than that of the source's batch before
+                for this table. It is committed with the rows; a batch whose position has been
+                reached changes nothing.
+
+        Returns:
+            What was applied, ignored and refused.
+
+        Raises:
+            InputError: an unknown format or encoding, or a position that is no integer.
+            UnsupportedError: the table has constraints that only DuckDB can check.
+        """
+        envelope = envelope_of(format, times, decimals, version)
+        return self._with_session(
+            lambda session: ingest(session, table, events, envelope, source, position)
+        )
+
+    def create_source(
+        self, name: str, source: Source, into: str | None = None, *, if_not_exists: bool = False
+    ) -> None:
+        """Creates a source of changes, as CREATE SOURCE does; `start_sources` runs it.
+
+        Args:
+            name: of the source, without regard to case.
+            source: such as `ivm.sources.Files(path="inbox/*.jsonl", format="debezium")`.
+            into: the table that its events change, where the source itself does not tell.
+            if_not_exists: whether a source of this name may exist and stays as it is.
+
+        Raises:
+            InputError: the name is taken, or there is no table to which the events can go.
+        """
+        self._with_session(
+            lambda s: stored_sources.create(s, name, source, into, if_not_exists=if_not_exists)
+        )
+
+    def sources(self) -> list[SourceInfo]:
+        """All sources with what they are doing, as SHOW SOURCES lists them."""
+        return self._with_session(list_sources)
+
+    def start_sources(self, names: Iterable[str] | None = None) -> None:
+        """Runs the database's sources in threads of this process, from now on.
+
+        Sources created or resumed later are run too; while they run, the database stays open.
+
+        Args:
+            names: of those that begin now; None for all.
+
+        Raises:
+            SqlError: there is no source of one of the names.
+        """
+        chosen = None if names is None else list(names)
+        run_sources(self._with_session, self._engine, chosen)
+
+    def stop_sources(self, timeout: float = 10.0) -> bool:
+        """Ends the threads of all sources; each goes on from its position when it is run again.
+
+        Args:
+            timeout: seconds to wait for the batches that are being applied.
+
+        Returns:
+            Whether all have ended in time.
+        """
+        return not self._engine.jobs.stop("source", timeout)
+
+    def create_sink(
+        self, name: str, view: str, sink: SinkTo, *, if_not_exists: bool = False
+    ) -> None:
+        """Creates a sink for the changes of a view, as CREATE SINK does; `start_sinks` runs it.
+
+        Args:
+            name: of the sink, without regard to case.
+            view: its name.
+            sink: such as `ivm.sinks.Files(path="out/revenue.jsonl", format="debezium")`.
+            if_not_exists: whether a sink of this name may exist and stays as it is.
+
+        Raises:
+            InputError: the name is taken, there is no such view, or the target cannot be written.
+        """
+        self._with_session(
+            lambda s: stored_sinks.create(s, name, view, sink, if_not_exists=if_not_exists)
+        )
+
+    def sinks(self) -> list[SinkInfo]:
+        """All sinks with what they are doing, as SHOW SINKS lists them."""
+        return self._with_session(list_sinks)
+
+    def start_sinks(self) -> None:
+        """Runs the database's sinks in threads of this process, from now on.
+
+        Sinks created or resumed later are run too; while they run, the database stays open.
+        """
+        run_sinks(self._with_session, self._engine)
+
+    def stop_sinks(self, timeout: float = 10.0) -> bool:
+        """Ends the threads of all sinks; what they have not acknowledged waits in the outbox.
+
+        Args:
+            timeout: seconds to wait for what is being written.
+
+        Returns:
+            Whether all have ended in time.
+        """
+        return not self._engine.jobs.stop("sink", timeout)
+
+    # -- changefeeds ----------------------------------------------------------------------------
+
+    def subscribe(
+        self, view: str, *, limit: int = MOST_HELD, snapshot: bool = False
+    ) -> Subscription:
+        """Opens a changefeed: a blocking iterator of (epoch, delta) from now on.
+
+        A delta is an Arrow table of the view's columns and `_weight` (int64): positive for rows
+        added, negative for rows removed.
+
+        Args:
+            view: its name.
+            limit: rows that wait to be read; beyond it, the feed ends with an error.
+            snapshot: whether the first delta is the rows that the view has.
+        """
+        return self._with_session(
+            lambda session: subscribe(session, view, limit, self._unsubscribe, snapshot=snapshot)
+        )
+
+    def _unsubscribe(self, feed: Subscription) -> None:
+        """Removes a closed feed. An open feed refers to this method, so the database stays open."""
+        self._engine.feeds.remove(feed)
+
+    def tail(
+        self, view: str, *, format: str = "jsonl", snapshot: bool = False, limit: int = MOST_HELD
+    ) -> Tail:
+        """Opens a changefeed of JSON lines: a blocking iterator of lists of lines, one an epoch.
+
+        Args:
+            view: its name.
+            format: `jsonl` or `debezium`, see the formats of sinks.
+            snapshot: whether the first lines are the rows that the view has.
+            limit: rows that wait to be read; beyond it, the feed ends with an error.
+        """
+        demand_format(format)
+        return Tail(self._engine, self.subscribe(view, limit=limit, snapshot=snapshot), format)
