@@ -191,6 +191,23 @@ def test_rows_of_an_open_file_do_not_go(tmp_path: Path, how: str) -> None:
         assert following.read() == ([TWO, THREE] if how == "replace" else [TWO])
 
 
+def test_the_inode_of_an_empty_file_that_is_gone_means_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.touch()
+    with Following(tmp_path / "*.log") as following:
+        assert following.read() == []
+        path.unlink()
+        append(tmp_path / "kept", ONE)
+        assert following.read() == []
+        append(path, TWO)
+        assert following.read() == [TWO]
+        (tmp_path / "kept").unlink()
+        shutil.copy(path, tmp_path / "kept")
+        (tmp_path / "kept").replace(path)
+        assert following.read() == []
+    assert [*following.positions] == [str(path)]
+
+
 def test_lost_rows_can_be_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     append(path, ONE, TWO)

@@ -65,6 +65,8 @@ def test_every_row_comes_once(
     contents: tuple[bytes, bytes],
     steps: list[tuple[str, int, int]],
 ) -> None:
+    # Files with the same rows could take each other's places, if inodes are used again.
+    contents = (b'"a"\n' + contents[0], b'"b"\n' + contents[1])
     left = [compress(content) for content in contents]
     with tempfile.TemporaryDirectory() as folder, Following(f"{folder}/*") as following:
         paths = [Path(folder) / "a.log", Path(folder) / "b.log"]
@@ -99,5 +101,5 @@ def test_every_row_comes_once(
     streams: dict[str, list[tuple[int | None, str | None]]] = {}
     for stream, row, text in following.events:
         streams.setdefault(stream, []).append((row, text))
-    expected = [rows(content) for content in contents if content]
+    expected = [rows(content) for content in contents]
     assert sorted(streams.values(), key=str) == sorted(expected, key=str)

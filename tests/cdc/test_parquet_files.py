@@ -33,6 +33,14 @@ def test_rows_come_once_whatever_the_limits(tmp_path: Path, limit: int) -> None:
     assert following.events[1][2] == '{"id": "1", "price": "1.5", "name": "n1"}'
 
 
+def test_the_lag_is_estimated(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", ROWS)
+    with Following(tmp_path / "*.parquet", format="parquet appends") as following:
+        following.batch(5)
+        assert following.reader is not None
+        assert following.reader.lag() == 20
+
+
 def test_a_file_is_read_when_it_is_complete(tmp_path: Path) -> None:
     write(tmp_path / "source", ROWS)
     data = (tmp_path / "source").read_bytes()

@@ -63,6 +63,10 @@ class CsvRows:
         whole = len(self._dialect.row_ends(rest + b"\n")) > 0
         return bool(self._names) and bool(rest.strip()) and whole
 
+    def passed(self) -> int:
+        """See `Rows`."""
+        return self._text.passed(self.at)
+
     def sure(self) -> int:
         """See `Rows`."""
         return self._text.sure(self.at)

@@ -49,7 +49,7 @@ class Folder:
         for file in self._find_copied(left, self._find_outside(missing)):
             if file.at and file.is_unread() and not self._skip_lost:
                 raise _lost(file)
-            file.here = False
+            self._leave(file)
         for copy in compressed_copies(left, self._files):
             del left[copy]
         for path, status in left.items():
@@ -66,8 +66,15 @@ class Folder:
     def unread(self) -> tuple[int, int]:
         """Bytes of files that have not been read, and those that have, about."""
         here = [file for file in list(self._files) if file.here]
-        read = sum(file.seen for file in here)
+        read = sum(file.passed for file in here)
         return max(0, sum(file.size for file in here) - read), read
+
+    def _leave(self, file: Followed) -> None:
+        """Notes that a file is gone; one of which nothing was read could not be known again."""
+        file.here = False
+        if not file.at:
+            self._files.remove(file)
+            self._streams.remove(file.stream)
 
     def _find_by_inode(self, left: _Found) -> list[Followed]:
         """Finds files again, and takes them out of those that are left; returns the others."""
@@ -103,23 +110,17 @@ class Folder:
     def _find_outside(self, files: list[Followed]) -> list[Followed]:
         """Files that were renamed to what the pattern does not match, as logs are."""
         lost = [file for file in files if file.here and not _still_there(file)]
-        if not lost:
-            return []
-        inodes = moved(os.path.dirname(file.path) for file in lost)
-        gone = []
-        for file in lost:
-            path = inodes.get((file.device, file.inode), "")
-            status = status_of(path) if path else None
-            if status and _same(file, path, status):
-                file.look(path, status)
-            else:
-                gone.append(file)
-        return gone
+        for _ in range(
+            2
+        ):  # a file that is renamed meanwhile may be missing in a list of its folder
+            lost = _not_moved(lost)
+        return lost
 
     def _find_copied(self, left: _Found, files: list[Followed]) -> list[Followed]:
         """Files that were copied or compressed, whether the pattern matches the new name or not."""
         there = moved(os.path.dirname(file.path) for file in files)
-        known = {(file.device, file.inode) for file in self._files if file not in files}
+        here = {file for file in self._files if file.here} - {*files}
+        known = {(file.device, file.inode) for file in here}  # of others, inodes are used again
         paths = sorted(path for inode, path in there.items() if inode not in known)
         gone = []
         for file in files:
@@ -143,6 +144,19 @@ class Folder:
             return False
         file.settled = time.time() - file.changed / 1e9 >= self._settle
         return (file.waits and file.settled) or (file.size, file.changed) != file.drained
+
+
+def _not_moved(files: list[Followed]) -> list[Followed]:
+    inodes = moved(os.path.dirname(file.path) for file in files)
+    gone = []
+    for file in files:
+        path = inodes.get((file.device, file.inode), "")
+        status = status_of(path) if path else None
+        if status and _same(file, path, status):
+            file.look(path, status)
+        else:
+            gone.append(file)
+    return gone
 
 
 def _still_there(file: Followed) -> bool:

@@ -19,7 +19,7 @@ COMPARED = 1024
 _STORED = ("path", "device", "inode", "at", "open", "seen", "mark", "more")
 
 
-@dataclass
+@dataclass(eq=False)
 class Followed:
     """A file, how far it has been read, and what it looked like.
 
@@ -34,6 +34,7 @@ class Followed:
         seen: a size that the file has had.
         mark: of the bytes until then, see `mark`.
         more: whether it had rows that were not read.
+        passed: how many bytes of the file were read, about.
         here: whether there is such a file.
         size, changed: as the file system told last, in bytes and nanoseconds.
         drained: `size` and `changed` when there was nothing left to read.
@@ -51,6 +52,7 @@ class Followed:
     seen: int = 0
     mark: str = ""
     more: bool = False
+    passed: int = 0
     here: bool = True
     size: int = 0
     changed: int = 0
@@ -61,7 +63,8 @@ class Followed:
     @classmethod
     def stored(cls, stream: str, position: Position) -> Followed:
         """The file of a stored position."""
-        return cls(stream=stream, rows=position.offset, **json.loads(position.detail))
+        known = json.loads(position.detail)
+        return cls(stream=stream, rows=position.offset, passed=known["seen"], **known)
 
     def is_unread(self) -> bool:
         """Whether it is known to have rows that were not read."""

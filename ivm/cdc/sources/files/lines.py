@@ -47,6 +47,10 @@ class Lines:
         """See `Rows`."""
         return self._cutter.has_more() or self._text.has_more()
 
+    def passed(self) -> int:
+        """See `Rows`."""
+        return self._text.passed(self.at)
+
     def sure(self) -> int:
         """See `Rows`."""
         return self._text.sure(self.at)

@@ -56,7 +56,7 @@ class OpenFile:
         else:
             file.rows += len(found)
             file.at, file.open = self._rows.at, self._rows.open
-            file.more = self._rows.has_more()
+            file.more, file.passed = self._rows.has_more(), self._rows.passed()
             file.see(self._descriptor, self._rows.sure())
         return found
 

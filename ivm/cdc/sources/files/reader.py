@@ -15,6 +15,7 @@ from ivm.cdc.sources.files.placed import Placed, Run
 from ivm.cdc.sources.source import Batch, Part, Position
 from ivm.storage.errors import IvmError
 
+_LARGEST = 32 << 20  # bytes of a batch, past which it takes no more rows
 _OPEN = 16  # files that are kept open, so that those that grow are not opened again and again
 _SHORTEST, _LONGEST = 0.02, 1.0  # seconds between two looks at the folder
 _SHARE = 20  # of the time is left between them, for each that a look takes
@@ -90,13 +91,14 @@ class FilesReader:
 
     def _batch(self, limit: int) -> Batch | None:
         taken: list[tuple[Followed, pa.Array]] = []
-        count = 0
-        while count < limit and (found := self._next_but(limit - count, taken)):
+        count = size = 0
+        while count < limit and size < _LARGEST and (found := self._next_but(limit - count, taken)):
             if taken and found[1].type != taken[0][1].type:  # the files have other columns
                 self._held = found
                 break
             taken.append(found)
             count += len(found[1])
+            size += found[1].nbytes
         return self._batch_of(taken) if taken else None
 
     def _batch_of(self, taken: list[tuple[Followed, pa.Array]]) -> Batch:

@@ -35,6 +35,9 @@ class Rows(Protocol):
     def has_more(self) -> bool:
         """Whether there is more to read, of the size that the file had."""
 
+    def passed(self) -> int:
+        """How many bytes of the file the rows that were taken are, about."""
+
     def sure(self) -> int:
         """How many bytes of the file will stay what they are, so that it is known by them."""
 

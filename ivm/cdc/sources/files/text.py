@@ -58,9 +58,15 @@ class Text:
         Args:
             at: how far the text was taken.
         """
-        if not self._compression:
-            return at
-        return self._members or self._position
+        return at if not self._compression else self._members or self._position
+
+    def passed(self, at: int) -> int:
+        """How many bytes of the file were read.
+
+        Args:
+            at: how far the text was taken.
+        """
+        return self._position if self._compression else at
 
     def _find_compression(self) -> bool:
         head = os.pread(self._descriptor, min(len(_ZSTD), self._file.size), 0)
