@@ -131,7 +131,8 @@ def decode_backlog(shop: Database) -> float:
     )
     with ivm.connect() as db:
         info, cursor = table_of(db)
-        reader = source.open("second", None, {copy_stream(ORDERS): Position(1, DONE)})
+        ((oid,),) = shop.execute("SELECT 'orders'::regclass::oid::bigint")
+        reader = source.open("second", None, {copy_stream(ORDERS): Position(1, f"{DONE} {oid}")})
         begin = time.perf_counter()
         while not reader.caught_up():
             batch = reader.read(50_000, 0.05)

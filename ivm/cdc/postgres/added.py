@@ -6,13 +6,13 @@ copy's snapshot has seen are dropped then, and the others follow the copy in the
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ivm.cdc.postgres.batches import Changes, Shapes
-from ivm.cdc.postgres.copying import COPYING, DONE, Copier, copy_stream
+from ivm.cdc.postgres.catalog import Table
+from ivm.cdc.postgres.copying import COPYING, Copier, copy_stream
 from ivm.cdc.postgres.snapshot import Copies
 from ivm.cdc.postgres.spool import Spool
 from ivm.cdc.postgres.table_names import TableName
@@ -72,27 +72,16 @@ class AddedTables:
     """Copies tables in the background; `close` it.
 
     Args:
-        tables: what to copy.
-        begin: makes the snapshot and starts the copies, which may have to wait for transactions;
-            returns the position of the snapshot and the copies.
+        tables: what is copied.
+        copies: of these tables.
         copier: makes parts of chunks.
     """
 
-    def __init__(
-        self,
-        tables: Sequence[TableName],
-        begin: Callable[[], tuple[int, Copies]],
-        copier: Copier,
-    ) -> None:
+    def __init__(self, tables: Sequence[TableName], copies: Copies, copier: Copier) -> None:
         self._held = {table: Held() for table in tables}
-        self._copied: list[TableName] = []
-        self._begin = begin
+        self._copied: list[Table] = []
+        self._copies = copies
         self._copier = copier
-        self._start = 0
-        self._copies: Copies | None = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="ivm-copy-begin", daemon=True)
-        self._thread.start()
 
     @property
     def is_over(self) -> bool:
@@ -126,47 +115,36 @@ class AddedTables:
             UnavailableError: the server does not answer.
             SourceError: it refuses.
         """
-        if self._error is not None:
-            raise self._error
         if self._copied:
             return self._released(self._copied[-1], limit)
-        if self._copies is None:
-            return None
         self._copies.limit = limit
         chunk = self._copies.next(0)
         if chunk is None:
             return None
         if chunk.is_last:
-            self._copied.append(chunk.table.name)
+            self._copied.append(chunk.table)
         part = self._copier.part(chunk)
         return Batch((part,), self._copier.position(chunk.table.name))
 
     def close(self) -> None:
         """Ends the copies."""
-        self._thread.join()
-        if self._copies is not None:
-            self._copies.close()
+        self._copies.close()
         for held in self._held.values():
             held.close()
 
-    def _released(self, table: TableName, limit: int) -> Batch:
+    def _released(self, table: Table, limit: int) -> Batch:
         """Held changes of a table that is copied; the last batch ends the copy."""
-        found = self._held[table].take(limit, self._start)
+        name = table.name
+        found = self._held[name].take(limit, self._copies.start)
         if found is None:
-            self._held.pop(table).close()
+            self._held.pop(name).close()
             self._copied.pop()
-            self._copier.move(table, 0, DONE)
-            return Batch((), self._copier.position(table))
+            self._copier.finish(table)
+            return Batch((), self._copier.position(name))
         messages, shapes = found
-        at = self._copier.move(table, len(messages), COPYING)
+        at = self._copier.move(name, len(messages), COPYING)
         parts = []
         if messages:
             changes, oid = Changes(messages), shapes[-1][1].oid
-            parts.append(changes.part(oid, shapes, copy_stream(table), at.offset))
-        return Batch(parts, self._copier.position(table))
-
-    def _run(self) -> None:
-        try:
-            self._start, self._copies = self._begin()
-        except BaseException as error:  # raised in the thread that asks for rows
-            self._error = error
+            parts.append(changes.part(oid, shapes, copy_stream(name), at.offset))
+        return Batch(parts, self._copier.position(name))

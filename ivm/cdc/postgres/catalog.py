@@ -48,6 +48,7 @@ class Table:
     """An upstream table.
 
     Attributes:
+        oid: tells it from a table that had its name before.
         name: of the table.
         columns: those that are published, in order.
         key: its primary key, or its replica identity where that is an index; empty if it has none.
@@ -56,6 +57,7 @@ class Table:
         rows: how many it has, about.
     """
 
+    oid: int
     name: TableName
     columns: tuple[Column, ...]
     key: tuple[str, ...]
@@ -100,4 +102,4 @@ def load_table(connection: Any, types: Mapping[int, PostgresType], name: TableNa
         for label, kind, modifier, required in ask(connection, _COLUMNS, [oid])
     ]
     whole, partitioned = identity == "f", kind == "p"
-    return Table(name, tuple(columns), tuple(key), whole, partitioned, max(int(rows), 0))
+    return Table(oid, name, tuple(columns), tuple(key), whole, partitioned, max(int(rows), 0))

@@ -1,6 +1,7 @@
 """Batches of the copies of tables.
 
-A copy's position counts rows, over all attempts, so that it grows; it tells how far the copy is.
+A copy's position counts rows, over all attempts, so that it grows. Its detail is how far the copy
+is; of one that is done, with the oid of the table: another table of the same name has another.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from ivm.cdc.postgres.catalog import Table
 from ivm.cdc.postgres.described import Catalog
 from ivm.cdc.postgres.parts import PostgresPart
 from ivm.cdc.postgres.snapshot import Chunk
@@ -25,10 +27,17 @@ def copy_stream(table: TableName) -> str:
     return _COPY + table.sql
 
 
-def complete(positions: Mapping[str, Position], table: TableName) -> bool:
-    """Whether a table's copy is complete."""
+def copied_oid(positions: Mapping[str, Position], table: TableName) -> int | None:
+    """The oid of the table whose copy is complete; None if it is not."""
     found = positions.get(copy_stream(table))
-    return found is not None and found.detail == DONE
+    if found is None or not found.detail.startswith(DONE):
+        return None
+    return int(found.detail.removeprefix(DONE))
+
+
+def done(table: Table) -> str:
+    """The detail of a copy that is complete."""
+    return f"{DONE} {table.oid}"
 
 
 def dropped(positions: Mapping[str, Position], tables: Iterable[TableName]) -> dict[str, Position]:
@@ -47,22 +56,31 @@ class Copier:
     Args:
         catalog: of the database.
         positions: of the source; moved by what is made.
+
+    Attributes:
+        rows: how many were copied.
     """
 
     def __init__(self, catalog: Catalog, positions: dict[str, Position]) -> None:
         self._catalog = catalog
         self._positions = positions
         self._begun: set[TableName] = set()
+        self.rows = 0
 
     def part(self, chunk: Chunk) -> PostgresPart:
         """The rows of a chunk; the first one empties the table."""
         name, texts = chunk.table.name, inserts(chunk.columns, chunk.count)
         truncates = [] if name in self._begun else [-1]
         self._begun.add(name)
+        self.rows += chunk.count
         at = self.move(name, chunk.count, COPYING)
         described, lines = self._catalog.described(chunk.table), np.arange(chunk.count)
         stream = copy_stream(name)
         return PostgresPart(described, texts, lines, truncates, stream, at.offset)
+
+    def finish(self, table: Table) -> None:
+        """Moves the position of a copy to its end."""
+        self.move(table.name, 0, done(table))
 
     def position(self, table: TableName) -> dict[str, Position]:
         """The position of a copy, by its stream."""

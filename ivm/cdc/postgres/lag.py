@@ -9,6 +9,7 @@ from ivm.cdc.postgres.messages import lsn_number
 from ivm.cdc.postgres.server import ask
 
 _INTERVAL = 0.5  # seconds between questions to the server while there are changes
+_CHECKED = 5.0  # seconds between looks at the tables
 
 
 class Lag:
@@ -21,17 +22,20 @@ class Lag:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._asked = -_INTERVAL
+        self._asked, self._checked = -_INTERVAL, time.monotonic()
         self._reached = 0
         self._events, self._bytes = 0, 0
         self.end = 0
         self.caught_up = False
 
-    def ask(self, is_idle: bool) -> None:
+    def ask(self, is_idle: bool) -> bool:
         """Asks the server for the end of its log, before a read.
 
         Args:
             is_idle: the read before has found nothing.
+
+        Returns:
+            It is time to look at the tables, too.
         """
         now = time.monotonic()
         if is_idle or now - self._asked > _INTERVAL:
@@ -39,6 +43,10 @@ class Lag:
             sql = "SELECT pg_current_wal_flush_lsn()::text"
             ((end,),) = ask(self._catalog.connection, sql)
             self.end = lsn_number(end)
+        if now - self._checked < _CHECKED:
+            return False
+        self._checked = now
+        return True
 
     def read(self, events: int, position: int) -> None:
         """Notes that events up to a position were read."""

@@ -12,12 +12,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 
 from ivm.cdc.postgres import slot as slots
 from ivm.cdc.postgres.added import AddedTables
 from ivm.cdc.postgres.batches import Changes, shapes_in
-from ivm.cdc.postgres.copying import DONE, Copier, complete, dropped
+from ivm.cdc.postgres.copying import Copier, copied_oid, dropped
 from ivm.cdc.postgres.described import Catalog
 from ivm.cdc.postgres.lag import Lag
 from ivm.cdc.postgres.messages import Relation
@@ -54,6 +53,7 @@ class PostgresReader:
         self._stream: Stream | None = None
         self._slot_is_ours = threading.Event()
         self._start = 0
+        self._rows = 0
         self._lag = Lag(self._catalog)
         self._was_idle = True
         try:
@@ -65,8 +65,7 @@ class PostgresReader:
     def _open(self) -> None:
         settings, connection = self._settings, self._catalog.connection
         slots.check_server(connection)
-        for table in settings.tables:
-            self._catalog.table(table)
+        self._check_tables()
         slots.publish(connection, settings.publication, settings.tables, settings.create_slot)
         self._system = slots.system(settings.dsn)
         stored = self._positions.get(STREAM)
@@ -80,6 +79,17 @@ class PostgresReader:
             slots.check_system(stored.detail, self._system)
             slots.check_slot(connection, settings.slot, stored.offset)
             self._begin_stream(stored.offset)
+
+    def _check_tables(self) -> None:
+        """Checks that the tables are still those that were copied, and published since."""
+        settings, connection = self._settings, self._catalog.connection
+        tables = [self._catalog.table(name) for name in settings.tables]
+        self._rows = sum(table.rows for table in tables)
+        lacking = slots.unpublished(connection, settings.publication, settings.tables)
+        for table in tables:
+            known = copied_oid(self._positions, table.name)
+            if known is not None and (known != table.oid or table.name in lacking):
+                raise slots.replaced(table.name)
 
     def _begin_stream(self, start: int) -> None:
         settings = self._settings
@@ -113,7 +123,9 @@ class PostgresReader:
 
     def lag(self) -> int | None:
         """See `Reader`."""
-        return self._lag.events if self._stream is not None else None
+        if self._stream is not None and self._added is None:
+            return self._lag.events
+        return max(self._rows - self._copier.rows, 0)
 
     def caught_up(self) -> bool:
         """See `Reader`."""
@@ -134,7 +146,7 @@ class PostgresReader:
             return None
         if self._copies is None:
             slots.drop_slot(self._catalog.connection, self._settings.slot)
-            self._start, self._copies = self._snapshot(self._settings.tables, temporary=False)
+            self._copies = self._copies_of(self._settings.tables, temporary=False)
         self._copies.limit = limit
         chunk = self._copies.next(timeout)
         return None if chunk is None else self._copied_batch(chunk)
@@ -143,30 +155,32 @@ class PostgresReader:
         assert self._copies is not None
         part = self._copier.part(chunk)
         if chunk.is_last:
-            self._copier.move(chunk.table.name, 0, DONE)
+            self._copier.finish(chunk.table)
         moved = [part.stream]
         if self._copies.is_over:
+            start = self._copies.start
             self._copies.close()
             self._copies = None
-            self._positions[STREAM] = Position(self._start, self._system)
-            self._begin_stream(self._start)
+            self._positions[STREAM] = Position(start, self._system)
+            self._begin_stream(start)
             moved.append(STREAM)
         return Batch((part,), {stream: self._positions[stream] for stream in moved})
 
-    def _snapshot(self, tables: Sequence[TableName], temporary: bool) -> tuple[int, Copies]:
+    def _copies_of(self, tables: Sequence[TableName], temporary: bool) -> Copies:
         settings = self._settings
         name = f"{settings.slot}_copy" if temporary else settings.slot
         snapshot = Snapshot(settings.dsn, name, temporary, min(len(tables), settings.copies))
-        return snapshot.start, Copies(snapshot, tables, self._catalog.types)
+        return Copies(snapshot, tables, self._catalog.types)
 
     def _added_batch(self, limit: int) -> Batch | None:
         """Rows of tables that were added later, if there are any already."""
         if self._added is None:
-            lacking = [t for t in self._settings.tables if not complete(self._positions, t)]
+            tables = self._settings.tables
+            lacking = [t for t in tables if copied_oid(self._positions, t) is None]
             if not lacking:
                 return None
-            begin = partial(self._snapshot, lacking, temporary=True)
-            self._added = AddedTables(lacking, begin, self._copier)
+            copies = self._copies_of(lacking, temporary=True)
+            self._added = AddedTables(lacking, copies, self._copier)
         found = self._added.next(limit)
         if self._added.is_over:
             self._added.close()
@@ -176,7 +190,8 @@ class PostgresReader:
     def _streamed(self, limit: int, timeout: float) -> Batch | None:
         """Transactions of the stream."""
         assert self._stream is not None
-        self._lag.ask(self._was_idle)
+        if self._lag.ask(self._was_idle):
+            self._check_tables()
         found = self._stream.read(limit, timeout if self._added is None else _TURN)
         self._was_idle = found is None
         if found is not None:
@@ -198,11 +213,8 @@ class PostgresReader:
     def _batch(self, found: Transactions) -> Batch:
         last, changes = found.commits[-1], Changes(found.messages)
         at = self._reach(last.end)
-        shapes = [
-            (i, shape, self._catalog.sent(shape))
-            for i, shape in found.shapes
-            if TableName(shape.schema, shape.name) in self._settings.tables
-        ]
+        own = [(i, shape) for i, shape in found.shapes if self._is_own(shape)]
+        shapes = [(i, shape, self._catalog.sent(shape)) for i, shape in own]
         parts = []
         for oid in changes.tables():
             known = shapes_in(self._shapes, shapes, oid)
@@ -213,3 +225,20 @@ class PostgresReader:
         self._shapes.update({shape.oid: (shape, known) for _, shape, known in shapes})
         self._lag.read(len(found.messages), last.end)
         return Batch(parts, {STREAM: at}, datetime.fromtimestamp(last.micros / 1e6, UTC))
+
+    def _is_own(self, shape: Relation) -> bool:
+        """Whether a table is one of the source.
+
+        Raises:
+            SourceError: it was renamed, or another one has its name.
+        """
+        name = TableName(shape.schema, shape.name)
+        oids = {copied_oid(self._positions, table): table for table in self._settings.tables}
+        known = oids.get(shape.oid)
+        if known not in (None, name):
+            raise slots.replaced(known)
+        if name not in self._settings.tables:
+            return False
+        if copied_oid(self._positions, name) not in (None, shape.oid):
+            raise slots.replaced(name)
+        return True

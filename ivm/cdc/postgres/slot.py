@@ -77,6 +77,22 @@ def check_system(known: str, found: str) -> None:
         )
 
 
+def unpublished(connection: Any, publication: str, tables: Sequence[TableName]) -> list[TableName]:
+    """Those of these tables that are not in the publication."""
+    published = {TableName(*row) for row in ask(connection, _PUBLISHED, [publication])}
+    return [table for table in tables if table not in published]
+
+
+def replaced(table: TableName) -> SourceError:
+    """The error that a table's changes may have been missed."""
+    return SourceError(
+        f"PostgreSQL's table {table.sql} was renamed, dropped and made again, or taken out of the "
+        "publication, so changes of it may be missing. When it is as it should be, let it be "
+        f"copied anew: ALTER SOURCE … DROP TABLE {table.schema}.{table.name}, RESUME SOURCE …, and "
+        "when that runs ALTER SOURCE … ADD TABLE; or DROP SOURCE and CREATE SOURCE"
+    )
+
+
 def publish(connection: Any, publication: str, tables: Sequence[TableName], create: bool) -> None:
     """Makes the publication, or adds to it the tables that it lacks.
 
@@ -94,8 +110,7 @@ def publish(connection: Any, publication: str, tables: Sequence[TableName], crea
         return
     if exists:
         _check_publication(connection, publication)
-    published = {TableName(*row) for row in ask(connection, _PUBLISHED, [publication])}
-    lacking = [table.sql for table in tables if table not in published]
+    lacking = [table.sql for table in unpublished(connection, publication, tables)]
     if not lacking:
         return
     if not create:

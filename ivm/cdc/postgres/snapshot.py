@@ -10,6 +10,7 @@ import io
 import queue
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from ivm.cdc.postgres.messages import lsn_number
 from ivm.cdc.postgres.server import answers, ask, connect, connect_for_replication
 from ivm.cdc.postgres.table_names import TableName
 from ivm.cdc.postgres.types import PostgresType
+from ivm.cdc.sources.source import SourceError
+from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal, quote
 
 _MOST_BYTES = 16 << 20  # of a chunk
@@ -45,45 +48,52 @@ class Chunk:
 
 
 class Snapshot:
-    """A new replication slot, and the tables as they are where it begins.
+    """A new replication slot, and connections that see the tables as they are where it begins.
 
     Args:
         dsn: of the database.
         slot: its name.
-        temporary: the slot ends with `release`.
-        count: of the connections that read.
+        temporary: the slot is gone when the connections have the snapshot.
+        count: of the connections.
 
     Attributes:
         start: the position from which on the slot's changes are not in the snapshot.
+        connections: those that see it.
     """
 
     def __init__(self, dsn: str, slot: str, temporary: bool, count: int) -> None:
-        self._replication = connect_for_replication(dsn)
-        self.readers: list[Any] = []
-        try:
-            kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
-            ((_, start, name, _),) = ask(
-                self._replication,
-                f"CREATE_REPLICATION_SLOT {quote(slot)} {kind} pgoutput EXPORT_SNAPSHOT",
-            )
+        kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
+        self._create = f"CREATE_REPLICATION_SLOT {quote(slot)} {kind} pgoutput EXPORT_SNAPSHOT"
+        self._dsn = dsn
+        self._count = count
+        self._replication: Any = None
+        self.start = 0
+        self.connections: list[Any] = []
+
+    def take(self) -> None:
+        """Makes the slot, which waits for the end of all transactions that are open."""
+        self._replication = connect_for_replication(self._dsn)
+        with closing(self._replication):
+            ((_, start, name, _),) = ask(self._replication, self._create)
             self.start = lsn_number(start)
-            for _ in range(count):
-                self.readers.append(connect(dsn))
-                ask(self.readers[-1], "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                ask(self.readers[-1], f"SET TRANSACTION SNAPSHOT {literal(name)}")
-        except BaseException:
-            for reader in self.readers:
-                reader.close()
-            raise
-        finally:  # the readers have the snapshot now; a permanent slot stays
-            self._replication.close()
+            for _ in range(self._count):
+                self.connections.append(connect(self._dsn))
+                ask(self.connections[-1], "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                ask(self.connections[-1], f"SET TRANSACTION SNAPSHOT {literal(name)}")
+
+    def cancel(self) -> None:
+        """Ends the waiting of `take`, and what the connections are doing."""
+        for connection in (self._replication, *self.connections):
+            if connection is not None and not connection.closed:
+                with suppress(UnavailableError, SourceError), answers():
+                    connection.cancel()
 
 
 class Copies:
     """The rows of tables in chunks, read by several threads; `close` it.
 
     Args:
-        snapshot: is used up.
+        snapshot: is taken in the background.
         tables: what to copy.
         types: of the database.
 
@@ -98,18 +108,19 @@ class Copies:
         types: dict[int, PostgresType],
     ) -> None:
         self.limit = 1000
-        self._connections = snapshot.readers
+        self._snapshot = snapshot
         self._types = types
         self._left = list(reversed(tables))
         self._unfinished = len(tables)
         self._chunks: queue.Queue[Chunk | BaseException] = queue.Queue(maxsize=2)
         self._stopping = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._run, args=(each,), name="ivm-copy", daemon=True)
-            for each in self._connections
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads = [threading.Thread(target=self._begin, name="ivm-copy-begin", daemon=True)]
+        self._threads[0].start()
+
+    @property
+    def start(self) -> int:
+        """Where the snapshot was taken; known as soon as there is a chunk."""
+        return self._snapshot.start
 
     def next(self, timeout: float) -> Chunk | None:
         """The next rows of some table, or None if there are none in time.
@@ -135,12 +146,26 @@ class Copies:
     def close(self) -> None:
         """Ends the threads and their connections."""
         self._stopping.set()
-        for connection in self._connections:
-            connection.cancel()
-        for thread in self._threads:
-            thread.join()
-        for connection in self._connections:
+        for thread in self._threads:  # the first one starts the others
+            while thread.is_alive():
+                self._snapshot.cancel()
+                thread.join(_WAIT)
+        for connection in self._snapshot.connections:
             connection.close()
+
+    def _begin(self) -> None:
+        try:
+            self._snapshot.take()
+        except BaseException as error:  # raised in the thread that waits for the chunk
+            with suppress(_StoppedError):
+                self._put(error)
+            return
+        for connection in self._snapshot.connections:
+            thread = threading.Thread(
+                target=self._run, args=(connection,), name="ivm-copy", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
 
     def _run(self, connection: Any) -> None:
         try:
@@ -154,7 +179,8 @@ class Copies:
         except _StoppedError:
             pass
         except BaseException as error:  # raised in the thread that waits for the chunk
-            self._put(error)
+            with suppress(_StoppedError):
+                self._put(error)
 
     def _copy(self, connection: Any, table: Table) -> None:
         lines = _Lines(self, table)

@@ -55,7 +55,7 @@ def follow(db: ivm.Database, shop: Database, tables: str = "orders", options: st
     dsn = shop.dsn.replace("'", "''")
     db.execute(f"CREATE SOURCE shop FROM POSTGRES (dsn '{dsn}', tables '{tables}'{options})")
     db.start_sources()
-    done = "SELECT count(*) FROM _ivm.positions WHERE stream LIKE 'copy %' AND detail = 'done'"
+    done = "SELECT count(*) FROM _ivm.positions WHERE stream LIKE 'copy %' AND detail LIKE 'done%'"
     until(lambda: position(db) > 0 and db.execute(done).fetchall() != [(0,)], db)
 
 

@@ -69,6 +69,47 @@ def test_changes_that_somebody_else_has_read_are_noticed(db: ivm.Database, shop:
     assert "somebody else has read the changes between" in state(db)[1]
 
 
+RENAMES = {
+    "renamed": "ALTER TABLE orders RENAME TO old; INSERT INTO old VALUES (1, 1, 1, '')",
+    "made again": f"DROP TABLE orders; {ORDERS}; INSERT INTO orders VALUES (1, 1, 1, '')",
+    "not published": "ALTER PUBLICATION ivm_shop DROP TABLE orders",
+}
+
+
+@pytest.mark.parametrize("what", RENAMES)
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_table_that_is_another_one_is_noticed(
+    db: ivm.Database, shop: Database, what: str, runs: bool
+) -> None:
+    shop.execute(ORDERS, "INSERT INTO orders VALUES (0, 0, 0, '')")
+    follow(db, shop)
+    if not runs:
+        db.execute("PAUSE SOURCE shop")
+        until(lambda: shop.execute(SLOT_OF) == [(None,)], db)
+    shop.execute(RENAMES[what])
+    if not runs:
+        db.execute("RESUME SOURCE shop")
+    until(lambda: state(db)[0] == "stopped", db)
+    says = "has no table" if what == "renamed" and not runs else "was renamed, dropped"
+    assert says in state(db)[1]
+
+
+def test_closing_does_not_wait_for_transactions_upstream(shop: Database, tmp_path: Path) -> None:
+    shop.execute(ORDERS)
+    dsn = shop.dsn.replace("'", "''")
+    with shop.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("BEGIN; INSERT INTO orders VALUES (1, 1, 1, '')")  # the slot waits for it
+        with ivm.connect(tmp_path / "a.duckdb") as db:
+            db.execute(f"CREATE SOURCE shop FROM POSTGRES (dsn '{dsn}', tables 'orders')")
+            db.start_sources()
+            until(lambda: db.execute("FROM _ivm.positions").fetchall() != [], db)
+            time.sleep(0.5)
+            begin = time.monotonic()
+        assert time.monotonic() - begin < 8  # the job is given ten seconds
+        cursor.execute("COMMIT")
+    connection.close()
+
+
 def test_an_idle_slot_stands_at_what_was_committed(db: ivm.Database, shop: Database) -> None:
     shop.execute(ORDERS, "CREATE TABLE other (x text)")
     follow(db, shop)
