@@ -51,7 +51,7 @@ def wire_type(type: ColumnType, encoding: Encoding) -> str:
     """The type that `from_json` gives the value for `value`."""
     if type.base in _NESTED or _is_coded(type, encoding):
         return "JSON"  # which tells strings from numbers
-    if _is_time(type) or any(name in type.sql for name in _UNREADABLE):
+    if _is_time(type) or _is_unreadable(type):
         return "VARCHAR"
     return type.sql
 
@@ -125,13 +125,10 @@ def _unquoted(json: str) -> str:
 
 def _nested(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str:
     """A list or another nested value, refused where a value in it is."""
-    coded = encoding.base64 is not False and "DECIMAL" in type.sql
-    unreadable = any(name in type.sql for name in _UNREADABLE)
-    found = "NULL" if coded or unreadable else typed
-    if type.base == "LIST":
-        element = type_of(type.sql.rsplit("[", 1)[0])
-        if value("part", element, encoding, "NULL") != "part":
-            found = _list(given, type, element, encoding)
+    coded, unreadable = _is_coded_inside(type, encoding), _is_unreadable(type)
+    found = typed if _is_readable(type, encoding) else "NULL"
+    if found == "NULL" and type.base == "LIST":
+        found = _list(given, type, _element(type), encoding)
     json = f"CAST({given} AS VARCHAR)"
     if unreadable:  # a text is that of the whole value, as DuckDB writes it
         text = f"TRY(CAST({_unquoted(json)} AS {type.sql}))"
@@ -140,6 +137,27 @@ def _nested(given: str, type: ColumnType, encoding: Encoding, typed: str) -> str
         numbers = f"NOT system.main.regexp_matches({json}, '[\"{{]')"
         return f"CASE WHEN {numbers} THEN {typed} ELSE {found} END"
     return found
+
+
+def _is_readable(type: ColumnType, encoding: Encoding) -> bool:
+    """Returns whether DuckDB alone reads a value as the format means it."""
+    if type.base == "LIST":
+        return _is_readable(_element(type), encoding)
+    if type.base in _NESTED:
+        return not (_is_coded_inside(type, encoding) or _is_unreadable(type))
+    return value("part", type, encoding, "NULL") == "part"
+
+
+def _is_coded_inside(type: ColumnType, encoding: Encoding) -> bool:
+    return encoding.base64 is not False and "DECIMAL" in type.sql
+
+
+def _is_unreadable(type: ColumnType) -> bool:
+    return any(name in type.sql for name in _UNREADABLE)
+
+
+def _element(type: ColumnType) -> ColumnType:
+    return type_of(type.sql.rsplit("[", 1)[0])
 
 
 def _list(given: str, type: ColumnType, element: ColumnType, encoding: Encoding) -> str:
