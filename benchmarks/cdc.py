@@ -28,7 +28,6 @@ from benchmarks.maintain import verify
 from benchmarks.report import machine
 
 BATCHES = (10_000, 50_000)
-REACHED = 0.6
 ONES = 300
 """Batches of one event that are timed."""
 _BLOCK = 1 << 24
@@ -116,30 +115,41 @@ def one_by_one(file: Path, format: str) -> float:
     return sorted(times)[len(times) // 2] * 1e3
 
 
+def measure(folder: Path, count: int, *, schema: bool = False) -> None:
+    """Makes a file, ingests it in batches of each size, and prints what it took.
+
+    Args:
+        folder: for the file and the databases.
+        count: lines of the file.
+        schema: whether each event comes with its schema.
+    """
+    format = "debezium with schema" if schema else "debezium"
+    file = folder / "events.jsonl"
+    stream = ChangeEvents(count, schema=schema)
+    stream.write(file)
+    print(f"{count:,} events, {file.stat().st_size / count:.0f} bytes each", flush=True)
+    for size in BATCHES:
+        bound = read_json(file)
+        tell("read_json", bound, count, bound)
+        with ivm.connect(folder / f"{size}.duckdb") as db:
+            db.execute(f"{TABLE}; CREATE MATERIALIZED VIEW revenue AS {QUERY}")
+            found = ingest(db, file, size, format)
+            tell(f"ingest, batches of {size:,}", found, count, bound)
+            print(f"  {check(db, stream, size)}", flush=True)
+    print(f"one event a batch: {one_by_one(file, format):.2f} ms")
+
+
 def main() -> None:
-    """Make the file, measure, print."""
+    """Measure in a folder of its own."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cdc", description=__doc__)
     parser.add_argument("--events", type=int, default=5_000_000, help="lines (default 5_000_000)")
     parser.add_argument("--quick", action="store_true", help="200_000 lines")
     parser.add_argument("--schema", action="store_true", help="each event with its schema")
     options = parser.parse_args()
     count = 200_000 if options.quick else options.events
-    format = "debezium with schema" if options.schema else "debezium"
     print(machine(), flush=True)
     with tempfile.TemporaryDirectory(prefix="ivm-cdc-") as folder:
-        file = Path(folder) / "events.jsonl"
-        stream = ChangeEvents(count, schema=options.schema)
-        stream.write(file)
-        print(f"{count:,} events, {file.stat().st_size / count:.0f} bytes each", flush=True)
-        for size in BATCHES:
-            bound = read_json(file)
-            tell("read_json", bound, count, bound)
-            with ivm.connect(Path(folder) / f"{size}.duckdb") as db:
-                db.execute(f"{TABLE}; CREATE MATERIALIZED VIEW revenue AS {QUERY}")
-                found = ingest(db, file, size, format)
-                tell(f"ingest, batches of {size:,}", found, count, bound)
-                print(f"  {check(db, stream, size)}", flush=True)
-        print(f"one event a batch: {one_by_one(file, format):.2f} ms")
+        measure(Path(folder), count, schema=options.schema)
 
 
 def tell(what: str, found: Timed, count: int, bound: Timed) -> None:

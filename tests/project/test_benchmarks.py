@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import cells, demo, plan, report, run, shapes, stream, workload
+from benchmarks import cdc, cells, demo, plan, report, run, shapes, stream, workload
 from benchmarks.shape_cases import SHAPES, Shape
 
 
@@ -82,3 +82,13 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     text = printed.getvalue()
     assert text.count("verify materialized view") == 16
     assert "8 views right, before and after a restart" in text
+
+
+def test_change_events_are_measured_and_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cdc, "ONES", 5)
+    cdc.measure(tmp_path, 20_000)
+    shown = capsys.readouterr().out
+    assert shown.count("20 dead letters, exactly the dirt") == len(cdc.BATCHES)
+    assert "x read_json" in shown

@@ -20,10 +20,11 @@ import pyarrow as pa
 
 from ivm.cdc.formats.json_statement import LINES
 from ivm.storage.identifiers import literal
-from ivm.storage.warehouse.carried import carried
+from ivm.storage.warehouse.carried import Relation, carried
 from ivm.storage.warehouse.duck import Cursor, rows, run
 
-_CHUNK = 8_192  # lines that one of DuckDB's threads takes at once
+_CHUNK = 2_048  # lines that one of DuckDB's threads takes at once: a vector
+_MANY = 16_384  # lines from which on binding costs less than what EXECUTE does with rows: a copy
 _MOST = 64  # statements that a reader keeps
 _ZONED = "SELECT system.main.current_setting('TimeZone'), system.main.current_setting('Calendar')"
 
@@ -60,7 +61,7 @@ class LineReader:
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._lines = _Lines()
-        self._names: dict[tuple[Settings | None, str], str] = {}
+        self._known: dict[tuple[Settings | None, str], tuple[str, Relation]] = {}
         self._settings: Settings | None = None
         cursor.register(LINES, self._lines)
 
@@ -79,25 +80,29 @@ class LineReader:
         parts = [lines.slice(i, _CHUNK) for i in range(0, len(lines), _CHUNK)]
         self._lines.table = pa.table({"raw": pa.chunked_array(parts, pa.large_string())})
         try:
-            return self._cursor.sql(f"EXECUTE {self._prepared(sql, settings)}").to_arrow_table()
+            name, relation = self._prepared(sql, settings)
+            if len(lines) < _MANY:
+                relation = self._cursor.sql(f"EXECUTE {name}")
+            return relation.to_arrow_table()
         finally:
             self._lines.table = self._lines.table.slice(0, 0)
 
-    def _prepared(self, sql: str, settings: Settings | None) -> str:
-        name = self._names.get((settings, sql))
-        if name is None:
-            if len(self._names) >= _MOST:
+    def _prepared(self, sql: str, settings: Settings | None) -> tuple[str, Relation]:
+        """The name of the prepared statement, and the same as a relation."""
+        found = self._known.get((settings, sql))
+        if found is None:
+            if len(self._known) >= _MOST:
                 self._forget()
-            name = f"_ivm_{len(self._names)}"
-            text = carried(self._cursor.sql(sql)).sql_query()
-            run(self._cursor, f"PREPARE {name} AS {text}")
-            self._names[settings, sql] = name
-        return name
+            relation = carried(self._cursor.sql(sql))
+            found = f"_ivm_{len(self._known)}", relation
+            run(self._cursor, f"PREPARE {found[0]} AS {relation.sql_query()}")
+            self._known[settings, sql] = found
+        return found
 
     def _forget(self) -> None:
-        for name in self._names.values():
+        for name, _ in self._known.values():
             run(self._cursor, f"DEALLOCATE {name}")
-        self._names.clear()
+        self._known.clear()
 
 
 class _Readers:
@@ -110,16 +115,12 @@ class _Readers:
 
     @contextlib.contextmanager
     def lend(self) -> Iterator[LineReader]:
-        """A reader, for this thread alone."""
+        """A reader, for this thread alone; after an error it is not lent again."""
         with self._lock:
             reader = self._idle.pop() if self._idle else self._open()
-        try:
-            yield reader
-        except BaseException:  # whatever state the error has left it in
-            raise
-        else:
-            with self._lock:
-                self._idle.append(reader)
+        yield reader
+        with self._lock:
+            self._idle.append(reader)
 
     def _open(self) -> LineReader:
         if self._connection is None:
