@@ -17,7 +17,9 @@ from ivm.session.session import Session
 from ivm.session.table_writer import FastWriter
 from ivm.sql.statements.nodes import Query
 from ivm.storage.errors import UnavailableError
+from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
+from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.duck import run
 from ivm.storage.warehouse.system_tables import STREAM_TABLES
 
@@ -88,12 +90,12 @@ class Records:
 
     def position(self, stream: str) -> Position | None:
         """The position that a stream has reached, the transaction's changes included."""
-        found = self._row(POSITIONS, {"source": [self._source], "stream": [stream]})
+        found = self._find(POSITIONS, self._source, stream)
         return None if found is None else Position(int(found[2]), str(found[3]))
 
     def definition(self) -> tuple[Any, ...] | None:
         """The source's row of `_ivm.sources`, the transaction's changes included."""
-        return self._row(SOURCES, {"name": [self._source]})
+        return self._find(SOURCES, self._source)
 
     def define(self, row: Mapping[str, Any]) -> None:
         """Writes the source's row of `_ivm.sources`; columns left out stay."""
@@ -110,13 +112,21 @@ class Records:
     def reach(self, positions: Mapping[str, Position]) -> None:
         """Notes that streams have reached positions with this transaction."""
         if positions:
-            rows = {
-                "source": [self._source] * len(positions),
-                "stream": list(positions),
-                "position": [position.offset for position in positions.values()],
-                "detail": [position.detail for position in positions.values()],
-            }
-            self._writer(POSITIONS).upsert(*self._columns(POSITIONS, rows))
+            before = {stream: self.position(stream) for stream in positions}
+            old = self._positions({s: p for s, p in before.items() if p is not None})
+            every = tuple(range(len(old.columns)))
+            change = TableChange(POSITIONS, old, every, self._positions(positions))
+            self._transaction.add(change)
+
+    def _positions(self, positions: Mapping[str, Position]) -> ZSet:
+        rows = {
+            "source": [self._source] * len(positions),
+            "stream": list(positions),
+            "position": [position.offset for position in positions.values()],
+            "detail": [position.detail for position in positions.values()],
+        }
+        columns, count = self._columns(POSITIONS, rows)
+        return ZSet(tuple([columns[i] for i in range(len(columns))]), ones(count))
 
     def bury(self, table: str, letters: Sequence[Letter]) -> None:
         """Adds dead letters of events of one table."""
@@ -139,14 +149,8 @@ class Records:
         own = {"stream": stream, "position": position, "event": event}
         return {**alike, **own, "reason": reason, "payload": payload}
 
-    def _row(self, table: str, key: dict[str, Any]) -> tuple[Any, ...] | None:
-        keys, _ = self._columns(table, key)
-        index = self._transaction.index(table, all_columns=True)
-        found = index.find([keys[i] for i in range(len(key))]).rows
-        if not len(found):
-            return None
-        schema = self._session.engine.catalog.tables[table].schema
-        return tuple(found.to_arrow(schema).to_pylist()[0].values())
+    def _find(self, table: str, *key: str) -> tuple[Any, ...] | None:
+        return self._session.engine.small.find(table, key, self._transaction.changes)
 
     def _columns(self, table: str, rows: dict[str, Any]) -> tuple[dict[int, Column], int]:
         engine = self._session.engine

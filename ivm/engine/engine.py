@@ -29,6 +29,7 @@ from ivm.engine.log_writer import LogWriter
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
+from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.views import Views
 from ivm.engine.writer_lock import WriterLock
@@ -62,6 +63,7 @@ class Engine:
         self.maintenance = Maintenance(self.tables)
         self.feeds = ChangeFeeds()
         self.outbox = Outbox(self.tables)
+        self.small = SmallTables(self.tables)
         self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.indexes = KeyIndexes(self.tables, self.maintenance.columns_read)
@@ -235,6 +237,7 @@ class Engine:
         self.indexes.commit(tables)
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
+        self.small.follow(changes)
         epoch = self.pending.epoch + 1
         if by_duckdb:  # DuckDB has it all
             self.pending.add(epoch, (), {})

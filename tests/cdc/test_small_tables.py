@@ -1,0 +1,40 @@
+"""What the memory knows of the positions is what their table says, whatever transactions do."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ivm
+from tests.cdc.orders import ORDERS, content, created
+
+batches = st.tuples(st.sampled_from(["a", "b"]), st.integers(1, 9))
+acts = st.one_of(
+    batches.map(lambda batch: ("ingest", batch)),
+    st.sampled_from([("BEGIN", None), ("COMMIT", None), ("ROLLBACK", None), ("reopen", None)]),
+)
+
+
+@given(st.lists(acts, max_size=25))
+def test_a_batch_is_skipped_if_and_only_if_the_table_has_its_position(
+    drawn: list[tuple[str, tuple[str, int] | None]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "a.duckdb"
+        db = ivm.connect(file)
+        db.execute(ORDERS)
+        db.ingest("orders", [], position=0)  # makes the tables of the records
+        for act, batch in drawn:
+            if batch is not None:
+                stored = dict(content(db, "SELECT source, position FROM _ivm.positions"))
+                found = db.ingest("orders", [created(1)], source=batch[0], position=batch[1])
+                assert found.skipped == (stored.get(batch[0], 0) >= batch[1])
+            elif act == "reopen":
+                db.close()
+                db = ivm.connect(file)
+            elif (act == "BEGIN") != db.in_transaction:
+                db.execute(act)
+        db.close()
