@@ -32,6 +32,16 @@ class Backlog:
         """Rows of all deltas."""
         return sum(self.counts)
 
+    def keys(self, through: int | None = None) -> list[tuple[int, int]]:
+        """Epoch and part of all rows, or of those of the epochs up to one."""
+        count = len(self) if through is None else bisect_right(self.epochs, through)
+        return list(zip(self.epochs[:count], self.parts[:count], strict=True))
+
+    def rows_of(self, after: int, last: int) -> int:
+        """Rows of the deltas after one epoch up to another one."""
+        first, end = bisect_right(self.epochs, after), bisect_right(self.epochs, last)
+        return sum(self.counts[first:end])
+
     def add(self, epoch: int, part: int, rows: int) -> None:
         """Appends a row whose payload is in the table alone."""
         self.epochs.append(epoch)

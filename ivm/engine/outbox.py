@@ -10,6 +10,7 @@ they know is stored with the new rows, in the same transaction, and settled in t
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from ivm.engine.outbox_rows import (
     OUTBOX,
     OWED,
     SINKS,
+    Key,
     Part,
     Sink,
     packed,
@@ -115,16 +117,14 @@ class Outbox:
 
     def acknowledgement(self, sink: Sink, through: int) -> list[TableChange]:
         """The changes by which a sink has all epochs up to one for good."""
-        keys = [key for key in self._keys(sink) if key[1] <= through]
-        return [put_sinks([replace(sink, acknowledged=through)], known=True), *remove_parts(keys)]
+        keys = remove_parts(self._keys(sink, through))
+        return [put_sinks([replace(sink, acknowledged=through)], known=True), *keys]
 
-    def _keys(self, sink: Sink) -> list[tuple[str, int, int]]:
+    def _keys(self, sink: Sink, through: int | None = None) -> list[Key]:
+        """The keys of a sink's rows, all or those of the epochs up to one."""
         with self._changed:
-            backlog = self._backlogs.get(sink.name)
-            if backlog is None:
-                return []
-            pairs = zip(backlog.epochs, backlog.parts, strict=True)
-            return [(sink.name, epoch, part) for epoch, part in pairs]
+            backlog = self._backlogs.get(sink.name) or Backlog()
+            return [(sink.name, *key) for key in backlog.keys(through)]
 
     # -- an epoch -------------------------------------------------------------------------------
 
@@ -302,22 +302,28 @@ class Outbox:
             backlog = self._backlogs.get(sink.name) or Backlog()
             parts: Iterable[Part] | None = backlog.recent(after, most)
             last = backlog.last_of(after, most)
+            size = backlog.rows_of(after, last)
         if parts is None:
-            parts = self._stored(sink, after, last)
+            parts = self._stored(sink, after, last, whole=size <= 2 * most)
         schema = self._schema(sink)
         for part in parts:
             yield part, unpacked(part.payload, schema)
 
-    def _stored(self, sink: Sink, after: int, last: int) -> Iterator[Part]:
-        """Reads rows of the table, one payload at a time."""
+    def _stored(self, sink: Sink, after: int, last: int, *, whole: bool) -> Iterator[Part]:
+        """Reads rows of the table, all at once or one payload at a time."""
         self._tables.flush([OUTBOX])
-        cursor = self._tables.warehouse.cursor()
-        condition = f"sink = $1 AND part <> {OWED} AND epoch > $2 AND epoch <= $3"
-        listed = f"SELECT epoch, part FROM {OUTBOX} WHERE {condition} ORDER BY epoch, part"
-        for epoch, part in rows(cursor, listed, [sink.name, after, last]):
+        with contextlib.closing(self._tables.warehouse.cursor()) as cursor:
+            condition = f"sink = $1 AND part <> {OWED} AND epoch > $2 AND epoch <= $3"
+            listed = f"FROM {OUTBOX} WHERE {condition} ORDER BY epoch, part"
+            given = [sink.name, after, last]
+            if whole:
+                for row in rows(cursor, f"SELECT {_COLUMNS} {listed}", given):
+                    yield Part(*row)
+                return
             one = f"SELECT {_COLUMNS} FROM {OUTBOX} WHERE sink = $1 AND epoch = $2 AND part = $3"
-            for row in rows(cursor, one, [sink.name, epoch, part]):
-                yield Part(*row)
+            for key in rows(cursor, f"SELECT epoch, part {listed}", given):
+                for row in rows(cursor, one, [sink.name, *key]):
+                    yield Part(*row)
 
 
 _NEVER = -1

@@ -131,6 +131,28 @@ def test_what_no_sink_can_be_of(tmp_path: Path) -> None:
         assert [found.name for found in db.sinks()] == ["f"]
 
 
+def test_odd_names(tmp_path: Path) -> None:
+    path = tmp_path / "it's ö.jsonl"
+    text = str(path).replace("'", "''")
+    with ivm.connect() as db:
+        db.execute("""
+            CREATE SCHEMA "My S"; CREATE TABLE "My S"."T t" ("A b" INTEGER, "q""x" VARCHAR);
+            CREATE MATERIALIZED VIEW "My S"."V.v" AS FROM "My S"."T t"
+        """)
+        into = f"INTO files (path '{text}', format 'debezium')"
+        db.execute(f'CREATE SINK "Odd; Näme" FROM "my s"."v.V" {into}')
+        db.execute("""INSERT INTO "My S"."T t" VALUES (1, '"'), (NULL, NULL), (1, '"')""")
+        caught_up(db)
+        lines = lines_of(path)
+        assert [line["source"]["view"] for line in lines] == ['My S."V.v"'] * 3
+        assert sorted(str(line["after"]) for line in lines) == [
+            *["{'A b': 1, 'q\"x': '\"'}"] * 2,
+            "{'A b': None, 'q\"x': None}",
+        ]
+        db.execute('PAUSE SINK "odd; näme"; DROP SINK "ODD; näme"')
+        assert db.sinks() == []
+
+
 def test_a_rolled_back_sink_leaves_nothing(tmp_path: Path) -> None:
     with made(tmp_path / "a.duckdb", "grouped") as db:
         sink(db, "first", "grouped", tmp_path / "first")

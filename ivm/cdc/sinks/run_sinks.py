@@ -12,6 +12,7 @@ from ivm.engine.engine import Engine
 from ivm.engine.jobs import Job
 from ivm.engine.outbox_rows import Sink
 from ivm.session.session import Session
+from ivm.storage.identifiers import literal
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,6 @@ def _info(engine: Engine, sink: Sink) -> SinkInfo:
     if sink.paused:
         state = "paused"
     lag = engine.outbox.lag(sink)
-    options = ", ".join(f"{name} {value!r}" for name, value in sink.options.items())
+    options = ", ".join(f"{name} {literal(value)}" for name, value in sink.options.items())
     given = sink.name, sink.view, sink.target, options, state, sink.acknowledged
     return SinkInfo(*given, lag.epochs, lag.rows, reason)
