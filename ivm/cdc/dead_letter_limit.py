@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from ivm.cdc.apply import Applied
 from ivm.cdc.sources.source import Source, SourceError
@@ -23,12 +24,21 @@ class DeadLetterLimit:
         self._stored = stored
         self._recent: deque[tuple[int, int]] = deque()
 
-    def admit(self, events: int, done: Applied) -> None:
-        """Raises SourceError if a batch would pass a limit: it is then not to be committed."""
+    def admit(self, events: int, done: Applied, count: Callable[[], int]) -> None:
+        """Raises SourceError if a batch would pass a limit: it is then not to be committed.
+
+        Args:
+            events: of the batch.
+            done: what it has come to.
+            count: tells how many dead letters are stored now; some may have been discarded.
+        """
         refused = done.refused
         if not refused:
             return
-        stored, source = self._stored + refused, self._source
+        source = self._source
+        if self._stored + refused > source.max_dead_letters:
+            self._stored = count()
+        stored = self._stored + refused
         why = next(why for part in done.parts for why in part.refused.values())
         if stored > source.max_dead_letters:
             raise SourceError(

@@ -183,13 +183,14 @@ class SourceJob:
 
         self._follow(batch)
 
-        def admit(records: Records, done: Applied) -> None:
-            row = records.definition()
-            if row is None or stored_sources.stored_source(row) != stored:
-                raise _OverError
-            limit.admit(len(batch), done)
-
         def work(session: Session) -> Applied:
+            def admit(records: Records, done: Applied) -> None:
+                row = records.definition()
+                if row is None or stored_sources.stored_source(row) != stored:
+                    raise _OverError
+                letters = partial(stored_sources.count_letters, session, stored.name)
+                limit.admit(len(batch), done, letters)
+
             parts = [partial(self._prepared, session, found, i) for i in range(len(batch.parts))]
             return apply_parts(session, stored.name, parts, batch.positions, positions, admit)
 
