@@ -42,7 +42,7 @@ def written(cell: str | None, quoted: bool) -> str:
     limit=st.integers(1, 5),
     restarts=st.lists(st.booleans(), min_size=1, max_size=5),
 )
-@settings(max_examples=tiers.examples(150), deadline=None)
+@settings(max_examples=tiers.examples(100), deadline=None)
 def test_the_rows_are_those_that_duckdb_reads(
     table: list[tuple[str | None, str | None]],
     quoted: bool,
