@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 
+from ivm.cdc.sources.kafka import reader
 from tests.support.kafka import Broker, missing
 
 _NUMBERS = count()
@@ -23,6 +24,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         pytest.skip(f"Kafka NOT RUN: {lacking}")
     with Broker(tmp_path_factory.mktemp("kafka")) as started:
         yield started
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_looks() -> Iterator[None]:
+    """Sources look at their topics more often, for which fewer tests wait long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "LOOK", 0.1)
+        yield
 
 
 @pytest.fixture
