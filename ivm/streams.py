@@ -56,7 +56,8 @@ class Streams(ABC):
         """Applies the change events of another database to a table, as one epoch.
 
         The rows that events change are found by the table's key; an event that cannot be applied
-        is stored in `_ivm.dead_letters` with its reason, and the others are applied.
+        is stored in `_ivm.dead_letters` with its reason, and the others are applied. Views that
+        fail on the rows are broken: reading them says why, and REFRESH mends them.
 
         Args:
             table: its name, `schema.table` if it is not in main.
@@ -77,6 +78,7 @@ class Streams(ABC):
 
         Raises:
             InputError: an unknown format or encoding, or a position that is no integer.
+            EvaluationError: within a transaction, at its commit: a view fails on the rows.
             UnsupportedError: the table has constraints that only DuckDB can check.
         """
         envelope = envelope_of(format, times, decimals, version)

@@ -5,7 +5,8 @@
     │   ├── SqlError          the SQL text does not parse or bind (carries a position)
     │   ├── ConstraintError   a key, NOT NULL, CHECK or type forbids the change
     │   ├── SchemaMismatchError   a table cannot follow the one upstream (carries the way out)
-    │   └── EvaluationError   an expression of a view fails on this change (overflow, bad cast)
+    │   └── EvaluationError   an expression of a view fails (overflow, bad cast) on this change
+    │                         or, of a broken view, on an earlier one
     ├── UnsupportedError      it has no meaning here: the message names the way out
     ├── UnavailableError      not now (a lock, a failed transaction, a disk): retry or reopen
     ├── CorruptionError       stored data is damaged or foreign: restore it, or ivm.recover
@@ -43,7 +44,9 @@ class ConstraintError(InputError):
 
 
 class EvaluationError(InputError):
-    """An expression fails on this change (overflow, bad cast); nothing was applied.
+    """An expression fails on this change (overflow, bad cast), and nothing was applied.
+
+    Or the view that is read is broken: it fails on an earlier change of a stream.
 
     Attributes:
         views: the views that the failing operator feeds (set by the circuit).
