@@ -25,6 +25,8 @@ from ivm.storage.warehouse.duck import Cursor, rows
 _SHOWING = {"describe", "desc", "show", "explain", "export"}
 """Kinds of queries that show no rows of a view; an export holds its last rows and the mark."""
 _COPYING = {"copy database"}
+_READING = {"from", "pivot", "unpivot", "pivot_wider", "pivot_longer", "summarize"}
+"""Without one of these words, DDL (ALTER, SET, PRAGMA, …) reads no table."""
 _TRIGGERS = "SELECT sql FROM system.main.duckdb_triggers()"
 
 
@@ -81,8 +83,8 @@ def _reads(engine: Engine, cursor: Cursor, statement: st.Statement, text: str, n
         return fold(last) in {fold(split_name(each)[-1]) for each in named}
     except duckdb.Error:  # no query in DuckDB's eyes, or a name that this session alone sees
         words = _words(cursor, plain)
-        idle = isinstance(statement, st.Ddl) and "from" not in words  # ALTER, SET, PRAGMA, …
-        return words.issuperset(words_of(last)) and not idle
+        reading = not isinstance(statement, st.Ddl) or not words.isdisjoint(_READING)
+        return reading and words.issuperset(words_of(last))
 
 
 def _words(cursor: Cursor, text: str) -> set[str]:
