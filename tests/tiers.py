@@ -29,6 +29,7 @@ WHOLE = frozenset(
     {
         "test_attached",
         "test_benchmarks",
+        "test_broken_cases",
         "test_broken_streams",
         "test_concurrency",
         "test_crash",
@@ -74,6 +75,8 @@ WHOLE = frozenset(
 
 SAMPLED = {
     "test_bind::test_rendered_plan_is_the_query": 8,
+    "test_broken_views::test_reading_a_broken_view": 2,
+    "test_broken_views::test_the_mark_survives": 2,
     "test_capture::test_delete": 3,
     "test_capture::test_insert_on_conflict": 3,
     "test_capture::test_merge": 3,
@@ -159,6 +162,7 @@ SAMPLED = {
 SMOKE = {
     "test_attached": 1,
     "test_benchmarks": 8,
+    "test_broken_cases": 12,
     "test_broken_streams": 4,
     "test_cli": 1,
     "test_concurrency": 1,
