@@ -7,8 +7,10 @@ without regard to case; what a row has no column for was not sent.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -61,9 +63,13 @@ def decode_rows(
     names = _positions(row.type, info)
     cursor.register(_ROWS, pa.table({"number": numbers, "sent": row.is_valid(), **own, **given}))
     try:
-        return _decoded(table(cursor, _Statement(info, names, operations).text()), info)
-    finally:
-        cursor.unregister(_ROWS)
+        found = table(cursor, _Statement(info, names, operations).text())
+    except BaseException:  # a failed statement aborts the transaction, and the name goes with it
+        with contextlib.suppress(duckdb.TransactionException):
+            cursor.unregister(_ROWS)
+        raise
+    cursor.unregister(_ROWS)
+    return _decoded(found, info)
 
 
 def _positions(row: pa.StructType, info: TableInfo) -> dict[str, int]:
