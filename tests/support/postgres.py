@@ -193,8 +193,10 @@ def _programs(folder: Path, owner: int | None) -> Path:
             "the tests of PostgreSQL sources need a server: install Debian's package `postgresql`, "
             "or PyPI's `pgserver` (Python 3.9 to 3.12)"
         )
-    installed = Path(spec.origin).parent / "pginstall"
+    site = Path(spec.origin).parent.parent
     if owner is not None:  # who may not enter root's folders
-        shutil.copytree(installed, folder / "pginstall")
-        installed = folder / "pginstall"
-    return installed / "bin"
+        for part in ("pgserver/pginstall", "pgserver.libs"):
+            if (site / part).exists():  # the libraries are apart on Linux alone
+                shutil.copytree(site / part, folder / part)
+        site = folder
+    return site / "pgserver/pginstall/bin"

@@ -21,7 +21,7 @@ from ivm.cdc.postgres.table_names import TableName, table_names
 from ivm.cdc.postgres.texts import from_payloads
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
 from ivm.storage.errors import InputError, UnavailableError
-from ivm.storage.identifiers import quote
+from ivm.storage.identifiers import fold, quote
 
 _PATIENCE = 5.0  # seconds for a reader that has ended to let go of its slot
 
@@ -97,6 +97,7 @@ class Postgres(Limits):
         )
 
     def _upstream(self, table: str) -> TableName:
-        """The upstream table of ours."""
+        """The upstream table of ours, by our table's canonical name."""
         names = table_names(self.tables)
-        return next((name for name in names if name.ours == table), names[0])
+        found = [name for name in names if fold(name.canonical) == fold(table)]
+        return found[0] if found else names[0]  # the only one, if INTO names ours

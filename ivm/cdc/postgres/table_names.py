@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ivm.storage.errors import InputError
-from ivm.storage.identifiers import quote
+from ivm.storage.identifiers import canonical_name, quote
 
 _PART = r'(?:"(?:[^"]|"")+"|[^\s",.]+)'
 _NAME = re.compile(rf"\s*({_PART})(?:\s*\.\s*({_PART}))?\s*(?:,|$)")
@@ -28,6 +28,12 @@ class TableName(NamedTuple):
     def ours(self) -> str:
         """The name of our table, in DuckDB's SQL: schema public is our main."""
         return quote(self.name) if self.schema == "public" else self.sql
+
+    @property
+    def canonical(self) -> str:
+        """The canonical name of our table, see `identifiers`."""
+        schema = "main" if self.schema == "public" else self.schema
+        return canonical_name((schema, self.name))
 
 
 def table_names(text: str) -> list[TableName]:

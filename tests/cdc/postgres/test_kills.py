@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import ivm
 from tests.support import ROOT
 from tests.support.postgres import Database
@@ -50,6 +52,7 @@ def child(file: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.timeout(1200)  # on a busy machine, ten processes take long to start
 def test_a_killed_process_loses_and_doubles_nothing(shop: Database, tmp_path: Path) -> None:
     chance = random.Random(SEED)
     shop.pgbench("-i", "-q", "-s", "1").communicate()
@@ -94,7 +97,7 @@ def wait_for_all(db: ivm.Database, shop: Database) -> None:
 
 def wait(db: ivm.Database, query: str) -> None:
     """Waits until a query has rows."""
-    end = time.monotonic() + 180
+    end = time.monotonic() + 600
     while not db.execute(query).fetchall():
         ((state, reason),) = db.execute("SELECT state, reason FROM _ivm.sources").fetchall()
         assert state == "running", reason

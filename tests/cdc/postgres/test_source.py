@@ -148,8 +148,9 @@ def test_values_that_were_not_sent_stay(db: ivm.Database, shop: Database) -> Non
 
 
 def test_a_value_that_does_not_fit_is_a_dead_letter(db: ivm.Database, shop: Database) -> None:
+    shop.execute("CREATE TABLE other (x int PRIMARY KEY)")
     shop.execute("CREATE TABLE t (id int PRIMARY KEY, x numeric(5,1))")
-    follow(db, shop, "t")
+    follow(db, shop, "other, T")
     shop.execute("INSERT INTO t VALUES (1, 1.5), (2, 'NaN'), (3, 2.5)")
     until(lambda: len(db.execute("FROM t").fetchall()) == 2, db)
     ((reason, payload),) = db.execute("SELECT reason, payload FROM _ivm.dead_letters").fetchall()
