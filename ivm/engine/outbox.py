@@ -205,7 +205,8 @@ class Outbox:
             owed.append((part.epoch, unpacked(part.payload, self._schema(sink))))
 
     def _schema(self, sink: Sink) -> Schema:
-        return self._catalog.relation_schema(sink.view)
+        """The columns of the view, which an open transaction may be about to drop."""
+        return (self._catalog.committed or self._catalog.views)[sink.view].schema
 
     # -- opening --------------------------------------------------------------------------------
 

@@ -110,6 +110,21 @@ def test_acknowledgements_wait_for_open_transactions(db: ivm.Database, tmp_path:
     assert db.epoch == epoch  # what is acknowledged is acknowledged once
 
 
+def test_an_open_transaction_that_drops_the_view_ends_no_sink(
+    db: ivm.Database, tmp_path: Path
+) -> None:
+    insert(db, 1, 2)
+    db.execute("BEGIN; DROP TABLE t CASCADE")
+    assert [view.name for view in db.views()] == []
+    db.start_sinks()
+    until(db, "f", lambda _: (tmp_path / "f").exists() and len(lines_of(tmp_path / "f")) == 2)
+    assert {sink.state for sink in db.sinks()} == {"running"}
+    db.execute("ROLLBACK")
+    insert(db, 3)
+    caught_up(db)
+    assert rows_of(tmp_path / "f") == rows_in(db, "v")
+
+
 def test_a_line_of_somebody_else_is_not_cut_off(db: ivm.Database, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("hello\n")
     db.start_sinks()
