@@ -43,7 +43,7 @@ def values(
         return
     if str(field.type) == "bool":
         yield from (("TRUE", ""), ("FALSE", ""))
-    for value in _VALUES[of[0]].get(of[3], ()):
+    for value in field.metadata.get("values", _VALUES[of[0]].get(of[3], ())):
         yield f"'{value}'", ""
 
 

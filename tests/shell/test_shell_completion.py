@@ -216,3 +216,9 @@ def test_reserved_words_are_duckdbs() -> None:
     assert {"select", "from", "left"} <= reserved
     assert not {"name", "type", "date"} & reserved
     assert {"count", "read_csv", "strftime"} <= set(functions)
+
+
+def test_the_formats_of_files_are_suggested_for_them_alone() -> None:
+    of_files = found("CREATE SOURCE s INTO t FROM FILES (path 'x', format |")
+    assert {"'maxwell'", "'csv'", "'parquet appends'"} <= {*of_files}
+    assert "'csv'" not in found("CREATE SOURCE s FROM KAFKA (topic 'x', format |")

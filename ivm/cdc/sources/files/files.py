@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -57,7 +57,7 @@ class Files(Limits):
     into: ClassVar[Into] = "required"
 
     path: str
-    format: str
+    format: str = field(metadata={"values": (*FORMATS, *_COLUMNS)})
     times: str | None = None
     decimals: str | None = None
     delimiter: str = ","
