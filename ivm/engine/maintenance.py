@@ -59,8 +59,9 @@ class Maintenance:
     def attach(self, view: View) -> None:
         """Adds an incremental view to the circuit; `hydrate` builds its state."""
         if view.compiled is not None:
-            self.compiler.take(view.name, view.compiled)
-            view.compiled = None
+            with self.shape_lock:
+                self.compiler.take(view.name, view.compiled)
+                view.compiled = None
             self._learn_sources()
 
     def contents(self, view: View) -> Iterator[ZSet]:
@@ -77,7 +78,8 @@ class Maintenance:
     def detach(self, name: str) -> None:
         """Removes a view from the circuit."""
         if name in self.circuit.views:
-            self.circuit.remove(name)
+            with self.shape_lock:
+                self.circuit.remove(name)
             self._learn_sources()
 
     def _learn_sources(self) -> None:
