@@ -66,9 +66,13 @@ class PostgresReader:
         settings, connection = self._settings, self._catalog.connection
         slots.check_server(connection)
         self._check_tables()
-        slots.publish(connection, settings.publication, settings.tables, settings.create_slot)
         self._system = slots.system(settings.dsn)
         stored = self._positions.get(STREAM)
+        slots.publish(
+            *(connection, settings.publication, settings.tables),
+            create=settings.create_slot,
+            streams=stored is not None and stored.detail != _NEW,
+        )
         if stored is None and settings.create_slot:
             slots.demand_no_slot(connection, settings.slot)
         elif stored is None:

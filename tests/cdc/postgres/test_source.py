@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ivm
+from ivm.cdc.postgres.slot import adding_loses
 from tests.cdc.postgres.following import (
     ORDERS,
     OURS,
@@ -191,6 +192,9 @@ def test_a_table_is_added_while_the_stream_goes_on(db: ivm.Database, shop: Datab
     with shop.connect() as connection, connection.cursor() as cursor:
         cursor.execute("BEGIN; UPDATE pay SET x = 1 WHERE id = 1")  # the snapshot waits for its end
         db.execute("ALTER SOURCE shop ADD TABLE public.pay")
+        if adding_loses(connection.server_version):
+            until(lambda: "may lose changes" in state(db)[1], db)
+            return
         shop.execute("UPDATE pay SET x = x + 1 WHERE id % 2 = 0; DELETE FROM pay WHERE id % 7 = 0")
         shop.execute("INSERT INTO orders VALUES (1, 1, 1, '')")
         until(lambda: db.execute("FROM orders").fetchall() != [], db)

@@ -88,7 +88,7 @@ VALUES: dict[str, tuple[str, list[tuple[str, str | None]]]] = {
     "uuid": ("UUID", [("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",) * 2]),
     "json": ("JSON", [("'{\"a\" :  1}'",) * 2, ("'null'",) * 2]),
     "jsonb": ("JSON", [("'{\"a\" :  1}'", "'{\"a\": 1}'"), ("'\"ä\"'",) * 2]),
-    "xml": ("VARCHAR", [("'<a>1</a>'",) * 2]),
+    "xml": ("VARCHAR", []),  # servers may be built without it
     "bit(4)": ("BIT", [("B'0101'", "'0101'")]),
     "varbit": ("BIT", [("B'1'", "'1'"), ("B'0000000011'", "'0000000011'"), ("B''", None)]),
     "inet": ("VARCHAR", [("'192.168.0.1/24'",) * 2]),
