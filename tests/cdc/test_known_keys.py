@@ -142,3 +142,12 @@ def test_times_are_read_in_the_zone_of_the_session(db: ivm.Database) -> None:
     db.execute("SET TimeZone = 'UTC'")
     hours = db.execute("SELECT hour(made) FROM z ORDER BY id").fetchall()
     assert hours == [(0,), (5,), (0,)]
+
+
+def test_lines_without_any_column_are_refused_one_by_one(db: ivm.Database) -> None:
+    refused = db.ingest("orders", [{"op": "insert"}, "{", {"op": "?"}], format="json").refused
+    assert refused == {
+        0: "NOT NULL constraint failed: orders.id",
+        1: "it is not JSON",
+        2: "its operation (op) is unknown or missing",
+    }

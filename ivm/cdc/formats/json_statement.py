@@ -308,6 +308,6 @@ def _nested(keys: Sequence[str], inner: object) -> Any:
 
 def _merged(one: Any, other: Any) -> Any:
     if not (isinstance(one, dict) and isinstance(other, dict)):
-        return one
+        return other if isinstance(other, dict) else one  # a row without columns may be the line
     both = {key: _merged(one[key], other[key]) for key in one if key in other}
     return {**other, **one, **both}
