@@ -205,11 +205,12 @@ def test_a_topic_that_was_created_again_is_another(broker: Broker, topic: Topic)
 
 def test_a_deleted_topic_stops_the_source(broker: Broker, topic: Topic) -> None:
     name = topic()
-    with created(broker, name) as db, Following(db, "s") as following:
-        following.catch_up()
+    with created(broker, name) as db:
+        db.start_sources()
+        wait_until(lambda: db.sources()[0].caught_up)
         broker.delete(name)
-        with pytest.raises(SourceError, match="there is no topic"):
-            wait_until(lambda: following.step() is not None)
+        wait_until(lambda: db.sources()[0].state == "stopped")
+        assert "there is no topic" in str(db.sources()[0].reason)
 
 
 def test_partitions_are_added(broker: Broker, topic: Topic) -> None:

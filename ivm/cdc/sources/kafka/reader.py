@@ -24,7 +24,13 @@ from ivm.cdc.sources.kafka.messages import last_of, newest, parts_of
 from ivm.cdc.sources.kafka.properties import parse_properties, resolved
 from ivm.cdc.sources.kafka.schemas import Schemas
 from ivm.cdc.sources.kafka.starts import demand_same, gap, starts
-from ivm.cdc.sources.kafka.topics import Ends, Look, Looking, Partition
+from ivm.cdc.sources.kafka.topics import (
+    Ends,
+    Looking,
+    MissingTopicError,
+    Partition,
+    look_patiently,
+)
 from ivm.cdc.sources.source import Batch, Position
 from ivm.storage.errors import IvmError, UnavailableError
 
@@ -62,7 +68,7 @@ class KafkaReader:
         self._source = source
         properties = resolved(parse_properties(source.properties))
         self._cluster = Cluster(source.brokers, {"group.id": f"ivm-{name}", **properties})
-        look = Looking(self._cluster, source.topics).result()
+        look = look_patiently(self._cluster, source.topics)
         self._identities = look.identities
         self._next = starts(self._cluster, look, positions, source.start)
         self._moved = {each for each in self._next if each.stream not in positions}
@@ -87,7 +93,7 @@ class KafkaReader:
         messages, self._held = messages[:run], messages[run:]
         self._advance(messages)
         if messages:
-            self._take(Looking(self._cluster, list(self._tables)).result())
+            self._take(Looking(self._cluster, list(self._tables)))
         looked = self._look()
         self._caught_up = self._at_ends()
         if messages or (looked and self._moved):  # marks alone are not worth a batch each
@@ -141,7 +147,7 @@ class KafkaReader:
         self._left_out[partition] = message.offset()
 
     def _meaning(self, error: KafkaError, partition: Partition) -> IvmError:
-        self._take(Looking(self._cluster, list(self._tables)).result())  # raises if it is gone
+        self._take(Looking(self._cluster, list(self._tables)))  # raises if it is gone
         if error.code() in _OUT_OF_RANGE:
             first = Ends.first(self._cluster, [partition]).result()[partition]
             return gap(partition, self._next[partition], first)
@@ -170,7 +176,7 @@ class KafkaReader:
         if not (looking.done() and ends.done()):
             return False
         self._asked, self._looked = None, time.monotonic()
-        self._take(looking.result())
+        self._take(looking)
         self._ends = ends.result()
         return True
 
@@ -180,8 +186,12 @@ class KafkaReader:
             each in self._ends and next >= self._ends[each] for each, next in self._next.items()
         )
 
-    def _take(self, look: Look) -> None:
+    def _take(self, looking: Looking) -> None:
         """Takes over partitions that are new, from their beginning."""
+        try:
+            look = looking.result()
+        except MissingTopicError as error:  # or the brokers have just begun: opening it tells
+            raise UnavailableError(str(error)) from error
         demand_same(self._identities, look.identities)
         new = [each for each in look.partitions if each not in self._next]
         if new:

@@ -6,6 +6,7 @@ them apart, the identity does that the brokers give a topic when it is created.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -17,9 +18,15 @@ from confluent_kafka.admin import OffsetSpec
 
 from ivm.cdc.sources.kafka.client import PATIENCE, Cluster
 from ivm.cdc.sources.source import SourceError
+from ivm.storage.errors import UnavailableError
 
+_BEGINNING = 2.0  # seconds in which a broker that begins learns of its topics
 _NO_IDENTITY = "AAAAAAAAAAAAAAAAAAAAAA"  # brokers before 2.8
 _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID)
+
+
+class MissingTopicError(SourceError):
+    """The brokers know no topic of this name."""
 
 
 class Partition(NamedTuple):
@@ -71,7 +78,8 @@ class Looking:
 
         Raises:
             UnavailableError: they do not.
-            SourceError: there is no such topic, or it may not be read.
+            MissingTopicError: they know no such topic; brokers that begin may not yet.
+            SourceError: it may not be read.
         """
         found = {topic: self._described(topic) for topic in self._futures}
         identities = {topic: str(each.topic_id) for topic, each in found.items()}
@@ -140,6 +148,26 @@ class Ends:
         try:
             return int(self._cluster.answer(self._futures[asked]).offset)
         except KafkaException as error:
-            raise SourceError(
-                f"the topic {asked.topic!r} cannot be read: {error.args[0].str()}"
-            ) from error
+            raise _unreadable(asked.topic, error) from error
+
+
+def look_patiently(cluster: Cluster, topics: Sequence[str]) -> Look:
+    """Looks at topics, and again for a while if one is missing: brokers may just have begun.
+
+    Raises:
+        UnavailableError: no broker answers.
+        SourceError: there is no such topic, or it may not be read.
+    """
+    until = time.monotonic() + _BEGINNING
+    while True:
+        try:
+            return Looking(cluster, topics).result()
+        except MissingTopicError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
+def _unreadable(topic: str, error: KafkaException) -> UnavailableError:
+    why = error.args[0].str()
+    return UnavailableError(f"the topic {topic!r} cannot be read at the moment: {why}")
