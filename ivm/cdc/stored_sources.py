@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from ivm.catalog.catalog import name_parts
@@ -16,7 +16,7 @@ from ivm.cdc import records
 from ivm.cdc.kinds import KINDS
 from ivm.cdc.records import Records
 from ivm.cdc.sources.definition import define, options_of
-from ivm.cdc.sources.source import Position, Source
+from ivm.cdc.sources.source import OfTables, Position, Source
 from ivm.engine.transaction import Transaction
 from ivm.session.row_calls import table_info
 from ivm.session.session import Session
@@ -169,20 +169,20 @@ def set_options(session: Session, name: str, options: Mapping[str, str]) -> None
         _define(session, transaction, stored.name, {"options": _text(definition)})
 
 
-def change_tables(session: Session, name: str, tables: tuple[str, ...], *, add: bool) -> None:
-    """Adds tables to a source of several, or takes them out."""
+def change_tables(session: Session, name: str, tables: str, *, add: bool) -> None:
+    """Adds tables to a source of several, or takes them out.
+
+    Args:
+        session: of this thread.
+        name: of the source.
+        tables: their names upstream, with commas between them.
+        add: else they are taken out.
+    """
     with session.writing() as transaction:
         stored = find(session, transaction, name)
-        definition = stored.definition
-        if "tables" not in {field.name for field in fields(definition)}:  # type: ignore[arg-type]
+        if not isinstance(stored.definition, OfTables):
             raise UnsupportedError(f"source {name!r} has no list of tables that could be changed")
-        options = options_of(definition)
-        listed = [table.strip() for table in options["tables"].split(",")]
-        for table in tables:
-            if (table in listed) == add:
-                raise InputError(f"source {name!r} has {'' if add else 'no '}table {table!r}")
-            listed = [*listed, table] if add else [t for t in listed if t != table]
-        changed = define(KINDS, definition.kind, {**options, "tables": ", ".join(listed)})
+        changed = stored.definition.with_tables(tables, add=add)
         _define(session, transaction, stored.name, {"options": _text(changed)})
 
 

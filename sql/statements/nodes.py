@@ -118,13 +118,13 @@ class ChangeSource(Statement):
 
     Attributes:
         action: "pause", "resume", "drop", "set", "add table", "drop table", "retry" or "discard".
-        tables: of ADD TABLE and DROP TABLE, as upstream names them.
+        tables: of ADD TABLE and DROP TABLE, as written, with commas between them.
         options: of SET.
     """
 
     action: str
     name: str
-    tables: tuple[str, ...] = ()
+    tables: str = ""
     options: tuple[tuple[str, str], ...] = ()
     if_exists: bool = False
 

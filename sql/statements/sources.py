@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivm.sql.statements.nodes import ChangeSource, CreateSource, Statement
-from ivm.sql.statements.tokens import Reader, SourceText, unquoted
+from ivm.sql.statements.tokens import Reader, SourceText, text_of, unquoted
 
 Options = tuple[tuple[str, str], ...]
 
@@ -44,7 +44,9 @@ def alter_source(source: SourceText, reader: Reader) -> ChangeSource:
     if not adds and not reader.accept("DROP"):
         raise reader.error("expected ADD TABLE, DROP TABLE or SET (option value, …)")
     reader.expect("TABLE")
-    tables = tuple(".".join(parts) for parts in reader.names())
+    begin = reader.at
+    reader.names()
+    tables = text_of(source.script, reader.tokens[begin : reader.at])
     reader.finish()
     return ChangeSource(*at, "add table" if adds else "drop table", name, tables)
 

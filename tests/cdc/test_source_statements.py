@@ -460,3 +460,18 @@ def test_an_import_keeps_the_sources_that_are_there(
     put(inbox, 2)
     waited(lambda: len(content(shop)) == 2, shop)
     assert content(shop, "FROM extra") == [(1,)]
+
+
+def test_tables_of_a_source_are_added_and_taken_out(tmp_path: Path) -> None:
+    with ivm.connect(tmp_path / "a.duckdb") as db:
+        db.execute("CREATE SOURCE shop FROM POSTGRES (dsn 'service=none', tables 'orders')")
+        db.execute('ALTER SOURCE shop ADD TABLE public."Odd, ""name""", S.B')
+        with pytest.raises(ivm.errors.InputError, match=r'has table "public"\."orders"'):
+            db.execute("ALTER SOURCE shop ADD TABLE Public.Orders")
+        db.execute("ALTER SOURCE shop DROP TABLE orders, s.b")
+        with pytest.raises(ivm.errors.InputError, match=r'has no table "s"\."b"'):
+            db.execute("ALTER SOURCE shop DROP TABLE s.b")
+        with pytest.raises(ivm.errors.InputError, match="names no table"):
+            db.execute('ALTER SOURCE shop DROP TABLE "Odd, ""name"""')
+        [[options]] = db.execute("SELECT options FROM _ivm.sources").fetchall()
+        assert json.loads(options)["tables"] == '"public"."Odd, ""name"""'

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from ivm.cdc.postgres.parts import PostgresPart
 from ivm.cdc.postgres.reader import PostgresReader
 from ivm.cdc.postgres.server import ask, check_dsn, connect
 from ivm.cdc.postgres.settings import Settings
-from ivm.cdc.postgres.table_names import TableName, table_names
+from ivm.cdc.postgres.table_names import TableName, listed, table_names
 from ivm.cdc.postgres.texts import from_payloads
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
 from ivm.storage.errors import InputError, UnavailableError
@@ -68,6 +68,15 @@ class Postgres(Limits):
             described = catalog.described(catalog.table(self._upstream(table)))
         texts = from_payloads([payload or "{}" for payload in payloads])
         return PostgresPart(described, texts, np.arange(len(payloads)))
+
+    def with_tables(self, tables: str, *, add: bool) -> Postgres:
+        """See `OfTables`."""
+        names = table_names(self.tables)
+        for table in table_names(tables):
+            if (table in names) == add:
+                raise InputError(f"the source has {'' if add else 'no '}table {table.sql}")
+            names = [*names, table] if add else [name for name in names if name != table]
+        return replace(self, tables=listed(names))
 
     def forget(self, name: str) -> None:
         """See `Source`."""

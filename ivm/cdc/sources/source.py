@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
@@ -197,4 +197,20 @@ class Source(Protocol):
 
         Raises:
             UnavailableError: the upstream does not answer; the message says what is left there.
+        """
+
+
+@runtime_checkable
+class OfTables(Source, Protocol):
+    """A definition that lists the tables upstream."""
+
+    def with_tables(self, tables: str, *, add: bool) -> Source:
+        """The definition with more tables, or fewer.
+
+        Args:
+            tables: names with commas between them.
+            add: else they are taken out.
+
+        Raises:
+            InputError: one is there already, or is not.
         """
