@@ -23,9 +23,9 @@ class Progress:
     """The progress of one job.
 
     Attributes:
-        state: `not started`, `starting`, `running`, or `waiting` for an upstream that does not
-            answer.
-        reason: of waiting; None otherwise.
+        state: `not started`, `starting`, `running`, `waiting` for an upstream that does not answer,
+            or `stopped` by an error.
+        reason: why it waits or has stopped; None otherwise.
         events: applied since the source was started here.
         caught_up: whether everything was applied that the upstream had a moment ago.
         has_caught_up: whether that was so at some time since the job began.
@@ -93,9 +93,10 @@ class Progress:
         self.events = before.events
         self._recent = deque([(time.monotonic(), self.events)])
 
-    def ended(self) -> None:
-        """The job has ended."""
-        self.state, self.caught_up, self._dead_letters = NOT_STARTED, False, None
+    def ended(self, error: str | None = None) -> None:
+        """The job has ended, by an error or because it was told to."""
+        self.state = NOT_STARTED if error is None else "stopped"
+        self.reason, self.caught_up, self._dead_letters = error, False, None
 
     @property
     def lag_events(self) -> int | None:

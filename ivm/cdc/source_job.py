@@ -101,13 +101,14 @@ class SourceJob:
             while not after.join(_WAIT):
                 pass
             self.progress.goes_on(after.progress)
+        reason: str | None = None
         try:
             self._run_until_stopped()
         except _OverError:
             pass
         except Exception as error:
-            self._give_up(error)
-        self.progress.ended()
+            reason = self._give_up(error)
+        self.progress.ended(reason)
 
     def _run_until_stopped(self) -> None:
         pause = _WAIT
@@ -120,15 +121,16 @@ class SourceJob:
                 pause = _WAIT if self.progress.events > events else min(2 * pause, _LONGEST_PAUSE)
                 self._stopping.wait(pause)
 
-    def _give_up(self, error: Exception) -> None:
+    def _give_up(self, error: Exception) -> str:
+        """Stops the source; returns the reason."""
         if not isinstance(error, IvmError):
             error = InternalError(f"{type(error).__name__}: {error}")
         reason = str(error)
-        self.progress.reason = reason
         stored = self._stored
         if stored is not None:
             with contextlib.suppress(IvmError):  # without a database, it is in the status alone
                 self._with_session(lambda s: stored_sources.stop(s, stored, reason))
+        return reason
 
     # -- reading --------------------------------------------------------------------------------
 
