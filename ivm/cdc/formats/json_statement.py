@@ -69,14 +69,12 @@ class Survey:
 
     Attributes:
         names: all keys of their rows.
-        usual: the keys of most rows, in their order.
         schemas: the different schemas of the lines, as JSON.
         keys: the spelling of the columns' keys by their folded names.
         encodings: by the folded names of columns, of those of which the schemas tell.
     """
 
     names: frozenset[str]
-    usual: tuple[str, ...]
     schemas: frozenset[str]
     keys: Mapping[str, str]
     encodings: Mapping[str, Encoding]
@@ -257,28 +255,16 @@ class _Statement(TypedLines):
 
     def _known(self) -> str:
         """Whether the survey has all keys of a line, and its schema."""
-        after, before = self._envelope.after, self._envelope.before
-        known = self._has_keys(after)
-        if before:
-            known = (
-                f"CASE WHEN {fields('e', before)} IS NULL THEN {known} WHEN {fields('e', after)} "
-                f"IS NULL THEN {self._has_keys(before)} ELSE {self._has_keys(after, before)} END"
-            )
+        paths = [path for path in (self._envelope.after, self._envelope.before) if path is not None]
+        listed = f"system.main.json_keys(raw, [{', '.join(map(json_path, paths))}])"
+        names = _texts(sorted(self._survey.names))
+        # The one call: DuckDB would compute each of several for every line, also within a CASE.
+        known = f"system.main.list_has_all({names}, system.main.flatten({listed}))"
         if not self._envelope.schema:
             return known
         schema = f"system.main.json_extract_string(raw, {json_path(self._envelope.schema)})"
         texts = [f"{schema} = {literal(text)}" for text in self._survey.schemas]
-        return f"({known}) AND ({' OR '.join([f'{schema} IS NULL', *texts])})"
-
-    def _has_keys(self, *paths: Sequence[str]) -> str:
-        usual, names = _texts(self._survey.usual), _texts(sorted(self._survey.names))
-        keys = f"system.main.json_keys(raw, {json_path(paths[0])})"
-        flat = f"coalesce({keys}, [])"
-        if len(paths) > 1:
-            keys = f"system.main.json_keys(raw, [{', '.join(map(json_path, paths))}])"
-            usual, flat = f"[{', '.join([usual] * len(paths))}]", f"system.main.flatten({keys})"
-        every = f"system.main.list_has_all({names}, {flat})"
-        return f"CASE WHEN {keys} = {usual} THEN TRUE ELSE {every} END"
+        return f"{known} AND ({' OR '.join([f'{schema} IS NULL', *texts])})"
 
 
 def _texts(texts: Iterable[str]) -> str:

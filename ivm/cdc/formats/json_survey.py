@@ -28,10 +28,10 @@ def survey(reader: LineReader, lines: pa.Array, info: TableInfo, envelope: Envel
         InputError: a column has keys of two spellings, or two encodings.
     """
     found = reader.table(_query(envelope), lines, None)
-    rows = [tuple(keys) for row in found["keys"].to_pylist() for keys in row or () if keys]
+    rows = [keys for row in found["keys"].to_pylist() for keys in row or () if keys]
     schemas = {text for text in found["schema"].to_pylist() if text}
     names = frozenset(name for row in rows for name in row)
-    return _survey(names, max(rows, key=len, default=()), frozenset(schemas), info, envelope)
+    return _survey(names, frozenset(schemas), info, envelope)
 
 
 def extended(known: Survey | None, new: Survey, info: TableInfo, envelope: Envelope) -> Survey:
@@ -40,20 +40,16 @@ def extended(known: Survey | None, new: Survey, info: TableInfo, envelope: Envel
         return new
     names, schemas = known.names | new.names, known.schemas | new.schemas
     try:
-        return _survey(names, new.usual, schemas, info, envelope)
+        return _survey(names, schemas, info, envelope)
     except InputError:
         return new
 
 
 def _survey(
-    names: frozenset[str],
-    usual: tuple[str, ...],
-    schemas: frozenset[str],
-    info: TableInfo,
-    envelope: Envelope,
+    names: frozenset[str], schemas: frozenset[str], info: TableInfo, envelope: Envelope
 ) -> Survey:
     written = encodings(sorted(schemas), envelope.after[-1]) if schemas else {}
-    return Survey(names, usual, schemas, _spelling(names, info), written)
+    return Survey(names, schemas, _spelling(names, info), written)
 
 
 def _query(envelope: Envelope) -> str:
