@@ -130,10 +130,9 @@ def test_a_session_beside_a_running_source(shop: str, inbox: Path, tmp_path: Pat
     terminal.type(".sources start")
     terminal.wait_for("shop>")
     terminal.type(".watch pages")
-    terminal.wait_for("7 rows")
     with inbox.open("a") as file:
         file.write('{"id": 100, "page": 123456}\n')
-    terminal.wait_for("123456")  # a new row; of others only what differs is drawn again
+    terminal.wait_for("123456")  # a new row; of others only what differs may be drawn
     terminal.process.send("q")
     terminal.wait_for("shop>")
     terminal.type("SELECT sum(n) AS total FROM pages;")
