@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import psycopg2
+import psycopg
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -88,7 +88,7 @@ def server() -> Iterator[str]:
 def write(dsn: str, over: threading.Event) -> None:
     """Writes to the shop until it is over."""
     chance = random.Random(1)
-    with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
+    with closing(psycopg.connect(dsn)) as connection, connection.cursor() as cursor:
         connection.autocommit = True
         while not over.is_set():
             values = {"customer": chance.randint(1, 100), "order": chance.randint(1, 2000)}
@@ -124,7 +124,7 @@ def follow(db: ivm.Database, dsn: str, seconds: float) -> None:
 
 def answers(dsn: str) -> list[tuple[object, ...]]:
     """PostgreSQL's own answer to the view's query."""
-    with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
+    with closing(psycopg.connect(dsn)) as connection, connection.cursor() as cursor:
         cursor.execute(REVENUE)
         return sorted(cursor.fetchall())
 
@@ -132,7 +132,7 @@ def answers(dsn: str) -> list[tuple[object, ...]]:
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     with server() as dsn, tempfile.TemporaryDirectory() as folder:
-        with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
+        with closing(psycopg.connect(dsn)) as connection, connection.cursor() as cursor:
             cursor.execute(SHOP)
             connection.commit()
         with ivm.connect(Path(folder) / "shop.duckdb") as db:

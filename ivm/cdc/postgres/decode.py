@@ -23,6 +23,7 @@ from ivm.storage.values.column import (
     Indexes,
     Mask,
     column_from_arrow,
+    not_null,
     null_column,
 )
 from ivm.storage.values.types import ColumnType, type_of
@@ -65,7 +66,7 @@ class _Batch:
     def __init__(self, texts: Texts, readings: Mapping[str, Reading], info: TableInfo) -> None:
         self._texts = texts
         self._types = [type for _, type in info.schema]
-        names = {fold(name): name for name in texts.columns}
+        names = {fold(name): name for name in (*texts.columns, *texts.typed)}
         found = {i: names[fold(c)] for i, (c, _) in enumerate(info.schema) if fold(c) in names}
         self._names: dict[int, str] = found
         self._readings = readings
@@ -77,32 +78,32 @@ class _Batch:
 
     def values(self, cursor: Cursor) -> dict[str, Column]:
         """The typed columns: `c<i>`, and `o<i>` of the rows before."""
-        given = {f"c{i}": self._texts.columns[name] for i, name in self._names.items()}
-        given |= {f"o{i}": self._before(self._names[i]) for i in self._old}
-        same = {name: ArrowColumn(array) for name, array in given.items() if self._is_text(name)}
-        cast = [name for name in given if name not in same]
+        given = {f"c{i}": self._after(name) for i, name in self._names.items()}
+        given |= {f"o{i}": ArrowColumn(self._before(self._names[i])) for i in self._old}
+        same = {label: column for label, column in given.items() if self._is_same(label)}
+        cast = [label for label in given if label not in same]
         if not cast:
-            return {**same}
-        rows = ZSet(tuple([ArrowColumn(given[name]) for name in cast]), ones(len(self._texts)))
-        parts = ", ".join([f"{self._sql(name)} AS {name}" for name in cast])
-        with registered(cursor, {_TEXTS: (rows, tuple([(name, _VARCHAR) for name in cast]))}):
+            return same
+        rows = ZSet(tuple([given[label] for label in cast]), ones(len(self._texts)))
+        parts = ", ".join([f"{self._sql(label)} AS {label}" for label in cast])
+        schema = tuple([(label, self._sent(label)) for label in cast])
+        with registered(cursor, {_TEXTS: (rows, schema)}):
             typed = table(cursor, f"SELECT {parts} FROM {_TEXTS}")
-        made = {name: column_from_arrow(typed[name], self._type(name)) for name in cast}
+        made = {label: column_from_arrow(typed[label], self._type(label)) for label in cast}
         return {**same, **made}
 
     def misfits(self, columns: Mapping[str, Column]) -> dict[int, str]:
         """Why rows are refused."""
         reasons: dict[int, list[str]] = {}
         for label, column in columns.items():
-            if column.valid is None or self._is_text(label):
+            if column.valid is None or self._is_same(label):
                 continue
-            texts = self._given(label)
-            wrong = ~column.valid & texts.is_valid().to_numpy(zero_copy_only=False)
+            wrong = ~column.valid & not_null(self._given(label))
             if int(label[1:]) not in self._found_by:  # deletes find the row without it
                 wrong &= self._texts.kinds != wire.DELETE
             head = f"{self._names[int(label[1:])]} is no {self._type(label).sql}: "
             for row in wrong.nonzero()[0].tolist():
-                reasons.setdefault(row, []).append(f"{head}{texts[row].as_py()[:80]!r}")
+                reasons.setdefault(row, []).append(f"{head}{self._text(label, row)[:80]!r}")
         return {row: "; ".join(dict.fromkeys(why)) for row, why in reasons.items()}
 
     def events(self, columns: Mapping[str, Column]) -> Events:
@@ -130,9 +131,23 @@ class _Batch:
         both = pa.concat_arrays([self._texts.old[name], self._texts.columns[name]])
         return both.take(pa.array(at))
 
-    def _given(self, label: str) -> pa.Array:
+    def _after(self, name: str) -> Column:
+        known = self._texts.typed.get(name)
+        return ArrowColumn(self._texts.columns[name]) if known is None else known.column
+
+    def _given(self, label: str) -> Column:
         name = self._names[int(label[1:])]
-        return self._texts.columns[name] if label[0] == "c" else self._before(name)
+        return self._after(name) if label[0] == "c" else ArrowColumn(self._before(name))
+
+    def _text(self, label: str, row: int) -> str:
+        known = self._texts.typed.get(self._names[int(label[1:])])
+        found = self._given(label).cell(row) if known is None else known.text(row)
+        return str(found)
+
+    def _sent(self, label: str) -> ColumnType:
+        """The type in which the values have come."""
+        known = self._texts.typed.get(self._names[int(label[1:])])
+        return _VARCHAR if known is None else known.type
 
     def _type(self, label: str) -> ColumnType:
         return self._types[int(label[1:])]
@@ -140,11 +155,14 @@ class _Batch:
     def _reading(self, label: str) -> Reading:
         return self._readings.get(self._names[int(label[1:])], TEXT)
 
-    def _is_text(self, label: str) -> bool:
-        return self._type(label).sql == self._reading(label).type == "VARCHAR"
+    def _is_same(self, label: str) -> bool:
+        own, sent = self._type(label).sql, self._sent(label)
+        return own == sent.sql and (sent is not _VARCHAR or self._reading(label).type == own)
 
     def _sql(self, label: str) -> str:
         reading, own = self._reading(label), self._type(label).sql
+        if self._sent(label) is not _VARCHAR:
+            return f"TRY_CAST({label} AS {own})"
         value = reading.value(label)
         if reading.type == own:
             return value

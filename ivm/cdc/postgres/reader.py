@@ -99,7 +99,7 @@ class PostgresReader:
         settings = self._settings
         self._stream = Stream(
             *(settings.dsn, settings.slot, settings.publication, start),
-            streaming=settings.streaming and self._catalog.connection.server_version >= 140000,
+            streaming=settings.streaming and self._catalog.connection.info.server_version >= 140000,
         )
         self._start = start
 

@@ -15,14 +15,14 @@ from struct import Struct
 from typing import Any
 
 from ivm.cdc.postgres.messages import lsn_text
-from ivm.cdc.postgres.server import refused, replication_dsn
-from ivm.storage.errors import UnavailableError, UnsupportedError
+from ivm.cdc.postgres.server import demand_driver, full_dsn, refused
+from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal, quote
 
 try:
     import psycopg
     from psycopg import pq
-except ImportError:  # said when a source of this kind is used
+except ImportError:  # see `demand_driver`
     psycopg = None  # type: ignore[assignment]
 
 _DATA, _KEEPALIVE = b"wk"
@@ -30,6 +30,53 @@ _HEADER = 25  # bytes before the payload
 _ALIVE = Struct(">xQQB")
 _STATUS = Struct(">cQQQqB")
 _EPOCH = 946_684_800  # PostgreSQL counts microseconds from 2000
+
+
+class Commands:
+    """A connection for the replication protocol's commands; `close` it.
+
+    Args:
+        dsn: of the database.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._connection = _connected(dsn)
+
+    def ask(self, command: str) -> list[str]:
+        """The texts of the only row that a command answers.
+
+        Raises:
+            UnavailableError: the server does not answer.
+            SourceError: it refuses.
+        """
+        answer = self._connection.exec_(command.encode())
+        if answer.status != pq.ExecStatus.TUPLES_OK:
+            raise _refused(answer)
+        return [(answer.get_value(0, i) or b"").decode() for i in range(answer.nfields)]
+
+    def cancel(self) -> None:
+        """Ends a command that another thread waits for."""
+        if self._connection.status == pq.ConnStatus.OK:
+            self._connection.get_cancel().cancel()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.finish()
+
+
+def _connected(dsn: str) -> pq.abc.PGconn:
+    demand_driver()
+    found = pq.PGconn.connect(full_dsn(dsn, replication=True).encode())
+    if found.status != pq.ConnStatus.OK:
+        why = _text(found)
+        found.finish()
+        raise UnavailableError(f"PostgreSQL: {why}")
+    return found
+
+
+def _refused(answer: Any) -> Exception:
+    code = answer.error_field(pq.DiagnosticField.SQLSTATE)
+    return refused(None if code is None else code.decode(), _text(answer))
 
 
 class Replication:
@@ -46,17 +93,10 @@ class Replication:
     """
 
     def __init__(self, dsn: str, slot: str, start: int, options: Mapping[str, str]) -> None:
-        if psycopg is None:
-            raise UnsupportedError(
-                "sources of kind POSTGRES need psycopg: pip install 'ivmdb[postgres]'"
-            )
         self.received = start
         listed = ", ".join(f"{quote(name)} {literal(value)}" for name, value in options.items())
-        self._connection = pq.PGconn.connect(replication_dsn(dsn).encode())
+        self._connection = _connected(dsn)
         try:
-            if self._connection.status != pq.ConnStatus.OK:
-                raise UnavailableError(f"PostgreSQL: {_text(self._connection)}")
-            self.server_version = self._connection.server_version
             self._begin(
                 f"START_REPLICATION SLOT {quote(slot)} LOGICAL {lsn_text(start)} ({listed})"
             )
@@ -67,8 +107,7 @@ class Replication:
     def _begin(self, command: str) -> None:
         answer = self._connection.exec_(command.encode())
         if answer.status != pq.ExecStatus.COPY_BOTH:
-            code = answer.error_field(pq.DiagnosticField.SQLSTATE)
-            raise refused(None if code is None else code.decode(), _text(answer))
+            raise _refused(answer)
         self._connection.nonblocking = 1
 
     def read(self) -> bytes | None:

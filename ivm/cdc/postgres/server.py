@@ -11,10 +11,10 @@ from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import InputError, IvmError, UnavailableError, UnsupportedError
 
 try:
-    import psycopg2
-    from psycopg2.extras import LogicalReplicationConnection
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
 except ImportError:  # said when a source of this kind is used, see `demand_driver`
-    psycopg2 = None
+    psycopg = None  # type: ignore[assignment]
 
 APPLICATION = "ivm"
 # Codes of errors that pass: of connections, of shutdown and start, and those that come of a session
@@ -25,9 +25,9 @@ _SECRETS = ("password", "sslpassword")
 
 def demand_driver() -> None:
     """Raises UnsupportedError if the driver is not installed."""
-    if psycopg2 is None:
+    if psycopg is None:
         raise UnsupportedError(
-            "sources of kind POSTGRES need psycopg2: pip install 'ivmdb[postgres]'"
+            "sources of kind POSTGRES need psycopg: pip install 'ivmdb[postgres]'"
         )
 
 
@@ -39,8 +39,8 @@ def check_dsn(dsn: str) -> None:
     """
     demand_driver()
     try:
-        found = psycopg2.extensions.parse_dsn(dsn)
-    except psycopg2.ProgrammingError as error:
+        found = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError as error:
         raise InputError(f"the option 'dsn' cannot be read: {str(error).strip()}") from None
     for secret in _SECRETS:
         if secret in found:
@@ -57,35 +57,25 @@ def connect(dsn: str) -> Any:
     Raises:
         UnavailableError: the server does not answer.
     """
-    return _connected(dsn, None)
-
-
-def connect_for_replication(dsn: str) -> Any:
-    """A connection of the replication protocol.
-
-    Raises:
-        UnavailableError: the server does not answer.
-    """
-    return _connected(dsn, LogicalReplicationConnection)
-
-
-def replication_dsn(dsn: str) -> str:
-    """What libpq is told for a connection of the replication protocol."""
-    return str(psycopg2.extensions.make_dsn(dsn, replication="database", **_parameters(dsn)))
-
-
-def _connected(dsn: str, factory: Any) -> Any:
     demand_driver()
     with answers():
-        found = psycopg2.connect(dsn, connection_factory=factory, **_parameters(dsn))
-    if factory is None:
-        found.autocommit = True
-    return found
+        return psycopg.connect(full_dsn(dsn), autocommit=True, prepare_threshold=None)
+
+
+def full_dsn(dsn: str, *, replication: bool = False) -> str:
+    """What libpq is told.
+
+    Args:
+        dsn: of the database.
+        replication: for a connection of the replication protocol.
+    """
+    protocol = {"replication": "database"} if replication else {}
+    return make_conninfo(dsn, **protocol, **_parameters(dsn))
 
 
 def _parameters(dsn: str) -> dict[str, Any]:
     """What is told beside the dsn; a server that is gone without a word is noticed soon."""
-    known = psycopg2.extensions.parse_dsn(dsn)
+    known = conninfo_to_dict(dsn)
     settings = [
         f"-c {name}={value.replace(' ', chr(92) + ' ')}"
         for name, value in SESSION_SETTINGS.items()
@@ -98,7 +88,7 @@ def _parameters(dsn: str) -> dict[str, Any]:
     return {
         **{name: value for name, value in wanted.items() if name not in known},
         "client_encoding": "UTF8",
-        "options": " ".join([known.get("options", ""), *settings]).strip(),
+        "options": " ".join([str(known.get("options") or ""), *settings]).strip(),
     }
 
 
@@ -112,8 +102,8 @@ def answers() -> Iterator[None]:
     """
     try:
         yield
-    except psycopg2.Error as error:
-        raise refused(error.pgcode, str(error)) from error
+    except psycopg.Error as error:
+        raise refused(error.sqlstate, str(error)) from error
 
 
 def refused(code: str | None, message: str) -> IvmError:

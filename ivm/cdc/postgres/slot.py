@@ -11,7 +11,8 @@ from contextlib import closing
 from typing import Any
 
 from ivm.cdc.postgres.messages import lsn_number, lsn_text
-from ivm.cdc.postgres.server import ask, connect_for_replication
+from ivm.cdc.postgres.replication import Commands
+from ivm.cdc.postgres.server import ask
 from ivm.cdc.postgres.table_names import TableName
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError
@@ -63,9 +64,8 @@ def check_server(connection: Any) -> None:
 
 def system(dsn: str) -> str:
     """The number that tells this server's data from those of all others."""
-    with closing(connect_for_replication(dsn)) as connection:
-        ((found, *_),) = ask(connection, "IDENTIFY_SYSTEM")
-    return str(found)
+    with closing(Commands(dsn)) as connection:
+        return connection.ask("IDENTIFY_SYSTEM")[0]
 
 
 def check_system(known: str, found: str) -> None:
@@ -127,8 +127,8 @@ def publish(
             " WITH (publish_via_partition_root = true)",
         )
     elif lacking:
-        if streams and adding_loses(connection.server_version):
-            raise _adding_refused(connection.server_version)
+        if streams and adding_loses(connection.info.server_version):
+            raise _adding_refused(connection.info.server_version)
         ask(connection, f"ALTER PUBLICATION {quote(publication)} ADD TABLE {listed}")
 
 
@@ -136,7 +136,9 @@ def adding_loses(version: int) -> bool:
     """Whether a server of this version may not send changes of a table added to a publication.
 
     It is PostgreSQL's fault: a transaction that was open then lets the sender remember the table as
-    not published. Later minor versions have it mended.
+    not published. The minor versions of May 2025 have it mended in all branches, and 18 from its
+    beginning: "Avoid data loss when DDL operations that don't take a strong lock affect tables that
+    are being logically replicated", https://www.postgresql.org/docs/release/17.5/
     """
     return version % 10000 < _MENDED.get(version // 10000, 0)
 
@@ -158,7 +160,7 @@ def _check_publication(connection: Any, publication: str) -> None:
             f"ALTER PUBLICATION {quote(publication)} SET (publish = 'insert, update, delete, "
             "truncate', publish_via_partition_root = true)"
         )
-    if connection.server_version >= 150000 and (cut := ask(connection, _CUT, [publication])):
+    if connection.info.server_version >= 150000 and (cut := ask(connection, _CUT, [publication])):
         raise SourceError(
             f"PostgreSQL's publication {publication!r} publishes a part of table {cut[0][0]!r} "
             "alone (WHERE or a list of columns): name a publication of the whole table"

@@ -6,27 +6,28 @@ transactions that are before the slot's first, and none of the others.
 
 from __future__ import annotations
 
-import io
 import queue
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyarrow import csv
 
+from ivm.cdc.postgres.arrow_rows import ArrowRows
+from ivm.cdc.postgres.binary import Form, form
 from ivm.cdc.postgres.catalog import Table, load_table
 from ivm.cdc.postgres.messages import lsn_number
-from ivm.cdc.postgres.server import answers, ask, connect, connect_for_replication
+from ivm.cdc.postgres.replication import Commands
+from ivm.cdc.postgres.server import answers, ask, connect
 from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.postgres.texts import Typed
 from ivm.cdc.postgres.types import PostgresType
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal, quote
 
-_MOST_BYTES = 16 << 20  # of a chunk
 _WAIT = 0.1
 
 
@@ -36,15 +37,22 @@ class Chunk:
 
     Attributes:
         table: as it is in the snapshot.
-        columns: large strings by name.
+        columns: by name, see `inserts`.
         count: rows.
         is_last: no more rows of the table follow.
     """
 
     table: Table
-    columns: dict[str, pa.Array]
+    columns: dict[str, pa.Array | Typed]
     count: int
     is_last: bool
+
+
+class _Connections(NamedTuple):
+    """Two that see the same: the catalog is asked by one, and the rows come by the other."""
+
+    catalog: Any
+    rows: ArrowRows
 
 
 class Snapshot:
@@ -66,27 +74,39 @@ class Snapshot:
         self._create = f"CREATE_REPLICATION_SLOT {quote(slot)} {kind} pgoutput EXPORT_SNAPSHOT"
         self._dsn = dsn
         self._count = count
-        self._replication: Any = None
+        self._replication: Commands | None = None
         self.start = 0
-        self.connections: list[Any] = []
+        self.connections: list[_Connections] = []
 
     def take(self) -> None:
         """Makes the slot, which waits for the end of all transactions that are open."""
-        self._replication = connect_for_replication(self._dsn)
+        self._replication = Commands(self._dsn)
         with closing(self._replication):
-            ((_, start, name, _),) = ask(self._replication, self._create)
+            _, start, name, _ = self._replication.ask(self._create)
             self.start = lsn_number(start)
             for _ in range(self._count):
-                self.connections.append(connect(self._dsn))
-                ask(self.connections[-1], "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                ask(self.connections[-1], f"SET TRANSACTION SNAPSHOT {literal(name)}")
+                self.connections.append(_Connections(connect(self._dsn), ArrowRows(self._dsn)))
+                begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+                see = f"SET TRANSACTION SNAPSHOT {literal(name)}"
+                for statement in (begin, see):
+                    ask(self.connections[-1].catalog, statement)
+                    self.connections[-1].rows.run(statement)
 
     def cancel(self) -> None:
         """Ends the waiting of `take`, and what the connections are doing."""
-        for connection in (self._replication, *self.connections):
-            if connection is not None and not connection.closed:
-                with suppress(UnavailableError, SourceError), answers():
-                    connection.cancel()
+        with suppress(UnavailableError, SourceError), answers():
+            if self._replication is not None:
+                self._replication.cancel()
+        for connections in self.connections:
+            with suppress(UnavailableError, SourceError), answers():
+                connections.catalog.cancel()
+                connections.rows.cancel()
+
+    def close(self) -> None:
+        """Ends the connections, which nobody uses any more."""
+        for connections in self.connections:
+            connections.catalog.close()
+            connections.rows.close()
 
 
 class Copies:
@@ -150,8 +170,7 @@ class Copies:
             while thread.is_alive():
                 self._snapshot.cancel()
                 thread.join(_WAIT)
-        for connection in self._snapshot.connections:
-            connection.close()
+        self._snapshot.close()
 
     def _begin(self) -> None:
         try:
@@ -160,45 +179,44 @@ class Copies:
             with suppress(_StoppedError):
                 self._put(error)
             return
-        for connection in self._snapshot.connections:
+        for connections in self._snapshot.connections:
             thread = threading.Thread(
-                target=self._run, args=(connection,), name="ivm-copy", daemon=True
+                target=self._run, args=(connections,), name="ivm-copy", daemon=True
             )
             self._threads.append(thread)
             thread.start()
 
-    def _run(self, connection: Any) -> None:
+    def _run(self, connections: _Connections) -> None:
         try:
             while self._left:
                 try:
                     name = self._left.pop()
                 except IndexError:  # another thread was faster
                     break
-                self._copy(connection, load_table(connection, self._types, name))
-            ask(connection, "COMMIT")
+                self._copy(connections, name)
+            ask(connections.catalog, "COMMIT")
+            connections.rows.run("COMMIT")
         except _StoppedError:
             pass
         except BaseException as error:  # raised in the thread that waits for the chunk
             with suppress(_StoppedError):
                 self._put(error)
 
-    def _copy(self, connection: Any, table: Table) -> None:
-        lines = _Lines(self, table)
-        columns = ", ".join(quote(column.name) for column in table.columns)
-        rows = f"SELECT {columns} FROM {table.source}"
-        with answers(), connection.cursor() as cursor:
-            try:
-                cursor.copy_expert(f"COPY ({rows}) TO STDOUT (FORMAT csv)", lines, 1 << 20)
-            except BaseException:
-                if self._stopping.is_set():
-                    raise _StoppedError from None
-                raise
-        self._give(table, lines.taken(), is_last=True)
-
-    def _give(self, table: Table, lines: tuple[bytes, int], is_last: bool) -> None:
-        data, count = lines
-        names = [column.name for column in table.columns]
-        self._put(Chunk(table, _columns(data, names), count, is_last))
+    def _copy(self, connections: _Connections, name: TableName) -> None:
+        table = load_table(connections.catalog, self._types, name)
+        forms = [form(column.reading) for column in table.columns]
+        asked = zip(forms, table.columns, strict=True)
+        columns = ", ".join(known.sql(quote(column.name)) for known, column in asked)
+        # Tells that the rows may not be read, by its code; and nobody changes the columns now.
+        ask(connections.catalog, f"LOCK TABLE {table.source} IN ACCESS SHARE MODE")
+        for batch in connections.rows.batches(f"SELECT {columns} FROM {table.source}"):
+            at = 0
+            while at < len(batch):
+                rows = batch.slice(at, self.limit)
+                self._put(_chunk(table, forms, rows, is_last=False))
+                at += len(rows)
+            nothing = batch.slice(0, 0)
+        self._put(_chunk(table, forms, nothing, is_last=True))
 
     def _put(self, item: Chunk | BaseException) -> None:
         while not self._stopping.is_set():
@@ -214,49 +232,7 @@ class _StoppedError(Exception):
     """The copies are no longer wanted."""
 
 
-class _Lines(io.RawIOBase):
-    """Takes the lines of COPY, one a call."""
-
-    def __init__(self, copies: Copies, table: Table) -> None:
-        self._copies = copies
-        self._table = table
-        self._lines: list[bytes] = []
-        self._size = 0
-
-    def write(self, line: Any) -> int:
-        """Takes a row."""
-        self._lines.append(line)
-        self._size += len(line)
-        if len(self._lines) >= self._copies.limit or self._size >= _MOST_BYTES:
-            self._copies._give(self._table, self.taken(), is_last=False)
-        return len(line)
-
-    def taken(self) -> tuple[bytes, int]:
-        """The rows that were not taken yet, and their number."""
-        found = b"".join(self._lines), len(self._lines)
-        self._lines, self._size = [], 0
-        return found
-
-
-def _columns(data: bytes, names: Sequence[str]) -> dict[str, pa.Array]:
-    """The columns of CSV as COPY writes it: only a value without quotes is NULL."""
-    text = pa.large_string()
-    if not data:
-        return {name: pa.array([], text) for name in names}
-    labels = [str(i) for i in range(len(names))]
-    found = csv.read_csv(
-        pa.BufferReader(data),
-        csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=labels),
-        csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-        csv.ConvertOptions(
-            column_types=dict.fromkeys(labels, text),
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            null_values=[""],
-        ),
-    )
-    return dict(zip(names, _joined(found.columns), strict=True))
-
-
-def _joined(columns: Iterable[pa.ChunkedArray]) -> list[pa.Array]:
-    return [pa.concat_arrays(column.chunks) for column in columns]
+def _chunk(table: Table, forms: Sequence[Form], rows: pa.RecordBatch, is_last: bool) -> Chunk:
+    sent = zip(table.columns, forms, rows.columns, strict=True)
+    columns = {column.name: known.read(array) for column, known, array in sent}
+    return Chunk(table, columns, len(rows), is_last)

@@ -1,10 +1,13 @@
-"""Changes of one table's rows in columns of PostgreSQL's texts, by the names of the columns."""
+"""Changes of one table's rows in columns of PostgreSQL's texts, by the names of the columns.
+
+Copied rows have typed values in some columns instead of texts.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,38 @@ import pyarrow as pa
 
 from ivm.cdc.postgres import messages as wire
 from ivm.cdc.postgres.tuples import Messages, Rows
-from ivm.storage.values.column import Indexes, Mask
+from ivm.storage.scratch import Scratch
+from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.values.types import ColumnType
 
+_scratch = Scratch()
 _NAMES = {wire.INSERT: "insert", wire.UPDATE: "update", wire.DELETE: "delete"}
 _KINDS = {name: kind for kind, name in _NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A column of values that have not come as texts.
+
+    Attributes:
+        type: equal to PostgreSQL's, see `types`.
+        column: the values.
+    """
+
+    type: ColumnType
+    column: Column
+
+    def text(self, row: int) -> str | None:
+        """A value as a text that is read as this value, see `types`."""
+        value = self.column.slice(row, row + 1).to_arrow(self.type)
+        if self.type.sql == "BLOB":
+            found = value[0].as_py()
+            return None if found is None else f"\\x{found.hex()}"
+        with _scratch.borrow() as cursor:
+            cursor.register("given", pa.table({"v": value}))
+            ((text,),) = cursor.sql("SELECT CAST(v AS VARCHAR) FROM given").fetchall()
+            cursor.unregister("given")
+        return None if text is None else str(text)
 
 
 @dataclass(frozen=True)
@@ -29,6 +60,7 @@ class Texts:
         unsent: by column, the rows whose value was not sent.
         has_old: the updates that tell the row before.
         old: its columns, of those updates alone.
+        typed: the columns that are none of `columns`; only in copied rows.
     """
 
     kinds: Any
@@ -36,6 +68,7 @@ class Texts:
     unsent: Mapping[str, Mask]
     has_old: Mask
     old: Mapping[str, pa.Array]
+    typed: Mapping[str, Typed] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -51,6 +84,7 @@ class Texts:
             for name, array in self.columns.items()
             if name not in self.unsent or not self.unsent[name][row]
         }
+        sent |= {name: values.text(row) for name, values in self.typed.items()}
         found: dict[str, Any] = {"op": _NAMES[int(self.kinds[row])], "row": sent}
         if self.has_old[row]:
             found["old"] = {name: array[place].as_py() for name, array in self.old.items()}
@@ -76,15 +110,17 @@ def cut(messages: Messages, chosen: Indexes, names: Sequence[str]) -> Texts:
     )
 
 
-def inserts(columns: Mapping[str, pa.Array], count: int) -> Texts:
+def inserts(columns: Mapping[str, pa.Array | Typed], count: int) -> Texts:
     """New rows.
 
     Args:
-        columns: of the rows, by name.
+        columns: of the rows, by name; texts as large strings.
         count: rows.
     """
     kinds = np.full(count, wire.INSERT, np.uint8)
-    return Texts(kinds, columns, {}, np.zeros(count, np.bool_), {})
+    typed = {name: values for name, values in columns.items() if isinstance(values, Typed)}
+    texts = {name: values for name, values in columns.items() if name not in typed}
+    return Texts(kinds, texts, {}, np.zeros(count, np.bool_), {}, typed)
 
 
 def from_payloads(payloads: Sequence[str]) -> Texts:

@@ -65,10 +65,12 @@ class Reading:
     Attributes:
         type: DuckDB's, as SQL.
         value: SQL of the value from SQL of the text; NULL where the text does not fit.
+        binary: PostgreSQL's type in whose form the values are copied, see `binary`; "" if as texts.
     """
 
     type: str
     value: Callable[[str], str]
+    binary: str = ""
 
 
 def reading(types: Mapping[int, PostgresType], oid: int, modifier: int) -> Reading:
@@ -92,11 +94,11 @@ def reading(types: Mapping[int, PostgresType], oid: int, modifier: int) -> Readi
     return _READINGS.get(found.name, TEXT)
 
 
-def _cast(type: str) -> Reading:
-    return Reading(type, lambda text: f"TRY_CAST({text} AS {type})")
+def _cast(type: str, binary: str = "") -> Reading:
+    return Reading(type, lambda text: f"TRY_CAST({text} AS {type})", binary)
 
 
-def _dated(type: str) -> Reading:
+def _dated(type: str, binary: str) -> Reading:
     """Dates before our era: `0044-03-15 12:00:00 BC` is `0044-03-15 (BC) 12:00:00` to DuckDB."""
 
     def value(text: str) -> str:
@@ -104,7 +106,7 @@ def _dated(type: str) -> Reading:
         given = f"CASE WHEN system.main.suffix({text}, 'BC') THEN {ancient} ELSE {text} END"
         return f"TRY_CAST({given} AS {type})"
 
-    return Reading(type, value)
+    return Reading(type, value, binary)
 
 
 def _interval(text: str) -> str:
@@ -123,12 +125,12 @@ def _bit(text: str) -> str:
 
 def _numeric(modifier: int) -> Reading:
     if modifier < 0:
-        return TEXT
+        return _NUMBER_TEXT
     precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
     if scale > 1000:  # eleven bits in two's complement
         scale -= 2048
     digits = max(precision - min(scale, 0), scale)
-    return _cast(f"DECIMAL({digits},{max(scale, 0)})") if digits <= 38 else TEXT
+    return _cast(f"DECIMAL({digits},{max(scale, 0)})", "numeric") if digits <= 38 else _NUMBER_TEXT
 
 
 def _array(types: Mapping[int, PostgresType], array: PostgresType, modifier: int) -> Reading:
@@ -156,23 +158,27 @@ def _array(types: Mapping[int, PostgresType], array: PostgresType, modifier: int
 
 
 TEXT = Reading("VARCHAR", lambda text: text)
+_NUMBER_TEXT = Reading("VARCHAR", lambda text: text, "numeric")
+_SAME_TEXT = Reading("VARCHAR", lambda text: text, "text")
 
 _READINGS = {
-    "bool": _cast("BOOLEAN"),
-    "int2": _cast("SMALLINT"),
-    "int4": _cast("INTEGER"),
-    "int8": _cast("BIGINT"),
+    "text": _SAME_TEXT,
+    "varchar": _SAME_TEXT,
+    "bool": _cast("BOOLEAN", "bool"),
+    "int2": _cast("SMALLINT", "int2"),
+    "int4": _cast("INTEGER", "int4"),
+    "int8": _cast("BIGINT", "int8"),
     "oid": _cast("UINTEGER"),
     "xid": _cast("UINTEGER"),
     "cid": _cast("UINTEGER"),
     "xid8": _cast("UBIGINT"),
-    "float4": _cast("FLOAT"),
-    "float8": _cast("DOUBLE"),
-    "bytea": Reading("BLOB", _blob),
-    "date": _dated("DATE"),
-    "timestamp": _dated("TIMESTAMP"),
-    "timestamptz": _dated("TIMESTAMP WITH TIME ZONE"),
-    "time": _cast("TIME"),
+    "float4": _cast("FLOAT", "float4"),
+    "float8": _cast("DOUBLE", "float8"),
+    "bytea": Reading("BLOB", _blob, "bytea"),
+    "date": _dated("DATE", "date"),
+    "timestamp": _dated("TIMESTAMP", "timestamp"),
+    "timestamptz": _dated("TIMESTAMP WITH TIME ZONE", "timestamptz"),
+    "time": _cast("TIME", "time"),
     "timetz": _cast("TIME WITH TIME ZONE"),
     "interval": Reading("INTERVAL", _interval),
     "uuid": _cast("UUID"),

@@ -110,6 +110,33 @@ def test_closing_does_not_wait_for_transactions_upstream(shop: Database, tmp_pat
     connection.close()
 
 
+COPY_PID = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'COPY (SELECT%' AND pid <> {}"
+
+
+def test_a_copy_that_is_cut_or_left_begins_anew(shop: Database, tmp_path: Path) -> None:
+    shop.execute(
+        ORDERS,
+        "INSERT INTO orders SELECT i, i, 1, repeat('x', 500) FROM generate_series(1, 300000) i",
+    )
+    dsn, copying = shop.dsn.replace("'", "''"), COPY_PID.format("pg_backend_pid()")
+    for _ in range(2):
+        with ivm.connect(tmp_path / "a.duckdb") as db:
+            if not db.sources():
+                db.execute(f"CREATE SOURCE shop FROM POSTGRES (dsn '{dsn}', tables 'orders')")
+            db.start_sources()
+            until(lambda: shop.execute(copying) != [], db)
+            shop.execute(f"SELECT pg_terminate_backend(pid) FROM ({copying}) c")
+            until(lambda: shop.execute(copying) == [], db)
+            until(lambda: shop.execute(copying) != [], db)
+            begin = time.monotonic()
+        assert time.monotonic() - begin < 8  # the job is given ten seconds
+        assert shop.execute(copying) == []
+    with ivm.connect(tmp_path / "a.duckdb") as db:
+        db.start_sources()
+        until(lambda: position(db) > 0, db, 120)
+        assert same(db, shop, *ALL)()
+
+
 def test_an_idle_slot_stands_at_what_was_committed(db: ivm.Database, shop: Database) -> None:
     shop.execute(ORDERS, "CREATE TABLE other (x text)")
     follow(db, shop)
@@ -171,6 +198,23 @@ def test_what_cannot_be_followed_is_told(
     db.start_sources()
     until(lambda: state(db)[0] == "stopped", db)
     assert says in state(db)[1]
+
+
+def test_rows_that_may_not_be_read_stop_the_source(db: ivm.Database, shop: Database) -> None:
+    shop.execute(
+        ORDERS,
+        "CREATE PUBLICATION mine FOR TABLE orders WITH (publish_via_partition_root = true)",
+        "SELECT pg_create_logical_replication_slot('own', 'pgoutput')",
+        "CREATE ROLE poor LOGIN REPLICATION",
+    )
+    dsn = shop.dsn.replace("'", "''").replace("user=postgres", "user=poor")
+    options = "tables 'orders', slot 'own', publication 'mine', create_slot 'false'"
+    db.execute(f"CREATE SOURCE shop FROM POSTGRES (dsn '{dsn}', {options})")
+    db.start_sources()
+    until(lambda: state(db)[0] == "stopped", db)
+    assert "permission denied" in state(db)[1]
+    db.execute("DROP SOURCE shop")
+    shop.execute("DROP ROLE poor")
 
 
 @pytest.mark.parametrize(
