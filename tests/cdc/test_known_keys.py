@@ -53,7 +53,17 @@ def some_line(random: Random, format: str, keys: list[str]) -> str | None:
         field = {"field": "made", "name": kind if "S" in keys else ""}
         schema = {"fields": [{"field": "after", "fields": [field]}]}
         event = {"schema": random.choice([schema, schema, None]), "payload": event}
-    return json.dumps(event)
+    return oddly(random, json.dumps(event))
+
+
+def oddly(random: Random, line: str) -> str:
+    """Sometimes with a key that comes twice, or is escaped."""
+    if random.random() < 0.2:
+        key = random.choice(['"id"', '"n"', '"s"', '"op"', '"ID"'])
+        line = line.replace('{"id"', f'{{{key}: {random.choice(["7", "null"])}, "id"', 1)
+    if random.random() < 0.2:
+        line = line.replace('"n"', '"\\u006e"').replace('"op"', '"\\u006fp"')
+    return line
 
 
 def some_keys(random: Random) -> list[str]:

@@ -99,8 +99,8 @@ def statement(info: TableInfo, envelope: Envelope, survey: Survey) -> str:
 class TypedLines:
     """Lines with their values as columns, in SQL.
 
-    `typed` has of each line `raw`, `e` (NULL if it is no JSON), `op` (NULL if there is none), and
-    of each column i with a key the values `a<i>` in the row and `b<i>` in the row before.
+    `typed` has of each line `text` and `e` (NULL if it is no JSON), `op` (NULL if there is none),
+    and of each column i with a key the values `a<i>` in the row and `b<i>` in the row before.
 
     Attributes:
         keys: by the position of the column.
@@ -121,12 +121,12 @@ class TypedLines:
         self._old = [i for i in found_by if i in self.keys] if envelope.before else []
 
     def _typed(self) -> str:
-        read = f"CASE WHEN system.main.json_valid(raw) THEN {self._read(self._spec())} END"
-        typed = [f"raw, e, {self._operation()} AS op"]
+        typed = [f"text, e, {self._operation()} AS op"]
         typed += [f"{self._value(self._envelope.after, i)} AS a{i}" for i in self.keys]
         typed += [f"{self._value(self._envelope.before or (), i)} AS b{i}" for i in self._old]
         return (
-            f"WITH parsed AS (SELECT raw, {read} AS e FROM {LINES}),"
+            "WITH valid AS (SELECT raw, CASE WHEN system.main.json_valid(raw) THEN raw END AS text"
+            f" FROM {LINES}), parsed AS (SELECT *, {self._read(self._spec())} AS e FROM valid),"
             f" typed AS (SELECT {', '.join(typed)} FROM parsed)"
         )
 
@@ -159,7 +159,7 @@ class TypedLines:
     def _value(self, path: Sequence[str], i: int) -> str:
         keys, type = (*path, self.keys[i]), self._types[i]
         spec = literal(json.dumps(_nested(keys, type.sql), ensure_ascii=False))
-        typed = fields(f"TRY(system.main.from_json_strict(raw, {spec}))", keys)
+        typed = fields(f"TRY(system.main.from_json_strict(text, {spec}))", keys)
         return value(fields("e", keys), type, self._encodings[i], typed)
 
     def _column(self, i: int) -> str:
@@ -182,10 +182,12 @@ class TypedLines:
         return f"CASE WHEN {needed} THEN {self._map(self._envelope.before)} END AS w"
 
     def _map(self, path: Sequence[str]) -> str:
-        return fields(f"({self._read(_nested(path, 'MAP(VARCHAR, JSON)'))})", path)
+        """A row as a map of JSON; of a key that comes twice the first counts, as it does in `e`."""
+        read = fields(f"({self._read(_nested(path, 'MAP(VARCHAR, JSON)'))})", path)
+        return f"coalesce({read}, {_first_of_each(json_path(path))})"
 
     def _read(self, spec: object) -> str:
-        return f"system.main.from_json(raw, {literal(json.dumps(spec, ensure_ascii=False))})"
+        return f"system.main.from_json(text, {literal(json.dumps(spec, ensure_ascii=False))})"
 
 
 class _Statement(TypedLines):
@@ -201,9 +203,10 @@ class _Statement(TypedLines):
         parts += [f"{self._column(i)} AS c{i}" for i in range(len(self._types))]
         old = self._key if self._key and self._envelope.before else self._old
         parts += [f"{self._before(i)} AS o{i}" for i in dict.fromkeys((*old, *self._old))]
+        seen = f"{self._kinds()}, {self._listed()}{self._keyless_before()}"
         return (
-            f"{self._typed()}, seen AS (SELECT *, {self._kinds()}{self._keyless_before()}"
-            f" FROM typed) SELECT {', '.join(parts)} FROM seen"
+            f"{self._typed()}, seen AS (SELECT *, {seen} FROM typed)"
+            f" SELECT {', '.join(parts)} FROM seen"
         )
 
     def _kinds(self) -> str:
@@ -212,8 +215,14 @@ class _Statement(TypedLines):
         if not paths:
             return "NULL AS kinds"
         needed = f"op IN (0, 1) AND ({some_null('a', self._told)})"
-        kinds = f"system.main.json_type(raw, [{', '.join(paths)}])"
+        kinds = f"system.main.json_type(text, [{', '.join(paths)}])"
         return f"CASE WHEN {needed} THEN {kinds} END AS kinds"
+
+    def _listed(self) -> str:
+        """The keys of the row, and of the row before."""
+        paths = [path for path in (self._envelope.after, self._envelope.before) if path is not None]
+        # The one call: DuckDB would compute each of several for every line, also within a CASE.
+        return f"system.main.json_keys(text, [{', '.join(map(json_path, paths))}]) AS listed"
 
     def _keyless_before(self) -> str:
         return "" if self._key else f", {self._before_map()}"
@@ -255,20 +264,48 @@ class _Statement(TypedLines):
 
     def _known(self) -> str:
         """Whether the survey has all keys of a line, and its schema."""
-        paths = [path for path in (self._envelope.after, self._envelope.before) if path is not None]
-        listed = f"system.main.json_keys(raw, [{', '.join(map(json_path, paths))}])"
         names = _texts(sorted(self._survey.names))
-        # The one call: DuckDB would compute each of several for every line, also within a CASE.
-        known = f"system.main.list_has_all({names}, system.main.flatten({listed}))"
+        has_all = f"system.main.list_has_all({names}, system.main.flatten(listed))"
+        known = f"CASE WHEN {self._usual()} THEN TRUE ELSE {has_all} END"
         if not self._envelope.schema:
             return known
-        schema = f"system.main.json_extract_string(raw, {json_path(self._envelope.schema)})"
+        schema = f"system.main.json_extract_string(text, {json_path(self._envelope.schema)})"
         texts = [f"{schema} = {literal(text)}" for text in self._survey.schemas]
         return f"{known} AND ({' OR '.join([f'{schema} IS NULL', *texts])})"
+
+    def _usual(self) -> str:
+        """Whether a row has the key of each column once and no others, as the row before has.
+
+        That is seen from the number of its keys, and costs far less than to look them up.
+        """
+        count, inner = str(len(self.keys)), self._envelope.operation
+        if inner is not None and inner[:-1] == self._envelope.after:
+            count = f"CASE WHEN {fields('e', inner)} IS NULL THEN {count} ELSE {count} + 1 END"
+        kinds = {i: f" OR kinds[{n}] IS NOT NULL" for n, i in enumerate(self._told, 1)}
+        each = [f"(a{i} IS NOT NULL{kinds.get(i, '')})" for i in self.keys]
+        null, there = some_null("a", self.keys), " AND ".join(each) or "TRUE"
+        usual = f"op IN (0, 1) AND system.main.len(listed[1]) = {count}"
+        usual += f" AND CASE WHEN {null} THEN {there} ELSE TRUE END"
+        if self._envelope.before is None:
+            return usual
+        none = "coalesce(system.main.len(listed[2]), 0) = 0"
+        return f"{usual} AND CASE WHEN {none} THEN TRUE ELSE listed[2] = listed[1] END"
 
 
 def _texts(texts: Iterable[str]) -> str:
     return f"CAST([{', '.join(map(literal, texts))}] AS VARCHAR[])"
+
+
+def _first_of_each(path: str) -> str:
+    """SQL of an object as a map of JSON, with the first value of each key; NULL if it is none."""
+    keys = f"system.main.json_keys(text, {path})"
+    values = f"system.main.json_extract(text, {path} || '.*')"
+    sent = "system.main.nullif(CAST(v AS VARCHAR), 'null')"
+    values = f"system.main.list_transform({values}, lambda v: {sent})"
+    first = f"lambda entry, place: system.main.list_position({keys}, entry[1]) = place"
+    entries = f"system.main.list_filter(system.main.list_zip({keys}, {values}), {first})"
+    made = f"CAST(system.main.map_from_entries({entries}) AS MAP(VARCHAR, JSON))"
+    return f"CASE system.main.json_type(text, {path}) WHEN 'OBJECT' THEN {made} END"
 
 
 def some_null(prefix: str, columns: Iterable[int]) -> str:
