@@ -10,25 +10,35 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from ivm.catalog.broken_views import spelled
 from ivm.cdc.sources.source import Position
 from ivm.engine.transaction import Transaction
 from ivm.session.query import query
 from ivm.session.session import Session
 from ivm.session.table_writer import FastWriter
 from ivm.sql.statements.nodes import Query
-from ivm.storage.errors import UnavailableError
+from ivm.storage.errors import UnavailableError, UnsupportedError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import ZSet, ones
 from ivm.storage.warehouse.duck import run
-from ivm.storage.warehouse.system_tables import STREAM_TABLES
+from ivm.storage.warehouse.system_tables import OLDER_STREAM_TABLES, STREAM_TABLES
 
 POSITIONS, LETTERS, SOURCES = "_ivm.positions", "_ivm.dead_letters", "_ivm.sources"
+_KEPT = "temp._ivm_kept"
 
 
 def exist(session: Session) -> bool:
-    """Whether the tables of the records have been created."""
-    return session.engine.catalog.tables.keys() >= {f"_ivm.{name}" for name in STREAM_TABLES}
+    """Whether the tables of the records have been created, as this version has them."""
+    tables = session.engine.catalog.tables
+    return tables.keys() >= {f"_ivm.{name}" for name in STREAM_TABLES} and not _older(session)
+
+
+def _older(session: Session) -> list[str]:
+    """The tables of records as older versions made them."""
+    tables = session.engine.catalog.tables
+    found = {name: tables.get(f"_ivm.{name}") for name in OLDER_STREAM_TABLES}
+    return [n for n, info in found.items() if info and "stream" not in dict(info.schema)]
 
 
 def create(session: Session) -> None:
@@ -36,6 +46,7 @@ def create(session: Session) -> None:
 
     Raises:
         UnavailableError: the session has an open transaction.
+        UnsupportedError: a view reads tables that must be made anew.
     """
     if exist(session):
         return
@@ -48,9 +59,33 @@ def create(session: Session) -> None:
         transaction.begin_in_duckdb()
         transaction.change_catalog()
         transaction.change_tables()
-        for name, columns in STREAM_TABLES.items():  # another thread may have been first
-            run(session.cursor, f"CREATE TABLE IF NOT EXISTS _ivm.{name} {columns}")
+        older = _older(session)
+        _refuse_readers(session, older)
+        for name, columns in STREAM_TABLES.items():
+            _create(session, name, columns, anew=name in older)
         session.engine.reload_tables(session.cursor)
+
+
+def _refuse_readers(session: Session, older: Sequence[str]) -> None:
+    readers = session.engine.catalog.readers([f"_ivm.{name}" for name in older])
+    if readers:
+        drops = "; ".join(f"DROP MATERIALIZED VIEW {spelled(view.name)}" for view in readers)
+        raise UnsupportedError(
+            f"the tables of the positions and dead letters get new columns: {drops} first, then "
+            "create them anew"
+        )
+
+
+def _create(session: Session, name: str, columns: str, *, anew: bool) -> None:
+    """Creates a table of records; one of an older version with the rows that it had."""
+    if anew:
+        run(session.cursor, f"CREATE TEMP TABLE {_KEPT} AS {OLDER_STREAM_TABLES[name]}")
+        run(session.cursor, f"DROP TABLE _ivm.{name}")
+    # Another thread may have been first.
+    run(session.cursor, f"CREATE TABLE IF NOT EXISTS _ivm.{name} {columns}")
+    if anew:
+        run(session.cursor, f"INSERT INTO _ivm.{name} FROM {_KEPT}")
+        run(session.cursor, f"DROP TABLE {_KEPT}")
 
 
 def listed(session: Session, sql: str) -> list[tuple[Any, ...]]:

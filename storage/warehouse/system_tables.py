@@ -45,6 +45,13 @@ STREAM_TABLES = {
 """The columns of the tables in `_ivm` that change with the user's, epoch by epoch. The first event
 ingested, or the first source or sink created, has them made."""
 
+OLDER_STREAM_TABLES = {
+    "positions": """SELECT source, "table", position, '' FROM _ivm.positions""",
+    "dead_letters": 'SELECT source, "table", "table", position, event, time, reason, payload '
+    "FROM _ivm.dead_letters",
+}
+"""The rows of tables that formats 1 and 2 had without a column `stream`, which was the table."""
+
 _RENAMED = """
 UPDATE _ivm.views SET broken =
     CASE broken WHEN 'unsettled' THEN 'needs_rewrite' ELSE coalesce(broken, 'exact') END;

@@ -62,3 +62,55 @@ def test_a_view_that_format_1_recomputed_is_filled_anew(tmp_path: Path) -> None:
     with ivm.connect(path) as db:
         assert db.execute("SELECT n FROM counts").fetchall() == [(1,)]
         assert db.execute("SELECT state FROM _ivm.views").fetchall() == [("exact",)]
+
+
+_EVENTS_OF_FORMAT_2 = """
+DROP TABLE _ivm.positions; DROP TABLE _ivm.dead_letters;
+DROP TABLE _ivm.sources; DROP TABLE _ivm.sinks; DROP TABLE _ivm.outbox;
+CREATE TABLE _ivm.positions
+    (source VARCHAR, "table" VARCHAR, position BIGINT NOT NULL, PRIMARY KEY (source, "table"));
+CREATE TABLE _ivm.dead_letters (source VARCHAR, "table" VARCHAR, position BIGINT, event BIGINT,
+    time TIMESTAMPTZ, reason VARCHAR, payload VARCHAR);
+INSERT INTO _ivm.positions VALUES ('shop', 't', 7);
+INSERT INTO _ivm.dead_letters VALUES ('shop', 't', 7, 1, '2026-01-01', 'why', 'what');
+UPDATE _ivm.meta SET value = '2' WHERE key = 'format';
+"""
+"""The records of change streams as format 2 had them."""
+
+
+def _of_format_2(path: Path) -> None:
+    with ivm.connect(path) as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY)")
+        db.ingest("t", [])
+        run(db._engine.warehouse.cursor(), _EVENTS_OF_FORMAT_2)
+
+
+def test_positions_and_dead_letters_of_format_2_stay(tmp_path: Path) -> None:
+    """They have no column `stream`; the first events after the opening find them all the same."""
+    path = tmp_path / "old.duckdb"
+    _of_format_2(path)
+    event = {"op": "c", "after": {"k": 1}}
+    for _ in range(2):
+        with ivm.connect(path) as db:
+            assert db.ingest("t", [event], source="shop", position=7).skipped
+            letters = db.execute('SELECT "table", stream, event, reason FROM _ivm.dead_letters')
+            assert letters.fetchall() == [("t", "t", 1, "why")]
+    with ivm.connect(path) as db:
+        assert db.ingest("t", [event], source="shop", position=8).applied == 1
+        assert db.execute("FROM _ivm.positions").fetchall() == [("shop", "t", 8, "")]
+        db.execute("DISCARD DEAD LETTERS FOR shop")
+        assert db.execute("FROM _ivm.dead_letters").fetchall() == []
+
+
+def test_a_view_of_the_positions_of_format_2_goes_first(tmp_path: Path) -> None:
+    """It is kept until events come, and is refused then with the way out."""
+    path = tmp_path / "old.duckdb"
+    _of_format_2(path)
+    with ivm.connect(path) as db:
+        db.execute("CREATE MATERIALIZED VIEW p AS SELECT source, position FROM _ivm.positions")
+        assert db.execute("FROM p").fetchall() == [("shop", 7)]
+        with pytest.raises(ivm.errors.UnsupportedError, match="DROP MATERIALIZED VIEW p first"):
+            db.ingest("t", [], source="shop", position=8)
+        db.execute("DROP MATERIALIZED VIEW p")
+        db.ingest("t", [], source="shop", position=8)
+        assert db.execute("FROM _ivm.positions").fetchall() == [("shop", "t", 8, "")]
