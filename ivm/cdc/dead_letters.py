@@ -13,15 +13,12 @@ from typing import Any
 
 from ivm.cdc import records
 from ivm.cdc.apply import apply_within, prepare
-from ivm.cdc.formats.events import Decoded
 from ivm.cdc.records import Records
-from ivm.cdc.sources.source import Part, Upstream
+from ivm.cdc.sources.other_places import OtherPlaces
 from ivm.cdc.stored_sources import counted_again, find
 from ivm.engine.transaction import Transaction
 from ivm.session.session import Session
 from ivm.storage.identifiers import fold, literal
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
 
 _Letter = tuple[Any, ...]
 _COLUMNS = ("source", "table", "stream", "position", "event", "time", "reason", "payload")
@@ -75,29 +72,10 @@ def _taken_out(session: Session, transaction: Transaction, names: Sequence[str])
 
 
 @dataclass(frozen=True)
-class _Retried:
+class _Retried(OtherPlaces):
     """Events of dead letters, with the places that they had."""
 
-    part: Part
     letters: Sequence[_Letter]
-
-    @property
-    def table(self) -> str:
-        return self.part.table
-
-    @property
-    def upstream(self) -> Upstream | None:
-        return None
-
-    @property
-    def version(self) -> str:
-        return self.part.version
-
-    def __len__(self) -> int:
-        return len(self.letters)
-
-    def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
-        return self.part.decode(cursor, info)
 
     def payloads(self, lines: Sequence[int]) -> list[str | None]:
         return [self.letters[line][_PAYLOAD] for line in lines]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ivm.sql.statements.nodes import ChangeSink, CreateSink
-from ivm.sql.statements.sources import read_options
+from ivm.sql.statements.sources import read_change, read_options
 from ivm.sql.statements.tokens import Reader, SourceText
 
 
@@ -22,10 +22,4 @@ def create_sink(source: SourceText, reader: Reader) -> CreateSink:
 
 def change_sink(source: SourceText, reader: Reader) -> ChangeSink:
     """Reads PAUSE SINK, RESUME SINK and DROP SINK [IF EXISTS]."""
-    action = reader.peek().lower()
-    reader.at += 1
-    reader.expect("SINK")
-    if_exists = action == "drop" and reader.accept("IF", "EXISTS")
-    name = reader.identifier()
-    reader.finish()
-    return ChangeSink(source.text, source.offset, action, name, if_exists)
+    return ChangeSink(source.text, source.offset, *read_change(reader, "SINK"))

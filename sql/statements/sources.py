@@ -22,12 +22,7 @@ def create_source(source: SourceText, reader: Reader) -> CreateSource:
 
 def change_source(source: SourceText, reader: Reader) -> ChangeSource:
     """Reads PAUSE SOURCE, RESUME SOURCE and DROP SOURCE [IF EXISTS]."""
-    action = reader.peek().lower()
-    reader.at += 1
-    reader.expect("SOURCE")
-    if_exists = action == "drop" and reader.accept("IF", "EXISTS")
-    name = reader.identifier()
-    reader.finish()
+    action, name, if_exists = read_change(reader, "SOURCE")
     return ChangeSource(source.text, source.offset, action, name, if_exists=if_exists)
 
 
@@ -59,6 +54,17 @@ def dead_letters(source: SourceText, reader: Reader) -> Statement:
     name = reader.identifier()
     reader.finish()
     return ChangeSource(source.text, source.offset, action, name)
+
+
+def read_change(reader: Reader, kind: str) -> tuple[str, str, bool]:
+    """Reads PAUSE, RESUME or DROP [IF EXISTS] of a kind: the action, the name, and IF EXISTS."""
+    action = reader.peek().lower()
+    reader.at += 1
+    reader.expect(kind)
+    if_exists = action == "drop" and reader.accept("IF", "EXISTS")
+    name = reader.identifier()
+    reader.finish()
+    return action, name, if_exists
 
 
 def read_options(reader: Reader) -> Options:

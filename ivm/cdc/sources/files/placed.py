@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from ivm.cdc.formats.events import Decoded
-from ivm.cdc.sources.source import Part, Upstream
-from ivm.storage.warehouse.duck import Cursor
-from ivm.storage.warehouse.table_info import TableInfo
+from ivm.cdc.sources.other_places import OtherPlaces
 
 
 class Run(NamedTuple):
@@ -27,38 +24,14 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A part whose events stand in files; see `Part`.
+class Placed(OtherPlaces):
+    """Events that stand in files, in the order of the runs; see `Part`."""
 
-    Attributes:
-        events: in the order of the runs.
-    """
-
-    events: Part
     runs: Sequence[Run]
-
-    @property
-    def table(self) -> str:
-        return self.events.table
-
-    @property
-    def upstream(self) -> Upstream | None:
-        return None
-
-    @property
-    def version(self) -> str:
-        return self.events.version
-
-    def __len__(self) -> int:
-        return len(self.events)
-
-    def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
-        """See `Part`."""
-        return self.events.decode(cursor, info)
 
     def payloads(self, lines: Sequence[int]) -> list[str | None]:
         """See `Part`."""
-        found = self.events.payloads(lines)
+        found = self.part.payloads(lines)
         return [None if text is None else text.rstrip("\r\n") for text in found]
 
     def places(self, lines: Sequence[int]) -> list[tuple[str, int | None]]:
