@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import settings
 
-from tests.tiers import FIRST, RUN, SMOKE, TIER, WHOLE, taken
+from tests.tiers import FIRST, RUN, SMOKE, TIER, WHOLE, examples, taken
 
-settings.register_profile("steady", derandomize=True, deadline=None)
-settings.register_profile("new", deadline=None)
+few = examples(100)
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=few)
+settings.register_profile("new", deadline=None, max_examples=few)
 settings.load_profile("new" if TIER == "fuzz" else "steady")
 # A run in the background is started with Ctrl-C ignored, and all that it starts would ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

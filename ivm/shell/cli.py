@@ -11,7 +11,7 @@ import copy
 import difflib
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -234,12 +234,8 @@ def _ingest(
                 130 ended by Ctrl-C
     """
     _guard_against_missing(file, "ingest FILE [SOURCE …]")
-    with _errors_reported():
-        database = open_database(file)
-        try:
-            code = ingest(database, file, sources or [], once=once, as_json=json)
-        finally:
-            database.close()
+    with _errors_reported(), closing(open_database(file)) as database:
+        code = ingest(database, file, sources or [], once=once, as_json=json)
     raise typer.Exit(code)
 
 
@@ -263,12 +259,8 @@ def _tail(
     Exit codes: 0 the reader has left, or ended by SIGTERM; 1 an error; 130 ended by Ctrl-C.
     """
     _guard_against_missing(file, "tail FILE VIEW")
-    with _errors_reported():
-        database = open_database(file)
-        try:
-            code = tail(database, view, format, standard_output(), snapshot=snapshot)
-        finally:
-            database.close()
+    with _errors_reported(), closing(open_database(file)) as database:
+        code = tail(database, view, format, standard_output(), snapshot=snapshot)
     raise typer.Exit(code)
 
 

@@ -31,6 +31,7 @@ from ivm.sql.plan.nodes import (
     ViewScan,
     Window,
     inputs,
+    nodes,
     width,
     with_inputs,
 )
@@ -57,14 +58,8 @@ def expressions(plan: Plan) -> tuple[exp.Expr, ...]:
 
 def all_expressions(plan: Plan) -> Iterator[exp.Expr]:
     """The expressions of all nodes of the plan; a shared node's come once."""
-    seen: set[int] = set()
-    waiting = [plan]
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            waiting += inputs(node)
-            yield from expressions(node)
+    for node in nodes(plan):
+        yield from expressions(node)
 
 
 def reads(plan: Plan) -> tuple[frozenset[int], ...]:

@@ -9,7 +9,7 @@ Names matter only in the schema of the root; nodes compare by identity, plans by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -332,6 +332,18 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
             return plan.inputs
         case _:
             return (plan.input,)
+
+
+def nodes(plan: Plan) -> Iterator[Plan]:
+    """The plan and all nodes below it, those of other views too; a shared node comes once."""
+    seen: set[int] = set()
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            waiting += inputs(node)
+            yield node
 
 
 def with_inputs(plan: Plan, image: Callable[[Plan], Plan]) -> Plan:

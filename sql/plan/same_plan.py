@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ivm.sql.plan.nodes import Plan, Scan, inputs
+from ivm.sql.plan.nodes import Plan, Scan, nodes
 from ivm.sql.plan.render import render
 
 
@@ -18,15 +18,7 @@ def same_plan(a: Plan, b: Plan) -> bool:
 
 def scans(plan: Plan) -> Iterator[Scan]:
     """The scans in a plan, those below other views too, each once."""
-    seen: set[int] = set()
-    open_plans = [plan]
-    while open_plans:
-        part = open_plans.pop()
-        if id(part) not in seen:
-            seen.add(id(part))
-            open_plans += inputs(part)
-            if isinstance(part, Scan):
-                yield part
+    return (node for node in nodes(plan) if isinstance(node, Scan))
 
 
 def _scanned(plan: Plan) -> set[tuple[object, ...]]:

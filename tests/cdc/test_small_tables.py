@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ivm
 from tests.cdc.orders import ORDERS, content, created
+from tests.tiers import examples
 
 batches = st.tuples(st.sampled_from(["a", "b"]), st.integers(1, 9))
 acts = st.one_of(
@@ -19,6 +20,7 @@ acts = st.one_of(
 
 
 @given(st.lists(acts, max_size=25))
+@settings(max_examples=examples(30))
 def test_a_batch_is_skipped_if_and_only_if_the_table_has_its_position(
     drawn: list[tuple[str, tuple[str, int] | None]],
 ) -> None:

@@ -315,10 +315,10 @@ def is_running(line: dict[str, Any]) -> bool:
 def test_a_signal_in_the_middle_loses_nothing(
     shop: str, inbox: Path, number: int, code: int
 ) -> None:
-    count = fill(inbox)
+    count = fill(inbox, files=2)
     process = Process(shop)
     process.wait_for(is_running)
-    time.sleep(0.3)
+    time.sleep(0.2)
     returned, output, errors = process.end(number)
     assert (returned, errors) == (code, "")
     assert json.loads(output.splitlines()[-1])["ended"] == "stopped"

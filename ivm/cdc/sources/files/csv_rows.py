@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from ivm.cdc.sources.files.csv_dialect import Dialect
 from ivm.cdc.sources.files.csv_values import parse
+from ivm.cdc.sources.files.cut_text import CutText
 from ivm.cdc.sources.files.cutter import Cutter
 from ivm.cdc.sources.files.identity import Followed
 from ivm.cdc.sources.files.text import Text
 from ivm.cdc.sources.source import SourceError
 
 
-class CsvRows:
+class CsvRows(CutText):
     """See `Rows`; they are of `rows_type`, and all values are texts.
 
     Args:
@@ -34,16 +35,6 @@ class CsvRows:
         at, open = (file.at, file.open) if self._names else (0, False)
         self._cutter = Cutter(self._text.read, dialect.row_ends, at, open)
 
-    @property
-    def at(self) -> int:
-        """See `Rows`."""
-        return self._cutter.at
-
-    @property
-    def open(self) -> bool:
-        """See `Rows`."""
-        return self._cutter.open
-
     def take(self, limit: int, settled: bool) -> pa.Array | None:
         """See `Rows`."""
         if not self._names and not self._read_header():
@@ -53,23 +44,11 @@ class CsvRows:
             found = self._cutter.take_rest()
         return None if found is None else parse(*found, self._names, self._dialect)
 
-    def has_more(self) -> bool:
-        """See `Rows`."""
-        return self._cutter.has_more() or self._text.has_more()
-
     def waits(self) -> bool:
         """See `Rows`."""
         rest = self._cutter.rest
         whole = len(self._dialect.row_ends(rest + b"\n")) > 0
         return bool(self._names) and bool(rest.strip()) and whole
-
-    def passed(self) -> int:
-        """See `Rows`."""
-        return self._text.passed(self.at)
-
-    def sure(self) -> int:
-        """See `Rows`."""
-        return self._text.sure(self.at)
 
     def _read_header(self) -> bool:
         """Reads the names, and goes on where the file was left."""

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.cdc.sources.files.cut_text import CutText
 from ivm.cdc.sources.files.cutter import Cutter, Offsets, line_ends
 from ivm.cdc.sources.files.identity import Followed
 from ivm.cdc.sources.files.text import Text
@@ -19,22 +20,12 @@ from ivm.cdc.sources.files.text import Text
 _SHORT = 16  # bytes; a line that is blank or null is not longer
 
 
-class Lines:
+class Lines(CutText):
     """See `Rows`; they are large strings with their ends of line, NULL for blank lines."""
 
     def __init__(self, file: Followed, descriptor: int) -> None:
         self._text = Text(file, descriptor, file.at)
         self._cutter = Cutter(self._text.read, line_ends, file.at, file.open)
-
-    @property
-    def at(self) -> int:
-        """See `Rows`."""
-        return self._cutter.at
-
-    @property
-    def open(self) -> bool:
-        """See `Rows`."""
-        return self._cutter.open
 
     def take(self, limit: int, settled: bool) -> pa.Array | None:
         """See `Rows`."""
@@ -42,18 +33,6 @@ class Lines:
         if found is None and settled and self.waits() and _is_object(self._cutter.rest):
             found = self._cutter.take_rest()
         return None if found is None else _texts(*found)
-
-    def has_more(self) -> bool:
-        """See `Rows`."""
-        return self._cutter.has_more() or self._text.has_more()
-
-    def passed(self) -> int:
-        """See `Rows`."""
-        return self._text.passed(self.at)
-
-    def sure(self) -> int:
-        """See `Rows`."""
-        return self._text.sure(self.at)
 
     def waits(self) -> bool:
         """See `Rows`."""
