@@ -27,12 +27,11 @@ from ivm.shell.ingest_display import Lines, Seen
 from ivm.shell.ingest_panel import drawn
 from ivm.shell.output import Output
 from ivm.shell.stop import Stop
+from tests.shell.clicks import CREATE, TABLE, put
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
-TABLE = "CREATE TABLE clicks (id BIGINT, page INTEGER)"  # without a key: what comes twice shows
 VIEW = """CREATE MATERIALIZED VIEW pages AS
           SELECT page, count(*) AS n, sum(id) AS total FROM clicks GROUP BY page"""
-CREATE = "CREATE SOURCE {} INTO {} FROM FILES (path '{}', format 'json appends')"
 
 
 def run(*args: str) -> Result:
@@ -62,12 +61,6 @@ def shop(tmp_path: Path, inbox: Path) -> str:
     with ivm.connect(file) as db:
         db.execute(f"{TABLE}; {VIEW}; {CREATE.format('clicks', 'clicks', inbox / '*.jsonl')}")
     return file
-
-
-def put(path: Path, *ids: int) -> None:
-    with path.open("a") as file:
-        for id in ids:
-            file.write(json.dumps({"id": id, "page": id % 7}) + "\n")
 
 
 def fill(inbox: Path, files: int = 4, rows: int = 50_000) -> int:

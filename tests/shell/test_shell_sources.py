@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,12 +16,11 @@ from ivm.shell.commands import run_command
 from ivm.shell.console import Console, Settings
 from ivm.shell.output import Output
 from ivm.shell.sources import Troubles
+from tests.shell.clicks import CREATE, TABLE, put
 from tests.shell.test_shell import CTRL_D, Terminal
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
-TABLE = "CREATE TABLE clicks (id BIGINT, page INTEGER)"
 VIEW = "CREATE MATERIALIZED VIEW pages AS SELECT page, count(*) AS n FROM clicks GROUP BY page"
-CREATE = "CREATE SOURCE clicks INTO clicks FROM FILES (path '{}', format 'json appends')"
 
 
 @pytest.fixture
@@ -35,12 +33,6 @@ def db(inbox: Path) -> Iterator[ivm.Database]:
     with ivm.connect() as database:
         database.execute(f"{TABLE}; {VIEW}")
         yield database
-
-
-def put(inbox: Path, *ids: int) -> None:
-    with inbox.open("a") as file:
-        for id in ids:
-            file.write(json.dumps({"id": id, "page": id % 7}) + "\n")
 
 
 def waited(ready: Callable[[], Any]) -> None:
@@ -64,7 +56,7 @@ def test_without_sources_it_teaches(db: ivm.Database) -> None:
 
 
 def test_sources_are_listed_started_and_stopped(db: ivm.Database, inbox: Path) -> None:
-    db.execute(CREATE.format(inbox))
+    db.execute(CREATE.format("clicks", "clicks", inbox))
     put(inbox, 1, 2)
     head = "source,into,state,events,behind,dead_letters,reason"
     assert ran(db, ".sources") == f"{head}\nclicks,clicks,not started,0,?,0,\n"
@@ -95,7 +87,9 @@ def test_a_wrong_argument_is_refused(db: ivm.Database) -> None:
 
 
 def test_a_trouble_is_told_once(db: ivm.Database, inbox: Path) -> None:
-    db.execute(CREATE.format(inbox) + "; ALTER SOURCE clicks SET (max_dead_letters 0)")
+    db.execute(
+        CREATE.format("clicks", "clicks", inbox) + "; ALTER SOURCE clicks SET (max_dead_letters 0)"
+    )
     troubles = Troubles()
     assert troubles.untold(db) == []
     db.start_sources()
@@ -120,7 +114,7 @@ def test_a_trouble_is_told_once(db: ivm.Database, inbox: Path) -> None:
 def shop(tmp_path: Path, inbox: Path) -> str:
     file = str(tmp_path / "shop.duckdb")
     with ivm.connect(file) as database:
-        database.execute(f"{TABLE}; {VIEW}; {CREATE.format(inbox)}")
+        database.execute(f"{TABLE}; {VIEW}; {CREATE.format('clicks', 'clicks', inbox)}")
     return file
 
 
