@@ -2,7 +2,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-PYTEST_ARGS ?= -q -n 3 --dist loadscope
+PYTEST_ARGS ?= -q -n 2 --dist loadscope
 SCALE ?= 0.1
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 300

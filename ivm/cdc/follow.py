@@ -12,6 +12,7 @@ from ivm.cdc.sources.source import Part
 from ivm.session import ddl
 from ivm.session.session import Session
 from ivm.sql.statements import parse as st
+from ivm.storage.errors import UnsupportedError
 
 
 def follow(session: Session, part: Part) -> None:
@@ -19,6 +20,7 @@ def follow(session: Session, part: Part) -> None:
 
     Raises:
         SchemaMismatchError: somebody must decide what becomes of a column.
+        UnsupportedError: a view forbids a statement, such as one whose query has a `*`.
     """
     if part.upstream is None:
         return
@@ -30,4 +32,9 @@ def follow(session: Session, part: Part) -> None:
     for sql in upstream_schema.follow(info, part.table, *given):
         for statement in st.parse(sql):
             assert isinstance(statement, st.Ddl)
-            ddl.ddl(session, statement, None)
+            try:
+                ddl.ddl(session, statement, None)
+            except UnsupportedError as error:
+                raise UnsupportedError(
+                    f"table {part.table} must follow the one upstream, by {sql}: {error}"
+                ) from error

@@ -244,23 +244,36 @@ def _demand_valid(
     Raises:
         UnsupportedError: it does not.
     """
-    why = ""
+    why, way = "", "drop it first"
     try:
         found = describe(session.cursor, view.query)
         check_deterministic(view.query, session.cursor, functions)
         if _folded(found) == _folded(view.described):
             view.described = found  # the view's own columns keep their names
             return
+        why = f" (its query would give {_difference(view.described, found)})"
+        if dict(_folded(found)).keys() != dict(_folded(view.described)).keys():
+            way += ", or replace it by one that names its columns"
     except duckdb.Error:
         pass
     except UnsupportedError as error:
         why = f" ({error})"
     raise UnsupportedError(
         f"{statement.action.upper()} {statement.target.upper()} would break the materialized view "
-        f"{view.name}{why}: drop it first"
-        + (", or add CASCADE" if statement.action == "drop" else ""),
+        f"{view.name}{why}: {way}" + (", or add CASCADE" if statement.action == "drop" else ""),
         statement.offset,
     )
+
+
+def _difference(before: Schema, after: Schema) -> str:
+    """What is other in columns, in words."""
+    old, new = dict(_folded(before)), dict(_folded(after))
+    names = {fold(name): name for name, _ in (*before, *after)}
+    parts = [f"a new column {names[name]!r}" for name in new if name not in old]
+    parts += [f"no column {names[name]!r}" for name in old if name not in new]
+    both = [(name, type) for name, type in new.items() if name in old and old[name] != type]
+    parts += [f"{names[name]!r} as {type.sql}" for name, type in both]
+    return ", ".join(parts) or "its columns in another order"
 
 
 def _folded(schema: Schema) -> Schema:

@@ -111,7 +111,9 @@ def test_what_reads_the_column_is_filled_anew(db: ivm.Database) -> None:
     assert _state(db, "joined") == kept
     assert feed.poll(timeout=1) is not None
     _changed(db)
-    with pytest.raises(UnsupportedError, match="would break the materialized view grouped"):
+    with pytest.raises(
+        UnsupportedError, match=r"grouped \(its query would give 'm' as BIGINT\): drop it first$"
+    ):
         db.execute("ALTER TABLE t ALTER b TYPE BIGINT")
     db.execute("DROP MATERIALIZED VIEW above; DROP MATERIALIZED VIEW grouped")
     db.execute("ALTER TABLE t ALTER b TYPE BIGINT")
@@ -122,7 +124,7 @@ def test_what_reads_the_column_is_filled_anew(db: ivm.Database) -> None:
 def test_a_star_keeps_its_columns(db: ivm.Database) -> None:
     """A view has the columns that it was created with: DDL that would change them is refused."""
     db.execute("CREATE MATERIALIZED VIEW every AS SELECT * FROM t")
-    with pytest.raises(UnsupportedError, match="would break the materialized view every"):
+    with pytest.raises(UnsupportedError, match=r"every \(its query would give a new column 'z'\)"):
         db.execute("ALTER TABLE t ADD COLUMN z INTEGER")
     db.execute("ALTER TABLE u ADD COLUMN z INTEGER")
     _changed(db)
