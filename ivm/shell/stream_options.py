@@ -56,7 +56,7 @@ def _fields(
     if definition is None:
         return {}
     own_first = sorted(fields(definition), key=lambda field: field.name in _COMMON)
-    return {field.name: field for field in own_first}
+    return {f.name: f for f in own_first if not str(f.type).startswith("Mapping")}
 
 
 _COMMON = {field.name for field in fields(Limits)}

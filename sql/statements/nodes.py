@@ -102,7 +102,7 @@ class CreateSource(Statement):
     Attributes:
         kind: as written.
         target: the table that INTO names, None without.
-        options: names in lower case, and values as texts.
+        options: names in lower case unless they have a dot, and values as texts.
     """
 
     name: str

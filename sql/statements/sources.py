@@ -68,17 +68,28 @@ def read_change(reader: Reader, kind: str) -> tuple[str, str, bool]:
 
 
 def read_options(reader: Reader) -> Options:
-    """Reads `(name value, …)`: values are strings, numbers, TRUE or FALSE."""
+    """Reads `(name value, …)`: values are strings, numbers, TRUE or FALSE.
+
+    A name of several parts, as `database.hostname`, is a property of a client, and may be a string.
+    """
     reader.expect("(")
     found: list[tuple[str, str]] = []
     while not reader.accept(")"):
         if found:
             reader.expect(",")
-        name = ".".join(reader.name()).lower()
+        name = _option(reader)
         if name in dict(found):
             raise reader.error(f"the option {name!r} is given twice")
         found.append((name, _value(reader)))
     return tuple(found)
+
+
+def _option(reader: Reader) -> str:
+    if reader.tokens[reader.at : reader.at + 1] and reader.tokens[reader.at].text[:1] == "'":
+        name = _value(reader)
+    else:
+        name = ".".join(reader.name())
+    return name if "." in name else name.lower()  # in properties, upper case is another name
 
 
 def _value(reader: Reader) -> str:

@@ -29,6 +29,7 @@ ROOMS = {
     "ivm": (
         *("catalog", "ingest", "capture", "engine", "session"),
         *("cdc/formats", "cdc/sources", "cdc/sources/files", "cdc/sources/kafka", "cdc/postgres"),
+        "cdc/sources/debezium",
         *("cdc", "cdc/sinks", "", "shell"),
     ),
 }

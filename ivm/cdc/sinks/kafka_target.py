@@ -20,8 +20,9 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from ivm.cdc.sources.kafka.client import PATIENCE, Cluster
-from ivm.cdc.sources.kafka.properties import parse_properties, resolved
+from ivm.cdc.sources.kafka.properties import parse_properties
 from ivm.cdc.sources.kafka.topics import Looking
+from ivm.cdc.sources.secrets import resolved
 from ivm.storage.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class KafkaTarget:
             SourceError: there is no such topic, or it may not be written.
         """
         given = self._definition
-        self._cluster = Cluster(given.brokers, resolved(parse_properties(given.properties)))
+        properties = resolved(parse_properties(given.properties), "Kafka")
+        self._cluster = Cluster(given.brokers, properties)
         Looking(self._cluster, [given.topic]).result()
         self._producer = self._cluster.producer({**_SETTINGS, "transactional.id": given.identity})
         self._call(self._producer.init_transactions, PATIENCE)  # ends one that was left open

@@ -1,6 +1,9 @@
 """Definitions of sources and sinks as texts: options in SQL, rows of `_ivm.sources`.
 
 Law: `define(kinds, source.kind, options_of(source)) == source`.
+
+A definition may have a field of properties that are passed on to a client: their names have dots,
+and they stand among the options.
 """
 
 from __future__ import annotations
@@ -47,7 +50,10 @@ def define(kinds: Mapping[str, type[T]], kind: str, options: Mapping[str, str]) 
     if found is None:
         raise DefinitionError(f"there is no kind {kind!r}{_near(kind.upper(), kinds)}")
     known: dict[str, Field[Any]] = {field.name: field for field in fields(found)}  # type: ignore[arg-type]
-    given = {name.lower(): value for name, value in options.items()}
+    passed = next((name for name, field in known.items() if _passes_on(field)), None)
+    properties = {n: value for n, value in options.items() if passed is not None and "." in n}
+    given = {n.lower(): value for n, value in options.items() if n not in properties}
+    values: dict[str, object] = {} if passed is None else {known.pop(passed).name: properties}
     for name in given:
         if name not in known:
             reason = f"{kind.upper()} has no option {name!r}{_near(name, known)}"
@@ -55,17 +61,25 @@ def define(kinds: Mapping[str, type[T]], kind: str, options: Mapping[str, str]) 
     for name, field in known.items():
         if name not in given and field.default is MISSING and field.default_factory is MISSING:
             raise DefinitionError(f"{kind.upper()} needs the option {name!r}")
-    return found(**{name: _value(known[name], value) for name, value in given.items()})
+    values.update({name: _value(known[name], value) for name, value in given.items()})
+    return found(**values)
 
 
 def options_of(definition: Any) -> dict[str, str]:
     """The options of a definition that are not their defaults, as texts."""
-    found = {field.name: (getattr(definition, field.name), field) for field in fields(definition)}
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, (value, field) in found.items()
-        if value != field.default
-    }
+    found: dict[str, str] = {}
+    for field in fields(definition):
+        value = getattr(definition, field.name)
+        if _passes_on(field):
+            found.update(value)
+        elif value != field.default:
+            found[field.name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return found
+
+
+def _passes_on(field: Field[Any]) -> bool:
+    """Whether it is the field of the properties that are passed on."""
+    return str(field.type).startswith("Mapping")
 
 
 def _near(name: str, known: Iterable[str]) -> str:

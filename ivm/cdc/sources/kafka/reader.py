@@ -21,7 +21,7 @@ from confluent_kafka import TopicPartition as Assigned
 from ivm.cdc.sources.kafka.client import Cluster
 from ivm.cdc.sources.kafka.kafka import Kafka
 from ivm.cdc.sources.kafka.messages import last_of, newest, parts_of
-from ivm.cdc.sources.kafka.properties import parse_properties, resolved
+from ivm.cdc.sources.kafka.properties import parse_properties
 from ivm.cdc.sources.kafka.schemas import Schemas
 from ivm.cdc.sources.kafka.starts import demand_same, gap, starts
 from ivm.cdc.sources.kafka.topics import (
@@ -31,6 +31,7 @@ from ivm.cdc.sources.kafka.topics import (
     Partition,
     look_patiently,
 )
+from ivm.cdc.sources.secrets import resolved
 from ivm.cdc.sources.source import Batch, Position
 from ivm.storage.errors import IvmError, UnavailableError
 
@@ -66,7 +67,7 @@ class KafkaReader:
     ) -> None:
         self._tables = tables
         self._source = source
-        properties = resolved(parse_properties(source.properties))
+        properties = resolved(parse_properties(source.properties), "Kafka")
         self._cluster = Cluster(source.brokers, {"group.id": f"ivm-{name}", **properties})
         look = look_patiently(self._cluster, source.topics)
         self._identities = look.identities
