@@ -21,9 +21,11 @@ from ivm.ingest.fast_path import FastPath
 from ivm.ingest.key_index import KeyIndex
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask, concat
-from ivm.storage.values.consolidate import group
+from ivm.storage.values.consolidate import all_distinct, group
 from ivm.storage.values.key_codes import same_key
 from ivm.storage.values.zset import ZSet, ones
+
+_COUNTED = ["inserts", "updates", "deletes", "known_inserts", "unknown_updates", "unknown_deletes"]
 
 
 def merge_keyed(path: FastPath, events: Events, index: KeyIndex) -> Merged:
@@ -34,6 +36,9 @@ def merge_keyed(path: FastPath, events: Events, index: KeyIndex) -> Merged:
         events: with every column.
         index: of the table, with all columns where values are unknown.
     """
+    appended = _appended(path, events, index)
+    if appended is not None:
+        return appended
     numbers = np.arange(len(events))
     refused: dict[int, str] = {}
     bad = _sent_nulls(path, events)
@@ -47,6 +52,24 @@ def merge_keyed(path: FastPath, events: Events, index: KeyIndex) -> Merged:
         bad = _violations(path, steps, rows)
         if not bad:
             return Merged(_change(path, steps, rows, index), refused, _counts(steps, rows))
+
+
+def _appended(path: FastPath, events: Events, index: KeyIndex) -> Merged | None:
+    """The change if the events are inserts of whole new rows with different keys, else None.
+
+    Most of what a copy or a log sends is; nothing has to be put in order then.
+    """
+    if not len(events) or events.unknown or (events.operations != INSERT).any():
+        return None
+    columns = [events.columns[i] for i in range(len(path.schema))]
+    keys = [columns[i] for i in path.key]
+    if not all_distinct(keys, [path.schema[i][1] for i in path.key]):
+        return None
+    if any(violations(path, columns, np.arange(len(events)))) or len(index.find(keys).probe):
+        return None
+    added = ZSet(tuple(columns), ones(len(events)))
+    counts = {**dict.fromkeys(_COUNTED, 0), "inserts": len(events)}
+    return Merged(path.change(added, None, index), {}, counts)
 
 
 def _sent_nulls(path: FastPath, events: Events) -> dict[int, str]:
@@ -236,12 +259,9 @@ def _counts(steps: _Steps, rows: _Rows) -> dict[str, int]:
     before = np.delete(steps.before, steps.removals)
     stored = rows.at[np.delete(steps.origin, steps.removals)] >= 0
     known = np.where(before < 0, stored, steps.events.operations[before] != DELETE)
-    masks = {
-        "inserts": operations == INSERT,
-        "updates": operations == UPDATE,
-        "deletes": operations == DELETE,
-        "known_inserts": known & (operations == INSERT),
-        "unknown_updates": ~known & (operations == UPDATE),
-        "unknown_deletes": ~known & (operations == DELETE),
-    }
-    return {name: int(mask.sum()) for name, mask in masks.items()}
+    masks = [
+        *(operations == kind for kind in (INSERT, UPDATE, DELETE)),
+        known & (operations == INSERT),
+        *(~known & (operations == kind) for kind in (UPDATE, DELETE)),
+    ]
+    return {name: int(mask.sum()) for name, mask in zip(_COUNTED, masks, strict=True)}
