@@ -77,7 +77,7 @@ def catch_up(db: ivm.Database) -> None:
     while not db.sources()[0].caught_up:
         if db.sources()[0].state == "stopped":
             raise SystemExit(db.sources()[0].reason)
-        time.sleep(0.02)
+        time.sleep(0.1)  # to ask is work, too
 
 
 def demand_equal(db: ivm.Database, shop: Database, query: str) -> None:
