@@ -235,10 +235,14 @@ class Database(Streams):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
 
-    def _with_session(self, work: Callable[[Session], T]) -> T:
+    def _with_session(self, work: Callable[[Session], T], *, looks: bool = False) -> T:
         """Calls a function with the thread's session; every call that runs something comes here.
 
         See `Session.fail`, `Translating` and `ivm.storage.interrupts`.
+
+        Args:
+            work: the function.
+            looks: it tells what background threads do, and leaves their troubles to other calls.
         """
         with Deferral() as call, Translating():
             session = self._session()
@@ -246,7 +250,7 @@ class Database(Streams):
             try:
                 with session.lock:
                     self._lifetime.demand_open()  # it may have been closed during the wait
-                    if session.transaction is None:
+                    if session.transaction is None and not looks:
                         self._engine.warehouse.troubles.raise_one()
                     try:
                         done = work(session)

@@ -36,8 +36,8 @@ class Streams(ABC):
     _engine: Engine
 
     @abstractmethod
-    def _with_session(self, work: Callable[[Session], T]) -> T:
-        """Calls a function with the thread's session."""
+    def _with_session(self, work: Callable[[Session], T], *, looks: bool = False) -> T:
+        """Calls a function with the thread's session; see `Database`."""
 
     # -- events and sources ---------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class Streams(ABC):
 
     def sources(self) -> list[SourceInfo]:
         """All sources with what they are doing, as SHOW SOURCES lists them."""
-        return self._with_session(list_sources)
+        return self._with_session(list_sources, looks=True)
 
     def start_sources(self, names: Iterable[str] | None = None) -> None:
         """Runs the database's sources in threads of this process, from now on.
@@ -153,7 +153,7 @@ class Streams(ABC):
 
     def sinks(self) -> list[SinkInfo]:
         """All sinks with what they are doing, as SHOW SINKS lists them."""
-        return self._with_session(list_sinks)
+        return self._with_session(list_sinks, looks=True)
 
     def start_sinks(self) -> None:
         """Runs the database's sinks in threads of this process, from now on.

@@ -63,10 +63,14 @@ def stored_source(row: tuple[Any, ...]) -> StoredSource:
 
 
 def load_all(session: Session) -> list[StoredSource]:
-    """All sources by name, as the session sees them."""
-    return [
-        stored_source(row) for row in records.listed(session, "FROM _ivm.sources ORDER BY name")
-    ]
+    """All sources by name, as the session sees them.
+
+    Outside of transactions that needs no flush, which a full disk would refuse.
+    """
+    rows = None if session.transaction else session.engine.small.rows(records.SOURCES)
+    if rows is None:
+        rows = records.listed(session, "FROM _ivm.sources")
+    return [stored_source(row) for row in sorted(rows)]
 
 
 def load_positions(session: Session, name: str) -> dict[str, Position]:

@@ -17,7 +17,7 @@ Row = tuple[Any, ...]
 
 
 class SmallTables:
-    """The mirrors of one database; the caller of its methods holds the writer lock.
+    """The mirrors of one database; callers hold the writer lock, but for `rows`.
 
     Args:
         tables: from which a mirror is made when it is first asked for.
@@ -46,6 +46,11 @@ class SmallTables:
                 if key in self._removed(change):
                     return None
         return mirror.get(key)
+
+    def rows(self, table: str) -> list[Row] | None:
+        """The committed rows of a table; None if nobody has asked for one yet. Needs no lock."""
+        mirror = self._mirrors.get(table)
+        return None if mirror is None else list(mirror.values())
 
     def follow(self, changes: Sequence[TableChange]) -> None:
         """Adopts committed changes."""

@@ -299,7 +299,7 @@ class Warehouse:
             raise OutcomeUnknownError(
                 f"Whether a flush stands cannot be read ({unknown})"
             ) from error
-        if isinstance(error, (duckdb.IOException, duckdb.OutOfMemoryException)):
+        if isinstance(error, _PASSING):
             raise UnavailableError(
                 f"The tables in {self.file.file} could not be brought up to date: {error}. The"
                 " commits are safe in the log; free some space or memory and try again."
@@ -358,6 +358,10 @@ class Warehouse:
         done = self._checkpointer.run(final=True)
         if self._witness is not None:
             self._witness.close(forget=done)
+
+
+# The last one is that of a COMMIT which cannot write.
+_PASSING = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException)
 
 
 class OutcomeUnknownError(UnavailableError):

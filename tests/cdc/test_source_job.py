@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,9 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import ivm
+from ivm.storage.errors import UnavailableError
 from tests.cdc.orders import ORDERS, VIEW, content, created
 from tests.tiers import TIER
 
@@ -71,6 +74,33 @@ def test_events_are_applied_as_they_come(db: ivm.Database, inbox: Path) -> None:
     write(inbox, [created(3)])
     assert state(db) == "not started"
     assert len(content(db)) == 3
+
+
+def test_a_full_disk_is_waited_for(
+    db: ivm.Database, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the sources are doing can be seen meanwhile, though the tables cannot be written."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def refused(*_: object) -> None:
+        raise duckdb.TransactionException("Failed to commit: No space left on device")
+
+    write(inbox, [created(1)])
+    db.start_sources()
+    waited(lambda: len(content(db)) == 1, db)
+    with monkeypatch.context() as patch:
+        patch.setattr("ivm.storage.log.change_log.write_all", full)
+        patch.setattr("ivm.storage.warehouse.warehouse.apply_changes", refused)
+        db._engine.warehouse.troubles.add("something", OSError("of another thread"))
+        write(inbox, [created(2)])
+        waited(lambda: "No space left" in (db.sources()[0].reason or ""), db)
+        assert state(db) == "waiting"
+        with pytest.raises(UnavailableError, match="No space left"):
+            db.insert("orders", {"id": [3], "customer": [1]})
+    waited(lambda: caught_up(db), db)
+    assert content(db) == [(1,), (2,)]
 
 
 def test_dirt_is_retried_after_its_cause_is_mended(db: ivm.Database, inbox: Path) -> None:

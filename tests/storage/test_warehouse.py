@@ -600,13 +600,14 @@ def test_open_transactions_put_a_checkpoint_off(path: Path) -> None:
     warehouse.close()
 
 
+@pytest.mark.parametrize("kind", [duckdb.IOException, duckdb.TransactionException])
 def test_a_full_disk_leaves_the_tables_and_the_log(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[duckdb.Error]
 ) -> None:
     warehouse = create(path, 1)
 
     def refuse(*_: object) -> None:
-        raise duckdb.IOException("IO Error: could not write: No space left on device")
+        raise kind("could not write: No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr("ivm.storage.warehouse.warehouse.apply_changes", refuse)
