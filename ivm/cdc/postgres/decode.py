@@ -1,4 +1,6 @@
-"""Changes in PostgreSQL's texts as events in a table's types, by one DuckDB statement a batch.
+"""Changes in PostgreSQL's texts as events in a table's types.
+
+What Arrow's kernels do not read is read by one DuckDB statement a batch.
 
 Law: a value is PostgreSQL's (see `types`), cast to the type of our column where that is another
 one. A row with a value that does not fit is refused with its reason; the others are decoded as if
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Decoded, Events
 from ivm.cdc.postgres import messages as wire
+from ivm.cdc.postgres.parsed import parsed
 from ivm.cdc.postgres.texts import Texts
 from ivm.cdc.postgres.types import TEXT, Reading
 from ivm.storage.identifiers import fold
@@ -80,17 +83,28 @@ class _Batch:
         """The typed columns: `c<i>`, and `o<i>` of the rows before."""
         given = {f"c{i}": self._after(name) for i, name in self._names.items()}
         given |= {f"o{i}": ArrowColumn(self._before(self._names[i])) for i in self._old}
-        same = {label: column for label, column in given.items() if self._is_same(label)}
-        cast = [label for label in given if label not in same]
+        known = {label: self._known(label, column) for label, column in given.items()}
+        done = {label: column for label, column in known.items() if column is not None}
+        cast = [label for label in given if label not in done]
         if not cast:
-            return same
+            return done
         rows = ZSet(tuple([given[label] for label in cast]), ones(len(self._texts)))
         parts = ", ".join([f"{self._sql(label)} AS {label}" for label in cast])
         schema = tuple([(label, self._sent(label)) for label in cast])
         with registered(cursor, {_TEXTS: (rows, schema)}):
             typed = table(cursor, f"SELECT {parts} FROM {_TEXTS}")
         made = {label: column_from_arrow(typed[label], self._type(label)) for label in cast}
-        return {**same, **made}
+        return {**done, **made}
+
+    def _known(self, label: str, given: Column) -> Column | None:
+        """The values, where they need no statement."""
+        if self._is_same(label):
+            return given
+        reading = self._reading(label)
+        if self._sent(label) is not _VARCHAR or reading.type != self._type(label).sql:
+            return None
+        assert isinstance(given, ArrowColumn)
+        return parsed(given.array, reading)
 
     def misfits(self, columns: Mapping[str, Column]) -> dict[int, str]:
         """Why rows are refused."""

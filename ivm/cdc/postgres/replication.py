@@ -135,9 +135,9 @@ class Replication:
         except psycopg.Error as error:
             raise UnavailableError(f"PostgreSQL: {str(error).strip()}") from error
 
-    def wait(self, timeout: float) -> None:
-        """Waits for messages, so many seconds at most."""
-        select.select([self._connection.socket], [], [], timeout)
+    def wait(self, timeout: float) -> bool:
+        """Waits for messages, so many seconds at most; returns whether something has come."""
+        return bool(select.select([self._connection.socket], [], [], timeout)[0])
 
     def confirm(self, position: int) -> None:
         """Lets the server forget what is before a position."""

@@ -15,6 +15,8 @@ from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import quote
 
 _NAP = 0.0005  # seconds in which a busy server sends more, which costs less than to wait for each
+_FEW = 64  # messages, more of which tell that the server is busy
+_QUIET = 0.02  # seconds without a message, after which the server is asked how far it is
 _LONGEST = 0.05  # seconds from the first commit of a batch to its end
 _LOOK = 256  # messages between looks at the clock
 
@@ -80,15 +82,22 @@ class Stream:
     def _collect(self, limit: int, end: float) -> None:
         """Reads messages until a batch is complete, or the time is over."""
         assembler, read = self._assembler, self._connection.read
-        has_rested, seen = False, 0
+        has_rested, has_asked, seen = False, False, 0
         while True:
             payload = read()
             if payload is None:
-                if has_rested and assembler.has_commit:
-                    return
-                if not self._rest(end):
+                left = end - time.monotonic()
+                is_busy = len(assembler.messages) >= _FEW
+                if left <= 0 or (assembler.has_commit and (has_rested or not is_busy)):
                     return
                 has_rested = True
+                if is_busy:
+                    time.sleep(_NAP)
+                elif not has_asked and not self._connection.wait(min(left, _QUIET)):
+                    has_asked = True
+                    self._connection.ask()
+                elif has_asked:
+                    self._connection.wait(left)
                 continue
             has_rested, seen = False, seen + 1
             if payload[0] in wire.ROWS and assembler.streaming is None:
@@ -102,15 +111,3 @@ class Stream:
                         return
             if seen % _LOOK == 0 and time.monotonic() > end:
                 return
-
-    def _rest(self, end: float) -> bool:
-        """Waits for more messages; returns False if the time is over."""
-        left = end - time.monotonic()
-        if left <= 0:
-            return False
-        if self._assembler.has_commit:
-            time.sleep(_NAP)
-        else:
-            self._connection.ask()
-            self._connection.wait(left)
-        return True
