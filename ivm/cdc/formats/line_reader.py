@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from ivm.cdc.formats.json_statement import LINES
 from ivm.storage.identifiers import literal
-from ivm.storage.warehouse.carried import Relation, carried
+from ivm.storage.warehouse.carried import carried
 from ivm.storage.warehouse.duck import Cursor, rows, run
 
 _CHUNK = 2_048  # lines that one of DuckDB's threads takes at once: a vector
-_MANY = 16_384  # lines from which on binding costs less than what EXECUTE does with rows: a copy
+_ALL = 1 << 30  # rows of a batch: as many as there are
 _MOST = 64  # statements that a reader keeps
 _ZONED = "SELECT system.main.current_setting('TimeZone'), system.main.current_setting('Calendar')"
 
@@ -61,7 +61,7 @@ class LineReader:
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._lines = _Lines()
-        self._known: dict[tuple[Settings | None, str], tuple[str, Relation]] = {}
+        self._known: dict[tuple[Settings | None, str], str] = {}
         self._settings: Settings | None = None
         cursor.register(LINES, self._lines)
 
@@ -80,29 +80,38 @@ class LineReader:
         parts = [lines.slice(i, _CHUNK) for i in range(0, len(lines), _CHUNK)]
         self._lines.table = pa.table({"raw": pa.chunked_array(parts, pa.large_string())})
         try:
-            name, relation = self._prepared(sql, settings)
-            if len(lines) < _MANY:
-                relation = self._cursor.sql(f"EXECUTE {name}")
-            return relation.to_arrow_table()
+            return _executed(self._cursor, self._prepared(sql, settings))
         finally:
             self._lines.table = self._lines.table.slice(0, 0)
 
-    def _prepared(self, sql: str, settings: Settings | None) -> tuple[str, Relation]:
-        """The name of the prepared statement, and the same as a relation."""
-        found = self._known.get((settings, sql))
-        if found is None:
+    def _prepared(self, sql: str, settings: Settings | None) -> str:
+        """The name of the prepared statement."""
+        name = self._known.get((settings, sql))
+        if name is None:
             if len(self._known) >= _MOST:
                 self._forget()
+            name = f"_ivm_{len(self._known)}"
             relation = carried(self._cursor.sql(sql))
-            found = f"_ivm_{len(self._known)}", relation
-            run(self._cursor, f"PREPARE {found[0]} AS {relation.sql_query()}")
-            self._known[settings, sql] = found
-        return found
+            run(self._cursor, f"PREPARE {name} AS {relation.sql_query()}")
+            self._known[settings, sql] = name
+        return name
 
     def _forget(self) -> None:
-        for name, _ in self._known.values():
+        for name in self._known.values():
             run(self._cursor, f"DEALLOCATE {name}")
         self._known.clear()
+
+
+def _executed(cursor: Cursor, name: str) -> pa.Table:
+    """The rows of a prepared statement.
+
+    In public there is only the relation of EXECUTE, which is a copy of the rows, and a statement
+    over it that must be bound: for a single row that takes as long as all the rest.
+    """
+    submit = getattr(cursor, "_submit", None)
+    if submit is None:
+        return cursor.sql(f"EXECUTE {name}").to_arrow_table()
+    return submit(f"EXECUTE {name}", None, "arrow", _ALL).arrow_table()
 
 
 class _Readers:
