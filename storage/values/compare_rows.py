@@ -7,6 +7,7 @@ in the total order of the terms, whatever batches the two are in.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from ivm.storage.values.key_codes import word_codes
 from ivm.storage.values.nested_order import has_nested_order, nested_ranks
 from ivm.storage.values.order import Columns, OrderTerm, label_codes, wide_codes
 from ivm.storage.values.types import ColumnType
+
+_FEW = 16  # targets of a range from which on it is searched alone
 
 Signs = npt.NDArray[np.int8]
 Words = npt.NDArray[Any]
@@ -110,10 +113,9 @@ def _words(column: Column, term: OrderTerm) -> Words:
 
 def _narrowed(codes: Words, targets: Words, low: Indexes, high: Indexes) -> tuple[Indexes, Indexes]:
     """The part of each range (of ascending codes) that equals its target."""
-    if _alike(low) and _alike(high):
-        begin = int(low[0])
-        part = codes[begin : int(high[0])]
-        return part.searchsorted(targets) + begin, part.searchsorted(targets, "right") + begin
+    others = ((low[1:] != low[:-1]) | (high[1:] != high[:-1])).nonzero()[0] + 1
+    if len(low) and (not len(others) or len(others) * _FEW < len(low)):
+        return _by_range(codes, targets, low, high, [0, *others.tolist(), len(low)])
     low = _bisected(codes, targets, low, high, False)
     last = low.copy()
     some = (low < high).nonzero()[0]
@@ -121,6 +123,23 @@ def _narrowed(codes: Words, targets: Words, low: Indexes, high: Indexes) -> tupl
     if len(some):
         last[some] = _bisected(codes, targets[some], low[some], high[some], True)
     return low, last
+
+
+def _by_range(
+    codes: Words, targets: Words, low: Indexes, high: Indexes, bounds: Sequence[int]
+) -> tuple[Indexes, Indexes]:
+    """See `_narrowed`; neighbours that search one range do it together.
+
+    Args:
+        bounds: where another range than the one before begins, and the end.
+    """
+    first, last = np.empty_like(low), np.empty_like(low)
+    for start, stop in pairwise(bounds):
+        begin, wanted = int(low[start]), targets[start:stop]
+        part = codes[begin : int(high[start])]
+        first[start:stop] = part.searchsorted(wanted) + begin
+        last[start:stop] = part.searchsorted(wanted, "right") + begin
+    return first, last
 
 
 def _alike(numbers: Indexes) -> bool:

@@ -2,7 +2,8 @@
 
 The statements name no user's table. So they are prepared in an instance of DuckDB in memory, where
 no transaction, name or setting of a session meets them; a session's settings that change what a
-text means are set there too.
+text means are set there too. It has one thread, the caller's: a prepared statement runs in one in
+any case, and the caller would wait for another one busily.
 
 Contract: a reader serves one thread at a time, and statements are over one relation, `LINES`.
 """
@@ -23,7 +24,6 @@ from ivm.storage.identifiers import literal
 from ivm.storage.warehouse.carried import carried
 from ivm.storage.warehouse.duck import Cursor, rows, run
 
-_CHUNK = 2_048  # lines that one of DuckDB's threads takes at once: a vector
 _ALL = 1 << 30  # rows of a batch: as many as there are
 _MOST = 64  # statements that a reader keeps
 _ZONED = "SELECT system.main.current_setting('TimeZone'), system.main.current_setting('Calendar')"
@@ -77,8 +77,7 @@ class LineReader:
             run(self._cursor, f"SET TimeZone = {literal(settings[0])}")
             run(self._cursor, f"SET Calendar = {literal(settings[1])}")
             self._settings = settings
-        parts = [lines.slice(i, _CHUNK) for i in range(0, len(lines), _CHUNK)]
-        self._lines.table = pa.table({"raw": pa.chunked_array(parts, pa.large_string())})
+        self._lines.table = pa.table({"raw": lines})
         try:
             return _executed(self._cursor, self._prepared(sql, settings))
         finally:
@@ -137,6 +136,7 @@ class _Readers:
             atexit.register(self._close)
         cursor = self._connection.cursor()
         run(cursor, "SET arrow_lossless_conversion = true")
+        run(cursor, "SET threads = 1")
         return LineReader(cursor)
 
     def _close(self) -> None:

@@ -16,7 +16,7 @@ from ivm.cdc.sources.source import SourceError
 
 Offsets = npt.NDArray[np.int64]
 
-BLOCK = 1 << 20
+BLOCK = 4 << 20
 LONGEST = 256 << 20
 _NEWLINE = b"\n"
 
