@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import ivm
-from ivm.cdc.formats import json_lines
+from ivm.cdc.formats import json_lines, line_reader
 from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.formats.json_statement import Survey
@@ -142,6 +144,13 @@ def test_a_stream_is_surveyed_once(db: ivm.Database, monkeypatch: pytest.MonkeyP
     db.ingest("orders", [{"op": "c", "after": {"id": 5, "customer": 1, "note": "new"}}] * 3)
     db.ingest("orders", [{"op": "c", "after": {"customer": 1, "id": 6}}])
     assert surveys == [1, 3]
+
+
+def test_statements_run_by_public_calls_too() -> None:
+    cursor = duckdb.connect()
+    cursor.execute("PREPARE rows AS SELECT range AS i, 'x' AS s FROM range(5000)")
+    public = SimpleNamespace(sql=cursor.sql)
+    assert line_reader._executed(public, "rows").equals(line_reader._executed(cursor, "rows"))  # type: ignore[arg-type]
 
 
 def test_times_are_read_in_the_zone_of_the_session(db: ivm.Database) -> None:
