@@ -15,7 +15,8 @@ from ivm.cdc import records
 from ivm.cdc.apply import apply_within, prepare
 from ivm.cdc.records import Records
 from ivm.cdc.sources.other_places import OtherPlaces
-from ivm.cdc.stored_sources import counted_again, find
+from ivm.cdc.sources.source import AsksUpstream, PartOf, Source
+from ivm.cdc.stored_sources import counted_again, find, load
 from ivm.engine.transaction import Transaction
 from ivm.session.session import Session
 from ivm.storage.identifiers import fold, literal
@@ -37,18 +38,30 @@ def retry(session: Session, name: str) -> int:
         SqlError: there is no such source: of the events of a program only that program knows how
             they are to be read.
     """
+    asked = _asked(session, fold(name))
     with session.writing() as transaction:
         source = find(session, transaction, name)
         letters = _taken_out(session, transaction, [source.name])
         left = 0
         for table, group in groupby(letters, lambda letter: str(letter[_TABLE])):
             lines = list(group)
-            again = source.definition.part(table, [line[_PAYLOAD] for line in lines])
+            part_of = asked.get((source.definition, table), partial(source.definition.part, table))
+            again = part_of([line[_PAYLOAD] for line in lines])
             part = partial(prepare, session, _Retried(again, lines))
             [done] = apply_within(session, transaction, source.name, [part])
             left += len(done.refused)
         counted_again(session, transaction, source.name)
     return len(letters) - left
+
+
+def _asked(session: Session, name: str) -> dict[tuple[Source, str], PartOf]:
+    """What is asked upstream before the writer lock is acquired, by definition and table."""
+    source = None if session.transaction is not None else load(session, name)
+    if source is None or not isinstance(source.definition, AsksUpstream):
+        return {}
+    sql = f'SELECT DISTINCT "table" FROM _ivm.dead_letters WHERE source = {literal(name)}'
+    tables = [str(table) for (table,) in records.listed(session, sql)]
+    return {(source.definition, table): source.definition.asked(table) for table in tables}
 
 
 def discard(session: Session, name: str) -> int:

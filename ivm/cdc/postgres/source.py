@@ -19,7 +19,7 @@ from ivm.cdc.postgres.server import ask, check_dsn, connect
 from ivm.cdc.postgres.settings import Settings
 from ivm.cdc.postgres.table_names import TableName, listed, table_names
 from ivm.cdc.postgres.texts import from_payloads
-from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
+from ivm.cdc.sources.source import Into, Limits, Part, PartOf, Position, Reader
 from ivm.storage.errors import InputError, UnavailableError
 from ivm.storage.identifiers import fold, quote
 
@@ -64,10 +64,18 @@ class Postgres(Limits):
 
     def part(self, table: str, payloads: Sequence[str | None]) -> Part:
         """See `Source`."""
+        return self.asked(table)(payloads)
+
+    def asked(self, table: str) -> PartOf:
+        """See `AsksUpstream`."""
         with closing(Catalog(self.dsn, table)) as catalog:
             described = catalog.described(catalog.table(self._upstream(table)))
-        texts = from_payloads([payload or "{}" for payload in payloads])
-        return PostgresPart(described, texts, np.arange(len(payloads)))
+
+        def part(payloads: Sequence[str | None]) -> Part:
+            texts = from_payloads([payload or "{}" for payload in payloads])
+            return PostgresPart(described, texts, np.arange(len(payloads)))
+
+        return part
 
     def with_tables(self, tables: str, *, add: bool) -> Postgres:
         """See `OfTables`."""

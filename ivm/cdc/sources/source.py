@@ -8,10 +8,10 @@ positions) is the same for all sources.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ivm.cdc.formats.events import Decoded
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
@@ -197,6 +197,23 @@ class Source(Protocol):
 
         Raises:
             UnavailableError: the upstream does not answer; the message says what is left there.
+        """
+
+
+PartOf: TypeAlias = Callable[[Sequence[str | None]], Part]
+"""Makes events of the payloads of dead letters of one table."""
+
+
+@runtime_checkable
+class AsksUpstream(Source, Protocol):
+    """A definition whose `part` must know how the table looks upstream."""
+
+    def asked(self, table: str) -> PartOf:
+        """Asks for that, which is better done while nobody waits for the writer lock.
+
+        Raises:
+            UnavailableError: the upstream does not answer.
+            SourceError: it has no such table.
         """
 
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
+import pytest
+
 import ivm
+from ivm.cdc.postgres.catalog import Table
+from ivm.cdc.postgres.described import Catalog
 from ivm.cdc.postgres.slot import adding_loses
+from ivm.cdc.postgres.table_names import TableName
 from tests.cdc.postgres.following import (
     ORDERS,
     OURS,
@@ -161,6 +168,31 @@ def test_a_value_that_does_not_fit_is_a_dead_letter(db: ivm.Database, shop: Data
     db.execute("RETRY DEAD LETTERS FOR shop")
     assert db.execute("SELECT count(*) FROM t WHERE isnan(x)").fetchall() == [(1,)]
     assert db.execute("FROM _ivm.dead_letters").fetchall() == []
+
+
+def test_others_write_while_retry_asks(
+    db: ivm.Database, shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.execute("CREATE TABLE t (id int PRIMARY KEY, x numeric(5,1))")
+    db.execute("CREATE TABLE own (id INTEGER PRIMARY KEY)")
+    follow(db, shop, "t")
+    shop.execute("INSERT INTO t VALUES (1, 'NaN')")
+    until(lambda: db.execute("FROM _ivm.dead_letters").fetchall() != [], db)
+    tables = Catalog.table
+
+    def table(self: Catalog, name: TableName) -> Table:
+        writer = Thread(target=db.insert, args=("own", {"id": [1]}), daemon=True)
+        writer.start()
+        writer.join(10)
+        assert not writer.is_alive()
+        return tables(self, name)
+
+    db.execute("PAUSE SOURCE shop")
+    with monkeypatch.context() as patch:
+        patch.setattr(Catalog, "table", table)
+        assert db.execute("RETRY DEAD LETTERS FOR shop").rowcount == 0
+    assert db.execute("FROM own").fetchall() == [(1,)]
+    assert len(db.execute("FROM _ivm.dead_letters").fetchall()) == 1
 
 
 def test_tables_follow_new_columns(db: ivm.Database, shop: Database) -> None:
