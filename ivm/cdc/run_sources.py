@@ -135,7 +135,7 @@ def _info(
         lag_events=progress.lag_events,
         lag_seconds=progress.lag_seconds,
         events=progress.events,
-        events_per_second=progress.rate,
+        events_per_second=round(progress.rate, 2),
         dead_letters=letters,
         reason=reason,
         caught_up=progress.caught_up,
