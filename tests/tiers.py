@@ -123,6 +123,7 @@ SAMPLED = {
     "test_keys::test_group_as_duckdb_groups": 4,
     "test_keys::test_order_as_duckdb_orders": 4,
     "test_keys::test_same_key_and_codes_follow_the_classes": 4,
+    "test_known_keys::test_lines_mean_the_same_alone_and_together": 3,
     "test_lambda_names::test_a_name_in_a_lambda_means_what_it_means_to_duckdb": 3,
     "test_left_open::test_texts": 4,
     "test_left_open::test_what_is_fixed_is_the_same_in_every_order": 3,

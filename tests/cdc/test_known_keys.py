@@ -15,11 +15,10 @@ import pytest
 import ivm
 from ivm.cdc.formats import json_lines, line_reader
 from ivm.cdc.formats.envelopes import envelope_of
-from ivm.cdc.formats.events import Decoded
+from ivm.cdc.formats.events import Decoded, interleaved
 from ivm.cdc.formats.json_statement import Survey
 from ivm.cdc.formats.json_survey import survey
 from ivm.cdc.formats.line_reader import LineReader
-from ivm.errors import InputError
 from tests.tiers import examples
 
 TABLES = {
@@ -84,19 +83,17 @@ def shown(decoded: Decoded) -> str:
         i: [None if i in events.unknown and events.unknown[i][n] else column.cell(n) for n in rows]
         for i, column in events.columns.items()
     }
-    old = {i: [c.cell(row) for row in rows] for i, c in (events.old or {}).items()}
-    unknown = {i: mask.tolist() for i, mask in events.unknown.items()}
-    rest = decoded.lines.tolist(), decoded.refused, decoded.truncates, decoded.ignored
+    old = sorted((i, [c.cell(row) for row in rows]) for i, c in (events.old or {}).items())
+    unknown = sorted((i, mask.tolist()) for i, mask in events.unknown.items())
+    refused = sorted(decoded.refused.items())
+    rest = decoded.lines.tolist(), refused, decoded.truncates, decoded.ignored
     return repr((events.operations.tolist(), columns, old, unknown, rest))
 
 
 def decoded(db: ivm.Database, lines: list[str | None], table: str, format: str) -> str:
     info, envelope = db._engine.catalog.tables[table], envelope_of(format, None, None)
     array = pa.array(lines, pa.large_string())
-    try:
-        return shown(json_lines.decode(db._engine.warehouse.cursor(), array, info, envelope))
-    except InputError as error:
-        return str(error)
+    return shown(json_lines.decode(db._engine.warehouse.cursor(), array, info, envelope))
 
 
 FORMATS = ["debezium", "debezium with schema", "maxwell", "json", "json appends"]
@@ -118,6 +115,27 @@ def test_known_keys_change_nothing(format: str, seed: int) -> None:
             json_lines._known.clear()
             assert known == decoded(db, batch, table, format)
             json_lines._known.update(kept)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("seed", range(examples(12)))
+def test_lines_mean_the_same_alone_and_together(format: str, seed: int) -> None:
+    """Whatever the lines beside them are, other spellings and other encodings too."""
+    random = Random(f"{seed} {format}")
+    envelope = envelope_of(format, None, None)
+    with ivm.connect() as db:
+        db.execute(f"CREATE TABLE keyed ({TABLES['keyed']})")
+        info, cursor = db._engine.catalog.tables["keyed"], db._engine.warehouse.cursor()
+        for _ in range(4):
+            kinds = [some_keys(random), ["id", "n", "S", "made"], ["ID", "N", "s"]]
+            lines = [some_line(random, format, random.choice(kinds)) for _ in range(6)]
+            array = pa.array(lines, pa.large_string())
+            alone = [
+                (np.array([i]), json_lines.decode(cursor, array[i : i + 1], info, envelope))
+                for i in range(len(lines))
+            ]
+            together = json_lines.decode(cursor, array, info, envelope)
+            assert shown(together) == shown(interleaved(alone, {}))
 
 
 def test_lines_keep_their_order(db: ivm.Database) -> None:

@@ -15,9 +15,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from ivm.cdc.formats.events import UnlikeLinesError
 from ivm.cdc.formats.json_values import Encoding
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
-from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 
 _DEBEZIUM, _CONNECT = "io.debezium.", "org.apache.kafka.connect.data."
@@ -93,17 +93,14 @@ def encodings(schemas: Iterable[str], row: str) -> dict[str, Encoding]:
         row: the field of the event that is the row.
 
     Raises:
-        InputError: they encode a column differently.
+        UnlikeLinesError: they encode a column differently.
     """
     known: dict[str, Encoding] = {}
     for schema in schemas:
         for field in _fields(json.loads(schema), row):
             name, encoding = fold(str(field.get("field"))), _encoding(field)
             if known.setdefault(name, encoding) != encoding:
-                raise InputError(
-                    f"the schema of the events changes how {field['field']!r} is written: ingest "
-                    "the events before and after the change in batches of their own"
-                )
+                raise UnlikeLinesError(f"its schema has {field['field']!r} in two encodings")
     return known
 
 

@@ -6,16 +6,21 @@ does not carry (unchanged and not sent) is marked as unknown, and the stored one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from ivm.storage.values.column import Column, Indexes, Mask
+from ivm.storage.errors import InputError
+from ivm.storage.values.column import Column, Indexes, Mask, concat
 
 INSERT, UPDATE, DELETE = 0, 1, 2
 Operations = npt.NDArray[np.uint8]
+
+
+class UnlikeLinesError(InputError):
+    """Lines cannot be read in one way; the message says it of one that cannot by itself."""
 
 
 @dataclass(frozen=True)
@@ -68,3 +73,40 @@ class Decoded:
     refused: dict[int, str]
     truncates: list[int]
     ignored: int
+
+
+def interleaved(parts: Sequence[tuple[Indexes, Decoded]], refused: Mapping[int, str]) -> Decoded:
+    """The events of groups of lines as those of all lines, in order.
+
+    Args:
+        parts: the numbers of each group's lines, and what these were decoded to; at least one.
+        refused: further lines, and why.
+    """
+    lines = np.concatenate([numbers[found.lines] for numbers, found in parts])
+    order = lines.argsort()
+    why = {int(n[i]): text for n, found in parts for i, text in found.refused.items()}
+    return Decoded(
+        _concat([found.events for _, found in parts]).take(order),
+        lines[order],
+        {**why, **refused},
+        sorted(int(numbers[i]) for numbers, found in parts for i in found.truncates),
+        sum(found.ignored for _, found in parts),
+    )
+
+
+def _concat(parts: Sequence[Events]) -> Events:
+    """The events one after the other; where some tell an old value, that of others is the new."""
+    unknown = {i for part in parts for i in part.unknown}
+    old = sorted({i for part in parts for i in part.old or ()})
+    return Events(
+        np.concatenate([part.operations for part in parts]),
+        {i: concat([part.columns[i] for part in parts]) for i in parts[0].columns},
+        {
+            i: np.concatenate(
+                [part.unknown.get(i, np.zeros(len(part), np.bool_)) for part in parts]
+            )
+            for i in sorted(unknown)
+        },
+        {i: concat([(part.old or {}).get(i, part.columns[i]) for part in parts]) for i in old}
+        or None,
+    )

@@ -14,7 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ivm.cdc.formats.events import DELETE, INSERT, UPDATE, Decoded, Events, Operations
+from ivm.cdc.formats.events import (
+    DELETE,
+    INSERT,
+    UPDATE,
+    Decoded,
+    Events,
+    Operations,
+    UnlikeLinesError,
+    interleaved,
+)
 from ivm.cdc.formats.json_doubts import doubts
 from ivm.cdc.formats.json_statement import (
     DOUBTFUL,
@@ -26,7 +35,7 @@ from ivm.cdc.formats.json_statement import (
     TypedLines,
     statement,
 )
-from ivm.cdc.formats.json_survey import extended, survey
+from ivm.cdc.formats.json_survey import extended, groups, survey
 from ivm.cdc.formats.line_reader import READERS, LineReader, Settings, settings_of
 from ivm.storage.values.column import Indexes, Mask, column_from_arrow
 from ivm.storage.warehouse.duck import Cursor
@@ -69,18 +78,34 @@ def decode(cursor: Cursor, lines: pa.Array, info: TableInfo, envelope: Envelope)
         lines: large strings; NULL for a message without a value, which is ignored.
         info: the table.
         envelope: of the format.
-
-    Raises:
-        InputError: a column has keys of two spellings, or two encodings.
     """
     zoned = any("TIME ZONE" in type.sql for _, type in info.schema)
     settings = settings_of(cursor) if zoned else None
+
+    def decoded(some: pa.Array) -> Decoded:
+        return _decoded(reader, some, info, envelope, settings)
+
     with READERS.lend() as reader:
-        known, found = _read(reader, lines, info, envelope, settings)
-        doubtful = (found["verdict"].to_numpy() == DOUBTFUL).nonzero()[0]
-        asked = None
-        if len(doubtful):
-            asked = reader.table(known.doubts, lines.take(pa.array(doubtful)), settings)
+        try:
+            return decoded(lines)
+        except UnlikeLinesError:
+            parts, refused = groups(reader, lines, info, envelope)
+            found = [(numbers, decoded(lines.take(pa.array(numbers)))) for numbers in parts]
+            return interleaved(found, refused)
+
+
+def _decoded(
+    reader: LineReader,
+    lines: pa.Array,
+    info: TableInfo,
+    envelope: Envelope,
+    settings: Settings | None,
+) -> Decoded:
+    known, found = _read(reader, lines, info, envelope, settings)
+    doubtful = (found["verdict"].to_numpy() == DOUBTFUL).nonzero()[0]
+    asked = None
+    if len(doubtful):
+        asked = reader.table(known.doubts, lines.take(pa.array(doubtful)), settings)
     reasons = _reasons(doubtful, asked)
     operations = found["op"].to_numpy()
     sound = np.ones(len(operations), np.bool_)

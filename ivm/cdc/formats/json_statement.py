@@ -25,6 +25,8 @@ IGNORED = -1
 """The operation of a line that is no change."""
 UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's placeholder for a value that has not changed and was not sent."""
+NO_SCHEMA = ""
+"""Among the schemas of a survey: of a row that has none."""
 SOUND, DOUBTFUL, UNKNOWN = 0, 1, 2
 """Verdicts on a line; one that is unknown has a key or a schema that the survey does not have."""
 
@@ -69,7 +71,7 @@ class Survey:
 
     Attributes:
         names: all keys of their rows.
-        schemas: the different schemas of the lines, as JSON.
+        schemas: the different schemas of the lines with rows, as JSON.
         keys: the spelling of the columns' keys by their folded names.
         encodings: by the folded names of columns, of those of which the schemas tell.
     """
@@ -270,8 +272,12 @@ class _Statement(TypedLines):
         if not self._envelope.schema:
             return known
         schema = f"system.main.json_extract_string(text, {json_path(self._envelope.schema)})"
-        texts = [f"{schema} = {literal(text)}" for text in self._survey.schemas]
-        return f"{known} AND ({' OR '.join([f'{schema} IS NULL', *texts])})"
+        texts = [f"{schema} = {literal(text)}" for text in self._survey.schemas if text]
+        none = f"{schema} IS NULL"
+        if NO_SCHEMA not in self._survey.schemas:
+            lists = range(1, 3 if self._envelope.before else 2)
+            none += "".join([f" AND coalesce(system.main.len(listed[{i}]), 0) = 0" for i in lists])
+        return f"{known} AND coalesce({' OR '.join([none, *texts])}, FALSE)"
 
     def _usual(self) -> str:
         """Whether a row has the key of each column once and no others, as the row before has.

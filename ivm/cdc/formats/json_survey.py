@@ -7,15 +7,20 @@ a batch is surveyed only if the statement finds a line that is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.connect_schema import encodings
-from ivm.cdc.formats.json_statement import LINES, Envelope, Survey, json_path
+from ivm.cdc.formats.events import UnlikeLinesError
+from ivm.cdc.formats.json_statement import LINES, NO_SCHEMA, Envelope, Survey, json_path
 from ivm.cdc.formats.line_reader import LineReader
-from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
+from ivm.storage.values.column import Indexes
 from ivm.storage.warehouse.table_info import TableInfo
 
 _MOST = 1_000  # keys and schemas that a survey of several batches has
@@ -25,13 +30,22 @@ def survey(reader: LineReader, lines: pa.Array, info: TableInfo, envelope: Envel
     """The survey of a batch.
 
     Raises:
-        InputError: a column has keys of two spellings, or two encodings.
+        UnlikeLinesError: a column has keys of two spellings, or two encodings.
     """
     found = reader.table(_query(envelope), lines, None)
-    rows = [keys for row in found["keys"].to_pylist() for keys in row or () if keys]
-    schemas = {text for text in found["schema"].to_pylist() if text}
-    names = frozenset(name for row in rows for name in row)
-    return _survey(names, frozenset(schemas), info, envelope)
+    shapes = [_shape(*each) for each in zip(*map(pa.ChunkedArray.to_pylist, found), strict=True)]
+    names, schemas = (frozenset[str]().union(*each) for each in zip(_NOTHING, *shapes, strict=True))
+    return _survey(names, schemas, info, envelope)
+
+
+_Shape: TypeAlias = tuple[frozenset[str], frozenset[str]]
+"""The keys of a line's rows, and its schema."""
+_NOTHING: _Shape = frozenset(), frozenset()
+
+
+def _shape(listed: Iterable[Sequence[str] | None] | None, schema: str | None) -> _Shape:
+    names = frozenset(name for keys in listed or () for name in keys or ())
+    return names, frozenset([schema or NO_SCHEMA]) if schema or names else frozenset()
 
 
 def extended(known: Survey | None, new: Survey, info: TableInfo, envelope: Envelope) -> Survey:
@@ -41,27 +55,89 @@ def extended(known: Survey | None, new: Survey, info: TableInfo, envelope: Envel
     names, schemas = known.names | new.names, known.schemas | new.schemas
     try:
         return _survey(names, schemas, info, envelope)
-    except InputError:
+    except UnlikeLinesError:
         return new
+
+
+def groups(
+    reader: LineReader, lines: pa.Array, info: TableInfo, envelope: Envelope
+) -> tuple[list[Indexes], dict[int, str]]:
+    """Lines that cannot be read in one way, in groups of which each can.
+
+    Returns:
+        The numbers of the lines of each group, at least one group; and the lines that cannot be
+        read at all, each with the reason.
+    """
+    shapes = reader.table(_shapes(envelope), lines, None)["shape"].combine_chunks()
+    encoded = shapes.dictionary_encode()
+    places, reasons = _placed(encoded.dictionary.to_pylist(), info, envelope)
+    codes = encoded.indices.fill_null(len(places)).to_numpy()
+    group = np.array([*places, 0])[codes]  # what is no JSON goes with any
+    bad = (group < 0).nonzero()[0]
+    found = [(group == number).nonzero()[0] for number in range(max([0, *places]) + 1)]
+    return found, {int(line): reasons[int(codes[line])] for line in bad}
+
+
+def _placed(
+    shapes: Sequence[str], info: TableInfo, envelope: Envelope
+) -> tuple[list[int], dict[int, str]]:
+    """The group of each shape: the first with which it agrees; -1 if it does not with itself."""
+    known: list[_Shape] = []
+    places: list[int] = []
+    reasons: dict[int, str] = {}
+    for number, text in enumerate(shapes):
+        names, schemas = _shape(**json.loads(text))
+        try:
+            _survey(names, schemas, info, envelope)
+        except UnlikeLinesError as error:
+            places.append(-1)
+            reasons[number] = str(error)
+            continue
+        for place, (others, other_schemas) in enumerate(known):
+            both = names | others, schemas | other_schemas
+            with contextlib.suppress(UnlikeLinesError):
+                _survey(*both, info, envelope)
+                known[place] = both
+                places.append(place)
+                break
+        else:
+            places.append(len(known))
+            known.append((names, schemas))
+    return places, reasons
 
 
 def _survey(
     names: frozenset[str], schemas: frozenset[str], info: TableInfo, envelope: Envelope
 ) -> Survey:
-    written = encodings(sorted(schemas), envelope.after[-1]) if schemas else {}
+    told = sorted(schemas - {NO_SCHEMA})
+    written = encodings(told, envelope.after[-1]) if told else {}
+    if NO_SCHEMA in schemas and written:
+        raise UnlikeLinesError("it has no schema, and others have one")
     return Survey(names, schemas, _spelling(names, info), written)
 
 
 def _query(envelope: Envelope) -> str:
-    paths = [envelope.after, *([envelope.before] if envelope.before else [])]
-    listed = f"system.main.json_keys(raw, [{', '.join(map(json_path, paths))}])"
-    schema = "NULL"
-    if envelope.schema:
-        schema = f"system.main.json_extract_string(raw, {json_path(envelope.schema)})"
+    keys, schema = _keys_and_schema(envelope)
     return (
-        f"SELECT DISTINCT {listed} AS keys, {schema} AS schema FROM {LINES}"
+        f"SELECT DISTINCT {keys} AS keys, {schema} AS schema FROM {LINES}"
         " WHERE system.main.json_valid(raw)"
     )
+
+
+def _shapes(envelope: Envelope) -> str:
+    keys, schema = _keys_and_schema(envelope, "CASE WHEN system.main.json_valid(raw) THEN raw END")
+    shape = f"system.main.json_object('listed', {keys}, 'schema', {schema})"
+    shape = f"CASE WHEN system.main.json_valid(raw) THEN CAST({shape} AS VARCHAR) END"
+    return f"SELECT {shape} AS shape FROM {LINES}"
+
+
+def _keys_and_schema(envelope: Envelope, line: str = "raw") -> tuple[str, str]:
+    """SQL of the keys of the row and of the row before, and of the schema."""
+    paths = [envelope.after, *([envelope.before] if envelope.before else [])]
+    schema = "CAST(NULL AS VARCHAR)"
+    if envelope.schema:
+        schema = f"system.main.json_extract_string({line}, {json_path(envelope.schema)})"
+    return f"system.main.json_keys({line}, [{', '.join(map(json_path, paths))}])", schema
 
 
 def _spelling(keys: Iterable[str], info: TableInfo) -> dict[str, str]:
@@ -70,8 +146,7 @@ def _spelling(keys: Iterable[str], info: TableInfo) -> dict[str, str]:
     spelled: dict[str, str] = {}
     for key in sorted(keys):
         if fold(key) in columns and spelled.setdefault(fold(key), key) != key:
-            raise InputError(
-                f"the events have two keys for one column of table {info.name!r}: "
-                f"{spelled[fold(key)]!r} and {key!r}; ingest them in batches of one spelling"
+            raise UnlikeLinesError(
+                f"it has two keys for one column: {spelled[fold(key)]!r} and {key!r}"
             )
     return spelled
