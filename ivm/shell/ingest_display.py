@@ -177,6 +177,9 @@ def _source_text(source: SourceInfo) -> str:
     if source.state == "running":
         facts.append(f"{counted(source.events, 'event')}, {source.events_per_second:,.0f}/s")
         facts.append("caught up" if source.caught_up else f"{behind(source)} behind")
+        share = done(source)
+        if share is not None:
+            facts.append(percent(share))
     if source.dead_letters:
         facts.append(counted(source.dead_letters, "dead letter"))
     return " · ".join(facts)
@@ -195,6 +198,21 @@ def behind(source: SourceInfo) -> str:
         return "0"
     events = "?" if source.lag_events is None else f"{source.lag_events:,}"
     return events if source.lag_seconds is None else f"{events} · {duration(source.lag_seconds)}"
+
+
+def done(source: SourceInfo) -> float | None:
+    """The part of what its upstream has that is applied, as long as a source has never caught up.
+
+    None if that is not known; what is copied first is told by the upstream's own estimates.
+    """
+    if source.state != "running" or source.has_caught_up or not source.lag_events:
+        return None
+    return source.events / (source.events + source.lag_events)
+
+
+def percent(share: float) -> str:
+    """A part as a text that is 100 % at the end alone."""
+    return f"{int(100 * share)} %"
 
 
 def waits(sink: SinkInfo) -> str:

@@ -13,12 +13,13 @@ from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel as Frame
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from ivm.cdc.run_sources import SourceInfo
 from ivm.cdc.sinks.run_sinks import SinkInfo
-from ivm.shell.ingest_display import Seen, Total, behind, end_lines, waits
+from ivm.shell.ingest_display import Seen, Total, behind, done, end_lines, percent, waits
 from ivm.shell.output import Output
 
 _STYLES = {
@@ -82,15 +83,26 @@ def drawn(title: str, seen: Seen, seconds: float, width: int) -> RenderableType:
     jobs: list[SourceInfo | SinkInfo] = [*seen.sources, *seen.sinks]
     reasons = [Text(f"{j.name}: {j.reason}", style=_STYLES[j.state]) for j in jobs if j.reason]
     reasons += [Text(f"{name}: a broken view", style="bold red") for name in seen.broken]
-    parts = [_sources(seen.sources, width)] if seen.sources else []
+    parts: list[RenderableType] = [_sources(seen.sources, width)] if seen.sources else []
     if seen.sinks:
         parts.append(_table(("sink", "state", "view", "behind"), map(_sink, seen.sinks), width))
     return Frame(
-        Group(*parts, *reasons),
+        Group(*parts, *_bars(seen.sources, width), *reasons),
         title=Text(f"{title} · {timedelta(seconds=int(seconds))}"),
         subtitle=Text("Ctrl-C stops", style="dim"),
         box=box.ROUNDED,
     )
+
+
+def _bars(sources: Sequence[SourceInfo], width: int) -> list[Table]:
+    """How far the sources are that have not caught up yet."""
+    bars = Table.grid(padding=(0, 1))
+    for source in sources:
+        share = done(source)
+        if share is not None:
+            bar = ProgressBar(total=1.0, completed=share, width=width // 3)
+            bars.add_row(Text(source.name), bar, Text(percent(share)))
+    return [bars] if bars.row_count else []
 
 
 def _sources(sources: Sequence[SourceInfo], width: int) -> Table:

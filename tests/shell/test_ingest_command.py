@@ -244,6 +244,7 @@ def test_the_panel_fits_the_terminal(width: int) -> None:
     if width >= 70:
         assert all(word in text for word in ("1,234,567", "98,765", "1,234 · 2.5 s", "2,469,134"))
         assert "1:01:01" in text
+        assert re.search("clicks +━+╸? *99 %", text)
         assert "drops: the broker does not answer" in text
         assert "1 epoch, 2 rows" in text
         assert "small: a broken view" in text

@@ -58,21 +58,21 @@ class Copier:
         positions: of the source; moved by what is made.
 
     Attributes:
-        rows: how many were copied.
+        rows: how many were copied, by table.
     """
 
     def __init__(self, catalog: Catalog, positions: dict[str, Position]) -> None:
         self._catalog = catalog
         self._positions = positions
         self._begun: set[TableName] = set()
-        self.rows = 0
+        self.rows: dict[TableName, int] = {}
 
     def part(self, chunk: Chunk) -> PostgresPart:
         """The rows of a chunk; the first one empties the table."""
         name, texts = chunk.table.name, inserts(chunk.columns, chunk.count)
         truncates = [] if name in self._begun else [-1]
         self._begun.add(name)
-        self.rows += chunk.count
+        self.rows[name] = self.rows.get(name, 0) + chunk.count
         at = self.move(name, chunk.count, COPYING)
         described, lines = self._catalog.described(chunk.table), np.arange(chunk.count)
         stream = copy_stream(name)

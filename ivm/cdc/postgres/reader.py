@@ -53,7 +53,7 @@ class PostgresReader:
         self._stream: Stream | None = None
         self._slot_is_ours = threading.Event()
         self._start = 0
-        self._rows = 0
+        self._rows: dict[TableName, int] = {}
         self._lag = Lag(self._catalog)
         self._was_idle = True
         try:
@@ -88,10 +88,11 @@ class PostgresReader:
         """Checks that the tables are still those that were copied, and published since."""
         settings, connection = self._settings, self._catalog.connection
         tables = [self._catalog.table(name) for name in settings.tables]
-        self._rows = sum(table.rows for table in tables)
+        oids = {table.name: copied_oid(self._positions, table.name) for table in tables}
+        self._rows = {table.name: table.rows for table in tables if oids[table.name] is None}
         lacking = slots.unpublished(connection, settings.publication, settings.tables)
         for table in tables:
-            known = copied_oid(self._positions, table.name)
+            known = oids[table.name]
             if known is not None and (known != table.oid or table.name in lacking):
                 raise slots.replaced(table.name)
 
@@ -129,7 +130,8 @@ class PostgresReader:
         """See `Reader`."""
         if self._stream is not None and self._added is None:
             return self._lag.events
-        return max(self._rows - self._copier.rows, 0)
+        copied = self._copier.rows
+        return sum(max(rows - copied.get(name, 0), 0) for name, rows in self._rows.items())
 
     def caught_up(self) -> bool:
         """See `Reader`."""
