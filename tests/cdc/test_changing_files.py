@@ -9,12 +9,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 import zstandard
 
+from ivm.cdc.sources.files import folder, reader
 from ivm.cdc.sources.source import SourceError
 from tests.cdc.following import Following
+from tests.tiers import seeds
 
 ONE, TWO, THREE = '{"id": 1}', '{"id": 2}', '{"id": 3}'
 
@@ -309,3 +313,64 @@ def test_the_lag_is_estimated(tmp_path: Path) -> None:
         assert following.reader.lag() == 90
         following.read()
         assert following.reader.lag() == 0
+
+
+def rotate(folder: Path) -> None:
+    """Renames logs to the next number; from the second on they are compressed."""
+    logs = {int(path.suffixes[1][1:]): path for path in folder.glob("a.log.*")}
+    for number, path in sorted(logs.items(), reverse=True):
+        if path.suffix == ".gz":
+            path.rename(folder / f"a.log.{number + 1}.gz")
+        else:
+            copy = gzip.compress(path.read_bytes())
+            (folder / f"a.log.{number + 1}.gz").write_bytes(copy)
+            path.unlink()
+    if (folder / "a.log").exists():
+        (folder / "a.log").rename(folder / "a.log.1")
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_log_that_was_first_seen_rotated_is_known_when_it_is_compressed(
+    tmp_path: Path, restart: bool
+) -> None:
+    append(tmp_path / "a.log.1", ONE, TWO)
+    with Following(tmp_path / "a.log*") as following:
+        assert following.read() == [ONE, TWO]
+        if restart:
+            following.restart()
+        rotate(tmp_path)
+        assert (tmp_path / "a.log.2.gz").exists()
+        assert following.read() == []
+
+
+@pytest.mark.parametrize("when", ["matches", "moved", "OpenFile"])
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("seed", seeds(3))
+def test_files_that_are_renamed_during_a_look_are_told_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, before: bool, seed: int
+) -> None:
+    """A name may be another file's, and a file may have two names, or none, while it is looked."""
+    rows = [f'{{"id": {number}, "text": "{"x" * 2000}"}}' for number in range(60)]
+    random = Random(seed)
+    module = reader if when == "OpenFile" else folder
+    original = getattr(module, when)
+
+    def rotating(*arguments: Any) -> Any:
+        now = random.random() < 0.3
+        if now and before:
+            rotate(tmp_path)
+        found = original(*arguments)
+        if now and not before:
+            rotate(tmp_path)
+        return found
+
+    with Following(tmp_path / "a.log*") as following:
+        monkeypatch.setattr(module, when, rotating)
+        for number, row in enumerate(rows):
+            append(tmp_path / "a.log", row)
+            following.batch()
+            if number % 7 == 6:
+                following.restart()
+        monkeypatch.undo()
+        following.read()
+        assert sorted(str(text) for _, _, text in following.events) == sorted(rows)

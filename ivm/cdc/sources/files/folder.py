@@ -11,9 +11,16 @@ import os
 import time
 from collections.abc import Mapping
 
-from ivm.cdc.sources.files.copies import become_copy, compressed_copies
+from ivm.cdc.sources.files.copies import Copies, compressed_copies
 from ivm.cdc.sources.files.identity import Followed
-from ivm.cdc.sources.files.listing import forbidden, inode_of, matches, moved, status_of
+from ivm.cdc.sources.files.listing import (
+    Inode,
+    forbidden,
+    inode_of,
+    matches,
+    moved,
+    status_of,
+)
 from ivm.cdc.sources.source import Position, SourceError
 
 _Found = dict[str, os.stat_result]
@@ -37,6 +44,7 @@ class Folder:
         self._skip_lost = skip_lost
         self._files = [Followed.stored(*each) for each in sorted(positions.items())]
         self._streams = set(positions)
+        self._copies = Copies()
 
     def scan(self) -> list[Followed]:
         """The files that have something to read, in the order in which they are read.
@@ -45,19 +53,34 @@ class Folder:
             SourceError: one with unread rows is gone, or one may not be read.
         """
         left = matches(self._pattern)
+        listed = {path: inode_of(status) for path, status in left.items()}
         missing = self._find_at_their_paths(left, self._find_by_inode(left))
-        for file in self._find_copied(left, self._find_outside(missing)):
+        gone = self._find_copied(left, self._find_outside(missing))
+        for copy in compressed_copies(left, self._files):
+            del left[copy]
+        if (gone or left) and self._is_as(listed):
+            self._part_with(gone)
+            for path, status in left.items():
+                new = Followed(self._stream(path), path, *inode_of(status))
+                new.look(path, status)
+                self._files.append(new)
+        pending = [file for file in self._files if self._has_more(file)]
+        return sorted(pending, key=lambda file: "" if file.at else file.path)
+
+    def _is_as(self, listed: Mapping[str, Inode]) -> bool:
+        """Whether files have kept their names since they were listed.
+
+        While they are renamed, one may be missing in the list, or there twice: what is gone, and
+        what is new, is then for the next look to tell.
+        """
+        now = {path: inode_of(status) for path, status in matches(self._pattern).items()}
+        return all(now.get(path) == inode for path, inode in listed.items())
+
+    def _part_with(self, gone: list[Followed]) -> None:
+        for file in gone:
             if file.at and file.is_unread() and not self._skip_lost:
                 raise _lost(file)
             self._leave(file)
-        for copy in compressed_copies(left, self._files):
-            del left[copy]
-        for path, status in left.items():
-            new = Followed(self._stream(path), path, *inode_of(status))
-            new.look(path, status)
-            self._files.append(new)
-        pending = [file for file in self._files if self._has_more(file)]
-        return sorted(pending, key=lambda file: "" if file.at else file.path)
 
     def waits(self) -> bool:
         """Whether a last line will be taken without its end, if nothing is added to it."""
@@ -75,6 +98,11 @@ class Folder:
         if not file.at:
             self._files.remove(file)
             self._streams.remove(file.stream)
+
+    def _leave_unread(self, path: str) -> None:
+        """Leaves the file that was found at a path by its inode alone, which is another's now."""
+        for file in [file for file in self._files if file.path == path and not file.seen]:
+            self._leave(file)
 
     def _find_by_inode(self, left: _Found) -> list[Followed]:
         """Finds files again, and takes them out of those that are left; returns the others."""
@@ -119,14 +147,15 @@ class Folder:
     def _find_copied(self, left: _Found, files: list[Followed]) -> list[Followed]:
         """Files that were copied or compressed, whether the pattern matches the new name or not."""
         there = moved(os.path.dirname(file.path) for file in files)
-        here = {file for file in self._files if file.here} - {*files}
+        here = {file for file in self._files if file.here and file.seen} - {*files}
         known = {(file.device, file.inode) for file in here}  # of others, inodes are used again
-        paths = sorted(path for inode, path in there.items() if inode not in known)
+        paths = {path: inode for inode, path in there.items() if inode not in known}
         gone = []
         for file in files:
-            if path := become_copy(file, paths):
-                paths.remove(path)
+            if path := self._copies.become(file, paths):
+                del paths[path]
                 left.pop(path, None)
+                self._leave_unread(path)
             else:
                 gone.append(file)
         return gone

@@ -36,7 +36,7 @@ class OpenFile:
             raise
         except OSError as error:
             raise _unreadable(file.path, error) from error
-        if not file.is_in(self._descriptor):
+        if not self._is_the_file():
             self.close()
             raise FileNotFoundError(file.path)
         self._rows = open_rows(file, self._descriptor)
@@ -64,6 +64,13 @@ class OpenFile:
         """Whether the file is still there, and is the one that is open."""
         opened = inode_of(os.fstat(self._descriptor))
         return self._file.here and opened == (self._file.device, self._file.inode)
+
+    def _is_the_file(self) -> bool:
+        """Whether it is the one that was looked at: its path may be another file's by now."""
+        if not self._file.seen:
+            opened = inode_of(os.fstat(self._descriptor))
+            return opened == (self._file.device, self._file.inode)
+        return self._file.is_in(self._descriptor)
 
     def close(self) -> None:
         """Closes it."""
