@@ -6,13 +6,8 @@ kept in the user's cache. Java 17 or newer and Maven must be there, see `missing
 
 from __future__ import annotations
 
-import fcntl
-import os
-import re
-import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,12 +16,10 @@ from typing import Any
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
+from tests.support.maven import Jars, java_missing
+
 VERSION = "4.1.0"
-_POM = f"""<project><modelVersion>4.0.0</modelVersion>
-<groupId>tests</groupId><artifactId>broker</artifactId><version>1</version><dependencies><dependency>
-<groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
-</dependency></dependencies></project>
-"""
+_JARS = Jars("org.apache.kafka", "kafka_2.13", VERSION)  # 43 MB
 _SETTINGS = """
 process.roles=broker,controller
 node.id=1
@@ -52,15 +45,7 @@ _WAIT = 60.0
 
 def missing() -> str | None:
     """What is lacking to run a broker here, if anything."""
-    if shutil.which("java") is None:
-        return "there is no Java on the PATH (17 or newer)"
-    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(\d+)', said.stderr + said.stdout)
-    if found is None or int(found[1]) < 17:
-        return "Java is older than 17"
-    if not _jars_complete() and shutil.which("mvn") is None:
-        return "there is no Maven on the PATH to fetch the broker with"
-    return None
+    return java_missing() or _JARS.missing()
 
 
 class Broker:
@@ -94,7 +79,7 @@ class Broker:
     def start(self) -> None:
         """Starts it and waits until it answers."""
         settings = str(self._folder / "server.properties")
-        command = ["java", *_JVM, "-cp", f"{_jars()}/*", "kafka.Kafka", settings]
+        command = ["java", *_JVM, "-cp", f"{_JARS.folder()}/*", "kafka.Kafka", settings]
         with (self._folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
                 command,
@@ -213,27 +198,3 @@ def _free_ports(count: int) -> list[int]:
     for each in sockets:
         each.close()
     return ports
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / f"kafka-jars-{VERSION}"
-
-
-def _jars_complete() -> bool:
-    return (_cache() / ".complete").exists()
-
-
-def _jars() -> Path:
-    """The folder of the broker's jars, which the first one to come fetches (43 MB)."""
-    jars = _cache()
-    jars.mkdir(parents=True, exist_ok=True)
-    with (jars / ".lock").open("w") as lock, tempfile.TemporaryDirectory() as folder:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not _jars_complete():
-            pom = Path(folder) / "pom.xml"
-            pom.write_text(_POM)
-            copy = ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
-            subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *copy], check=True)
-            (jars / ".complete").touch()
-    return jars

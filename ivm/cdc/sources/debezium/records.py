@@ -29,8 +29,10 @@ _TELLS = ("op", "source.snapshot", "source.ts_ms", "status")
 _NAMES = ("source.db", "source.schema", "source.table")  # what sends a message has no table's name
 _PATHS = ", ".join(f"'$.payload.{name}'" for name in (*_TELLS, *_NAMES))
 _BEGIN, _END = 1, 2
+_NOT_TOLD = -2  # instead of the number of a key
 _QUERY = f"""
     SELECT (e[1] = 'r' AND e[2] NOT IN ('false', 'incremental'))::INTEGER AS copied,
+        (e[1] = 't')::INTEGER AS keyless,
         TRY_CAST(e[3] AS BIGINT) AS ts,
         CASE WHEN e[1] IS NULL AND e[4] = 'BEGIN' THEN {_BEGIN}::INTEGER
             WHEN e[1] IS NULL AND e[4] = 'END' THEN {_END} ELSE 0 END AS mark,
@@ -135,8 +137,13 @@ class Known:
             self.tables.append(name)
         return self.tables.index(name)
 
-    def shapes(self, given: Given) -> Ints:
-        """The numbers of the schemas of a batch's events."""
+    def shapes(self, given: Given, keyless: Mask) -> Ints:
+        """The numbers of the schemas of a batch's events.
+
+        Args:
+            given: the batch.
+            keyless: of each event, whether it has no key though its table may have one.
+        """
         while True:
             values, keys = (_numbers(given, function) for function in self._functions)
             new = ((values < 0) | (keys < 0)).nonzero()[0]
@@ -149,6 +156,7 @@ class Known:
             ):
                 if known.indexOf(schema) < 0:
                     known.add(schema)
+        keys = np.where(keyless, _NOT_TOLD, keys)
         pairs, places = np.unique(np.stack([values, keys]), axis=1, return_inverse=True)
         found = [self._number(int(value), int(key)) for value, key in pairs.T]
         return np.array(found, np.int32)[places.reshape(-1)]
@@ -156,7 +164,8 @@ class Known:
     def _number(self, value: int, key: int) -> int:
         if (value, key) not in self._known:
             self._known[value, key] = len(self._shapes)
-            self._shapes.append(_shape(self._values.get(value), self._keys.get(key)))
+            told = None if key == _NOT_TOLD else _columns(self._keys.get(key))
+            self._shapes.append(_shape(self._values.get(value), told))
         return self._known[value, key]
 
 
@@ -177,11 +186,16 @@ def events_of(given: Given, known: Known, is_open: bool) -> Events:
     return Events(
         *(given, 0, lines),
         np.array([*numbers, -1], np.int32)[places],
-        known.shapes(given),
-        told["copied"].fill_null(0).to_numpy() == 1,
+        known.shapes(given, _mask(told["keyless"])),
+        _mask(told["copied"]),
         _ends(told["mark"].to_numpy(), is_open),
         told["ts"].fill_null(0).to_numpy().max(initial=0),
     )
+
+
+def _mask(flags: pa.ChunkedArray) -> Mask:
+    found: Mask = flags.fill_null(0).to_numpy() == 1
+    return found
 
 
 def _ends(marks: Ints, is_open: bool) -> Mask:
@@ -192,14 +206,17 @@ def _ends(marks: Ints, is_open: bool) -> Mask:
     return found
 
 
-def _shape(value: Any, key: Any) -> Shape:
-    """What schemas of Connect tell; one that is no change of a table has no columns."""
+def _shape(value: Any, key: tuple[str, ...] | None) -> Shape:
+    """What a schema of Connect tells; that of what is no change of a table has no columns."""
     if value is None:
         return Shape("null", Upstream(()))
     text = str(_converter().asJsonSchema(value).toString())
-    columns = upstream_columns(text, "after")
-    names = [] if key is None else [str(field.name()) for field in key.fields()]
-    return Shape(text, Upstream(columns, tuple(names)))
+    return Shape(text, Upstream(upstream_columns(text, "after"), key))
+
+
+def _columns(key: Any) -> tuple[str, ...]:
+    """The columns of a key; a table without one has events without keys."""
+    return () if key is None else tuple([str(field.name()) for field in key.fields()])
 
 
 def with_schema(line: str, shape: Shape) -> str:
