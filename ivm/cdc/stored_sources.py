@@ -199,18 +199,18 @@ def drop(session: Session, name: str, *, if_exists: bool) -> None:
             if if_exists:
                 return
             raise
-        streams = list(load_positions(session, stored.name))
-        Records(session, transaction, stored.name).forget(streams)
-        transaction.afterwards(lambda: _forget(session, stored))
+        positions = load_positions(session, stored.name)
+        Records(session, transaction, stored.name).forget(list(positions))
+        transaction.afterwards(lambda: _forget(session, stored, positions))
 
 
-def _forget(session: Session, stored: StoredSource) -> None:
+def _forget(session: Session, stored: StoredSource, positions: Mapping[str, Position]) -> None:
     jobs = session.engine.jobs
     jobs.changed("source", stored.name)
     job = jobs.find("source", stored.name)
     if job is not None:
         job.join(10.0)
-    stored.definition.forget(stored.name)
+    stored.definition.forget(stored.name, positions)
 
 
 def counted_again(session: Session, transaction: Transaction, name: str) -> None:

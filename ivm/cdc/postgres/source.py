@@ -14,7 +14,7 @@ import numpy as np
 from ivm.cdc.postgres import slot as slots
 from ivm.cdc.postgres.described import Catalog
 from ivm.cdc.postgres.parts import PostgresPart
-from ivm.cdc.postgres.reader import PostgresReader
+from ivm.cdc.postgres.reader import STREAM, PostgresReader
 from ivm.cdc.postgres.server import ask, check_dsn, connect
 from ivm.cdc.postgres.settings import Settings
 from ivm.cdc.postgres.table_names import TableName, listed, table_names
@@ -86,9 +86,9 @@ class Postgres(Limits):
             names = [*names, table] if add else [name for name in names if name != table]
         return replace(self, tables=listed(names))
 
-    def forget(self, name: str) -> None:
-        """See `Source`."""
-        if not self.create_slot:
+    def forget(self, name: str, positions: Mapping[str, Position]) -> None:
+        """See `Source`; before it has begun, a slot of its name is another's."""
+        if not self.create_slot or STREAM not in positions:
             return
         settings = self._settings(name, None)
         with closing(connect(self.dsn)) as connection:

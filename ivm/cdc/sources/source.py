@@ -192,8 +192,12 @@ class Source(Protocol):
     def part(self, table: str, payloads: Sequence[str | None]) -> Part:
         """Events of one table again, from the payloads of dead letters."""
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, positions: Mapping[str, Position]) -> None:
         """Removes what it has left upstream (a slot), when it is dropped.
+
+        Args:
+            name: of the source.
+            positions: as they were committed; what they do not tell of may be another's.
 
         Raises:
             UnavailableError: the upstream does not answer; the message says what is left there.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 
 from ivm.cdc.sources.debezium.records import TableName
 from ivm.cdc.sources.source import Position, SourceError
@@ -25,38 +26,42 @@ class Copy:
 
     Attributes:
         captured: the properties that say which tables and columns there are.
+        token: a part of the names of what the source leaves upstream.
         done: whether the copy is complete.
         tables: the upstream table of each of ours that has got events.
     """
 
     captured: Mapping[str, str]
+    token: str = field(default_factory=lambda: token_hex(5))
     done: bool = False
     tables: Mapping[str, TableName] = field(default_factory=dict)
 
     @staticmethod
-    def of(positions: Mapping[str, Position], captured: Mapping[str, str]) -> Copy | None:
-        """As it was committed; None if the source begins.
-
-        Raises:
-            SourceError: other tables or columns were captured.
-        """
+    def of(positions: Mapping[str, Position]) -> Copy | None:
+        """As it was committed; None if the source begins."""
         if STREAM not in positions:
             return None
         found = json.loads(positions[STREAM].detail)
-        if found["captured"] != captured:
+        tables = {ours: TableName(*name) for ours, name in found["tables"].items()}
+        return Copy(found["captured"], found["token"], found["done"], tables)
+
+    def demand(self, captured: Mapping[str, str]) -> None:
+        """Refuses to capture other tables or columns than when the source began.
+
+        Raises:
+            SourceError: the properties are others.
+        """
+        if self.captured != captured:
             raise SourceError(
                 "other tables or columns are captured than when the source began, whose rows were "
-                f"not copied: set {_written(found['captured'])} again, or drop the source and "
+                f"not copied: set {_written(self.captured)} again, or drop the source and "
                 "create it again, which copies all tables anew"
             )
-        tables = {ours: TableName(*name) for ours, name in found["tables"].items()}
-        return Copy(captured, found["done"], tables)
 
     @property
     def detail(self) -> str:
         """As a text."""
-        told = {"done": self.done, "captured": dict(self.captured), "tables": dict(self.tables)}
-        return json.dumps(told, ensure_ascii=False)
+        return json.dumps(vars(self), ensure_ascii=False)
 
     def finished(self) -> Copy:
         """The same, complete."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.debezium import jvm
-from ivm.cdc.sources.debezium.properties import CONNECTORS, demand_allowed
+from ivm.cdc.sources.debezium.properties import CONNECTORS, demand_allowed, leaves, slot_of
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.secrets import resolved
 from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
@@ -64,10 +64,14 @@ class Debezium(Limits):
         """See `Source`."""
         return JsonPart(table, pa.array(payloads, pa.large_string()), self.envelope(), "")
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, positions: Mapping[str, Position]) -> None:
         """See `Source`."""
+        if not positions or not leaves(self.connector, self.properties):
+            return
         properties = resolved(self.properties, "Debezium")
         jvm.start()
+        from ivm.cdc.sources.debezium.copying import Copy
         from ivm.cdc.sources.debezium.leftovers import remove
 
-        remove(self.connector, name, properties)
+        if (copy := Copy.of(positions)) is not None:
+            remove(slot_of(name, copy.token), name, properties)

@@ -25,6 +25,7 @@ from ivm.storage.errors import UnavailableError
 
 _AHEAD = 2
 _GLANCE = 0.05  # seconds between looks at whether to stop
+_LOOK = 0.5  # seconds between looks at the connection
 _PATIENCE = 60.0  # seconds for the engine to begin, or to end
 _numbers = itertools.count()
 
@@ -62,7 +63,7 @@ class Engine:
         self._batches: queue.Queue[Given] = queue.Queue(_AHEAD)
         self._stopping, self._begun, self._over = (threading.Event() for _ in range(3))
         self._failure: tuple[Any, str] | None = None
-        self._streams = False
+        self._streams, self._looked = False, 0.0
         given = java("java.util.Properties")()
         for name, value in properties.items():
             given.setProperty(name, value)
@@ -104,16 +105,25 @@ class Engine:
             return self._batches.get(timeout=timeout) if timeout else self._batches.get_nowait()
         except queue.Empty:
             self._demand_runs()
+            if time.monotonic() - self._looked > _LOOK:
+                self._look()
             return None
 
+    @property
     def streams(self) -> bool:
         """Whether the copy is over, and the engine has begun to read the stream of changes."""
-        if not self._streams:
-            beans = java("java.lang.management.ManagementFactory").getPlatformMBeanServer()
-            name = f"debezium.*:context=streaming,reader={self._number},*"
-            found = beans.queryNames(java("javax.management.ObjectName")(name), None)
-            self._streams = any(beans.getAttribute(bean, "Connected") for bean in found)
         return self._streams
+
+    def _look(self) -> None:
+        """Asks whether the connector is connected: that of MySQL does not tell if it is not."""
+        self._looked = time.monotonic()
+        beans = java("java.lang.management.ManagementFactory").getPlatformMBeanServer()
+        name = f"debezium.*:context=streaming,reader={self._number},*"
+        found = beans.queryNames(java("javax.management.ObjectName")(name), None)
+        streams = any(beans.getAttribute(bean, "Connected") for bean in found)
+        if self._streams and not streams and self._batches.empty():
+            raise UnavailableError("the upstream database has ended the connection of Debezium")
+        self._streams = streams
 
     def close(self) -> None:
         """Ends the engine."""

@@ -6,9 +6,11 @@ again; everything else is for somebody to mend.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from ivm.cdc.sources.debezium.jvm import java
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import IvmError, UnavailableError
 
@@ -18,8 +20,14 @@ _NETWORK = (
     "java.sql.SQLRecoverableException",
 )
 _GONE = ("08", "57P", "53")  # classes of SQL states: no connection, server ends, it has no room
-_ANEW = "no longer available on the server"
-_BUSY = "is active for PID"  # another reader that has just ended may still hold the slot
+_TOLD = re.compile(
+    # The engine's checks tell what was thrown as a text alone. A slot may be held for a while by a
+    # reader that has just ended.
+    "Failed to establish connection|Communications link failure|Connection to \\S+ refused|"
+    "The connection attempt failed|is active for PID|the database system is"
+)
+_ANEW = re.compile("no longer available on the server|does not exist|missing on the server")
+_CLASS = re.compile(r"\b(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 
 
 def meaning(error: Any, message: str) -> IvmError:
@@ -29,43 +37,37 @@ def meaning(error: Any, message: str) -> IvmError:
         error: of Java; None if there is none.
         message: of the engine.
     """
-    causes = list(_causes(error))
-    texts = list(dict.fromkeys(text for cause in causes if (text := _text(cause))))
-    told = (
-        ": ".join(
-            [
-                text
-                for text in texts
-                if not any(text in other for other in texts[:-1] if other != text)
-            ]
-        )
-        or message
-    )
-    if any(_unreachable(cause) for cause in causes) or _BUSY in told:
+    told = told_by(error) or message
+    if any(_unreachable(cause) for cause in _causes(error)) or _TOLD.search(told):
         return UnavailableError(f"the upstream database does not answer Debezium's engine: {told}")
     way = "Mend that, and RESUME SOURCE"
-    if _ANEW in told:
-        way = "Drop the source and create it again: it copies the tables anew"
+    if _ANEW.search(told):
+        way += "; or drop the source and create it again: it copies the tables anew"
     return SourceError(f"Debezium's engine has stopped: {told}. {way}")
 
 
+def told_by(error: Any) -> str:
+    """The texts of an error and its causes, without those that others repeat."""
+    clean = [_CLASS.sub("", _text(cause)).strip().rstrip(".:") for cause in _causes(error)]
+    kept: list[str] = []
+    for text in clean:
+        if text and not any(text in other for other in kept):
+            kept.append(text)
+    return ": ".join(kept)
+
+
 def _causes(error: Any) -> Iterator[Any]:
-    seen = 0
-    while error is not None and seen < 20:
+    while error is not None:
         yield error
-        error, seen = error.getCause(), seen + 1
+        error = error.getCause()
 
 
 def _text(cause: Any) -> str:
     text = cause.getMessage()
-    return "" if text is None else str(text).strip().rstrip(".")
+    return "" if text is None else str(text)
 
 
 def _unreachable(cause: Any) -> bool:
-    from ivm.cdc.sources.debezium.jvm import java
-
     if isinstance(cause, java("java.sql.SQLException")):
-        state = str(cause.getSQLState() or "")
-        if state.startswith(_GONE):
-            return True
+        return str(cause.getSQLState() or "").startswith(_GONE)
     return any(isinstance(cause, java(name)) for name in _NETWORK)

@@ -46,6 +46,7 @@ _LISTS = re.compile(
 )
 _IN_URL = re.compile(r"://[^/@\s]*:[^/@\s]+@|password=", re.IGNORECASE)
 
+_NONE: dict[str, str] = {}
 _ALWAYS = {
     "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
     "offset.flush.interval.ms": "0",
@@ -64,6 +65,7 @@ _DEFAULTS = {
     "max.queue.size.in.bytes": str(32 << 20),
     "poll.interval.ms": "50",
     "heartbeat.interval.ms": "5000",
+    "retriable.restart.connector.wait.ms": "100",
     "schema.history.internal.store.only.captured.tables.ddl": "true",
 }
 
@@ -102,8 +104,18 @@ def prefix_of(name: str) -> str:
     return "ivm_" + re.sub(r"[^a-z0-9_]", "_", name)
 
 
+def slot_of(name: str, token: str) -> str:
+    """The name of PostgreSQL's slot and publication for a source: they are made of letters."""
+    return f"{prefix_of(name)[:40]}_{token}"
+
+
+def leaves(connector: str, properties: Mapping[str, str]) -> bool:
+    """Whether a connector makes a slot that is the source's own."""
+    return connector == "postgresql" and "slot.name" not in properties
+
+
 def engine_properties(
-    connector: str, name: str, properties: Mapping[str, str], files: Mapping[str, str]
+    connector: str, name: str, properties: Mapping[str, str], more: Mapping[str, str] = _NONE
 ) -> dict[str, str]:
     """All properties of an engine.
 
@@ -111,30 +123,38 @@ def engine_properties(
         connector: one of `CONNECTORS`.
         name: of the source.
         properties: of the user, secrets included.
-        files: names of properties that are the paths of files, and these.
+        more: further ones, where the user gives none.
     """
     prefix = prefix_of(name)
     return {
         **_DEFAULTS,
-        **_defaults_of(connector, prefix),
+        **_defaults_of(connector),
+        **more,
         **properties,
         **_ALWAYS,
         "name": prefix,
         "topic.prefix": prefix,
         "connector.class": CONNECTORS[connector],
-        **files,
     }
 
 
-def _defaults_of(connector: str, prefix: str) -> dict[str, str]:
+def slot_properties(slot: str, *, copies: bool) -> dict[str, str]:
+    """The properties that name PostgreSQL's slot and publication.
+
+    Args:
+        slot: its name.
+        copies: whether the source copies the tables; later the publication stays as it is, since
+            a table that came into it then would lack its older rows.
+    """
+    mode = "filtered" if copies else "disabled"
+    return {"slot.name": slot, "publication.name": slot, "publication.autocreate.mode": mode}
+
+
+def _defaults_of(connector: str) -> dict[str, str]:
     if connector == "postgresql":
-        return {
-            "plugin.name": "pgoutput",
-            "slot.name": prefix,
-            "publication.name": prefix,
-            "publication.autocreate.mode": "filtered",
-            "slot.retry.delay.ms": "1000",
-        }
+        return {"plugin.name": "pgoutput", "slot.retry.delay.ms": "1000"}
     if connector == "mysql":  # of two clients with one number, the server drops the older
-        return {"database.server.id": str(random.randrange(10_000, 1 << 31))}
+        number = str(random.randrange(10_000, 1 << 31))
+        # A connection that is lost is made anew by us, from the committed place.
+        return {"database.server.id": number, "connect.keep.alive": "false"}
     return {}

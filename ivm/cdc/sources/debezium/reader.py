@@ -22,10 +22,17 @@ import numpy as np
 from ivm.cdc.sources.debezium import copying
 from ivm.cdc.sources.debezium.copying import Copy
 from ivm.cdc.sources.debezium.engine import Engine, Given
-from ivm.cdc.sources.debezium.leftovers import demand_none, remove
+from ivm.cdc.sources.debezium.leftovers import remove
 from ivm.cdc.sources.debezium.parts import DebeziumPart, emptied, parts_of
 from ivm.cdc.sources.debezium.places import HISTORY, Places, is_complete, place_of, places_in
-from ivm.cdc.sources.debezium.properties import captured, engine_properties, prefix_of
+from ivm.cdc.sources.debezium.properties import (
+    captured,
+    engine_properties,
+    leaves,
+    prefix_of,
+    slot_of,
+    slot_properties,
+)
 from ivm.cdc.sources.debezium.records import Events, Known, events_of
 from ivm.cdc.sources.source import Batch, Position
 
@@ -65,17 +72,17 @@ class DebeziumReader:
         self._place = places_in(positions)
         self._given: deque[tuple[int, Given, int]] = deque()  # to be acknowledged, by our count
         self._quiet_since = time.monotonic()
-        stored = Copy.of(positions, captured(source.properties))
+        stored = Copy.of(positions)
         self._copy = stored or Copy(captured(source.properties))
+        self._copy.demand(captured(source.properties))
         self._begun: set[str] = set()  # tables of which the engine has given copied rows
         self._first = not self._copy.done
         self._committed = threading.Event()
+        self._slot = slot_of(name, self._copy.token)
         if self._copy.done:
             self._start(positions[HISTORY].detail if HISTORY in positions else "")
-        elif stored is None:
-            demand_none(source.connector, name, properties)
-        else:
-            remove(source.connector, name, properties)
+        elif stored is not None and leaves(source.connector, properties):
+            remove(self._slot, name, properties)
 
     def read(self, limit: int, timeout: float) -> Batch | None:
         """See `Reader`."""
@@ -108,7 +115,7 @@ class DebeziumReader:
         """See `Reader`."""
         if self._engine is None or self._held or time.monotonic() - self._quiet_since < _QUIET:
             return False
-        return self._engine.streams()
+        return self._engine.streams
 
     def close(self) -> None:
         """See `Reader`."""
@@ -118,10 +125,12 @@ class DebeziumReader:
             self._places.remove()
 
     def _start(self, history: str) -> None:
-        connector, prefix = self._source.connector, prefix_of(self._name)
-        self._places = Places(prefix, self._place, history)
-        files = self._places.properties
-        self._engine = Engine(engine_properties(connector, self._name, self._properties, files))
+        connector = self._source.connector
+        self._places = Places(prefix_of(self._name), self._place, history)
+        more = dict(self._places.properties)
+        if leaves(connector, self._properties):
+            more.update(slot_properties(self._slot, copies=not self._copy.done))
+        self._engine = Engine(engine_properties(connector, self._name, self._properties, more))
         try:
             self._engine.begin()
         except BaseException:

@@ -96,7 +96,7 @@ class Files(Limits):
             return self._part(table, pa.array(payloads, pa.large_string()))
         return self._part(table, retried_rows(payloads))
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, positions: Mapping[str, Position]) -> None:
         """See `Source`; files keep nothing of it."""
 
     def _kind(self) -> str:

@@ -104,5 +104,5 @@ class Kafka(Limits):
         """See `Source`."""
         return JsonPart(table, pa.array(payloads, pa.large_string()), self.envelope(), "")
 
-    def forget(self, name: str) -> None:
+    def forget(self, name: str, positions: Mapping[str, Position]) -> None:
         """See `Source`; Kafka keeps nothing of it."""
