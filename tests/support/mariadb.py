@@ -61,7 +61,7 @@ class MariaDB:
         options = (
             *(f"--port={self.port}", "--bind-address=127.0.0.1", f"--socket={self._data}/socket"),
             *("--version=5.7.19", "--server-id=1", "--log-bin=bin", "--binlog-format=ROW"),
-            *("--innodb-flush-log-at-trx-commit=0", "--skip-log-error"),
+            *("--innodb-flush-log-at-trx-commit=2", "--skip-log-error"),
             f"--pid-file={self._data}/pid",
         )
         with (self._folder / "log").open("ab") as log:

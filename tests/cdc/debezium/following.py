@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
+from functools import partial
+
 import ivm
+from ivm.cdc import stored_sources
+from ivm.cdc.apply import apply_parts, prepare
+from ivm.cdc.follow import follow as follow_upstream
+from ivm.cdc.sources.source import Batch, Position
+from ivm.session.session import Session
 from tests.cdc.debezium.upstreams import Upstream, source
 from tests.cdc.postgres.following import until
 
@@ -17,6 +26,32 @@ def follow(db: ivm.Database, upstream: Upstream, **more: str) -> None:
     db.execute(source(upstream, **more))
     db.start_sources()
     until(lambda: copied(db), db, 120)
+
+
+def begin_to_copy(db: ivm.Database) -> None:
+    """Applies some of the copied rows of the source, and leaves it."""
+    stored = db._with_session(lambda session: stored_sources.load(session, "shop"))
+    assert stored is not None
+    positions: dict[str, Position] = {}
+    with closing(stored.definition.open("shop", stored.target, positions)) as reader:
+        rows = 0
+        while rows == 0:
+            batch = reader.read(100, 0.1)
+            if batch is not None:
+                _apply(db, batch, dict(positions))
+                positions.update(batch.positions)
+                reader.confirm(positions)
+                rows += len(batch)
+
+
+def _apply(db: ivm.Database, batch: Batch, since: Mapping[str, Position]) -> None:
+    def work(session: Session) -> None:
+        for part in batch.parts:
+            follow_upstream(session, part)
+        parts = [partial(prepare, session, part) for part in batch.parts]
+        apply_parts(session, "shop", parts, batch.positions, since)
+
+    db._with_session(work)
 
 
 def copied(db: ivm.Database) -> bool:

@@ -78,7 +78,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def examples_of(page: str) -> list[str]:
-    """The examples of a page of the docs that need a broker."""
+def examples_of(page: str, of: str = "kafka") -> list[str]:
+    """The examples of a page of the docs that need a server."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return re.findall(r"^```sql kafka\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```sql {of}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -26,6 +26,7 @@ from ivm.storage.errors import UnavailableError
 _AHEAD = 2
 _GLANCE = 0.05  # seconds between looks at whether to stop
 _LOOK = 0.5  # seconds between looks at the connection
+_ALONE = 5.0  # seconds that it takes to connect after the copy
 _PATIENCE = 60.0  # seconds for the engine to begin, or to end
 _numbers = itertools.count()
 
@@ -63,7 +64,8 @@ class Engine:
         self._batches: queue.Queue[Given] = queue.Queue(_AHEAD)
         self._stopping, self._begun, self._over = (threading.Event() for _ in range(3))
         self._failure: tuple[Any, str] | None = None
-        self._streams, self._looked = False, 0.0
+        self._streams = False
+        self._looked = self._alone_since = 0.0
         given = java("java.util.Properties")()
         for name, value in properties.items():
             given.setProperty(name, value)
@@ -115,15 +117,25 @@ class Engine:
         return self._streams
 
     def _look(self) -> None:
-        """Asks whether the connector is connected: that of MySQL does not tell if it is not."""
+        """Asks whether the connector is connected: that of MySQL does not tell if it is not.
+
+        Raises:
+            UnavailableError: it was, or should have been for a while.
+        """
         self._looked = time.monotonic()
-        beans = java("java.lang.management.ManagementFactory").getPlatformMBeanServer()
-        name = f"debezium.*:context=streaming,reader={self._number},*"
-        found = beans.queryNames(java("javax.management.ObjectName")(name), None)
-        streams = any(beans.getAttribute(bean, "Connected") for bean in found)
-        if self._streams and not streams and self._batches.empty():
+        streams = self._told("streaming", "Connected")
+        if streams or not self._told("snapshot", "SnapshotCompleted", "SnapshotSkipped"):
+            self._alone_since = self._looked
+        elif self._streams or self._looked - self._alone_since > _ALONE:
             raise UnavailableError("the upstream database has ended the connection of Debezium")
         self._streams = streams
+
+    def _told(self, context: str, *names: str) -> bool:
+        """Whether one of the connector's metrics is true."""
+        beans = java("java.lang.management.ManagementFactory").getPlatformMBeanServer()
+        name = f"debezium.*:context={context},reader={self._number},*"
+        found = beans.queryNames(java("javax.management.ObjectName")(name), None)
+        return any(beans.getAttribute(bean, name) for bean in found for name in names)
 
     def close(self) -> None:
         """Ends the engine."""
