@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import jpype
 import pytest
 
 import ivm
@@ -22,7 +23,8 @@ def test_properties_stand_among_the_options() -> None:
     source = ivm.sources.Debezium("mysql", properties, version="v")
     options = options_of(source)
     assert options == {"connector": "mysql", **properties, "version": "v"}
-    assert define(KINDS, "debezium", {**options, "VERSION": "v"}) == source
+    again = define(KINDS, "debezium", {**options, "VERSION": "v"})
+    assert (again, hash(again)) == (source, hash(source))
 
 
 def test_names_of_properties_are_written_with_quotes_or_without() -> None:
@@ -79,6 +81,7 @@ def test_a_variable_that_is_not_set_is_named() -> None:
 def test_without_the_engine_its_package_is_named(
     package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(jpype, "isJVMStarted", lambda: False)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(SourceError, match=r"pip install 'ivmdb\[debezium\]'"):
         start()

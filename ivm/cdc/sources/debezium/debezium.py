@@ -37,7 +37,7 @@ class Debezium(Limits):
     into: ClassVar[Into] = "optional"
 
     connector: str = field(metadata={"values": tuple(CONNECTORS)})
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.connector not in CONNECTORS:

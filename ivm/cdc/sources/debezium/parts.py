@@ -20,14 +20,10 @@ from ivm.storage.warehouse.table_info import TableInfo
 class DebeziumPart(JsonPart):
     """Events of one table; see `Part`.
 
-    The first line of each schema has it, which is that of the lines after it.
-
     Attributes:
-        shapes: the number of each line and the schema that begins there, in order.
         empties: whether the table is emptied before the first event.
     """
 
-    shapes: Sequence[tuple[int, Shape]] = ()
     empties: bool = False
 
     def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
@@ -36,16 +32,6 @@ class DebeziumPart(JsonPart):
         if self.empties:
             return replace(decoded, truncates=[-1, *decoded.truncates])
         return decoded
-
-    def payloads(self, lines: Sequence[int]) -> list[str | None]:
-        """See `Part`; each with its schema."""
-        begins = [begin for begin, _ in self.shapes]
-        found: list[str | None] = []
-        for line, text in zip(lines, super().payloads(lines), strict=True):
-            begin = int(np.searchsorted(begins, line, side="right")) - 1
-            alone = text is None or line in begins
-            found.append(text if alone else with_schema(str(text), self.shapes[begin][1]))
-        return found
 
 
 def parts_of(
@@ -70,13 +56,15 @@ def parts_of(
     parts = []
     for number, table in tables.items():
         where = (of == number).nonzero()[0]
-        texts, begins = _described(lines.take(pa.array(where)), shapes[where], known)
+        runs = _runs(shapes[where], known)
+        texts = [
+            with_schema(lines.take(pa.array(where[begin:end])), shape) for begin, end, shape in runs
+        ]
         parts.append(
             DebeziumPart(
-                *(table, texts, envelope, stream[0]),
+                *(table, pa.concat_arrays(texts), envelope, stream[0]),
                 positions=(where + stream[1]).tolist(),
-                upstream=begins[-1][1].upstream,
-                shapes=begins,
+                upstream=runs[-1][2].upstream,
             )
         )
     return parts
@@ -87,14 +75,8 @@ def emptied(table: str, envelope: Envelope, stream: str) -> DebeziumPart:
     return DebeziumPart(table, pa.array([], pa.large_string()), envelope, stream, empties=True)
 
 
-def _described(
-    lines: pa.Array, numbers: Ints, known: Known
-) -> tuple[pa.Array, list[tuple[int, Shape]]]:
-    """The lines, the first one of each run of a schema with it; and these runs."""
-    begins = np.concatenate([[0], (numbers[1:] != numbers[:-1]).nonzero()[0] + 1])
-    runs = [(int(begin), known.shape(int(numbers[begin]))) for begin in begins]
-    pieces = []
-    for (begin, shape), end in zip(runs, [*begins[1:].tolist(), len(lines)], strict=True):
-        pieces.append(pa.array([with_schema(lines[begin].as_py(), shape)], pa.large_string()))
-        pieces.append(lines.slice(begin + 1, end - begin - 1))
-    return pa.concat_arrays(pieces), runs
+def _runs(numbers: Ints, known: Known) -> list[tuple[int, int, Shape]]:
+    """The first and the last event of each run of one schema, and the schema."""
+    begins = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist()]
+    shapes = [known.shape(int(numbers[begin])) for begin in begins]
+    return list(zip(begins, [*begins[1:], len(numbers)], shapes, strict=True))

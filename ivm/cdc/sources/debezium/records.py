@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivm.cdc.formats.connect_schema import upstream_columns
 from ivm.cdc.formats.json_statement import LINES
@@ -219,9 +220,9 @@ def _columns(key: Any) -> tuple[str, ...]:
     return () if key is None else tuple([str(field.name()) for field in key.fields()])
 
 
-def with_schema(line: str, shape: Shape) -> str:
-    """A line with its schema."""
-    return f'{{"schema":{shape.text},' + line.removeprefix("{")
+def with_schema(lines: pa.Array, shape: Shape) -> pa.Array:
+    """Lines with their schema."""
+    return pc.utf8_replace_slice(lines, 0, 1, f'{{"schema":{shape.text},')
 
 
 # -- in Java ------------------------------------------------------------------------------------
