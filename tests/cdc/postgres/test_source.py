@@ -241,3 +241,16 @@ def test_a_table_is_added_while_the_stream_goes_on(db: ivm.Database, shop: Datab
     until(same(db, shop, "FROM orders", "SELECT * FROM orders"), db)
     db.execute("ALTER SOURCE shop ADD TABLE public.pay")
     until(same(db, shop, "FROM pay", "SELECT * FROM pay"), db)
+
+
+def test_dropping_a_source_that_has_not_begun_leaves_the_slot_of_another(
+    db: ivm.Database, shop: Database
+) -> None:
+    shop.execute(ORDERS, "SELECT pg_create_logical_replication_slot('ivm_shop', 'pgoutput')")
+    dsn = shop.dsn.replace("'", "''")
+    db.execute(f"CREATE SOURCE shop FROM POSTGRES (dsn '{dsn}', tables 'orders')")
+    db.start_sources()
+    until(lambda: state(db)[0] == "stopped", db)
+    db.execute("DROP SOURCE shop")
+    left = "SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"
+    assert shop.execute(left) == [("ivm_shop",)]
