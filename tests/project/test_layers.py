@@ -28,7 +28,13 @@ ROOMS = {
     "spark_backfill": ("",),
     "ivm": (
         *("catalog", "ingest", "capture", "engine", "session"),
-        *("cdc/formats", "cdc/sources", "cdc/sources/files", "cdc/sources/kafka", "cdc/postgres"),
+        *(
+            "cdc/formats",
+            "cdc/sources",
+            "cdc/sources/files",
+            "cdc/sources/kafka",
+            "cdc/sources/postgres",
+        ),
         "cdc/sources/debezium",
         *("cdc", "cdc/sinks", "", "shell"),
     ),

@@ -7,10 +7,10 @@ from threading import Thread
 import pytest
 
 import ivm
-from ivm.cdc.postgres.catalog import Table
-from ivm.cdc.postgres.described import Catalog
-from ivm.cdc.postgres.slot import adding_loses
-from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.catalog import Table
+from ivm.cdc.sources.postgres.described import Catalog
+from ivm.cdc.sources.postgres.slot import adding_loses
+from ivm.cdc.sources.postgres.table_names import TableName
 from tests.cdc.postgres.following import (
     ORDERS,
     OURS,

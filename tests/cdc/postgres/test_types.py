@@ -10,10 +10,10 @@ import pytest
 
 import ivm
 from ivm.cdc.formats.events import Decoded
-from ivm.cdc.postgres.copying import Copier
-from ivm.cdc.postgres.described import Catalog
-from ivm.cdc.postgres.snapshot import Copies, Snapshot
-from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.copying import Copier
+from ivm.cdc.sources.postgres.described import Catalog
+from ivm.cdc.sources.postgres.snapshot import Copies, Snapshot
+from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.session.row_calls import table_info
 from ivm.storage.values.types import type_of
 from tests.cdc.postgres.received import SLOT, Received

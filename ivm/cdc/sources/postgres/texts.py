@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ivm.cdc.postgres import messages as wire
-from ivm.cdc.postgres.tuples import Messages, Rows
+from ivm.cdc.sources.postgres import messages as wire
+from ivm.cdc.sources.postgres.tuples import Messages, Rows
 from ivm.storage.scratch import Scratch
 from ivm.storage.values.column import Column, Indexes, Mask
 from ivm.storage.values.types import ColumnType

@@ -13,19 +13,19 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from ivm.cdc.postgres import slot as slots
-from ivm.cdc.postgres.added import AddedTables
-from ivm.cdc.postgres.batches import Changes, shapes_in
-from ivm.cdc.postgres.copying import Copier, copied_oid, dropped
-from ivm.cdc.postgres.described import Catalog
-from ivm.cdc.postgres.lag import Lag
-from ivm.cdc.postgres.messages import Relation
-from ivm.cdc.postgres.parts import Described
-from ivm.cdc.postgres.settings import Settings
-from ivm.cdc.postgres.snapshot import Chunk, Copies, Snapshot
-from ivm.cdc.postgres.stream import Stream
-from ivm.cdc.postgres.table_names import TableName
-from ivm.cdc.postgres.transactions import Transactions
+from ivm.cdc.sources.postgres import slot as slots
+from ivm.cdc.sources.postgres.added import AddedTables
+from ivm.cdc.sources.postgres.batches import Changes, shapes_in
+from ivm.cdc.sources.postgres.copying import Copier, copied_oid, dropped
+from ivm.cdc.sources.postgres.described import Catalog
+from ivm.cdc.sources.postgres.lag import Lag
+from ivm.cdc.sources.postgres.messages import Relation
+from ivm.cdc.sources.postgres.parts import Described
+from ivm.cdc.sources.postgres.settings import Settings
+from ivm.cdc.sources.postgres.snapshot import Chunk, Copies, Snapshot
+from ivm.cdc.sources.postgres.stream import Stream
+from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.transactions import Transactions
 from ivm.cdc.sources.source import Batch, Position
 
 STREAM = "stream"

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ivm.cdc.postgres.catalog import Table
-from ivm.cdc.postgres.described import Catalog
-from ivm.cdc.postgres.parts import PostgresPart
-from ivm.cdc.postgres.snapshot import Chunk
-from ivm.cdc.postgres.table_names import TableName
-from ivm.cdc.postgres.texts import inserts
+from ivm.cdc.sources.postgres.catalog import Table
+from ivm.cdc.sources.postgres.described import Catalog
+from ivm.cdc.sources.postgres.parts import PostgresPart
+from ivm.cdc.sources.postgres.snapshot import Chunk
+from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.texts import inserts
 from ivm.cdc.sources.source import Position
 
 COPYING, DONE, DROPPED = "copying", "done", "dropped"

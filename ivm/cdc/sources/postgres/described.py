@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ivm.cdc.formats.upstream_schema import UpstreamColumn
-from ivm.cdc.postgres.catalog import Table, load_table, load_types
-from ivm.cdc.postgres.messages import Relation
-from ivm.cdc.postgres.parts import Described
-from ivm.cdc.postgres.server import connect
-from ivm.cdc.postgres.table_names import TableName
-from ivm.cdc.postgres.types import PostgresType, Reading, reading
+from ivm.cdc.sources.postgres.catalog import Table, load_table, load_types
+from ivm.cdc.sources.postgres.messages import Relation
+from ivm.cdc.sources.postgres.parts import Described
+from ivm.cdc.sources.postgres.server import connect
+from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.types import PostgresType, Reading, reading
 from ivm.cdc.sources.source import Upstream
 
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Any
 
-from ivm.cdc.postgres.messages import lsn_text
-from ivm.cdc.postgres.server import demand_driver, full_dsn, refused
+from ivm.cdc.sources.postgres.messages import lsn_text
+from ivm.cdc.sources.postgres.server import demand_driver, full_dsn, refused
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal, quote
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ivm.cdc.postgres.server import ask
-from ivm.cdc.postgres.table_names import TableName
-from ivm.cdc.postgres.types import TYPES_QUERY, PostgresType, Reading, reading
+from ivm.cdc.sources.postgres.server import ask
+from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.types import TYPES_QUERY, PostgresType, Reading, reading
 from ivm.cdc.sources.source import SourceError
 
 _TABLES = """

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from ivm.cdc.postgres.messages import lsn_number, lsn_text
-from ivm.cdc.postgres.replication import Commands
-from ivm.cdc.postgres.server import ask
-from ivm.cdc.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.messages import lsn_number, lsn_text
+from ivm.cdc.sources.postgres.replication import Commands
+from ivm.cdc.sources.postgres.server import ask
+from ivm.cdc.sources.postgres.table_names import TableName
 from ivm.cdc.sources.source import SourceError
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import literal, quote

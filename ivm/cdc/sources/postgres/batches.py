@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from ivm.cdc.postgres import messages as wire
-from ivm.cdc.postgres.messages import Relation
-from ivm.cdc.postgres.parts import Described, PostgresPart
-from ivm.cdc.postgres.texts import Texts, cut, joined
-from ivm.cdc.postgres.tuples import Messages
+from ivm.cdc.sources.postgres import messages as wire
+from ivm.cdc.sources.postgres.messages import Relation
+from ivm.cdc.sources.postgres.parts import Described, PostgresPart
+from ivm.cdc.sources.postgres.texts import Texts, cut, joined
+from ivm.cdc.sources.postgres.tuples import Messages
 from ivm.storage.values.column import Indexes, Mask
 
 Shapes = Sequence[tuple[int, Relation, Described]]

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import ClassVar
 
-import numpy as np
-
-from ivm.cdc.postgres import slot as slots
-from ivm.cdc.postgres.described import Catalog
-from ivm.cdc.postgres.parts import PostgresPart
-from ivm.cdc.postgres.reader import STREAM, PostgresReader
-from ivm.cdc.postgres.server import ask, check_dsn, connect
-from ivm.cdc.postgres.settings import Settings
-from ivm.cdc.postgres.table_names import TableName, listed, table_names
-from ivm.cdc.postgres.texts import from_payloads
+from ivm.cdc.sources.postgres.settings import Settings
+from ivm.cdc.sources.postgres.table_names import TableName, listed, table_names
 from ivm.cdc.sources.source import Into, Limits, Part, PartOf, Position, Reader
-from ivm.storage.errors import InputError, UnavailableError
-from ivm.storage.identifiers import fold, quote
-
-_PATIENCE = 5.0  # seconds for a reader that has ended to let go of its slot
+from ivm.storage.errors import InputError
+from ivm.storage.identifiers import fold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +42,15 @@ class Postgres(Limits):
     copies: int = 2
 
     def __post_init__(self) -> None:
-        check_dsn(self.dsn)
+        _upstream().check_dsn(self.dsn)
         table_names(self.tables)
         if self.copies < 1:
             raise InputError(f"the option 'copies' is at least 1, not {self.copies}")
 
     def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
         """See `Source`."""
-        return PostgresReader(self._settings(name, into), positions)
+        reader: Reader = _upstream().PostgresReader(self._settings(name, into), positions)
+        return reader
 
     def part(self, table: str, payloads: Sequence[str | None]) -> Part:
         """See `Source`."""
@@ -68,14 +58,8 @@ class Postgres(Limits):
 
     def asked(self, table: str) -> PartOf:
         """See `AsksUpstream`."""
-        with closing(Catalog(self.dsn, table)) as catalog:
-            described = catalog.described(catalog.table(self._upstream(table)))
-
-        def part(payloads: Sequence[str | None]) -> Part:
-            texts = from_payloads([payload or "{}" for payload in payloads])
-            return PostgresPart(described, texts, np.arange(len(payloads)))
-
-        return part
+        found: PartOf = _upstream().parts_of(self.dsn, table, self._named(table))
+        return found
 
     def with_tables(self, tables: str, *, add: bool) -> Postgres:
         """See `OfTables`."""
@@ -88,20 +72,8 @@ class Postgres(Limits):
 
     def forget(self, name: str, positions: Mapping[str, Position]) -> None:
         """See `Source`; before it has begun, a slot of its name is another's."""
-        if not self.create_slot or STREAM not in positions:
-            return
-        settings = self._settings(name, None)
-        with closing(connect(self.dsn)) as connection:
-            end = time.monotonic() + _PATIENCE
-            while True:
-                try:
-                    slots.drop_slot(connection, settings.slot)
-                    break
-                except UnavailableError:
-                    if time.monotonic() > end:
-                        raise
-                    time.sleep(0.05)
-            ask(connection, f"DROP PUBLICATION IF EXISTS {quote(settings.publication)}")
+        if self.create_slot:
+            _upstream().remove(self._settings(name, None), positions)
 
     def _settings(self, name: str, into: str | None) -> Settings:
         tables = tuple(table_names(self.tables))
@@ -113,8 +85,15 @@ class Postgres(Limits):
             *(self.create_slot, self.streaming, self.copies),
         )
 
-    def _upstream(self, table: str) -> TableName:
+    def _named(self, table: str) -> TableName:
         """The upstream table of ours, by our table's canonical name."""
         names = table_names(self.tables)
         found = [name for name in names if fold(name.canonical) == fold(table)]
         return found[0] if found else names[0]  # the only one, if INTO names ours
+
+
+def _upstream() -> ModuleType:
+    """The module that needs the drivers, which take long to import."""
+    from ivm.cdc.sources.postgres import upstream
+
+    return upstream

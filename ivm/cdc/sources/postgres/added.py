@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ivm.cdc.postgres.batches import Changes, Shapes
-from ivm.cdc.postgres.catalog import Table
-from ivm.cdc.postgres.copying import COPYING, Copier, copy_stream
-from ivm.cdc.postgres.snapshot import Copies
-from ivm.cdc.postgres.spool import Spool
-from ivm.cdc.postgres.table_names import TableName
-from ivm.cdc.postgres.transactions import Transactions
+from ivm.cdc.sources.postgres.batches import Changes, Shapes
+from ivm.cdc.sources.postgres.catalog import Table
+from ivm.cdc.sources.postgres.copying import COPYING, Copier, copy_stream
+from ivm.cdc.sources.postgres.snapshot import Copies
+from ivm.cdc.sources.postgres.spool import Spool
+from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.transactions import Transactions
 from ivm.cdc.sources.source import Batch
 
 

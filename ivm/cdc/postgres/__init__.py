@@ -1,1 +1,0 @@
-"""PostgreSQL as a source, by logical replication."""

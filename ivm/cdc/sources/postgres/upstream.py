@@ -1,0 +1,54 @@
+"""What the definition of a source does with its server; importing it imports the drivers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+import numpy as np
+
+from ivm.cdc.sources.postgres import slot as slots
+from ivm.cdc.sources.postgres.described import Catalog
+from ivm.cdc.sources.postgres.parts import PostgresPart
+from ivm.cdc.sources.postgres.reader import STREAM, PostgresReader
+from ivm.cdc.sources.postgres.server import ask, check_dsn, connect
+from ivm.cdc.sources.postgres.settings import Settings
+from ivm.cdc.sources.postgres.table_names import TableName
+from ivm.cdc.sources.postgres.texts import from_payloads
+from ivm.cdc.sources.source import Part, PartOf, Position
+from ivm.storage.errors import UnavailableError
+from ivm.storage.identifiers import quote
+
+__all__ = ["PostgresReader", "check_dsn", "parts_of", "remove"]
+
+_PATIENCE = 5.0  # seconds for a reader that has ended to let go of its slot
+
+
+def parts_of(dsn: str, table: str, name: TableName) -> PartOf:
+    """What makes parts of one of our tables, as its upstream table is now; see `AsksUpstream`."""
+    with closing(Catalog(dsn, table)) as catalog:
+        described = catalog.described(catalog.table(name))
+
+    def part(payloads: Sequence[str | None]) -> Part:
+        texts = from_payloads([payload or "{}" for payload in payloads])
+        return PostgresPart(described, texts, np.arange(len(payloads)))
+
+    return part
+
+
+def remove(settings: Settings, positions: Mapping[str, Position]) -> None:
+    """Removes slot and publication; before the source has begun, they are another's."""
+    if STREAM not in positions:
+        return
+    with closing(connect(settings.dsn)) as connection:
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                slots.drop_slot(connection, settings.slot)
+                break
+            except UnavailableError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+        ask(connection, f"DROP PUBLICATION IF EXISTS {quote(settings.publication)}")
