@@ -33,7 +33,7 @@ from ivm.storage.errors import InternalError, IvmError, UnavailableError
 
 WithSession = Callable[[Callable[[Session], Any]], Any]
 
-HELD = 0.02
+HELD = 0.015
 """Seconds of work that a batch aims at while it holds the writer lock."""
 FIRST, LEAST, MOST = 1_000, 64, 100_000
 """Events of a batch: the first, and the bounds of the others."""

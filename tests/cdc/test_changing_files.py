@@ -18,7 +18,7 @@ import zstandard
 from ivm.cdc.sources.files import folder, reader
 from ivm.cdc.sources.source import SourceError
 from tests.cdc.following import Following
-from tests.tiers import seeds
+from tests.tiers import TIER, seeds
 
 ONE, TWO, THREE = '{"id": 1}', '{"id": 2}', '{"id": 3}'
 
@@ -345,7 +345,7 @@ def test_a_log_that_was_first_seen_rotated_is_known_when_it_is_compressed(
 
 @pytest.mark.parametrize("when", ["matches", "moved", "OpenFile"])
 @pytest.mark.parametrize("before", [False, True])
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(1 if TIER == "quick" else 3))
 def test_files_that_are_renamed_during_a_look_are_told_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, before: bool, seed: int
 ) -> None:
