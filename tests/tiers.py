@@ -31,6 +31,7 @@ WHOLE = frozenset(
         "test_benchmarks",
         "test_broken_cases",
         "test_broken_streams",
+        "test_callbacks",
         "test_concurrency",
         "test_crash",
         "test_ddl_in_transactions",
@@ -42,6 +43,7 @@ WHOLE = frozenset(
         "test_examples",
         "test_exceptions",
         "test_files_killed",
+        "test_ingest::test_killed_processes_lose_and_double_nothing",
         "test_ingest_command::test_a_live_panel",
         "test_ingest_command::test_a_panel_without_colours_on_a_narrow_terminal",
         "test_ingest_command::test_a_reader_that_leaves_ends_the_output_alone",
@@ -65,7 +67,10 @@ WHOLE = frozenset(
         "test_random_alters",
         "test_random_queries",
         "test_random_streams",
+        "test_recovery::test_a_lost_side_folder_is_noticed",
+        "test_recovery::test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint",
         "test_recursion::test_recursive_views_derived_anew_follow_their_tables",
+        "test_settings::test_a_file_keeps_its_zone_in_other_places",
         "test_shell::test_no_color_is_heeded",
         "test_shell::test_tab_completes_and_enter_takes_the_completion",
         "test_shell::test_tables_are_coloured_and_cut_on_a_terminal",
@@ -84,6 +89,7 @@ WHOLE = frozenset(
         "test_tpch_subqueries",
         "test_upstream_faults",
         "test_waiting_statements",
+        "test_warehouse::test_our_own_crash_is_no_foreign_write",
     }
 )
 """Modules and tests of the full tier alone."""
@@ -183,6 +189,7 @@ SMOKE = {
     "test_benchmarks": 8,
     "test_broken_cases": 12,
     "test_broken_streams": 4,
+    "test_callbacks": 3,
     "test_cli": 1,
     "test_concurrency": 1,
     "test_crash": 5,
@@ -197,6 +204,7 @@ SMOKE = {
     "test_exceptions": 4,
     "test_files_killed": 1,
     "test_functions": 1,
+    "test_ingest::test_killed_processes_lose_and_double_nothing": 1,
     "test_ingest_command::test_a_live_panel": 1,
     "test_ingest_command::test_a_panel_without_colours_on_a_narrow_terminal": 1,
     "test_ingest_command::test_a_reader_that_leaves_ends_the_output_alone": 1,
@@ -223,7 +231,10 @@ SMOKE = {
     "test_random_queries": 8,
     "test_random_streams": 1,
     "test_recovery": 3,
+    "test_recovery::test_a_lost_side_folder_is_noticed": 1,
+    "test_recovery::test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint": 1,
     "test_recursion::test_recursive_views_derived_anew_follow_their_tables": 4,
+    "test_settings::test_a_file_keeps_its_zone_in_other_places": 1,
     "test_shell::test_no_color_is_heeded": 1,
     "test_shell::test_tab_completes_and_enter_takes_the_completion": 1,
     "test_shell::test_tables_are_coloured_and_cut_on_a_terminal": 1,
@@ -243,6 +254,7 @@ SMOKE = {
     "test_tpch_subqueries": 4,
     "test_upstream_faults": 6,
     "test_waiting_statements": 1,
+    "test_warehouse::test_our_own_crash_is_no_foreign_write": 1,
 }
 """Modules and tests of a smoke run, which takes the first of so many cases of each test: all that
 `WHOLE` names, and what reads the package's files, starts processes or opens files anew."""
