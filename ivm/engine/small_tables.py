@@ -57,9 +57,11 @@ class SmallTables:
         for change in changes:
             mirror = self._mirrors.get(change.table)
             if mirror is not None:
+                added = self._added(change.table, change.added)
+                mirror.update(added)  # first: whoever reads `rows` misses no row that changes
                 for key in self._removed(change):
-                    mirror.pop(key, None)
-                mirror.update(self._added(change.table, change.added))
+                    if key not in added:
+                        mirror.pop(key, None)
 
     def _key(self, table: str) -> tuple[int, ...]:
         return self._tables.catalog.tables[table].primary_key

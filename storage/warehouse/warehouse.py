@@ -37,6 +37,9 @@ from ivm.storage.warehouse.table_info import TableInfo, read_schemas, read_table
 from ivm.storage.warehouse.time_zone import ViewTimeZone
 from ivm.storage.warehouse.wal_witness import WalWitness
 
+# The last one is that of a COMMIT which cannot write.
+_UNWRITTEN = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException)
+
 
 class Warehouse:
     """An open database: DuckDB's instance, its change log, and the epochs in the file.
@@ -299,7 +302,7 @@ class Warehouse:
             raise OutcomeUnknownError(
                 f"Whether a flush stands cannot be read ({unknown})"
             ) from error
-        if isinstance(error, _PASSING):
+        if isinstance(error, _UNWRITTEN):
             raise UnavailableError(
                 f"The tables in {self.file.file} could not be brought up to date: {error}. The"
                 " commits are safe in the log; free some space or memory and try again."
@@ -358,10 +361,6 @@ class Warehouse:
         done = self._checkpointer.run(final=True)
         if self._witness is not None:
             self._witness.close(forget=done)
-
-
-# The last one is that of a COMMIT which cannot write.
-_PASSING = (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException)
 
 
 class OutcomeUnknownError(UnavailableError):

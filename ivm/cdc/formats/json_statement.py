@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ivm.cdc.formats.json_values import PLAIN, Encoding, value, wire_type
@@ -44,7 +44,8 @@ class Envelope:
             has none; a value that is missing there is that of `after`.
         operation: the keys that lead to the operation, None if every line is an insert.
         operations: INSERT, UPDATE, DELETE, TRUNCATE or IGNORED by its name in the format.
-        encoding: of the values, where the line has no schema.
+        encoding: of the values, where no schema tells it.
+        encodings: of columns by their folded names, where a schema that is known tells them.
         schema: the keys that lead to Kafka Connect's schema of the line, None if it has none.
         version: the name of the version column, whose value before a delete is read too.
         missing: the operation of a line that has none, None if it must have one.
@@ -55,6 +56,7 @@ class Envelope:
     operation: tuple[str, ...] | None
     operations: Mapping[str, int]
     encoding: Encoding = PLAIN
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)
     schema: tuple[str, ...] | None = None
     version: str = ""
     missing: int | None = None

@@ -113,7 +113,7 @@ def _survey(
     written = encodings(told, envelope.after[-1]) if told else {}
     if NO_SCHEMA in schemas and written:
         raise UnlikeLinesError("it has no schema, and others have one")
-    return Survey(names, schemas, _spelling(names, info), written)
+    return Survey(names, schemas, _spelling(names, info), {**envelope.encodings, **written})
 
 
 def _query(envelope: Envelope) -> str:

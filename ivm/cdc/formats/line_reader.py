@@ -107,10 +107,11 @@ def _executed(cursor: Cursor, name: str) -> pa.Table:
     In public there is only the relation of EXECUTE, which is a copy of the rows, and a statement
     over it that must be bound: for a single row that takes as long as all the rest.
     """
-    submit = getattr(cursor, "_submit", None)
-    if submit is None:
-        return cursor.sql(f"EXECUTE {name}").to_arrow_table()
-    return submit(f"EXECUTE {name}", None, "arrow", _ALL).arrow_table()
+    sql = f"EXECUTE {name}"
+    try:
+        return cursor._submit(sql, None, "arrow", _ALL).arrow_table()
+    except (AttributeError, TypeError):  # it is DuckDB's own, which may go or change
+        return cursor.sql(sql).to_arrow_table()
 
 
 class _Readers:

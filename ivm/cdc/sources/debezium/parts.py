@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.events import Decoded
+from ivm.cdc.formats.json_lines import decode
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.debezium.records import Events, Ints, Known, Shape, with_schema
 from ivm.cdc.sources.json_part import JsonPart
@@ -21,17 +22,30 @@ class DebeziumPart(JsonPart):
     """Events of one table; see `Part`.
 
     Attributes:
+        shape: the schema of all lines, which are without it then; None if each line has its own.
         empties: whether the table is emptied before the first event.
     """
 
+    shape: Shape | None = None
     empties: bool = False
 
     def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
         """See `Part`."""
-        decoded = super().decode(cursor, info)
+        envelope = self.envelope
+        if self.shape is not None:
+            envelope = replace(envelope, schema=None, encodings=self.shape.encodings)
+        decoded = decode(cursor, self.lines, info, envelope)
         if self.empties:
             return replace(decoded, truncates=[-1, *decoded.truncates])
         return decoded
+
+    def payloads(self, lines: Sequence[int]) -> list[str | None]:
+        """See `Part`; each with its schema, by which it is read when it is tried again."""
+        if self.shape is None:
+            return super().payloads(lines)
+        found = self.lines.take(pa.array(lines, pa.int64()))
+        texts: list[str | None] = with_schema(found, self.shape).to_pylist()
+        return texts
 
 
 def parts_of(
@@ -57,14 +71,16 @@ def parts_of(
     for number, table in tables.items():
         where = (of == number).nonzero()[0]
         runs = _runs(shapes[where], known)
-        texts = [
-            with_schema(lines.take(pa.array(where[begin:end])), shape) for begin, end, shape in runs
-        ]
+        texts = lines.take(pa.array(where))
+        shape = runs[-1][2]
+        if len(runs) > 1:  # a transaction, which is not split, has changed the table
+            texts = pa.concat_arrays([with_schema(texts[b:e], shape) for b, e, shape in runs])
         parts.append(
             DebeziumPart(
-                *(table, pa.concat_arrays(texts), envelope, stream[0]),
+                *(table, texts, envelope, stream[0]),
                 positions=(where + stream[1]).tolist(),
-                upstream=runs[-1][2].upstream,
+                upstream=shape.upstream,
+                shape=shape if len(runs) == 1 else None,
             )
         )
     return parts

@@ -8,6 +8,7 @@ Contract: JSON that Kafka Connect writes has no line break in it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,8 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ivm.cdc.formats.connect_schema import upstream_columns
+from ivm.cdc.formats.connect_schema import encodings, upstream_columns
 from ivm.cdc.formats.json_statement import LINES
+from ivm.cdc.formats.json_values import Encoding
 from ivm.cdc.formats.line_reader import READERS
 from ivm.cdc.sources.debezium.engine import Given
 from ivm.cdc.sources.debezium.jvm import java
@@ -52,10 +54,12 @@ class Shape:
     Attributes:
         text: of the schema, as JSON.
         upstream: what it tells of the table.
+        encodings: of its columns.
     """
 
     text: str
     upstream: Upstream
+    encodings: Mapping[str, Encoding]
 
 
 class TableName(NamedTuple):
@@ -210,9 +214,10 @@ def _ends(marks: Ints, is_open: bool) -> Mask:
 def _shape(value: Any, key: tuple[str, ...] | None) -> Shape:
     """What a schema of Connect tells; that of what is no change of a table has no columns."""
     if value is None:
-        return Shape("null", Upstream(()))
+        return Shape("null", Upstream(()), {})
     text = str(_converter().asJsonSchema(value).toString())
-    return Shape(text, Upstream(upstream_columns(text, "after"), key))
+    upstream = Upstream(upstream_columns(text, "after"), key)
+    return Shape(text, upstream, encodings([text], "after"))
 
 
 def _columns(key: Any) -> tuple[str, ...]:
