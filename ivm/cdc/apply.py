@@ -6,7 +6,6 @@ cannot be applied is in `_ivm.dead_letters` with its reason, and its neighbours 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -73,12 +72,12 @@ class Applied:
 
     Attributes:
         parts: one for each of its parts.
-        work: seconds of this thread's processor time while other writers could not write. On a
-            busy machine the time on the clock is longer, however short the batch is.
+        held: the seconds for which no other could write; what follows, the sync of the log, is not
+            among them.
     """
 
     parts: Sequence[Ingested]
-    work: float = 0.0
+    held: float = 0.0
 
     @property
     def refused(self) -> int:
@@ -115,7 +114,6 @@ def apply_parts(
         UnavailableError: the stored positions are others than `since`.
     """
     with session.writing() as transaction:
-        begin = time.thread_time()
         records = Records(session, transaction, source)
         stored = {stream: records.position(stream) for stream in positions}
         if since is not None and any(stored[s] != since.get(s) for s in positions):
@@ -126,7 +124,7 @@ def apply_parts(
         if admit is not None:
             admit(records, done)
         records.reach(positions)
-    return replace(done, work=time.thread_time() - begin)
+    return replace(done, held=transaction.held)
 
 
 def apply_within(

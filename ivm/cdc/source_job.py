@@ -4,9 +4,9 @@ Law: a batch is applied only if the source's row still says `running` with the s
 positions are those at which this job stands. Both are looked up under the writer lock, so that
 neither a statement nor another job can come between.
 
-A batch has as many events as take `HELD` seconds of work, for which other writers wait. An
-upstream that does not answer is tried again, later and later; any other error stops the source,
-with the reason in its row.
+A batch has as many events as take `HELD` seconds, for which other writers wait. An upstream that
+does not answer is tried again, later and later; any other error stops the source, with the reason
+in its row.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from ivm.storage.errors import InternalError, IvmError, UnavailableError
 
 WithSession = Callable[[Callable[[Session], Any]], Any]
 
-HELD = 0.015
-"""Seconds of work that a batch aims at while it holds the writer lock."""
+HELD = 0.02
+"""Seconds that a batch aims at while it holds the writer lock."""
 FIRST, LEAST, MOST = 1_000, 64, 100_000
 """Events of a batch: the first, and the bounds of the others."""
 _WAIT = 0.1  # seconds for a first event, between looks at whether the job is to stop
@@ -204,7 +204,7 @@ class SourceJob:
         reader.confirm(positions)
         self.progress.applied(batch, applied)
         self.progress.looked(found.caught_up)
-        self._adapt(len(batch), applied.work)
+        self._adapt(len(batch), applied.held)
 
     def _prepared(self, session: Session, found: _Ahead, i: int) -> Prepared:
         if found.prepared is None or self._engine.catalog.names is not found.names:
@@ -220,8 +220,8 @@ class SourceJob:
                 self._with_session(partial(follow, part=part))
                 self._followed[part.table] = part.upstream
 
-    def _adapt(self, events: int, work: float) -> None:
-        """Chooses the size of the next batches by the work of this one under the lock."""
-        if work > HELD or events >= self._limit:  # else there was no more to read
-            wanted = int(events * HELD / max(work, 1e-4))
+    def _adapt(self, events: int, held: float) -> None:
+        """Chooses the size of the next batches by the time that this one held the lock."""
+        if held > HELD or events >= self._limit:  # else there was no more to read
+            wanted = int(events * HELD / max(held, 1e-4))
             self._limit = max(LEAST, min(wanted, 2 * self._limit, MOST))

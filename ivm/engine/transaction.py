@@ -9,6 +9,7 @@ its own writes, in tables and in views.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import duckdb
@@ -38,6 +39,9 @@ class Transaction(Expiring):
         refuse_temporary: raises if a view's text names something that only this session sees.
         begun: whether BEGIN opened it, so that several statements may follow.
         read_only: whether only temporary tables may be changed.
+
+    Attributes:
+        held: the seconds for which it held the lock; known when it is over.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Transaction(Expiring):
         self.in_duckdb = False
         self._afterwards: list[Callable[[], None]] = []
         engine.writer_lock.acquire(self)
+        self.held, self._since = 0.0, time.perf_counter()
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -392,4 +397,5 @@ class Transaction(Expiring):
         self.over = reason
         self._late_flush.end()
         self._engine.catalog.committed = None
+        self.held = time.perf_counter() - self._since
         self._engine.writer_lock.release()
