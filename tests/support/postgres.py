@@ -10,18 +10,20 @@ import importlib.util
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import psycopg2
 from psycopg2.extensions import connection as Connection  # noqa: N812 (psycopg2's name)
+
+from tests.support.server_process import free_ports
 
 _SETTINGS = {
     "wal_level": "logical",
@@ -35,6 +37,7 @@ _SETTINGS = {
     "timezone": "UTC",
     "log_min_messages": "warning",
 }
+_numbers = count()
 
 
 class Server:
@@ -47,7 +50,7 @@ class Server:
 
     def __init__(self, folder: Path, settings: dict[str, str] | None = None) -> None:
         self.folder = folder
-        self.port = _free_port()
+        [self.port] = free_ports(1)
         self._owner = _owner()
         if self._owner is not None:
             folder.chmod(0o755)
@@ -81,6 +84,13 @@ class Server:
         """Makes a database."""
         Database(self, "postgres").execute(f'CREATE DATABASE "{name}"')
         return Database(self, name)
+
+    @contextmanager
+    def fresh(self) -> Iterator[Database]:
+        """A database of a new name, which is dropped at the end."""
+        database = self.database(f"Shop {next(_numbers)}")
+        yield database
+        database.drop()
 
     def program(self, name: str) -> str:
         """The path of one of PostgreSQL's programs."""
@@ -161,12 +171,6 @@ def running(settings: dict[str, str] | None = None) -> Iterator[Server]:
             server.stop("immediate")
     finally:
         shutil.rmtree(folder)
-
-
-def _free_port() -> int:
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _owner() -> int | None:

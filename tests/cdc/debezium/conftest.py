@@ -53,9 +53,8 @@ def mariadb() -> Iterator[MariaDB]:
 
 @pytest.fixture
 def shop(server: Server) -> Iterator[Database]:
-    database = server.database(f"Shop {next(_numbers)}")
-    yield database
-    database.drop()
+    with server.fresh() as database:
+        yield database
 
 
 @pytest.fixture(params=["postgresql", "mysql"])

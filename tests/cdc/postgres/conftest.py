@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 import ivm
 from tests.support.postgres import Database, Server, running
-
-_numbers = count()
 
 
 @pytest.fixture(scope="session")
@@ -22,9 +19,8 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def shop(server: Server) -> Iterator[Database]:
-    database = server.database(f"Shop {next(_numbers)}")
-    yield database
-    database.drop()
+    with server.fresh() as database:
+        yield database
 
 
 @pytest.fixture
