@@ -37,6 +37,7 @@ WHOLE = frozenset(
         "test_ddl_in_transactions",
         "test_ddl_sessions",
         "test_debezium",
+        "test_debezium_benchmark",
         "test_debezium_cases::test_case",
         "test_debezium_kills",
         "test_every_aggregate",
@@ -196,6 +197,7 @@ SMOKE = {
     "test_ddl_in_transactions": 1,
     "test_ddl_sessions": 1,
     "test_debezium": 2,
+    "test_debezium_benchmark": 1,
     "test_debezium_cases::test_case": 9,
     "test_debezium_kills": 2,
     "test_docs": 2,
@@ -294,14 +296,14 @@ def taken(module: str, function: str, turn: int) -> bool:
     return RUN != "quick" or (WHOLE.isdisjoint(names) and sampled)
 
 
-def some(cases: Sequence[T], of: int = 3) -> Sequence[T]:
+def some(cases: Sequence[T], of: int = 4) -> Sequence[T]:
     """The cases that a run takes: the first of so many in a quick one."""
     return cases[::of] if TIER == "quick" else cases
 
 
 def examples(few: int) -> int:
     """How many examples a property test draws that draws `few` in a full run."""
-    return {"quick": max(2, few // 6), "full": few, "fuzz": 10 * few}[TIER]
+    return {"quick": max(2, few // 8), "full": few, "fuzz": 10 * few}[TIER]
 
 
 def seeds(count: int) -> range:

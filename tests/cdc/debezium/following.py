@@ -10,7 +10,7 @@ import ivm
 from ivm.cdc import stored_sources
 from ivm.cdc.apply import apply_parts, prepare
 from ivm.cdc.follow import follow as follow_upstream
-from ivm.cdc.sources.source import Batch, Position
+from ivm.cdc.sources.source import Batch, Position, Reader
 from ivm.session.session import Session
 from tests.cdc.debezium.upstreams import Upstream, source
 from tests.cdc.postgres.following import until
@@ -28,12 +28,26 @@ def follow(db: ivm.Database, upstream: Upstream, **more: str) -> None:
     until(lambda: copied(db), db, 120)
 
 
-def begin_to_copy(db: ivm.Database) -> None:
-    """Applies some of the copied rows of the source, and leaves it."""
+def opened(db: ivm.Database) -> closing[Reader]:
+    """A reader of the source from its beginning, which no job runs."""
     stored = db._with_session(lambda session: stored_sources.load(session, "shop"))
     assert stored is not None
+    return closing(stored.definition.open("shop", stored.target, {}))
+
+
+def take(reader: Reader) -> int:
+    """Reads and confirms a batch that is not applied; returns how many events it has."""
+    batch = reader.read(100, 0.1)
+    if batch is None:
+        return 0
+    reader.confirm(batch.positions)
+    return len(batch)
+
+
+def begin_to_copy(db: ivm.Database) -> None:
+    """Applies some of the copied rows of the source, and leaves it."""
     positions: dict[str, Position] = {}
-    with closing(stored.definition.open("shop", stored.target, positions)) as reader:
+    with opened(db) as reader:
         rows = 0
         while rows == 0:
             batch = reader.read(100, 0.1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import ivm
-from tests.cdc.debezium.following import ORDERS, follow, follows
-from tests.cdc.debezium.upstreams import Upstream
+from tests.cdc.debezium.following import ORDERS, follow, follows, opened, take
+from tests.cdc.debezium.upstreams import Upstream, source
 from tests.cdc.postgres.following import VIEW, until
 
 REVENUE = "SELECT customer, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY customer"
@@ -31,12 +31,23 @@ def test_a_table_is_copied_and_followed_and_left(
     db.close()
     upstream.execute("TRUNCATE orders", "INSERT INTO orders VALUES (7, 1, 2, 'y')")
     upstream.execute("INSERT INTO orders VALUES (8, 1, 2, 'z')")
-    with ivm.connect(tmp_path / "a.duckdb") as opened:
-        opened.start_sources()
-        follows(opened, upstream)
-        until(lambda: opened.sources()[0].caught_up, opened)
-        assert opened.sources()[0].dead_letters == 0
-        opened.execute("DROP SOURCE shop")
+    with ivm.connect(tmp_path / "a.duckdb") as again:
+        again.start_sources()
+        follows(again, upstream)
+        until(lambda: again.sources()[0].caught_up, again)
+        assert again.sources()[0].dead_letters == 0
+        again.execute("DROP SOURCE shop")
     if upstream.connector == "postgresql":
         left = "SELECT slot_name FROM pg_replication_slots UNION SELECT pubname FROM pg_publication"
         assert upstream.execute(left) == []
+
+
+def test_a_source_is_not_caught_up_while_changes_come(db: ivm.Database, upstream: Upstream) -> None:
+    upstream.execute(ORDERS, "INSERT INTO orders VALUES (1, 1, 1, '')")
+    db.execute(source(upstream))
+    with opened(db) as reader:
+        until(lambda: not take(reader) and reader.caught_up(), db, 120)
+        upstream.execute("INSERT INTO orders VALUES (2, 1, 1, '')")
+        until(lambda: take(reader) > 0, db)
+        assert not reader.caught_up()
+        until(lambda: not take(reader) and reader.caught_up(), db)

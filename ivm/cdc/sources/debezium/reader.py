@@ -147,7 +147,10 @@ class DebeziumReader:
             if given is None:
                 return
             is_open = bool(self._held) and not self._held[-1].ends[-1]
-            self._held.append(events_of(given, self._known, is_open))
+            events = events_of(given, self._known, is_open)
+            self._held.append(events)
+            if (events.tables >= 0).any():  # heartbeats come also when nothing changes
+                self._quiet_since = time.monotonic()
             found += len(given)
 
     def _whole(self) -> list[Events]:

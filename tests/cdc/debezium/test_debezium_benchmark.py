@@ -1,0 +1,15 @@
+"""The benchmark of a Debezium source runs, and its view is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import debezium
+from tests.support.postgres import Database
+
+
+def test_parts(shop: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    debezium.measure(shop, 1000)
+    said = capsys.readouterr().out
+    for part in ("copy", "stream"):
+        assert part in said
