@@ -18,6 +18,7 @@ from ivm.storage.arrangement import (
     bloom,
     build,
     first_rows,
+    merger,
     run,
     run_cursors,
     spine,
@@ -59,6 +60,7 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(write_buffer, "TAIL_ROWS", 8)
         patch.setattr(spine, "FOREGROUND_ROWS", 24)
+        patch.setattr(merger, "LONG_ROWS", 100)
         patch.setattr(thresholds, "PROBES", 3)
         patch.setattr(run, "SHORT_ROWS", 48)
         patch.setattr(thresholds, "FILTERED_KEYS", 4)
@@ -246,7 +248,7 @@ def check_latest(
 
 def test_most_keys_are_kept_from_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lookup of keys of the long run alone asks the short ones for almost none of them."""
-    monkeypatch.setattr(spine, "schedule", lambda layout, runs: spine.Merge(layout, runs))
+    monkeypatch.setattr(spine, "schedule", merger.Merge)
     rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(300)]
     store = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)])
     for i in range(4):
@@ -475,7 +477,7 @@ def test_merges_change_nothing_that_can_be_seen(
         gate.wait(0.002)
         return whole(*given)
 
-    monkeypatch.setattr(spine, "merge_runs", held if late else whole)
+    monkeypatch.setattr(merger, "merge_runs", held if late else whole)
     rng = np.random.default_rng(3)
     values = [None, 0.0, -0.0, 1.0, float("nan")]
     store, model = Arrangement.empty(Layout(TYPES, (0,), order)), Model((0,))
@@ -596,7 +598,7 @@ def test_a_failed_merge_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: Any) -> Any:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(spine, "merge_runs", fail)
+    monkeypatch.setattr(merger, "merge_runs", fail)
     rows: list[tuple[Row, int]] = [((i, None, None), 1) for i in range(100)]
     store, model = Arrangement.build(Layout(TYPES, (0,)), [zset(rows)]), Model((0,))
     model.append(rows)
