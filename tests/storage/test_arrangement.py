@@ -614,6 +614,30 @@ def test_a_failed_merge_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     check_lookups(store, model, [row for row, _ in rows[:5]])
 
 
+def test_short_merges_do_not_wait_for_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    whole = build.merge_runs
+
+    def held(layout: Layout, runs: Sequence[run.Run]) -> run.Run:
+        if sum(map(len, runs)) >= merger.LONG_ROWS:
+            gate.wait(20)
+        return whole(layout, runs)
+
+    monkeypatch.setattr(merger, "merge_runs", held)
+    layout = Layout(TYPES, (0,))
+    pieces = [
+        Arrangement.build(layout, [zset([((i, None, None), 1) for i in range(rows)])]).runs
+        for rows in (merger.LONG_ROWS, 10)
+    ]
+    long, short = (merger.schedule(layout, [*runs, *runs]) for runs in pieces)
+    try:
+        assert len(short.result()) == 20
+        assert not long.done
+    finally:
+        gate.set()
+    assert len(long.result()) == 2 * merger.LONG_ROWS
+
+
 def test_the_newest_rows_count_as_bytes_held() -> None:
     """Few rows are in no run yet; EXPLAIN must not call them free."""
     rows: list[tuple[Row, int]] = [((i, "text", None), 1) for i in range(5)]

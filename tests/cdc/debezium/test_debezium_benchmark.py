@@ -11,5 +11,5 @@ from tests.support.postgres import Database
 def test_parts(shop: Database, capsys: pytest.CaptureFixture[str]) -> None:
     debezium.measure(shop, 1000)
     said = capsys.readouterr().out
-    for part in ("copy", "stream"):
+    for part in ("copy", "backlog"):
         assert part in said

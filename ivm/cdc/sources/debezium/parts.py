@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.events import Decoded
-from ivm.cdc.formats.json_lines import decode
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.sources.debezium.records import Events, Ints, Known, Shape, with_schema
 from ivm.cdc.sources.json_part import JsonPart
@@ -22,7 +21,7 @@ class DebeziumPart(JsonPart):
     """Events of one table; see `Part`.
 
     Attributes:
-        shape: the schema of all lines, which are without it then; None if each line has its own.
+        shape: the schema of all lines, which are without it; None if each line has its own.
         empties: whether the table is emptied before the first event.
     """
 
@@ -31,10 +30,7 @@ class DebeziumPart(JsonPart):
 
     def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
         """See `Part`."""
-        envelope = self.envelope
-        if self.shape is not None:
-            envelope = replace(envelope, schema=None, encodings=self.shape.encodings)
-        decoded = decode(cursor, self.lines, info, envelope)
+        decoded = super().decode(cursor, info)
         if self.empties:
             return replace(decoded, truncates=[-1, *decoded.truncates])
         return decoded
@@ -71,13 +67,14 @@ def parts_of(
     for number, table in tables.items():
         where = (of == number).nonzero()[0]
         runs = _runs(shapes[where], known)
-        texts = lines.take(pa.array(where))
-        shape = runs[-1][2]
+        texts, form, shape = lines.take(pa.array(where)), envelope, runs[-1][2]
         if len(runs) > 1:  # a transaction, which is not split, has changed the table
             texts = pa.concat_arrays([with_schema(texts[b:e], shape) for b, e, shape in runs])
+        else:
+            form = replace(envelope, schema=None, encodings=shape.encodings)
         parts.append(
             DebeziumPart(
-                *(table, texts, envelope, stream[0]),
+                *(table, texts, form, stream[0]),
                 positions=(where + stream[1]).tolist(),
                 upstream=shape.upstream,
                 shape=shape if len(runs) == 1 else None,
