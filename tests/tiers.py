@@ -99,6 +99,7 @@ SAMPLED = {
     "test_bind::test_rendered_plan_is_the_query": 8,
     "test_broken_views::test_reading_a_broken_view": 2,
     "test_broken_views::test_the_mark_survives": 2,
+    "test_carriers::test_values_come_back": 6,
     "test_capture::test_delete": 3,
     "test_capture::test_insert_on_conflict": 3,
     "test_capture::test_merge": 3,

@@ -1,0 +1,341 @@
+"""Plans as Spark DataFrames: each node in Spark SQL, or by DuckDB in the workers.
+
+Law: the rows of `frame(plan)` are the carriers of content(plan), columns c0, c1, …, as a multiset.
+A node that Spark cannot be trusted with is computed by DuckDB over partitions that its own groups
+or keys do not cross: of any partition where it is linear, else of the rows with one code of the
+key, and where it has none, of all rows at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ivm.spark_backfill.carriers import Carrier, NotCarriedError, carrier
+from ivm.spark_backfill.render import spark_body
+from ivm.spark_backfill.said import NotSaidError
+from ivm.spark_backfill.worker import CODE, NO_SIDE, SIDE, Body, runner
+from ivm.sql.plan.built_in import is_ours, schema_prefixes
+from ivm.sql.plan.columns import expressions
+from ivm.sql.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    GroupRecompute,
+    Join,
+    Plan,
+    Project,
+    Recursive,
+    Scan,
+    SetOp,
+    TableFunction,
+    TopK,
+    Union,
+    Unnest,
+    Values,
+    ViewScan,
+    Window,
+    free_recursions,
+    inputs,
+    types,
+    width,
+)
+from ivm.sql.plan.render import render, render_body
+from ivm.storage.errors import UnsupportedError
+from ivm.storage.identifiers import fold, literal
+from ivm.storage.values.types import ColumnType
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_numbers = itertools.count()
+_LINEAR = Filter | Project | Unnest
+_SYNTAX = frozenset(["coalesce", "if", "ifnull", "nullif", "try"])
+"""What DuckDB's grammar reads like calls of functions."""
+
+
+class Relations(Protocol):
+    """Where the rows of base relations lie."""
+
+    def frame(self, scan: Scan) -> DataFrame:
+        """The rows of a scan as carriers, columns c0, c1, …"""
+
+
+@dataclass
+class Said:
+    """How nodes were computed, for reports.
+
+    Attributes:
+        native: how many in Spark SQL.
+        workers: for each of the others its kind and the construct that Spark was not trusted with.
+    """
+
+    native: int = 0
+    workers: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Frames:
+    """The DataFrames of plans over one snapshot; equal nodes have one.
+
+    Args:
+        spark: a prepared session.
+        relations: the rows of base relations.
+        zone: the time zone in which expressions are computed.
+    """
+
+    def __init__(self, spark: SparkSession, relations: Relations, zone: str) -> None:
+        self._spark = spark
+        self._relations = relations
+        self._settings = (f"SET TimeZone = {literal(zone)}",)
+        self._known: dict[int, tuple[Plan, int]] = {}
+        self._numbers: dict[str, int] = {}
+        self._frames: dict[int, DataFrame] = {}
+        self._views: list[str] = []
+        self.said = Said()
+
+    def frame(self, plan: Plan) -> DataFrame:
+        """The rows of a plan.
+
+        Raises:
+            UnsupportedError: a value in them has no form in Spark.
+        """
+        try:
+            return self._frames[self._number(plan)]
+        except NotCarriedError as error:
+            raise UnsupportedError(
+                f"Spark has no form for values of type {error}; cast them to another type, or "
+                "let DuckDB fill the view (backfill = 'duckdb')"
+            ) from error
+
+    def close(self) -> None:
+        """Forgets the names under which Spark's session knows the DataFrames."""
+        for name in self._views:
+            self._spark.catalog.dropTempView(name)
+        self._views.clear()
+
+    def _number(self, plan: Plan) -> int:
+        """Numbers nodes of equal content alike."""
+        if isinstance(plan, ViewScan):
+            return self._number(plan.input)
+        if id(plan) not in self._known:
+            below = () if isinstance(plan, Recursive) else inputs(plan)
+            numbers = [self._number(part) for part in below]
+            body = (
+                render(plan)
+                if not below
+                else render_body(plan, [f"#{number}" for number in numbers])
+            )
+            if body not in self._numbers:
+                made = self._made(plan, [self._frames[i] for i in numbers])
+                number = self._numbers[body] = len(self._numbers)
+                self._frames[number] = made
+            self._known[id(plan)] = (plan, self._numbers[body])
+        return self._known[id(plan)][1]
+
+    def _made(self, plan: Plan, below: Sequence[DataFrame]) -> DataFrame:
+        _refuse_functions(plan)
+        match plan:
+            case Scan():
+                return self._relations.frame(plan)
+            case Values() | TableFunction():
+                return self._by_duckdb(plan, (), [], render_body(plan, []), alone=True)
+            case Recursive():
+                return self._recursive(plan)
+        try:
+            made = self._by_spark(plan, below)
+        except NotSaidError as construct:
+            self.said.workers.append((type(plan).__name__, str(construct)))
+        else:
+            self.said.native += 1
+            return made
+        parts, keys = inputs(plan), _keys(plan)
+        sql = render_body(plan, [f"i{n}" for n in range(len(parts))])
+        if isinstance(plan, _LINEAR):
+            return self._by_duckdb(plan, parts, below, sql, linear=True)
+        together = self._together(parts, keys, below)
+        return self._by_duckdb(plan, parts, together, sql, alone=not keys[0])
+
+    def _recursive(self, plan: Recursive) -> DataFrame:
+        """Computes a recursive query at one place; what does not read its last rows is input."""
+        self.said.workers.append(("Recursive", "a recursive query"))
+        parts: list[Plan] = []
+
+        def source(part: Plan) -> str:
+            if not free_recursions(part):
+                parts.append(part)
+                return f"i{len(parts) - 1}"
+            return f"({render_body(part, [source(below) for below in inputs(part)])})"
+
+        sql = render_body(plan, [source(plan.base), source(plan.step)])
+        below = [self._frames[self._number(part)] for part in parts]
+        together = self._together(parts, [()] * len(parts), below)
+        return self._by_duckdb(plan, parts, together, sql, alone=True)
+
+    def _by_spark(self, plan: Plan, below: Sequence[DataFrame]) -> DataFrame:
+        spark_body(plan, ["t"] * len(below))  # before names are given
+        names = []
+        for frame in below:
+            names.append(f"_ivm_{next(_numbers)}")
+            frame.createOrReplaceTempView(names[-1])
+        self._views += names
+        text = spark_body(plan, names)
+        return self._spark.sql(text)
+
+    # -- by DuckDB ------------------------------------------------------------------------------
+
+    def _by_duckdb(
+        self,
+        plan: Plan,
+        parts: Sequence[Plan],
+        below: Sequence[DataFrame],
+        sql: str,
+        *,
+        linear: bool = False,
+        alone: bool = False,
+    ) -> DataFrame:
+        """Computes a node in the workers.
+
+        Args:
+            parts: the plans of its inputs.
+            below: the input of a linear node; else one frame with the rows of all inputs.
+            sql: the node over its inputs, i0, i1, …
+            linear: any rows can be computed without the others.
+            alone: the one partition has all rows.
+        """
+        carriers = [carrier(t) for t in types(plan)]
+        outer = _listed([c.out(f"q.c{i}") for i, c in enumerate(carriers)])
+        given = [
+            (f"i{n}", _input(types(part), None if linear else n)) for n, part in enumerate(parts)
+        ]
+        frame = below[0] if below else self._nothing()
+        if alone:
+            frame = self._in_one_partition(frame)
+        body = Body(
+            tuple(given) or (("nothing__", "SELECT 1"),),
+            f"SELECT {outer} FROM ({sql}) AS q",
+            _arrow_schema(_ddl(carriers)),
+            _in_arrow(frame.schema),
+            self._settings,
+            stored=not linear,
+        )
+        return frame.mapInArrow(runner(body), _ddl(carriers))
+
+    def _nothing(self) -> DataFrame:
+        return self._spark.sql(f"SELECT {NO_SIDE} AS {SIDE}")
+
+    def _in_one_partition(self, frame: DataFrame) -> DataFrame:
+        return frame.coalesce(1)
+
+    def _together(
+        self, parts: Sequence[Plan], keys: Sequence[Sequence[int]], below: Sequence[DataFrame]
+    ) -> list[DataFrame]:
+        """One frame with the rows of all inputs, of which those with one key are together."""
+        structs = [_struct(types(part)) for part in parts]
+        frames = []
+        for side, (frame, part, key) in enumerate(zip(below, parts, keys, strict=True)):
+            coded, code = self._coded(frame, part, key)
+            rows = [
+                f"struct({', '.join(f'c{i}' for i in range(width(part)))}) AS s{n}"
+                if n == side
+                else f"CAST(NULL AS {struct}) AS s{n}"
+                for n, struct in enumerate(structs)
+            ]
+            frames.append(coded.selectExpr(f"{code} AS {CODE}", f"{side} AS {SIDE}", *rows))
+        if not keys[0]:
+            nulls = [f"CAST(NULL AS {struct}) AS s{n}" for n, struct in enumerate(structs)]
+            row = f"SELECT CAST(0 AS BIGINT) AS {CODE}, {NO_SIDE} AS {SIDE}, {', '.join(nulls)}"
+            frames.append(self._spark.sql(row))
+        whole = frames[0]
+        for frame in frames[1:]:
+            whole = whole.unionAll(frame)
+        return [whole.repartition(CODE) if keys[0] else whole]
+
+    def _coded(self, frame: DataFrame, part: Plan, key: Sequence[int]) -> tuple[DataFrame, str]:
+        """The frame, and the SQL of a code in it that is one for equal keys."""
+        given = [carrier(types(part)[i]) for i in key]
+        if not key:
+            return frame, "CAST(0 AS BIGINT)"
+        if all(c.equal for c in given):
+            return frame, f"xxhash64({', '.join(f'c{i}' for i in key)})"
+        every = [carrier(t) for t in types(part)]
+        values = ", ".join(c.back(f"c{i}") for i, c in zip(key, given, strict=True))
+        columns = ", ".join(f"c{i}" for i in range(len(every)))
+        code = f"CAST(system.main.hash({values}) >> 1 AS BIGINT)"
+        ddl = f"{_ddl(every)}, {CODE} BIGINT"
+        body = Body(
+            (("i0", "SELECT * FROM {rows}"),),
+            f"SELECT {columns}, {code} AS {CODE} FROM i0",
+            _arrow_schema(ddl),
+            _in_arrow(frame.schema),
+            self._settings,
+            stored=False,
+        )
+        return frame.mapInArrow(runner(body), ddl), CODE
+
+
+def _refuse_functions(plan: Plan) -> None:
+    """Refuses functions that the workers' DuckDB does not have: macros and Python functions."""
+    for expr in expressions(plan):
+        for call in expr.find_all(exp.Anonymous):
+            name = fold(call.name)
+            if not is_ours(call) and name not in schema_prefixes() and name not in _SYNTAX:
+                raise UnsupportedError(
+                    f"{call.name}() is no function of DuckDB's own, and Spark's workers do not "
+                    "have it: write it out in the view, or let DuckDB fill it "
+                    "(backfill = 'duckdb')"
+                )
+
+
+def _keys(plan: Plan) -> list[tuple[int, ...]]:
+    """For each input the columns that rows must agree in to be computed together; () for none."""
+    match plan:
+        case Join():
+            return [plan.left_keys, plan.right_keys]
+        case Aggregate():
+            return [plan.groups]
+        case GroupRecompute() | TopK() | Window():
+            return [plan.partition]
+        case Distinct() | SetOp() | Union():
+            return [tuple(range(width(part))) for part in inputs(plan)]
+        case _:
+            return [() for _ in inputs(plan)]
+
+
+def _input(given: Sequence[ColumnType], side: int | None) -> str:
+    """SQL of an input's rows over the partition's."""
+    prefix = "" if side is None else f"s{side}."
+    items = _listed([carrier(t).back(f"{prefix}c{i}") for i, t in enumerate(given)]) or "1"
+    where = "" if side is None else f" WHERE {SIDE} = {side}"
+    return f"SELECT {items.replace('{', '{{').replace('}', '}}')} FROM {{rows}}{where}"
+
+
+def _listed(items: Sequence[str]) -> str:
+    return ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
+
+
+def _ddl(carriers: Sequence[Carrier]) -> str:
+    return ", ".join(f"c{i} {c.spark}" for i, c in enumerate(carriers))
+
+
+def _struct(given: Sequence[ColumnType]) -> str:
+    return f"STRUCT<{', '.join(f'c{i}: {carrier(t).spark}' for i, t in enumerate(given))}>"
+
+
+def _arrow_schema(ddl: str) -> pa.Schema:
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    return _in_arrow(schema)
+
+
+def _in_arrow(schema: StructType) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC", prefers_large_types=True)

@@ -1,0 +1,96 @@
+"""Spark sessions: the settings without which Spark's answers would not be DuckDB's.
+
+Invariant: a session that the others here are given counts overflow and a bad cast as errors (ANSI),
+has UTC as its time zone, and leaves dates as they stand in files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ivm.storage.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REQUIRED = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.execution.arrow.useLargeVarTypes": "true",
+}
+"""Settings of a running session, which an existing one is given too."""
+_LOCAL = {
+    "spark.master": "local[*]",
+    "spark.app.name": "ivm",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+}
+_JAVA = "Spark 4 needs Java 17 or 21: on Debian or Ubuntu `apt-get install openjdk-17-jre-headless`"
+
+
+def start(options: Mapping[str, str]) -> SparkSession:
+    """Starts a Spark session, or takes the one that runs in this process.
+
+    Args:
+        options: Spark's settings by name, beside those of a session on this machine.
+
+    Raises:
+        UnavailableError: PySpark or Java is missing, or Spark does not start.
+    """
+    builder = _pyspark().builder
+    remote = options.get("spark.remote")
+    if remote is None:
+        _demand_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    given = dict(options) if remote else {**_LOCAL, **options}
+    for name, value in {**given, **REQUIRED}.items():
+        builder = builder.config(name, value)
+    # We use none of what PySpark does with pandas.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    # Each error is raised as well, and its words reach the user.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    try:
+        return prepared(builder.getOrCreate())
+    except Exception as error:
+        raise UnavailableError(f"Spark does not start: {error}") from error
+
+
+def prepared(session: SparkSession) -> SparkSession:
+    """The session, with the settings that our queries need."""
+    for name, value in REQUIRED.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _pyspark() -> type[SparkSession]:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise UnavailableError(
+            "a first fill on Spark needs PySpark: pip install 'ivmdb[spark]'"
+        ) from error
+    return SparkSession
+
+
+def _demand_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"):
+        return
+    raise UnavailableError(f"a first fill on Spark finds no Java. {_JAVA}")

@@ -1,0 +1,61 @@
+"""Plans on Spark: every query of the corpora has DuckDB's rows there, or is refused, never others.
+
+The oracle is DuckDB's answer to the plan's SQL, which other tests compare with the user's own text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from ivm.sql.plan.nodes import NotIncremental
+from ivm.sql.plan.render import render
+from ivm.storage.errors import UnsupportedError
+from tests.corpus import nexmark
+from tests.sql.test_spelling import CORPORA
+from tests.support import plans
+from tests.support.plan_oracle import multiset
+from tests.support.spark import World, in_utc
+from tests.tiers import some
+
+
+@pytest.fixture(scope="module")
+def worlds() -> Iterator[dict[str, World]]:
+    made: dict[str, World] = {}
+    for name, (build, _) in CORPORA.items():
+        cursor = duckdb.connect()
+        build(cursor, 7)
+        made[name] = World(in_utc(cursor))
+    cursor = duckdb.connect()
+    cursor.execute(nexmark.SCHEMA)
+    for statement in nexmark.changes(3, 40):
+        cursor.execute(statement)
+    made["nexmark"] = World(in_utc(cursor))
+    yield made
+    for world in made.values():
+        world.close()
+        world.cursor.close()
+
+
+CASES = [(name, query) for name, (_, queries) in CORPORA.items() for query in queries]
+CASES += [("nexmark", query) for query in nexmark.QUERIES.values()]
+
+
+@pytest.mark.parametrize(("corpus", "query"), some(CASES, of=20))
+def test_rows_are_those_of_duckdb(corpus: str, query: str, worlds: dict[str, World]) -> None:
+    world = worlds[corpus]
+    try:
+        plan = plans.planned(query, world.cursor)
+    except NotIncremental:
+        return  # there is no plan to be computed anywhere
+    refusal = ""
+    try:
+        found, _ = world.answer(plan)
+    except UnsupportedError as error:
+        refusal = str(error)
+    if refusal:
+        assert 'of type "NULL"' in refusal or "plus() is no function" in refusal
+    else:
+        assert found == multiset(world.cursor, render(plan))
