@@ -132,7 +132,10 @@ class Circuit:
         self._schedules.clear()
 
     def take(self, view: str, other: Circuit) -> dict[int, int]:
-        """Moves a view here from another circuit without state, which is of no use afterwards.
+        """Moves a view here from another circuit, which is of no use afterwards.
+
+        The state of its operators comes along, where they are not here already: the two circuits
+        stand at the same epoch.
 
         Returns:
             The number here of each of its nodes there; one that was here already is shared.
@@ -144,7 +147,9 @@ class Circuit:
                 numbers[there] = self.source(node.operator.name, node.operator.types)
             else:
                 inputs = [numbers[i] for i in node.inputs]
-                numbers[there] = self.add(node.key, node.operator.over, inputs)
+                here = numbers[there] = self.add(node.key, node.operator.over, inputs)
+                if self._nodes[here].operator is node.operator:
+                    self._nodes[here].hydrated = node.hydrated
         self.output(view, numbers[other.views[view]])
         return numbers
 

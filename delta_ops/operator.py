@@ -73,7 +73,7 @@ class Operator:
         self.types: Types = tuple(types)
 
     def over(self, inputs: tuple[Operator, ...]) -> Operator:
-        """Returns itself, still without state, with these operators as the inputs it reads."""
+        """Returns itself, its state too, with these operators as the inputs it reads."""
         return self
 
     def step(self, inputs: tuple[ZSet, ...]) -> ZSet:

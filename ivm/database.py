@@ -15,8 +15,12 @@ from typing import TypeVar
 
 import numpy.typing as npt
 
+from ivm.backfill.progress import FillProgress
+from ivm.backfill.run_fills import run_fills, wait_for_fill
+from ivm.backfill.settings import Given, SparkSettings
 from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
+from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
 from ivm.dispatch import execute
 from ivm.engine.opening import open_engine
@@ -48,6 +52,7 @@ class Database(Streams):
         memory_limit: int | None = None,
         threads: int | None = None,
         functions: Iterable[Function] = (),
+        spark: Given = None,
     ) -> None:
         if not isinstance(path, (str, PathLike)):
             raise InputError(
@@ -61,6 +66,7 @@ class Database(Streams):
         for function in functions:
             demand_function(function)
         self.path = str(path)
+        self._spark = SparkSettings(self.path, spark)
         self._local = threading.local()
         with Deferral():
             close_forgotten()  # perhaps of this file
@@ -71,6 +77,7 @@ class Database(Streams):
                 threads=threads,
                 functions=functions,
             )
+            run_fills(self._engine, self._spark.session)
             self._lifetime = Lifetime(self._engine, self)
             try:
                 check()
@@ -206,6 +213,31 @@ class Database(Streams):
             for info in self._engine.catalog.user_tables.values()
         ]
 
+    def backfill(
+        self,
+        view: str,
+        *,
+        spark: Given = None,
+        on_progress: Callable[[FillProgress], None] | None = None,
+    ) -> None:
+        """Waits for the first fill of a view on Spark; begins it, or goes on, if it does not run.
+
+        Args:
+            view: its name, created WITH (backfill = 'spark').
+            spark: a SparkSession or Spark's settings, if others than those of `connect`.
+            on_progress: called every now and then.
+
+        Raises:
+            UnavailableError: the fill has failed or was stopped, or Spark cannot be started.
+            EvaluationError: the view fails on a change that came meanwhile.
+        """
+        self._lifetime.demand_open()
+        if spark is not None:
+            self._spark.use(spark)
+        with Deferral(), Translating():
+            name = self._engine.catalog.view(name_parts(view)).name
+            wait_for_fill(self._engine, name, on_progress)
+
     @property
     def epoch(self) -> int:
         """The number of the last committed transaction."""
@@ -278,6 +310,7 @@ def connect(
     memory_limit: int | None = None,
     threads: int | None = None,
     functions: Iterable[Function] = (),
+    spark: Given = None,
 ) -> Database:
     """Opens or creates a database.
 
@@ -288,6 +321,8 @@ def connect(
         memory_limit: bytes for DuckDB's buffers; default 1 GiB, at most half of the memory.
         threads: the number of DuckDB's threads; default DuckDB's own.
         functions: Python functions for SQL; all that the database's views call.
+        spark: for first fills on Spark: a SparkSession, or Spark's settings by name; default those
+            of `ivm.toml`, see docs/scaling.md.
 
     Raises:
         UnavailableError: another process has it open.
@@ -299,4 +334,5 @@ def connect(
         memory_limit=memory_limit,
         threads=threads,
         functions=functions,
+        spark=spark,
     )

@@ -42,6 +42,7 @@ from ivm.sql.plan.nodes import (
     Window,
     free_recursions,
     inputs,
+    nodes,
     types,
     width,
 )
@@ -108,10 +109,11 @@ class Frames:
         try:
             return self._frames[self._number(plan)]
         except NotCarriedError as error:
-            raise UnsupportedError(
-                f"Spark has no form for values of type {error}; cast them to another type, or "
-                "let DuckDB fill the view (backfill = 'duckdb')"
-            ) from error
+            raise _not_carried(error) from error
+
+    def know(self, plan: Plan, frame: DataFrame) -> None:
+        """Takes a frame with the rows of a plan for that plan from now on."""
+        self._frames[self._number(plan, frame)] = frame
 
     def close(self) -> None:
         """Forgets the names under which Spark's session knows the DataFrames."""
@@ -119,10 +121,14 @@ class Frames:
             self._spark.catalog.dropTempView(name)
         self._views.clear()
 
-    def _number(self, plan: Plan) -> int:
-        """Numbers nodes of equal content alike."""
+    def _number(self, plan: Plan, known: DataFrame | None = None) -> int:
+        """Numbers nodes of equal content alike.
+
+        Args:
+            known: a frame of the plan, if there is one.
+        """
         if isinstance(plan, ViewScan):
-            return self._number(plan.input)
+            return self._number(plan.input, known)
         if id(plan) not in self._known:
             below = () if isinstance(plan, Recursive) else inputs(plan)
             numbers = [self._number(part) for part in below]
@@ -132,7 +138,9 @@ class Frames:
                 else render_body(plan, [f"#{number}" for number in numbers])
             )
             if body not in self._numbers:
-                made = self._made(plan, [self._frames[i] for i in numbers])
+                made = known
+                if made is None:
+                    made = self._made(plan, [self._frames[i] for i in numbers])
                 number = self._numbers[body] = len(self._numbers)
                 self._frames[number] = made
             self._known[id(plan)] = (plan, self._numbers[body])
@@ -277,6 +285,28 @@ class Frames:
             stored=False,
         )
         return frame.mapInArrow(runner(body), ddl), CODE
+
+
+def refuse_unsayable(plan: Plan) -> None:
+    """Refuses a plan with values or functions that Spark and its workers do not have.
+
+    Raises:
+        UnsupportedError: names the first of them, and the way out.
+    """
+    try:
+        for node in nodes(plan):
+            _refuse_functions(node)
+            for type in types(node):
+                carrier(type)
+    except NotCarriedError as error:
+        raise _not_carried(error) from error
+
+
+def _not_carried(error: NotCarriedError) -> UnsupportedError:
+    return UnsupportedError(
+        f"Spark has no form for values of type {error}; cast them to another type, or let DuckDB "
+        "fill the view (backfill = 'duckdb')"
+    )
 
 
 def _refuse_functions(plan: Plan) -> None:

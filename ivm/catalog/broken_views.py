@@ -14,6 +14,9 @@ from ivm.catalog.catalog import View
 from ivm.storage.errors import EvaluationError
 from ivm.storage.identifiers import path_of, quote
 
+UNFILLED = "its first fill on Spark has not ended"
+"""The reason of a view that was never filled; it is not maintained, and not read, until it is."""
+
 
 def broken_views(views: Mapping[str, View]) -> dict[str, str]:
     """The broken views among these, each with the lowest view to be filled anew first.
@@ -46,6 +49,13 @@ def broken_error(views: Mapping[str, View], name: str) -> EvaluationError | None
     to_blame = broken_views(views).get(name)
     if to_blame is None:
         return None
+    if views[to_blame].broken == UNFILLED:
+        return EvaluationError(
+            f"the view {name!r} cannot be read yet: the first fill of {to_blame!r} on Spark has "
+            f"not ended. SHOW MATERIALIZED VIEWS tells how far it is, `ivm backfill` and db.backfill() "
+            f"wait for it, and REFRESH MATERIALIZED VIEW {spelled(to_blame)} has DuckDB fill it "
+            "now"
+        )
     return EvaluationError(
         f"the view {name!r} is broken: {why_broken(views, name)}. Mend the rows: then REFRESH "
         f"MATERIALIZED VIEW {spelled(to_blame)} fills it anew; or replace {to_blame!r} by a view "

@@ -31,6 +31,7 @@ from ivm.engine.outbox import Outbox
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
+from ivm.engine.unfilled import Unfilled
 from ivm.engine.views import Views
 from ivm.engine.writer_lock import WriterLock
 from ivm.storage.interrupts import Shelter, check
@@ -66,7 +67,8 @@ class Engine:
         self.small = SmallTables(self.tables)
         self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
-        self.indexes = KeyIndexes(self.tables, self.maintenance.columns_read)
+        self.unfilled = Unfilled(warehouse, catalog)
+        self.indexes = KeyIndexes(self.tables, self._columns_read)
         self.definitions = Definitions(warehouse, catalog)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(
@@ -78,6 +80,9 @@ class Engine:
     def epoch(self) -> int:
         """The number of the last commit."""
         return self.pending.epoch
+
+    def _columns_read(self, table: str) -> frozenset[int]:
+        return self.maintenance.columns_read(table) | self.unfilled.columns_read(table)
 
     # -- committing -----------------------------------------------------------------------------
 
@@ -134,6 +139,8 @@ class Engine:
                 epochs = self._write_views(cursor, self._unshown(deltas, shown))
                 if logged:  # after a statement has shown that DuckDB's transaction is not aborted
                     self._log_durably(changes)
+                else:
+                    self.unfilled.outdate([change.table for change in changes])
                 self._finish(cursor)
             except BaseException as error:
                 late = error
@@ -278,6 +285,15 @@ class Engine:
         finally:
             self.writer_lock.release()
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Waits for the writer lock and holds it in a block of the database's own work."""
+        self.writer_lock.acquire(_Aside())
+        try:
+            yield
+        finally:
+            self.writer_lock.release()
+
     def settle(self) -> None:
         """Gives the sinks what views owe them that were filled anew, in an epoch of their own."""
         changes = self.outbox.settlement(self.epoch + 1)
@@ -310,6 +326,9 @@ class Engine:
         """
         before = self.catalog.tables
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
+        now = self.catalog.tables
+        altered = [n for n in now if n in before and before[n].schema != now[n].schema]
+        self.unfilled.outdate([*altered, *rewritten])
         self.definitions.forget()
         self.indexes.keep({name: t for name, t in before.items() if name not in rewritten})
 
@@ -320,7 +339,7 @@ class Engine:
 
 
 class _Aside:
-    """A holder of the writer lock that is never idle; see `Engine.aside`."""
+    """A holder of the writer lock that is never idle."""
 
     def idle_seconds(self) -> float:
         return 0.0

@@ -68,10 +68,12 @@ def open_engine(
         engine.outbox.replaying = True
         if _load(engine) or warehouse.foreign_write:
             _owe(engine, engine.catalog.views)
+            engine.unfilled.outdate(engine.catalog.tables)
             _replay_tables(engine)
             _refresh_all(engine)
         else:
             _replay(engine)
+        engine.unfilled.hold()
         warehouse.take(engine.catalog.tables_by_schema)
         engine.outbox.replaying = False
         engine.settle()

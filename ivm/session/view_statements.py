@@ -12,7 +12,10 @@ from collections.abc import Iterator, Mapping
 import duckdb
 import pyarrow as pa
 
-from ivm.catalog.broken_views import why_broken
+from ivm.backfill.job import KIND
+from ivm.backfill.refuse import refuse_unfillable
+from ivm.backfill.run_fills import progress_text
+from ivm.catalog.broken_views import UNFILLED, why_broken
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
 from ivm.engine.verify import verify_view
@@ -38,6 +41,11 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
             transaction.show(session.reads(statement, statement.query))
             view = _defined(session, transaction, statement, name)
             _demand_whole(session, view)
+            if statement.backfill == "spark":
+                refuse_unfillable(session.engine, view)
+                view.broken = UNFILLED
+                jobs = session.engine.jobs
+                transaction.afterwards(lambda: jobs.changed(KIND, view.name))
             _create(session, transaction, statement, view, present)
     return Result("done")
 
@@ -231,7 +239,10 @@ def show(session: Session, statement: st.ShowViews, params: Params) -> Result:
         "reads": pa.array([", ".join(sorted(view.reads)) for view in found], pa.string()),
         "query": pa.array([view.query for view in found], pa.string()),
     }
-    _add_broken(columns, {name: why_broken(views, name) for name in views})
+    fills = {name: progress_text(session.engine, name) for name in views}
+    if any(fills.values()):
+        columns["backfill"] = pa.array(list(fills.values()), pa.string())
+    _add_broken(columns, {n: None if fills[n] else why_broken(views, n) for n in views})
     return Result.of_table(pa.table(columns), ["VARCHAR"] * len(columns))
 
 

@@ -82,9 +82,13 @@ class CircuitCompiler:
         """Describes the node's operator and its parameters in one line, for EXPLAIN."""
         return self._labels.get(node) or self.circuit.node(node).operator.describe()
 
+    def plan(self, node: int) -> Plan:
+        """The plan whose content a node has."""
+        return self._plans[node]
+
     def fetch(self, node: int) -> Iterator[ZSet]:
         """Reads a node's content in chunks, by SQL over the base tables."""
-        plan = self._plans[node]
+        plan = self.plan(node)
         with contextlib.closing(self._cursors()) as cursor:
             yield from chunks(cursor, render(plan), plan.schema)
 

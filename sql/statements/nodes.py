@@ -30,12 +30,13 @@ class Statement:
 
 @dataclass(frozen=True)
 class CreateView(Statement):
-    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] AS query.
+    """CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [WITH …] AS query.
 
     Attributes:
         query: the SELECT, verbatim.
         query_offset: the query's offset in `text`.
         columns: the view's column names, empty if the view has the query's names.
+        backfill: who fills it first: "duckdb", "spark" or "auto".
     """
 
     name: Name
@@ -44,6 +45,7 @@ class CreateView(Statement):
     query_offset: int
     replace: bool
     if_not_exists: bool
+    backfill: str = "auto"
 
 
 @dataclass(frozen=True)

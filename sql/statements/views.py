@@ -10,12 +10,16 @@ from ivm.sql.statements.tokens import Reader, SourceText
 from ivm.sql.statements.with_ties import without_ties_clause
 from ivm.storage.errors import UnsupportedError
 
+FILLERS = ("duckdb", "spark", "auto")
+"""Who can fill a view first."""
+
 
 def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView:
     """Reads CREATE [OR REPLACE] MATERIALIZED VIEW, from the token after these words."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
     columns = reader.columns() if reader.peek() == "(" else ()
+    backfill = _backfill(reader) if reader.accept("WITH") else "auto"
     reader.expect("AS")
     if reader.done:
         raise reader.error("expected the view's query")
@@ -23,7 +27,18 @@ def create_view(source: SourceText, reader: Reader, replace: bool) -> CreateView
     query, ahead = without_ties_clause(source.text[begin:], source.offset + begin)
     begin -= ahead
     flags = begin, replace, if_not_exists
-    return CreateView(source.text, source.offset, name, columns, query, *flags)
+    return CreateView(source.text, source.offset, name, columns, query, *flags, backfill)
+
+
+def _backfill(reader: Reader) -> str:
+    """Reads `(backfill = 'spark')`, after WITH."""
+    reader.expect("(", "BACKFILL", "=")
+    value = reader.tokens[reader.at].text.lower() if not reader.done else ""
+    if value.strip("'") not in FILLERS:
+        raise reader.error(f"backfill is {', '.join(map(repr, FILLERS))}")
+    reader.at += 1
+    reader.expect(")")
+    return value.strip("'")
 
 
 def drop_view(source: SourceText, reader: Reader) -> DropView:

@@ -99,6 +99,7 @@ class ChangeLog:
         self._closing = threading.Event()
         self._ticker: threading.Thread | None = None
         self.syncs = 0
+        self._holds: dict[str, int] = {}
 
     @staticmethod
     def open(
@@ -131,6 +132,37 @@ class ChangeLog:
         """All records with a higher epoch, in order (call before the first append)."""
         for path in segment_paths(self.folder):
             yield from SegmentFile(path).records(after_epoch)
+
+    def records(self, after_epoch: int, through_epoch: int) -> Iterator[Record]:
+        """The records of some epochs in order, also while later ones are appended.
+
+        Args:
+            after_epoch: held by `hold`.
+            through_epoch: a committed one.
+        """
+        paths = segment_paths(self.folder)
+        for path, following in itertools.zip_longest(paths, paths[1:]):
+            if following is not None and first_epoch(following) <= after_epoch + 1:
+                continue
+            for record in SegmentFile(path).records(after_epoch):
+                if record.epoch > through_epoch:
+                    return
+                yield record
+                if record.epoch == through_epoch:
+                    return  # what stands behind it may be cut off while it is read
+
+    def hold(self, owner: str, after_epoch: int) -> None:
+        """Keeps the records with higher epochs until `release` is called for the owner."""
+        self._holds[owner] = after_epoch
+
+    def release(self, owner: str) -> None:
+        """Ends a hold, if there is one."""
+        self._holds.pop(owner, None)
+
+    def holds(self, after_epoch: int) -> bool:
+        """Returns whether every record with a higher epoch is there still."""
+        paths = segment_paths(self.folder)
+        return bool(paths) and first_epoch(paths[0]) <= after_epoch + 1
 
     def rotate(self, tables: Mapping[str, Schema], after_epoch: int | None = None) -> None:
         """Syncs, then starts a new segment whose records are of these tables.
@@ -226,8 +258,9 @@ class ChangeLog:
         """Removes the segments whose records all have an epoch up to `through_epoch`.
 
         The base tables must have reached that epoch durably. A big current segment is replaced
-        by a new one first if it is wholly passed too.
+        by a new one first if it is wholly passed too. What is held stays.
         """
+        through_epoch = min([through_epoch, *self._holds.values()])
         with self._writer:
             passed = self._fd >= 0 and self.last_epoch <= through_epoch
             if passed and self._end >= self.segment_bytes // 16:

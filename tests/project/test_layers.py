@@ -27,7 +27,7 @@ ROOMS = {
     ),
     "spark_backfill": ("",),
     "ivm": (
-        *("catalog", "ingest", "capture", "engine", "session"),
+        *("catalog", "ingest", "capture", "engine", "backfill", "session"),
         *(
             "cdc/formats",
             "cdc/sources",

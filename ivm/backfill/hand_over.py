@@ -1,0 +1,178 @@
+"""The hand-over of a first fill: state is loaded, changes are caught up, and the circuit goes on.
+
+Law: with Q the view's query, the staged contents are those of an epoch e. The view's table gets
+Q(e) without anybody waiting; the log's records after e are stepped through a circuit of the view's
+own; the last few under the writer lock, after which its state is that of the present epoch, and the
+circuit of all views takes it over. A crash before the final transaction leaves the view unfilled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from ivm.catalog.catalog import View
+from ivm.engine.broken_views import record_of, why
+from ivm.engine.engine import Engine
+from ivm.engine.maintenance import Maintenance
+from ivm.spark_backfill.stages import Stage, Staging
+from ivm.storage.errors import EvaluationError
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.net_changes import PendingView
+from ivm.storage.warehouse.system_tables import save_view
+
+_CLOSE = 64  # epochs that may be left to be stepped under the writer lock
+_ROUNDS = 100  # after so many the rest is stepped under the lock, however long it is
+
+
+class OutdatedError(Exception):
+    """The snapshot was outdated meanwhile, or the view is not the one that is being filled."""
+
+
+class HandOver:
+    """Brings one view from its staged contents into the circuit.
+
+    Args:
+        engine: of the database.
+        view: a copy of the view, compiled, that nobody else uses.
+        staging: with all stages done.
+        stages: the contents.
+        check: raises if the job is to stop.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        view: View,
+        staging: Staging,
+        stages: Sequence[Stage],
+        check: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._view = view
+        self._staging = staging
+        self._stages = {stage.node: stage for stage in stages}
+        self._check = check
+        self._delta = PendingView(view.schema, view.key)
+        self._own = Maintenance(engine.tables)
+        assert staging.epoch is not None
+        self._reached = staging.epoch
+
+    # -- loading --------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Builds the view's state and fills its table, as of the staged epoch."""
+        compiled = self._view.compiled
+        assert compiled is not None
+        compiled.circuit.hydrate(self._fetch)
+        root = compiled.circuit.views[self._view.name]
+        with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
+            self._in_transaction(cursor, lambda: run(cursor, f"DELETE FROM {self._table}"))
+            for chunk in compiled.circuit.contents(root, self._fetch):
+                self._load(cursor, chunk)
+        self._own.attach(self._view)
+
+    def _load(self, cursor: Cursor, chunk: ZSet) -> None:
+        """Writes a chunk; one that removes rows, perhaps of later chunks, waits for the end."""
+        self._check()
+        if not (chunk.weights > 0).all():
+            self._delta.add(chunk)
+            return
+        part = PendingView(self._view.schema)
+        part.add(chunk)
+        net = part.net()
+        name = self._view.name
+        self._in_transaction(cursor, lambda: self._engine.tables.write(cursor, name, net))
+
+    def _in_transaction(self, cursor: Cursor, work: Callable[[], None]) -> None:
+        """Works in a transaction of the cursor's own, while the view is as it was at the start."""
+        with self._engine.warehouse.write_lock:
+            self._demand_current()
+            run(cursor, "BEGIN TRANSACTION")
+            work()
+            run(cursor, "COMMIT")
+
+    def _fetch(self, node: int) -> Iterator[ZSet]:
+        for chunk in self._staging.content(self._stages[node], self._engine.warehouse.cursor):
+            self._check()
+            yield chunk
+
+    @property
+    def _table(self) -> str:
+        return self._engine.catalog.qualified[self._view.name]
+
+    # -- catching up ----------------------------------------------------------------------------
+
+    def catch_up(self) -> None:
+        """Steps through the log until few epochs are left.
+
+        Raises:
+            EvaluationError: the view fails on a change.
+        """
+        for _ in range(_ROUNDS):
+            epoch = self._engine.epoch
+            self._step(epoch)
+            if self._engine.epoch - epoch <= _CLOSE:
+                return
+
+    def _step(self, epoch: int) -> None:
+        log = self._engine.warehouse.log
+        assert log is not None
+        for record in log.records(self._reached, epoch):
+            self._check()
+            delta = self._own.step(record.changes).get(self._view.name)
+            self._own.commit()
+            if delta is not None:
+                self._delta.add(delta)
+        self._reached = epoch
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Steps through the rest, and lets the circuit of all views follow the view from here on.
+
+        Raises:
+            OutdatedError: the snapshot or the view is not what it was.
+        """
+        engine = self._engine
+        with engine.alone():
+            self._demand_current()
+            engine.log.demand_writable()
+            self._step(engine.epoch)
+            engine.log.make_durable(engine.epoch)
+            with (
+                engine.warehouse.write_lock,
+                contextlib.closing(engine.warehouse.cursor()) as cursor,
+            ):
+                run(cursor, "BEGIN TRANSACTION")
+                engine.tables.write(cursor, self._view.name, self._delta.net())
+                save_view(cursor, record_of(self._view, "exact"))
+                epochs = {self._view.name: engine.epoch}
+                engine.warehouse.record(cursor, epochs)
+                run(cursor, "COMMIT")
+                engine.warehouse.recorded(epochs)
+                self._adopt()
+
+    def _adopt(self) -> None:
+        engine, view = self._engine, self._engine.catalog.views[self._view.name]
+        view.plan, view.reason, view.key = self._view.plan, self._view.reason, self._view.key
+        view.rounds, view.compiled = self._view.rounds, self._own.compiler
+        engine.maintenance.attach(view)
+        view.broken = None
+        engine.definitions.forget()
+
+    def _demand_current(self) -> None:
+        known = self._engine.catalog.views.get(self._view.name)
+        same = known is not None and replace(known, compiled=None) == replace(
+            self._view, compiled=None, plan=known.plan
+        )
+        if not same or not self._staging.stands:
+            raise OutdatedError
+
+    def break_view(self, error: EvaluationError) -> None:
+        """Marks the view as broken: it fails on a change that was committed."""
+        with self._engine.alone():
+            self._demand_current()
+            self._engine.broken.mark([self._view.name], why(error))

@@ -1,0 +1,216 @@
+"""The job of one first fill: snapshot, stages on Spark, hand-over.
+
+Law: the job may die at any point, with the process or alone. What a later one finds in the view's
+folder is done: it goes on with the stages that are missing, from the same snapshot. If a change
+that the log does not have outdates the snapshot, the fill begins again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ivm.backfill.hand_over import HandOver, OutdatedError
+from ivm.backfill.progress import NOT_RUNNING, FillProgress
+from ivm.catalog.broken_views import UNFILLED
+from ivm.catalog.catalog import BindingCatalog, View
+from ivm.engine.engine import Engine
+from ivm.engine.jobs import Job
+from ivm.spark_backfill.exports import Exported, export
+from ivm.spark_backfill.frames import Frames
+from ivm.spark_backfill.stages import Stage, Staging, run_stage, stages_of
+from ivm.sql.plan.nodes import Scan, nodes
+from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
+from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.duckdb_errors import of_our_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KIND = "backfill"
+_ATTEMPTS = 5  # snapshots that may be outdated one after the other
+
+
+class StoppedError(Exception):
+    """The job was told to stop."""
+
+
+class BackfillJob:
+    """A running fill; see `Job`.
+
+    Args:
+        engine: of the database.
+        name: of the view.
+        session: gives a prepared Spark session.
+        after: the job that filled the view before, which may not have ended yet.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        session: Callable[[], SparkSession],
+        after: Job | None,
+    ) -> None:
+        self._engine = engine
+        self._name = name
+        self._session = session
+        self.progress = FillProgress()
+        self._stopping = threading.Event()
+        self._spark: SparkSession | None = None
+        self._exporting: Cursor | None = None
+        self._thread = threading.Thread(
+            target=self._run, args=(after,), name=f"ivm-backfill-{name}", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """See `Job`."""
+        self._stopping.set()
+        spark, cursor = self._spark, self._exporting
+        if cursor is not None:
+            cursor.interrupt()
+        if spark is not None:
+            with contextlib.suppress(Exception):  # Spark has ended, or is another process
+                spark.sparkContext.cancelJobGroup(self._group)
+
+    def join(self, timeout: float) -> bool:
+        """See `Job`."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    @property
+    def _group(self) -> str:
+        return f"ivm-backfill-{self._name}"
+
+    def _run(self, after: Job | None) -> None:
+        while after is not None and not after.join(0.1):
+            pass
+        try:
+            self._fill()
+            self.progress.begin("done")
+        except StoppedError:
+            self.progress.begin(NOT_RUNNING)
+        except Exception as error:
+            if self._stopping.is_set():
+                self.progress.begin(NOT_RUNNING)
+            else:
+                self.progress.failed(_reason(error))
+
+    def _check(self) -> None:
+        if self._stopping.is_set():
+            raise StoppedError
+
+    def _fill(self) -> None:
+        for _ in range(_ATTEMPTS):
+            self._check()
+            view = self._engine.catalog.views.get(self._name)
+            if view is None or view.broken != UNFILLED:
+                return self._engine.unfilled.forget(self._name)
+            with contextlib.suppress(OutdatedError):
+                self._fill_once(view)
+        raise UnavailableError(
+            f"the tables of {self._name!r} were altered {_ATTEMPTS} times while it was being "
+            "filled: try again with db.backfill() or `ivm backfill`"
+        )
+
+    def _fill_once(self, view: View) -> None:
+        engine = self._engine
+        alone = replace(view)
+        with contextlib.closing(engine.warehouse.cursor()) as cursor:
+            engine.views.bind(alone, cursor)
+        assert alone.plan is not None
+        stages = stages_of(alone.plan, engine.warehouse.cursor)
+        self.progress.begin("starting Spark")
+        spark = self._spark = self._session()
+        staging = Staging(engine.unfilled.folder(self._name))
+        if not self._goes_on(staging):
+            self._take_snapshot(staging, stages)
+        self._run_stages(spark, staging, stages)
+        hand_over = HandOver(engine, alone, staging, stages, self._check)
+        try:
+            self.progress.begin("loading")
+            hand_over.load()
+            self.progress.begin("catching up")
+            hand_over.catch_up()
+            hand_over.finish()
+        except EvaluationError as error:
+            hand_over.break_view(error)
+            raise
+        engine.unfilled.forget(self._name)
+
+    # -- the snapshot ---------------------------------------------------------------------------
+
+    def _goes_on(self, staging: Staging) -> bool:
+        """Returns whether an earlier job's snapshot can be used still."""
+        log = self._engine.warehouse.log
+        assert log is not None
+        return staging.epoch is not None and staging.stands and log.holds(staging.epoch)
+
+    def _take_snapshot(self, staging: Staging, stages: list[Stage]) -> None:
+        """Exports what the stages scan, as of one epoch, and holds the log's records after it."""
+        self.progress.begin("exporting")
+        warehouse = self._engine.warehouse
+        assert warehouse.log is not None
+        staging.clear()
+        with contextlib.closing(warehouse.cursor()) as cursor:
+            with warehouse.write_lock:
+                self._engine.tables.flush()
+                warehouse.pin(cursor)
+                epoch = warehouse.base_epoch
+                warehouse.log.hold(self._name, epoch)
+            self._exporting = cursor
+            for relation, columns in self._scanned(stages).items():
+                self._check()
+                name = BindingCatalog(self._engine.catalog).canonical(relation)
+                schema = self._engine.catalog.relation_schema(name)
+                listed = [(i, schema[i][0]) for i in sorted(columns)]
+                export(cursor, relation, listed, schema, staging.tables / _folder(relation))
+            self._exporting = None
+            staging.begin(epoch)
+
+    def _scanned(self, stages: list[Stage]) -> dict[str, set[int]]:
+        """The relations that the stages scan, and the positions of their columns."""
+        found: dict[str, set[int]] = {}
+        for scan in [node for stage in stages for node in nodes(stage.plan)]:
+            if isinstance(scan, Scan):
+                found.setdefault(scan.relation, set()).update(scan.columns)
+        return found
+
+    # -- Spark ----------------------------------------------------------------------------------
+
+    def _run_stages(self, spark: SparkSession, staging: Staging, stages: list[Stage]) -> None:
+        folders = {r: staging.tables / _folder(r) for r in self._scanned(stages)}
+        frames = Frames(spark, Exported(spark, folders), self._engine.warehouse.zone.name)
+        done = sum(staging.is_done(stage) for stage in stages)
+        self.progress.begin_stages(spark, self._group, len(stages), done)
+        with contextlib.suppress(Exception):  # Spark Connect has no context
+            spark.sparkContext.setJobGroup(self._group, f"ivm: first fill of {self._name}", True)
+        try:
+            for i, stage in enumerate(stages):
+                self._check()
+                self.progress.begin_stage(i + 1, stage.label)
+                run_stage(spark, frames, staging, stages, i)
+                self.progress.rows += staging.rows(stage)
+        finally:
+            frames.close()
+
+
+def _folder(relation: str) -> str:
+    """A name for the folder of an exported relation."""
+    return "".join(letter if letter.isalnum() else "-" for letter in relation)
+
+
+def _reason(error: Exception) -> str:
+    """Why a fill has failed, in a sentence."""
+    if isinstance(error, IvmError):
+        return str(error)
+    if isinstance(error, duckdb.Error):
+        return of_our_sql(error)
+    first = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {first[0]}"

@@ -1,0 +1,31 @@
+"""Which views Spark cannot fill: told when they are created, before any job starts."""
+
+from __future__ import annotations
+
+from ivm.catalog.catalog import BindingCatalog, View
+from ivm.engine.engine import Engine
+from ivm.spark_backfill.frames import refuse_unsayable
+from ivm.sql.plan.nodes import Scan, nodes
+from ivm.storage.errors import UnsupportedError
+
+_WAY = "let DuckDB fill it (backfill = 'duckdb')"
+
+
+def refuse_unfillable(engine: Engine, view: View) -> None:
+    """Refuses a view that Spark cannot fill.
+
+    Raises:
+        UnsupportedError: names the reason and the way out.
+    """
+    what = f"the view {view.name!r} cannot be filled on Spark"
+    if engine.warehouse.log is None:
+        raise UnsupportedError(f"{what}: the database has no file in which to keep what is done")
+    if view.plan is None:
+        raise UnsupportedError(f"{what}: it is recomputed whole ({view.reason}); {_WAY}")
+    names = BindingCatalog(engine.catalog)
+    for node in nodes(view.plan):
+        if isinstance(node, Scan) and names.canonical(node.relation) in engine.catalog.views:
+            raise UnsupportedError(
+                f"{what}: it reads {names.canonical(node.relation)!r}, which is recomputed; {_WAY}"
+            )
+    refuse_unsayable(view.plan)

@@ -1,0 +1,87 @@
+"""The running of first fills, and waiting for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ivm.backfill.job import KIND, BackfillJob
+from ivm.backfill.progress import FAILED, NOT_RUNNING, FillProgress
+from ivm.catalog.broken_views import UNFILLED
+from ivm.engine.engine import Engine
+from ivm.engine.jobs import Job
+from ivm.storage.errors import UnavailableError
+from ivm.storage.interrupts import check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK = 0.2  # seconds between looks at the progress
+
+
+def run_fills(engine: Engine, session: Callable[[], SparkSession]) -> None:
+    """Runs the fills that are asked for from now on.
+
+    Args:
+        engine: of the database.
+        session: gives a prepared Spark session.
+    """
+
+    def make(name: str, before: Job | None) -> BackfillJob:
+        return BackfillJob(engine, name, session, before)
+
+    engine.jobs.run(KIND, make)
+
+
+def progress_of(engine: Engine, name: str) -> FillProgress | None:
+    """How far the fill of a view is; None if no job of this process has worked on it."""
+    job = engine.jobs.find(KIND, name)
+    return job.progress if isinstance(job, BackfillJob) else None
+
+
+def progress_text(engine: Engine, name: str) -> str | None:
+    """The state of a view's first fill, in words; None if the view is filled."""
+    view = engine.catalog.views.get(name)
+    if view is None or view.broken != UNFILLED:
+        return None
+    progress = progress_of(engine, name)
+    return NOT_RUNNING if progress is None else progress.text()
+
+
+def wait_for_fill(
+    engine: Engine, name: str, on_progress: Callable[[FillProgress], None] | None = None
+) -> None:
+    """Fills a view, or goes on with it, and waits until it can be read.
+
+    Raises:
+        UnavailableError: the fill has failed, or was stopped.
+        EvaluationError: the view is broken by a change.
+    """
+    job = engine.jobs.find(KIND, name)
+    view = engine.catalog.views[name]
+    if view.broken == UNFILLED and (job is None or job.join(0)):
+        engine.jobs.changed(KIND, name)
+        job = engine.jobs.find(KIND, name)
+    if not isinstance(job, BackfillJob):
+        return
+    while not job.join(_LOOK):
+        check()
+        if on_progress is not None:
+            on_progress(job.progress)
+    if on_progress is not None:
+        on_progress(job.progress)
+    _demand_filled(engine, name, job.progress)
+
+
+def _demand_filled(engine: Engine, name: str, progress: FillProgress) -> None:
+    if progress.phase == FAILED:
+        raise UnavailableError(
+            f"the first fill of {name!r} has failed: {progress.reason}. What is done is kept: "
+            "`ivm backfill` and db.backfill() go on from there"
+        )
+    view = engine.catalog.views.get(name)
+    if view is not None and view.broken == UNFILLED:
+        raise UnavailableError(
+            f"the first fill of {name!r} was stopped; `ivm backfill` and db.backfill() go on"
+        )
+    engine.broken.demand_whole(name)

@@ -1,0 +1,94 @@
+"""Where the Spark session of first fills comes from: given, or started by the settings of a file.
+
+The file is `ivm.toml` beside the database, else in the working folder:
+
+    [spark]
+    master = "local[4]"              # or spark://host:7077; or remote = "sc://host" (Spark Connect)
+    packages = ["group:name:version"]
+    [spark.config]
+    "spark.driver.memory" = "4g"
+"""
+
+from __future__ import annotations
+
+import threading
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ivm.spark_backfill.session import prepared, start
+from ivm.storage.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE = "ivm.toml"
+_KNOWN = ("master", "remote", "packages", "config")
+
+Given: TypeAlias = "SparkSession | Mapping[str, str] | None"
+"""A session, or Spark's settings by name, or nothing."""
+
+
+class SparkSettings:
+    """Gives the session of one database's fills; safe for any number of threads.
+
+    Args:
+        database: the path of its file.
+        given: by the caller of `connect`; settings come before those of the file.
+
+    Raises:
+        InputError: neither a session nor settings.
+    """
+
+    def __init__(self, database: str, given: Given) -> None:
+        self._database = database
+        self._starting = threading.Lock()
+        self.use(given)
+
+    def use(self, given: Given) -> None:
+        """Takes another session, or other settings, from here on."""
+        if not (given is None or isinstance(given, Mapping) or hasattr(given, "conf")):
+            raise InputError(
+                "spark is a SparkSession, or a dict of Spark's settings such as "
+                f"{{'spark.master': 'local[4]'}}, not {given!r}"
+            )
+        self._given = given
+
+    def session(self) -> SparkSession:
+        """The session, started if none was given.
+
+        Raises:
+            UnavailableError: Spark cannot be started here.
+            InputError: the file is not as described above.
+        """
+        with self._starting:
+            if self._given is None or isinstance(self._given, Mapping):
+                return start({**read_options(self._database), **(self._given or {})})
+            return prepared(self._given)
+
+
+def read_options(database: str) -> dict[str, str]:
+    """Spark's settings from the file; none if there is no file.
+
+    Raises:
+        InputError: it is no TOML, or has unknown keys.
+    """
+    for folder in (Path(database).parent, Path()):
+        file = folder / FILE
+        if file.is_file():
+            return _options(file)
+    return {}
+
+
+def _options(file: Path) -> dict[str, str]:
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8")).get("spark", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read: {error}") from error
+    if not isinstance(found, dict) or not set(found) <= set(_KNOWN):
+        raise InputError(f"{file}: [spark] has the keys {', '.join(_KNOWN)}, and no others")
+    options = {f"spark.{key}": str(found[key]) for key in ("master", "remote") if key in found}
+    if found.get("packages"):
+        options["spark.jars.packages"] = ",".join(found["packages"])
+    return options | {name: str(value) for name, value in found.get("config", {}).items()}

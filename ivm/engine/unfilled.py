@@ -1,0 +1,88 @@
+"""Views whose first fill on Spark has not ended: their folders, and what must wait for them.
+
+Invariant: from the snapshot that a fill reads until its end, the log keeps every later record, and
+its changes have the columns that the view reads. A change that no record holds makes the snapshot
+useless: it is forgotten before that change is committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from ivm.catalog.broken_views import UNFILLED
+from ivm.catalog.catalog import BindingCatalog, Catalog, View
+from ivm.spark_backfill.stages import Staging
+from ivm.sql.plan.nodes import Scan, nodes
+from ivm.storage.warehouse.warehouse import Warehouse
+
+
+class Unfilled:
+    """The views of one database that wait for their first rows.
+
+    Args:
+        warehouse: the file and its log.
+        catalog: the views.
+    """
+
+    def __init__(self, warehouse: Warehouse, catalog: Catalog) -> None:
+        self._warehouse = warehouse
+        self._catalog = catalog
+        self._columns: dict[str, frozenset[int]] = {}
+        self._columns_of: object = None
+
+    def views(self) -> list[View]:
+        """The views that are not filled yet."""
+        return [view for view in list(self._catalog.views.values()) if view.broken == UNFILLED]
+
+    def folder(self, name: str) -> Path:
+        """The folder of a view's fill; the database has a file."""
+        assert self._warehouse.log is not None
+        digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+        return self._warehouse.log.folder / "backfill" / digest
+
+    def columns_read(self, table: str) -> frozenset[int]:
+        """The positions of the table's columns that some unfilled view reads."""
+        if self._columns_of is not self._catalog.names:
+            self._columns, self._columns_of = self._read(), self._catalog.names
+        return self._columns.get(table, frozenset())
+
+    def _read(self) -> dict[str, frozenset[int]]:
+        found: dict[str, frozenset[int]] = {}
+        names = BindingCatalog(self._catalog)
+        plans = [view.plan for view in self.views() if view.plan is not None]
+        for scan in [node for plan in plans for node in nodes(plan)]:
+            if isinstance(scan, Scan):
+                name = names.canonical(scan.relation)
+                found[name] = found.get(name, frozenset()).union(scan.columns)
+        return found
+
+    def hold(self) -> None:
+        """Keeps what fills need that an earlier process began, and removes what nobody needs."""
+        log = self._warehouse.log
+        if log is None:
+            return
+        kept = {self.folder(view.name): view.name for view in self.views()}
+        for folder in (log.folder / "backfill").glob("*"):
+            if folder not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
+                continue
+            epoch = Staging(folder).epoch
+            if epoch is not None:
+                log.hold(kept[folder], epoch)
+
+    def outdate(self, tables: Collection[str]) -> None:
+        """Forgets the snapshots of fills that read these tables, which change without a record."""
+        if self._warehouse.log is None:
+            return
+        for view in self.views():
+            if not view.bases.isdisjoint(tables):
+                Staging(self.folder(view.name)).outdate()
+
+    def forget(self, name: str) -> None:
+        """Removes all traces of a fill that has ended, or of one whose view is gone."""
+        if self._warehouse.log is not None:
+            self._warehouse.log.release(name)
+            shutil.rmtree(self.folder(name), ignore_errors=True)

@@ -1,0 +1,186 @@
+"""The stages of a first fill: the contents that hydration asks for, each written by Spark once.
+
+Law: hydrating a circuit with `Staging.fetch` builds the state that it has after hydration from the
+tables that Spark has read: the circuit itself asks, so nothing is left out. A stage that is done is
+in the manifest, survives a crash, and is read by later stages instead of being computed again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+
+from ivm.delta_ops.circuit import Circuit
+from ivm.delta_ops.operator import CursorFactory
+from ivm.spark_backfill.carriers import carrier
+from ivm.spark_backfill.frames import Frames
+from ivm.sql.compile.compile import CircuitCompiler
+from ivm.sql.plan.nodes import Plan, types
+from ivm.sql.plan.render import render
+from ivm.storage.identifiers import literal
+from ivm.storage.log.change_log import sync_folder
+from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.duck import chunks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One content to be computed.
+
+    Attributes:
+        node: the number of the circuit's node whose content it is.
+        plan: of that node.
+        label: what EXPLAIN calls the node.
+    """
+
+    node: int
+    plan: Plan
+    label: str
+
+    @property
+    def meaning(self) -> str:
+        """A digest of what the stage computes, by which a later process knows it again."""
+        return hashlib.sha256(render(self.plan).encode()).hexdigest()
+
+
+def stages_of(plan: Plan, cursors: CursorFactory) -> list[Stage]:
+    """The contents that hydrating a view and filling its table ask for, inputs first."""
+    compiler = CircuitCompiler(Circuit(), cursors)
+    root = compiler.add_view("view", plan)
+    asked: set[int] = set()
+
+    def fetch(node: int) -> Iterator[ZSet]:
+        asked.add(node)
+        return iter(())
+
+    compiler.circuit.hydrate(fetch)
+    for _ in compiler.circuit.contents(root, fetch):
+        pass
+    return [Stage(node, compiler.plan(node), compiler.label(node)) for node in sorted(asked)]
+
+
+class Staging:
+    """The folder in which a first fill keeps what is done.
+
+    Args:
+        folder: of its own, which need not be there yet.
+
+    Attributes:
+        epoch: of the snapshot that the stages read; None if there is none.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._done: dict[str, dict[str, Any]] = {}
+        found = _read(folder / "snapshot.json")
+        self.epoch: int | None = found.get("epoch")
+        self._id = found.get("id")
+        stages = _read(folder / "stages.json")
+        if self._id is not None and stages.get("snapshot") == self._id:
+            self._done = stages["stages"]
+
+    def begin(self, epoch: int) -> None:
+        """Notes that everything the stages read lies in `tables`, as of an epoch."""
+        self.epoch, self._id, self._done = epoch, uuid.uuid4().hex, {}
+        _write(self.folder / "snapshot.json", {"epoch": epoch, "id": self._id})
+
+    def outdate(self) -> None:
+        """Makes the snapshot, and with it all that is done, useless, durably."""
+        if self.folder.exists():
+            (self.folder / "snapshot.json").unlink(missing_ok=True)
+            sync_folder(self.folder)
+
+    @property
+    def stands(self) -> bool:
+        """Whether the snapshot that this object knows was not outdated since."""
+        return self._id is not None and _read(self.folder / "snapshot.json").get("id") == self._id
+
+    def clear(self) -> None:
+        """Removes all that is there."""
+        self.epoch, self._id, self._done = None, None, {}
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    @property
+    def tables(self) -> Path:
+        """The folder of the exported tables."""
+        return self.folder / "tables"
+
+    def is_done(self, stage: Stage) -> bool:
+        """Whether a stage's content is there."""
+        return self._done.get(str(stage.node), {}).get("meaning") == stage.meaning
+
+    def rows(self, stage: Stage) -> int:
+        """The rows of a stage that is done."""
+        return int(self._done[str(stage.node)]["rows"])
+
+    def path(self, node: int) -> Path:
+        """The folder of a node's content."""
+        return self.folder / f"node-{node}"
+
+    def finish(self, stage: Stage) -> None:
+        """Notes that Spark has written a stage."""
+        rows = ds.dataset(self.path(stage.node), format="parquet").count_rows()
+        self._done[str(stage.node)] = {"meaning": stage.meaning, "rows": rows}
+        _write(self.folder / "stages.json", {"snapshot": self._id, "stages": self._done})
+
+    def content(self, stage: Stage, cursors: CursorFactory) -> Iterator[ZSet]:
+        """The content of a stage that is done, in chunks."""
+        files = sorted(self.path(stage.node).glob("*.parquet"))
+        if not files:
+            return
+        back = [carrier(t).back(f"c{i}") for i, t in enumerate(types(stage.plan))]
+        listed = ", ".join(f"{value} AS c{i}" for i, value in enumerate(back)) or "1 AS nothing"
+        names = ", ".join(literal(str(file)) for file in files)
+        sql = f"SELECT {listed} FROM read_parquet([{names}])"
+        with contextlib.closing(cursors()) as cursor:
+            yield from chunks(cursor, sql, stage.plan.schema)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """What a file of ours says; nothing if it is not there, or of another version."""
+    try:
+        found = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if found.get("version") == _VERSION else {}
+
+
+def _write(file: Path, body: dict[str, Any]) -> None:
+    """Replaces a file durably, in one piece."""
+    draft = file.with_suffix(".new")
+    with open(draft, "w") as opened:
+        json.dump({"version": _VERSION, **body}, opened)
+        opened.flush()
+        os.fsync(opened.fileno())
+    os.replace(draft, file)
+    sync_folder(file.parent)
+
+
+def run_stage(
+    spark: SparkSession, frames: Frames, staging: Staging, stages: Sequence[Stage], at: int
+) -> None:
+    """Computes the stage at a position of the list, if it is not done, for later ones to read."""
+    stage = stages[at]
+    path = str(staging.path(stage.node))
+    if not staging.is_done(stage):
+        frame = frames.frame(stage.plan)
+        frame.write.mode("overwrite").parquet(path)
+        staging.finish(stage)
+    ddl = ", ".join(f"c{i} {carrier(t).spark}" for i, t in enumerate(types(stage.plan)))
+    frames.know(stage.plan, spark.read.schema(ddl or "nothing INT").parquet(path))
