@@ -27,6 +27,7 @@ from ivm.spark_backfill.frames import Frames
 from ivm.sql.compile.compile import CircuitCompiler
 from ivm.sql.plan.nodes import Plan, types
 from ivm.sql.plan.render import render
+from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.storage.identifiers import literal
 from ivm.storage.log.change_log import sync_folder
 from ivm.storage.values.zset import ZSet
@@ -141,15 +142,19 @@ class Staging:
 
     def content(self, stage: Stage, cursors: CursorFactory) -> Iterator[ZSet]:
         """The content of a stage that is done, in chunks."""
+        with contextlib.closing(cursors()) as cursor:
+            yield from chunks(cursor, self.query(stage), stage.plan.schema)
+
+    def query(self, stage: Stage) -> str:
+        """The content of a stage that is done, as SQL."""
+        given = types(stage.plan)
         files = sorted(self.path(stage.node).glob("*.parquet"))
-        if not files:
-            return
-        back = [carrier(t).back(f"c{i}") for i, t in enumerate(types(stage.plan))]
+        if not files:  # Spark writes none where it has no partition
+            return f"{typed_nulls(given)} WHERE FALSE"
+        back = [carrier(t).back(f"c{i}") for i, t in enumerate(given)]
         listed = ", ".join(f"{value} AS c{i}" for i, value in enumerate(back)) or "1 AS nothing"
         names = ", ".join(literal(str(file)) for file in files)
-        sql = f"SELECT {listed} FROM read_parquet([{names}])"
-        with contextlib.closing(cursors()) as cursor:
-            yield from chunks(cursor, sql, stage.plan.schema)
+        return f"SELECT {listed} FROM read_parquet([{names}])"
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,14 +16,13 @@ import duckdb
 
 from ivm.backfill.hand_over import HandOver, OutdatedError
 from ivm.backfill.progress import NOT_RUNNING, FillProgress
+from ivm.backfill.snapshot import export_scanned, exported, pinned
 from ivm.catalog.broken_views import UNFILLED
-from ivm.catalog.catalog import BindingCatalog, View
+from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.jobs import Job
-from ivm.spark_backfill.exports import Exported, export
 from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.stages import Stage, Staging, run_stage, stages_of
-from ivm.sql.plan.nodes import Scan, nodes
 from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.duckdb_errors import of_our_sql
@@ -46,20 +44,12 @@ class BackfillJob:
     Args:
         engine: of the database.
         name: of the view.
-        session: gives a prepared Spark session.
         after: the job that filled the view before, which may not have ended yet.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        name: str,
-        session: Callable[[], SparkSession],
-        after: Job | None,
-    ) -> None:
+    def __init__(self, engine: Engine, name: str, after: Job | None) -> None:
         self._engine = engine
         self._name = name
-        self._session = session
         self.progress = FillProgress()
         self._stopping = threading.Event()
         self._spark: SparkSession | None = None
@@ -127,7 +117,7 @@ class BackfillJob:
         assert alone.plan is not None
         stages = stages_of(alone.plan, engine.warehouse.cursor)
         self.progress.begin("starting Spark")
-        spark = self._spark = self._session()
+        spark = self._spark = self._engine.spark()
         staging = Staging(engine.unfilled.folder(self._name))
         if not self._goes_on(staging):
             self._take_snapshot(staging, stages)
@@ -155,38 +145,21 @@ class BackfillJob:
     def _take_snapshot(self, staging: Staging, stages: list[Stage]) -> None:
         """Exports what the stages scan, as of one epoch, and holds the log's records after it."""
         self.progress.begin("exporting")
-        warehouse = self._engine.warehouse
-        assert warehouse.log is not None
         staging.clear()
-        with contextlib.closing(warehouse.cursor()) as cursor:
-            with warehouse.write_lock:
-                self._engine.tables.flush()
-                warehouse.pin(cursor)
-                epoch = warehouse.base_epoch
-                warehouse.log.hold(self._name, epoch)
+        with pinned(self._engine, self._name) as (cursor, epoch):
             self._exporting = cursor
-            for relation, columns in self._scanned(stages).items():
-                self._check()
-                name = BindingCatalog(self._engine.catalog).canonical(relation)
-                schema = self._engine.catalog.relation_schema(name)
-                listed = [(i, schema[i][0]) for i in sorted(columns)]
-                export(cursor, relation, listed, schema, staging.tables / _folder(relation))
-            self._exporting = None
+            try:
+                plans = [stage.plan for stage in stages]
+                export_scanned(self._engine, cursor, plans, staging.tables, self._check)
+            finally:
+                self._exporting = None
             staging.begin(epoch)
-
-    def _scanned(self, stages: list[Stage]) -> dict[str, set[int]]:
-        """The relations that the stages scan, and the positions of their columns."""
-        found: dict[str, set[int]] = {}
-        for scan in [node for stage in stages for node in nodes(stage.plan)]:
-            if isinstance(scan, Scan):
-                found.setdefault(scan.relation, set()).update(scan.columns)
-        return found
 
     # -- Spark ----------------------------------------------------------------------------------
 
     def _run_stages(self, spark: SparkSession, staging: Staging, stages: list[Stage]) -> None:
-        folders = {r: staging.tables / _folder(r) for r in self._scanned(stages)}
-        frames = Frames(spark, Exported(spark, folders), self._engine.warehouse.zone.name)
+        relations = exported(spark, [stage.plan for stage in stages], staging.tables)
+        frames = Frames(spark, relations, self._engine.warehouse.zone.name)
         done = sum(staging.is_done(stage) for stage in stages)
         self.progress.begin_stages(spark, self._group, len(stages), done)
         with contextlib.suppress(Exception):  # Spark Connect has no context
@@ -199,11 +172,6 @@ class BackfillJob:
                 self.progress.rows += staging.rows(stage)
         finally:
             frames.close()
-
-
-def _folder(relation: str) -> str:
-    """A name for the folder of an exported relation."""
-    return "".join(letter if letter.isalnum() else "-" for letter in relation)
 
 
 def _reason(error: Exception) -> str:

@@ -11,13 +11,18 @@ from ivm.storage.errors import UnsupportedError
 _WAY = "let DuckDB fill it (backfill = 'duckdb')"
 
 
-def refuse_unfillable(engine: Engine, view: View) -> None:
-    """Refuses a view that Spark cannot fill.
+def refuse_unfillable(engine: Engine, view: View, done: str = "filled") -> None:
+    """Refuses a view that Spark cannot compute.
+
+    Args:
+        engine: of the database.
+        view: the view.
+        done: what is wanted of Spark.
 
     Raises:
         UnsupportedError: names the reason and the way out.
     """
-    what = f"the view {view.name!r} cannot be filled on Spark"
+    what = f"the view {view.name!r} cannot be {done} on Spark"
     if engine.warehouse.log is None:
         raise UnsupportedError(f"{what}: the database has no file in which to keep what is done")
     if view.plan is None:

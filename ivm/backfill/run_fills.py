@@ -28,8 +28,9 @@ def run_fills(engine: Engine, session: Callable[[], SparkSession]) -> None:
     """
 
     def make(name: str, before: Job | None) -> BackfillJob:
-        return BackfillJob(engine, name, session, before)
+        return BackfillJob(engine, name, before)
 
+    engine.spark = session
     engine.jobs.run(KIND, make)
 
 

@@ -52,9 +52,9 @@ def broken_error(views: Mapping[str, View], name: str) -> EvaluationError | None
     if views[to_blame].broken == UNFILLED:
         return EvaluationError(
             f"the view {name!r} cannot be read yet: the first fill of {to_blame!r} on Spark has "
-            f"not ended. SHOW MATERIALIZED VIEWS tells how far it is, `ivm backfill` and db.backfill() "
-            f"wait for it, and REFRESH MATERIALIZED VIEW {spelled(to_blame)} has DuckDB fill it "
-            "now"
+            "not ended. SHOW MATERIALIZED VIEWS tells how far it is, `ivm backfill` and "
+            f"db.backfill() wait for it, and REFRESH MATERIALIZED VIEW {spelled(to_blame)} has "
+            "DuckDB fill it now"
         )
     return EvaluationError(
         f"the view {name!r} is broken: {why_broken(views, name)}. Mend the rows: then REFRESH "

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -34,6 +35,7 @@ from ivm.engine.stored_tables import StoredTables
 from ivm.engine.unfilled import Unfilled
 from ivm.engine.views import Views
 from ivm.engine.writer_lock import WriterLock
+from ivm.storage.errors import UnavailableError
 from ivm.storage.interrupts import Shelter, check
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet
@@ -42,6 +44,9 @@ from ivm.storage.warehouse.flush import NetChange
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.system_tables import BASE
 from ivm.storage.warehouse.warehouse import Warehouse, roll_back
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Engine:
@@ -67,6 +72,7 @@ class Engine:
         self.small = SmallTables(self.tables)
         self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
+        self.spark: Callable[[], SparkSession] = _no_spark
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read)
         self.definitions = Definitions(warehouse, catalog)
@@ -336,6 +342,10 @@ class Engine:
         """Reads the attached databases as the cursor sees them."""
         with self._databases_lock:  # whoever reads later writes later
             self.catalog.load_databases(self.warehouse.databases(cursor))
+
+
+def _no_spark() -> SparkSession:
+    raise UnavailableError("no Spark session was given to this database")
 
 
 class _Aside:

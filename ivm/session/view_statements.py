@@ -7,7 +7,7 @@ resolve names in it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -15,10 +15,11 @@ import pyarrow as pa
 from ivm.backfill.job import KIND
 from ivm.backfill.refuse import refuse_unfillable
 from ivm.backfill.run_fills import progress_text
+from ivm.backfill.verify import verify_on_spark
 from ivm.catalog.broken_views import UNFILLED, why_broken
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
-from ivm.engine.verify import verify_view
+from ivm.engine.verify import Verdict, verify_view
 from ivm.engine.view_reads import views_shadowed_by
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
@@ -202,12 +203,11 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
     If a query leaves part of its answer open, one more column says which part; and if a view is
     broken, so that there is nothing to compare, one says why.
     """
+    if statement.spark:
+        return _verdicts(session, *_verified_on_spark(session, statement))
     with session.writing() as transaction:
         engine = session.engine
-        chosen = list(engine.catalog.views.values())
-        if statement.name is not None:
-            chosen = [engine.catalog.view(statement.name)]
-            engine.broken.demand_whole(chosen[0].name)
+        chosen = _chosen(session, statement)
         session.refuse_temporary([(view.name, view.query) for view in chosen])
         transaction.show([view.name for view in chosen])
         broken = {v.name: why_broken(engine.catalog.views, v.name) for v in chosen}
@@ -215,6 +215,36 @@ def verify(session: Session, statement: st.VerifyView, params: Params) -> Result
             None if broken[view.name] else verify_view(engine, session.cursor, view)
             for view in chosen
         ]
+    return _verdicts(session, chosen, found)
+
+
+def _chosen(session: Session, statement: st.VerifyView) -> list[View]:
+    catalog = session.engine.catalog
+    if statement.name is None:
+        return list(catalog.views.values())
+    view = catalog.view(statement.name)
+    session.engine.broken.demand_whole(view.name)
+    return [view]
+
+
+def _verified_on_spark(
+    session: Session, statement: st.VerifyView
+) -> tuple[list[View], list[Verdict | None]]:
+    """Compares committed rows, while other sessions go on."""
+    if session.transaction is not None:
+        raise UnsupportedError(
+            "VERIFY … USING SPARK compares what is committed: end the transaction first"
+        )
+    engine, chosen = session.engine, _chosen(session, statement)
+    whole = [v for v in chosen if not why_broken(engine.catalog.views, v.name)]
+    found = {view.name: verify_on_spark(engine, view, engine.spark()) for view in whole}
+    return chosen, [found.get(view.name) for view in chosen]
+
+
+def _verdicts(session: Session, chosen: Sequence[View], found: Sequence[Verdict | None]) -> Result:
+    """A row per view."""
+    views = session.engine.catalog.views
+    broken = {view.name: why_broken(views, view.name) for view in chosen}
     columns = {
         "view": pa.array([view.name for view in chosen], pa.string()),
         "rows": pa.array([f and f.rows for f in found], pa.int64()),

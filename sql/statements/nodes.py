@@ -73,9 +73,14 @@ class ExplainView(Statement):
 
 @dataclass(frozen=True)
 class VerifyView(Statement):
-    """VERIFY MATERIALIZED VIEW name, or VERIFY MATERIALIZED VIEWS for all (`name` is None)."""
+    """VERIFY MATERIALIZED VIEW name [USING SPARK], or VERIFY MATERIALIZED VIEWS (`name` is None).
+
+    Attributes:
+        spark: whether Spark computes what the view is compared with.
+    """
 
     name: Name | None
+    spark: bool = False
 
 
 @dataclass(frozen=True)

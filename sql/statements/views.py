@@ -52,14 +52,15 @@ def drop_view(source: SourceText, reader: Reader) -> DropView:
 
 
 def verify_view(source: SourceText, reader: Reader) -> VerifyView:
-    """Reads VERIFY MATERIALIZED VIEW name, or VERIFY MATERIALIZED VIEWS."""
+    """Reads VERIFY MATERIALIZED VIEW name, or VERIFY MATERIALIZED VIEWS, [USING SPARK]."""
     reader.expect("VERIFY", "MATERIALIZED")
     name = None
     if not reader.accept("VIEWS"):
         reader.expect("VIEW")
         name = reader.name()
+    spark = reader.accept("USING", "SPARK")
     reader.finish()
-    return VerifyView(source.text, source.offset, name)
+    return VerifyView(source.text, source.offset, name, spark)
 
 
 def subscribe(source: SourceText, reader: Reader) -> Subscribe:

@@ -1,0 +1,66 @@
+"""One epoch of the tables for Spark: exported from a pinned snapshot, beside everything else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ivm.catalog.catalog import BindingCatalog
+from ivm.engine.engine import Engine
+from ivm.spark_backfill.exports import Exported, export
+from ivm.sql.plan.nodes import Plan, Scan, nodes
+from ivm.storage.warehouse.duck import Cursor
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextlib.contextmanager
+def pinned(engine: Engine, hold: str | None = None) -> Iterator[tuple[Cursor, int]]:
+    """A cursor that sees all tables and views as of one epoch, and that epoch.
+
+    Args:
+        engine: of the database.
+        hold: for whom the log is to keep the records of later epochs.
+    """
+    with contextlib.closing(engine.warehouse.cursor()) as cursor:
+        with engine.warehouse.write_lock:
+            engine.tables.flush()
+            engine.warehouse.pin(cursor)
+            epoch = engine.warehouse.base_epoch
+            if hold is not None and engine.warehouse.log is not None:
+                engine.warehouse.log.hold(hold, epoch)
+        yield cursor, epoch
+
+
+def export_scanned(
+    engine: Engine, cursor: Cursor, plans: Sequence[Plan], to: Path, check: Callable[[], None]
+) -> None:
+    """Exports what the plans scan, as the cursor sees it, each relation in a folder of its own."""
+    names = BindingCatalog(engine.catalog)
+    for relation, columns in _scanned(plans).items():
+        check()
+        schema = engine.catalog.relation_schema(names.canonical(relation))
+        listed = [(i, schema[i][0]) for i in sorted(columns)]
+        export(cursor, relation, listed, schema, to / _folder(relation))
+
+
+def exported(spark: SparkSession, plans: Sequence[Plan], folder: Path) -> Exported:
+    """The relations that `export_scanned` has exported."""
+    return Exported(spark, {name: folder / _folder(name) for name in _scanned(plans)})
+
+
+def _scanned(plans: Sequence[Plan]) -> dict[str, set[int]]:
+    """The relations that the plans scan, and the positions of their columns."""
+    found: dict[str, set[int]] = {}
+    for scan in [node for plan in plans for node in nodes(plan)]:
+        if isinstance(scan, Scan):
+            found.setdefault(scan.relation, set()).update(scan.columns)
+    return found
+
+
+def _folder(relation: str) -> str:
+    """A name for the folder of an exported relation, of letters that Spark takes as they are."""
+    return relation.encode().hex()

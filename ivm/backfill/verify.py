@@ -1,0 +1,53 @@
+"""VERIFY … USING SPARK: a view against a fresh computation on Spark, both of one epoch.
+
+The plan is computed, not the user's text, which Spark would read otherwise. What Spark and DuckDB
+make of a plan is compared by the tests.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from typing import TYPE_CHECKING
+
+from ivm.backfill.refuse import refuse_unfillable
+from ivm.backfill.snapshot import export_scanned, exported, pinned
+from ivm.catalog.catalog import View
+from ivm.engine.engine import Engine
+from ivm.engine.verify import Verdict, compare_answers
+from ivm.spark_backfill.frames import Frames
+from ivm.spark_backfill.stages import Stage, Staging, run_stage
+from ivm.storage.interrupts import check
+from ivm.storage.warehouse.duck import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def verify_on_spark(engine: Engine, view: View, spark: SparkSession) -> Verdict:
+    """Compares a view's rows with those that Spark computes from the tables.
+
+    Raises:
+        UnsupportedError: Spark cannot compute the view.
+    """
+    refuse_unfillable(engine, view, "verified")
+    assert view.plan is not None
+    staging = Staging(engine.unfilled.folder(uuid.uuid4().hex))
+    staging.clear()
+    stage = Stage(0, view.plan, view.name)
+    try:
+        with pinned(engine) as (cursor, epoch):
+            export_scanned(engine, cursor, [view.plan], staging.tables, check)
+            staging.begin(epoch)
+            zone = engine.warehouse.zone.name
+            frames = Frames(spark, exported(spark, [view.plan], staging.tables), zone)
+            try:
+                run_stage(spark, frames, staging, [stage], 0)
+            finally:
+                frames.close()
+            stored = f"FROM {engine.catalog.qualified[view.name]}"
+            count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
+            found = compare_answers(cursor, stored, staging.query(stage), view.schema)
+    finally:
+        shutil.rmtree(staging.folder, ignore_errors=True)
+    return Verdict(count, *found, "")

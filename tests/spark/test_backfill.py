@@ -1,0 +1,347 @@
+"""First fills on Spark beside everything else: at the end the view is its query, and follows.
+
+The oracle is VERIFY, which compares with DuckDB's answer to the user's own text.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ivm
+from ivm.backfill import job as jobs
+from ivm.backfill.hand_over import HandOver
+from ivm.delta_ops.joins.arrange import Arrange
+from ivm.engine.engine import Engine
+from ivm.spark_backfill.stages import Staging
+from ivm.storage.errors import EvaluationError, SqlError, UnavailableError, UnsupportedError
+from ivm.storage.values.consolidate import consolidate
+from ivm.storage.values.zset import add
+from tests.support.spark import session
+
+TABLES = """
+CREATE TABLE customers (id BIGINT PRIMARY KEY, region VARCHAR);
+CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, amount DECIMAL(12,2), weight DOUBLE);
+INSERT INTO customers SELECT range, 'r' || (range % 5) FROM range(40);
+INSERT INTO orders SELECT range, range % 47, (range % 997) / 7, range / 3 FROM range(3000);
+"""
+QUERY = """SELECT region, count(*) AS n, sum(amount) AS total, avg(weight) AS mean,
+    max(amount) AS most, count(DISTINCT customer) AS customers
+    FROM orders JOIN customers ON customer = customers.id GROUP BY region"""
+CREATE = f"CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {QUERY}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    session()  # or the test is not run
+    return tmp_path / "shop.duckdb"
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[ivm.Database]:
+    with ivm.connect(path, spark=session()) as opened:
+        opened.execute(TABLES)
+        yield opened
+
+
+def demand_right(db: ivm.Database, *views: str) -> None:
+    """The views are their queries, now and after changes of every kind."""
+    for change in (
+        "SELECT 1",
+        "INSERT INTO orders VALUES (900001, 3, 12.5, 0.1), (900002, NULL, NULL, NULL)",
+        "UPDATE orders SET customer = 4, amount = 1 WHERE id < 20",
+        "DELETE FROM customers WHERE region = 'r1'",
+    ):
+        db.execute(change)
+        for view in views or ("v",):
+            ((_, count, missing, extra, ok, *_),) = db.execute(
+                f"VERIFY MATERIALIZED VIEW {view}"
+            ).fetchall()
+            assert (ok, missing, extra) == (True, 0, 0), (view, change)
+            assert count
+
+
+class Gate:
+    """Stops a function of the job at its first call, until it is opened.
+
+    Args:
+        patch: of the test.
+        owner: the module or class of the function.
+        name: its name.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        original: Callable[..., Any] = getattr(owner, name)
+
+        def stopped(*args: Any, **kwargs: Any) -> Any:
+            self.reached.set()
+            assert self.open.wait(60)
+            return original(*args, **kwargs)
+
+        patch.setattr(owner, name, stopped)
+
+    def wait(self) -> None:
+        """Waits until the job is there."""
+        assert self.reached.wait(60)
+
+
+POINTS = [(jobs, "export_scanned"), (jobs, "run_stage"), (HandOver, "load"), (HandOver, "finish")]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), POINTS, ids=lambda point: getattr(point, "__name__", point)
+)
+def test_changes_that_come_meanwhile_are_there_once(
+    owner: Any, name: str, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, owner, name)
+    db.execute(CREATE)
+    gate.wait()
+    db.insert("orders", [{"id": 5000 + i, "customer": i % 9, "amount": i} for i in range(50)])
+    db.execute("UPDATE orders SET amount = amount + 1 WHERE id % 3 = 0")
+    db.delete("orders", [{"id": i} for i in range(0, 100, 7)])
+    with db.transaction():
+        db.execute("DELETE FROM customers WHERE id > 30")
+        db.upsert("customers", [{"id": 31, "region": "new"}])
+    with pytest.raises(EvaluationError, match="first fill of 'v' on Spark has not ended"):
+        db.execute("SELECT * FROM v")
+    assert db.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][-1] is not None
+    gate.open.set()
+    db.backfill("v")
+    demand_right(db)
+    assert not any((Path(f"{db.path}.ivm") / "backfill").iterdir())
+
+
+def test_the_state_is_the_one_that_duckdb_builds(db: ivm.Database) -> None:
+    db.execute(CREATE)
+    db.backfill("v")
+    with ivm.connect() as other:
+        other.execute(TABLES)
+        other.execute(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
+        ours, theirs = states(db), states(other)
+    assert len(ours) > 2
+    assert ours == theirs
+
+
+def states(db: ivm.Database) -> list[Any]:
+    """What each stateful operator of view v holds, comparable."""
+    engine: Engine = db._engine
+    circuit = engine.maintenance.circuit
+    found: list[Any] = []
+    for number in circuit.nodes_of("v"):
+        operator = circuit.node(number).operator
+        if not operator.stateful:
+            continue
+        assert circuit.node(number).hydrated
+        if isinstance(operator, Arrange):
+            rows = consolidate(add(list(operator.after.batches())), operator.types)
+        else:
+            rows = add(list(operator.contents(lambda _: iter(()))))
+        schema = tuple((f"c{i}", t) for i, t in enumerate(operator.types))
+        values = [*rows.to_arrow(schema).to_pylist(), *[{"w": w} for w in rows.weights.tolist()]]
+        found.append((operator.describe(), operator.state_rows(), sorted(map(repr, values))))
+    return found
+
+
+VIEWS = {
+    "scalar": "SELECT count(*) AS n, sum(weight) AS s FROM orders",
+    "top": "SELECT customer, amount, id FROM orders ORDER BY amount DESC, id LIMIT 7",
+    "outer": "SELECT o.id, region FROM orders o LEFT JOIN customers c ON c.id = customer",
+    "windowed": """SELECT id, customer, rank() OVER (PARTITION BY customer ORDER BY amount) AS r
+        FROM orders""",
+    "distinct_": "SELECT DISTINCT customer, amount > 50 AS big FROM orders",
+    "lists": "SELECT customer, list(id ORDER BY id) AS ids FROM orders GROUP BY customer",
+    "texts": "SELECT id, upper(region) AS r, region || '!' AS s FROM customers WHERE id % 3 <> 1",
+    "nested": """SELECT region, (SELECT max(amount) FROM orders WHERE customer = c.id) AS m
+        FROM customers c""",
+    "twice": "SELECT a.id, b.id AS other FROM customers a JOIN customers b USING (region)",
+}
+
+
+def test_views_of_every_kind_and_over_each_other(db: ivm.Database) -> None:
+    for name, query in VIEWS.items():
+        db.execute(f"CREATE MATERIALIZED VIEW {name} WITH (backfill = 'spark') AS {query}")
+    for name in VIEWS:
+        db.backfill(name)
+    db.execute(
+        "CREATE MATERIALIZED VIEW above WITH (backfill = 'spark') AS"
+        " SELECT s, count(*) AS n FROM windowed JOIN texts ON texts.id = customer GROUP BY s"
+    )
+    db.backfill("above")
+    demand_right(db, "above", *VIEWS)
+
+
+def test_closed_in_the_middle_it_goes_on_where_it_was(
+    db: ivm.Database, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, HandOver, "load")
+    db.execute(CREATE)
+    gate.wait()
+    threading.Timer(0.5, gate.open.set).start()
+    db.insert("orders", {"id": [7001], "customer": [1], "amount": [3]})
+    db.close()
+    monkeypatch.undo()
+    computed: list[bool] = []
+    run_stage = jobs.run_stage
+
+    def counted(spark: Any, frames: Any, staging: Staging, stages: Any, at: int) -> None:
+        computed.append(not staging.is_done(stages[at]))
+        run_stage(spark, frames, staging, stages, at)
+
+    monkeypatch.setattr(jobs, "run_stage", counted)
+    with ivm.connect(path, spark=session()) as again:
+        assert again.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][-1] == "not running"
+        again.insert("orders", {"id": [7002], "customer": [2], "amount": [3]})
+        again.flush()
+        again.backfill("v")
+        demand_right(again)
+    assert computed
+    assert not any(computed)
+
+
+def test_a_change_that_the_log_lacks_begins_it_anew(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, HandOver, "finish")
+    db.execute(CREATE)
+    gate.wait()
+    with db.transaction():  # its commit is DuckDB's
+        db.execute("CREATE TABLE other (a INTEGER)")
+        db.execute("DELETE FROM orders WHERE id < 500")
+    db.execute("ALTER TABLE customers ADD COLUMN note VARCHAR DEFAULT 'x'")
+    gate.open.set()
+    db.backfill("v")
+    demand_right(db)
+
+
+def test_dropped_replaced_or_refreshed_meanwhile(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, jobs, "run_stage")
+    for name in ("gone", "now", "other"):
+        db.execute(CREATE.replace(" v ", f" {name} "))
+    gate.wait()
+    db.execute("DROP MATERIALIZED VIEW gone")
+    db.execute("REFRESH MATERIALIZED VIEW now")
+    db.execute("CREATE OR REPLACE MATERIALIZED VIEW other AS SELECT count(*) AS n FROM orders")
+    demand_right(db, "now", "other")
+    gate.open.set()
+    for name in ("gone", "now", "other"):
+        engine: Engine = db._engine
+        found = engine.jobs.find(jobs.KIND, name)
+        assert found is not None
+        assert found.join(60)
+    demand_right_again(db)
+    assert not any((Path(f"{db.path}.ivm") / "backfill").iterdir())
+
+
+def demand_right_again(db: ivm.Database) -> None:
+    db.execute("INSERT INTO orders VALUES (900009, 3, 12.5, 0.1)")
+    assert all(row[4] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
+
+
+def test_a_change_on_which_the_view_fails_breaks_it(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch, HandOver, "catch_up")
+    query = "SELECT id, CAST(region[2:] AS INTEGER) AS number FROM customers"
+    db.execute(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {query}")
+    gate.wait()
+    db.execute("INSERT INTO customers VALUES (99, 'rx')")  # nobody can refuse it yet
+    gate.open.set()
+    with pytest.raises((EvaluationError, UnavailableError), match="'x'"):
+        db.backfill("v")
+    with pytest.raises(EvaluationError, match=r"broken: .*'x'"):
+        db.execute("FROM v")
+    db.execute("DELETE FROM customers WHERE id = 99")
+    db.execute("REFRESH MATERIALIZED VIEW v")
+    demand_right(db)
+
+
+def test_a_failure_leaves_its_reason_and_is_tried_again(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space left on the lake")
+
+    monkeypatch.setattr(jobs, "run_stage", fail)
+    db.execute(CREATE)
+    with pytest.raises(UnavailableError, match="no space left on the lake"):
+        db.backfill("v")
+    shown = db.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][-1]
+    assert "failed: OSError: no space left on the lake" in shown
+    monkeypatch.undo()
+    db.backfill("v")
+    demand_right(db)
+
+
+def test_rows_on_which_the_query_fails_are_told(db: ivm.Database) -> None:
+    db.execute("INSERT INTO customers VALUES (77, 'rx')")
+    query = "SELECT id, CAST(region[2:] AS INTEGER) AS number FROM customers"
+    db.execute(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {query}")
+    with pytest.raises(UnavailableError, match="Could not convert string 'x' to INT32"):
+        db.backfill("v")
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("SELECT id, own(id) AS x FROM orders", r"own\(\) is no function of DuckDB's own"),
+        ("SELECT id, mode(amount) OVER () AS x FROM orders", "recomputed whole"),
+        ("SELECT 1::VARIANT AS x FROM orders", "VARIANT"),
+    ],
+)
+def test_what_spark_cannot_fill_is_refused_at_once(
+    query: str, named: str, db: ivm.Database
+) -> None:
+    db.create_function(ivm.Function("own", lambda x: x, ["BIGINT"], "BIGINT"))
+    with pytest.raises(UnsupportedError, match=named):
+        db.execute(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {query}")
+    assert db.views() == []
+
+
+def test_a_database_in_memory_and_misspelt_options_are_refused() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        with pytest.raises(UnsupportedError, match="no file"):
+            db.execute("CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS FROM t")
+        for option in ("backfil = 'spark'", "backfill = 'flink'", "backfill 'spark'", ""):
+            with pytest.raises(SqlError, match=r"expected|backfill is"):
+                db.execute(f"CREATE MATERIALIZED VIEW v WITH ({option}) AS FROM t")
+        db.execute("create materialized view v with (BackFill = 'DuckDB') as from t")
+        assert [view.name for view in db.views()] == ["v"]
+
+
+def test_verified_by_spark(db: ivm.Database) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS {QUERY}")
+    verify = "VERIFY MATERIALIZED VIEW v USING SPARK"
+    assert db.execute(verify).fetchall() == [("v", 5, 0, 0, True)]
+    db.insert("orders", {"id": [9001], "customer": [1], "amount": [3]})
+    assert db.execute(verify).fetchall() == [("v", 5, 0, 0, True)]
+    engine: Engine = db._engine
+    engine.warehouse.cursor().execute("UPDATE v SET n = n + 1 WHERE region = 'r2'").fetchall()
+    assert db.execute(verify).fetchall() == [("v", 5, 1, 1, False)]
+    db.execute("BEGIN")
+    with pytest.raises(UnsupportedError, match="end the transaction"):
+        db.execute(verify)
+    db.execute("ROLLBACK")
+
+
+def test_progress_is_told(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch, jobs, "run_stage")
+    db.execute(CREATE)
+    gate.wait()
+    threading.Timer(0.3, gate.open.set).start()
+    seen: list[str] = []
+    db.backfill("v", on_progress=lambda progress: seen.append(progress.text()))
+    assert any(text.startswith("stage 1 of 3") for text in seen)
+    assert seen[-1] == "done"
+    began = time.monotonic()
+    db.backfill("v")  # it is filled: nothing to wait for
+    assert time.monotonic() - began < 5
