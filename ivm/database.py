@@ -238,6 +238,11 @@ class Database(Streams):
             name = self._engine.catalog.view(name_parts(view)).name
             wait_for_fill(self._engine, name, on_progress)
 
+    def unfilled_views(self) -> list[str]:
+        """The names of the views whose first fill on Spark has not ended."""
+        self._lifetime.demand_open()
+        return [view.name for view in self._engine.unfilled.views()]
+
     @property
     def epoch(self) -> int:
         """The number of the last committed transaction."""

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import sys
+import tempfile
+import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +44,8 @@ _LOCAL = {
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
+_RAISED = re.compile(r"^[\w.]+(?:Error|Exception): ")
+_starting = threading.Lock()
 _JAVA = "Spark 4 needs Java 17 or 21: on Debian or Ubuntu `apt-get install openjdk-17-jre-headless`"
 
 
@@ -53,23 +58,65 @@ def start(options: Mapping[str, str]) -> SparkSession:
     Raises:
         UnavailableError: PySpark or Java is missing, or Spark does not start.
     """
-    builder = _pyspark().builder
-    remote = options.get("spark.remote")
-    if remote is None:
-        _demand_java()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    given = dict(options) if remote else {**_LOCAL, **options}
-    for name, value in {**given, **REQUIRED}.items():
-        builder = builder.config(name, value)
+    sessions = _pyspark()
     # We use none of what PySpark does with pandas.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     # Each error is raised as well, and its words reach the user.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    if "spark.remote" in options:
+        return _configured(sessions, {**options, **REQUIRED})
+    with _starting:
+        _start_jvm({**_LOCAL, **options, **REQUIRED})
+    return _configured(sessions, REQUIRED)
+
+
+def _configured(sessions: type[SparkSession], options: Mapping[str, str]) -> SparkSession:
+    builder = sessions.builder
+    for name, value in options.items():
+        builder = builder.config(name, value)
     try:
         return prepared(builder.getOrCreate())
     except Exception as error:
-        raise UnavailableError(f"Spark does not start: {error}") from error
+        raise UnavailableError(f"Spark does not start: {words_of(error)}") from error
+
+
+def _start_jvm(options: Mapping[str, str]) -> None:
+    """Starts Spark in this process, if it does not run; its log is shown only where it fails.
+
+    Raises:
+        UnavailableError: there is no Java, or Spark does not start.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._active_spark_context is not None:
+        return
+    _demand_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = SparkConf().setAll(list(options.items()))
+    with tempfile.TemporaryFile(prefix="ivm-spark-") as log:  # the JVM keeps it open
+        try:
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, popen_kwargs={"stderr": log}
+            )
+            SparkContext(conf=conf, gateway=gateway)
+        except Exception as error:
+            log.seek(0)
+            logged = [line for line in log.read().decode(errors="replace").splitlines() if line]
+            said = words_of(error) if "java" in str(error) else "\n".join(logged[-5:])
+            raise UnavailableError(f"Spark does not start: {said}") from error
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says, without the places in Spark's code."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines()]
+    raised = [i for i, line in enumerate(lines) if _RAISED.match(line)]
+    if "Traceback (most recent call last)" in text and raised:
+        return _RAISED.sub("", lines[raised[-1]])  # what a worker's Python has raised
+    kept = [line for line in lines if line and not line.startswith("at ")]
+    return " ".join(kept[:3])
 
 
 def prepared(session: SparkSession) -> SparkSession:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 
 from ivm.delta_ops.circuit import Circuit
-from ivm.delta_ops.operator import CursorFactory
+from ivm.delta_ops.operator import CursorFactory, Fetch
 from ivm.spark_backfill.carriers import carrier
 from ivm.spark_backfill.frames import Frames
 from ivm.sql.compile.compile import CircuitCompiler
@@ -70,9 +70,17 @@ def stages_of(plan: Plan, cursors: CursorFactory) -> list[Stage]:
         return iter(())
 
     compiler.circuit.hydrate(fetch)
-    for _ in compiler.circuit.contents(root, fetch):
+    for _ in contents_of(compiler.circuit, root, fetch):
         pass
     return [Stage(node, compiler.plan(node), compiler.label(node)) for node in sorted(asked)]
+
+
+def contents_of(circuit: Circuit, root: int, fetch: Fetch) -> Iterator[ZSet]:
+    """The rows of a view: computed by Spark, unless the circuit's state has them."""
+    node = circuit.node(root)
+    if node.reproducible and not node.operator.stateful:
+        return fetch(root)
+    return circuit.contents(root, fetch)
 
 
 class Staging:

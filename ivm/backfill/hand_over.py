@@ -16,7 +16,7 @@ from ivm.catalog.catalog import View
 from ivm.engine.broken_views import record_of, why
 from ivm.engine.engine import Engine
 from ivm.engine.maintenance import Maintenance
-from ivm.spark_backfill.stages import Stage, Staging
+from ivm.spark_backfill.stages import Stage, Staging, contents_of
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, run
@@ -70,7 +70,7 @@ class HandOver:
         root = compiled.circuit.views[self._view.name]
         with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
             self._in_transaction(cursor, lambda: run(cursor, f"DELETE FROM {self._table}"))
-            for chunk in compiled.circuit.contents(root, self._fetch):
+            for chunk in contents_of(compiled.circuit, root, self._fetch):
                 self._load(cursor, chunk)
         self._own.attach(self._view)
 

@@ -22,6 +22,7 @@ from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.jobs import Job
 from ivm.spark_backfill.frames import Frames
+from ivm.spark_backfill.session import words_of
 from ivm.spark_backfill.stages import Stage, Staging, run_stage, stages_of
 from ivm.storage.errors import EvaluationError, IvmError, UnavailableError
 from ivm.storage.warehouse.duck import Cursor
@@ -180,5 +181,4 @@ def _reason(error: Exception) -> str:
         return str(error)
     if isinstance(error, duckdb.Error):
         return of_our_sql(error)
-    first = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {first[0]}"
+    return f"{type(error).__name__}: {words_of(error)}"

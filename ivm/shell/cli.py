@@ -49,6 +49,7 @@ _EXAMPLES = """
   [cyan]cat load.sql | ivm shop.duckdb[/cyan]               run SQL from a pipe
   [cyan]ivm ingest shop.duckdb[/cyan]                       run its sources of changes
   [cyan]ivm tail shop.duckdb revenue[/cyan]                 the changes of a view, as they come
+  [cyan]ivm backfill shop.duckdb[/cyan]                     fill views on Spark
   [cyan]ivm recover shop.duckdb[/cyan]                      whether file and log fit each other
 
 [bold]A first view[/bold], to be typed into the shell
@@ -264,6 +265,43 @@ def _tail(
     raise typer.Exit(code)
 
 
+@app.command("backfill")
+def _backfill(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
+    views: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[VIEW …]", help="Views to fill.", show_default="all unfilled ones"),
+    ] = None,
+) -> None:
+    """Fill views of FILE on Spark, or go on with it, and wait until they can be read.
+
+    Ctrl-C stops; what is done is kept, and the next run goes on from there.
+
+    \b
+    A view that Spark fills:
+      CREATE MATERIALIZED VIEW revenue WITH (backfill = 'spark') AS SELECT …;
+
+    \b
+    ivm backfill shop.duckdb              all views that are not filled
+    ivm backfill shop.duckdb revenue      one of them
+
+    \b
+    Spark's master, packages and settings stand in ivm.toml beside FILE:
+      [spark]
+      master = "local[4]"
+    Without it Spark runs on this machine.
+
+    \b
+    Exit codes: 0 filled; 1 an error; 130 ended by Ctrl-C
+    """
+    _guard_against_missing(file, "backfill FILE [VIEW …]")
+    from ivm.shell.backfill import backfill  # rich takes a moment to load
+
+    with _errors_reported(), closing(open_database(file)) as database:
+        code = backfill(database, views or [])
+    raise typer.Exit(code)
+
+
 @app.command("recover")
 def _recover(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
@@ -300,7 +338,10 @@ def _guard_against_typos(file: str) -> None:
     if Path(file).suffix or "/" in file or file == MEMORY or Path(file).exists():
         return
     near = difflib.get_close_matches(
-        file, ["shell", "run", "ingest", "tail", "recover", "--help", "--version"], 1, 0.6
+        file,
+        ["shell", "run", "ingest", "tail", "backfill", "recover", "--help", "--version"],
+        1,
+        0.6,
     )
     if near:
         _refuse(

@@ -18,6 +18,7 @@ from ivm.backfill import job as jobs
 from ivm.backfill.hand_over import HandOver
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.engine.engine import Engine
+from ivm.spark_backfill import stages
 from ivm.spark_backfill.stages import Staging
 from ivm.storage.errors import EvaluationError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.values.consolidate import consolidate
@@ -188,11 +189,11 @@ def test_closed_in_the_middle_it_goes_on_where_it_was(
     db.close()
     monkeypatch.undo()
     computed: list[bool] = []
-    run_stage = jobs.run_stage
+    run_stage = stages.run_stage
 
-    def counted(spark: Any, frames: Any, staging: Staging, stages: Any, at: int) -> None:
-        computed.append(not staging.is_done(stages[at]))
-        run_stage(spark, frames, staging, stages, at)
+    def counted(spark: Any, frames: Any, staging: Staging, given: Any, at: int) -> None:
+        computed.append(not staging.is_done(given[at]))
+        run_stage(spark, frames, staging, given, at)
 
     monkeypatch.setattr(jobs, "run_stage", counted)
     with ivm.connect(path, spark=session()) as again:
