@@ -96,6 +96,7 @@ class Speaker:
         rule = _RULES.get(type(expr)) or _FUNCTIONS.get(call_name(expr))
         if rule is None:
             raise NotSaidError(f"{call_name(expr) or type(expr).__name__}")
+        _demand_known(expr)
         return f"({rule(self, expr)})"
 
     def plain(self, expr: exp.Expr) -> ColumnType:
@@ -183,6 +184,14 @@ def _widens(given: ColumnType, to: ColumnType) -> bool:
 def _shape(type: ColumnType) -> tuple[int, int]:
     """Digits and scale of a DECIMAL or an integer."""
     return (type.precision, type.scale) if type.is_decimal else (_DIGITS[type.sql], 0)
+
+
+def _demand_known(expr: exp.Expr) -> None:
+    """Refuses what the rules do not read: NOT LIKE is a LIKE with one more argument."""
+    given = {name for name, value in expr.args.items() if value}
+    unread = given - {"this", "expression", "expressions"} - _READ.get(type(expr), frozenset())
+    if unread:
+        raise NotSaidError(f"{type(expr).__name__} with {', '.join(sorted(unread))}")
 
 
 # --- rules ---
@@ -422,7 +431,8 @@ def _like(speaker: Speaker, expr: exp.Like) -> str:
         raise NotSaidError("LIKE with a pattern that is no constant")
     if not pattern.is_string or "\\" in pattern.this:
         raise NotSaidError("LIKE with a backslash in the pattern")
-    return f"{speaker._say(expr.this)} LIKE {said_string(pattern.this)}"
+    word = "NOT LIKE" if expr.args.get("negate") else "LIKE"
+    return f"{speaker._say(expr.this)} {word} {said_string(pattern.this)}"
 
 
 def _length(speaker: Speaker, expr: exp.Expr) -> str:
@@ -461,6 +471,17 @@ def _extract(speaker: Speaker, expr: exp.Extract) -> str:
     return said_part(speaker, word, expr.expression)
 
 
+_READ: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Between: frozenset(["low", "high"]),
+    exp.Case: frozenset(["ifs", "default"]),
+    exp.Cast: frozenset(["to"]),
+    exp.DPipe: frozenset(["safe"]),  # of NULLs, in other dialects
+    exp.Greatest: frozenset(["ignore_nulls"]),  # as both engines do
+    exp.If: frozenset(["true", "false"]),
+    exp.Least: frozenset(["ignore_nulls"]),
+    exp.Like: frozenset(["negate"]),
+}
+"""The arguments of nodes that the rules read, or that change nothing here."""
 _PARTS = ("year", "month", "day", "quarter")
 _RULES: dict[type[exp.Expr], Rule] = {
     exp.And: _boolean("AND"),

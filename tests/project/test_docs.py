@@ -29,9 +29,11 @@ from ivm.sql.statements import nodes
 from ivm.streams import Streams
 from tests.project.test_layers import LAYERS, ROOMS, layer_of, modules_of, room_of
 from tests.support import ROOT
+from tests.support.spark import session
 from tests.support.view_oracle import assert_verified
 
 PAGES = ("README.md", "docs/sql.md", "docs/python.md", "docs/sources.md", "docs/sinks.md")
+SPARK_PAGES = ("docs/scaling.md",)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CONSTRUCT = re.compile(r"^\| ([^|]+) \| `([^`]+)` \| ([a-z ]+) \|$", re.MULTILINE)
 
@@ -104,10 +106,12 @@ def matches(output: str, promised: str) -> bool:
     return re.fullmatch(pattern, normal(output), re.DOTALL) is not None
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *SPARK_PAGES])
 def test_examples_print_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if page in SPARK_PAGES:
+        session()  # or it is not run
     monkeypatch.chdir(tmp_path)
     runner = Page()
     with runner.database:
@@ -393,7 +397,14 @@ def test_an_insert_crosses_the_layers_as_the_architecture_says(tmp_path: Path) -
     assert [e for e in entered if not ":".join(e).startswith(AROUND)] == WORK
 
 
-PROSE = (*PAGES, "CHANGELOG.md", "ARCHITECTURE.md", "docs/shell.md", "docs/benchmarks.md")
+PROSE = (
+    *PAGES,
+    *SPARK_PAGES,
+    "CHANGELOG.md",
+    "ARCHITECTURE.md",
+    "docs/shell.md",
+    "docs/benchmarks.md",
+)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 

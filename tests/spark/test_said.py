@@ -45,6 +45,8 @@ CASES: list[tuple[tuple[str, ...], list[str]]] = [
     (("DECIMAL(15,2)", "DECIMAL(15,2)"), ["c0 * (1 - c1)", "c0 * (1 - c1) * (1 + c1)"]),
     (("BOOLEAN", "BOOLEAN"), ["c0 AND c1", "c0 OR c1", "NOT c0", "if(c0, 1, 2)"]),
     (("VARCHAR", "VARCHAR"), ["c0 || c1", "length(c0)", "c0 LIKE 'a%'", "c0 LIKE '%_c%'"]),
+    (("VARCHAR",), ["c0 NOT LIKE '%b%'", "c0 NOT IN ('a', 'b')", "c0 IS NOT NULL"]),
+    (("INTEGER",), ["c0 NOT BETWEEN 1 AND 100", "NOT (c0 = 1)", "c0 IS NOT DISTINCT FROM NULL"]),
     (("VARCHAR",), ["c0 = 'ab\\c'", "c0 || 'it''s \\ é'", "c0 IN ('a', 'abc')", "c0 > ''"]),
     (("DATE",), ["year(c0)", "month(c0)", "day(c0)", "quarter(c0)", "extract(year FROM c0)"]),
     (("DATE",), ["c0 < '1995-03-15'", "c0 >= DATE '1995-03-15' + INTERVAL 3 MONTH"]),
@@ -80,6 +82,9 @@ def test_what_is_not_on_the_list_is_named() -> None:
         ("c0 LIKE c1", ["VARCHAR", "VARCHAR"], "LIKE"),
         ("c0 = c1", ["BIGINT", "DOUBLE"], "comparison of BIGINT with DOUBLE"),
         ("c0 * c0", ["DECIMAL(38,4)"], "DECIMAL"),
+        ("c0 BETWEEN SYMMETRIC 3 AND c0", ["INTEGER"], "Between with symmetric"),
+        ("TRY_CAST(c0 AS INTEGER)", ["VARCHAR"], "try_cast"),
+        ("c0 LIKE 'a%' ESCAPE '!'", ["VARCHAR"], "Escape"),
     ]:
         with pytest.raises(NotSaidError, match=named):
             Speaker([type_of(t) for t in types]).say(sqlglot.parse_one(text, dialect="duckdb"))
