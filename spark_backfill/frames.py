@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
 from ivm.spark_backfill.carriers import Carrier, NotCarriedError, carrier
+from ivm.spark_backfill.partial_worker import DDL, key_types, partial_runner
 from ivm.spark_backfill.render import spark_body
 from ivm.spark_backfill.said import NotSaidError
 from ivm.spark_backfill.worker import CODE, NO_SIDE, SIDE, Body, runner
@@ -43,6 +44,7 @@ from ivm.sql.plan.nodes import (
     free_recursions,
     inputs,
     nodes,
+    numbered,
     types,
     width,
 )
@@ -110,6 +112,24 @@ class Frames:
             return self._frames[self._number(plan)]
         except NotCarriedError as error:
             raise _not_carried(error) from error
+
+    def partial(self, plan: Aggregate) -> DataFrame:
+        """Partial states of an aggregate whose operator `adds_up`; see `partial_worker`."""
+        below = self.frame(plan.input)
+        given = types(plan.input)
+        stub = Values((), numbered(given))  # of the input the workers need the types alone
+        listed = _listed([carrier(t).back(f"c{i}") for i, t in enumerate(given)]) or "1"
+        keys = _ddl([carrier(t) for t in key_types(plan)])
+        ddl = f"{keys}, {DDL}" if keys else DDL
+        body = Body(
+            (),
+            f"SELECT {listed} FROM given__",
+            _arrow_schema(ddl),
+            _in_arrow(below.schema),
+            self._settings,
+            stored=False,
+        )
+        return below.mapInArrow(partial_runner(replace(plan, input=stub), body), ddl)
 
     def know(self, plan: Plan, frame: DataFrame) -> None:
         """Takes a frame with the rows of a plan for that plan from now on."""

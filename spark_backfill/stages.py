@@ -13,28 +13,32 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 
+from ivm.delta_ops.aggregates.aggregate import Aggregate as AggregateOperator
+from ivm.delta_ops.aggregates.aggregate import PartialState
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.operator import CursorFactory, Fetch
 from ivm.spark_backfill.carriers import carrier
 from ivm.spark_backfill.frames import Frames
+from ivm.spark_backfill.partial_worker import LABELS, LANES, key_types, states_of
 from ivm.sql.compile.compile import CircuitCompiler
-from ivm.sql.plan.nodes import Plan, types
+from ivm.sql.plan.nodes import Aggregate, Plan, numbered, types
 from ivm.sql.plan.render import render
 from ivm.sql.resolve.duckdb_types import typed_nulls
 from ivm.storage.identifiers import literal
 from ivm.storage.log.change_log import sync_folder
 from ivm.storage.values.zset import ZSet
+from ivm.storage.warehouse.carried import carried
 from ivm.storage.warehouse.duck import chunks
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _VERSION = 1
 
@@ -47,32 +51,62 @@ class Stage:
         node: the number of the circuit's node whose content it is.
         plan: of that node.
         label: what EXPLAIN calls the node.
+        partial: it is an aggregate, and its partial states are computed, not its rows.
     """
 
     node: int
     plan: Plan
     label: str
+    partial: bool = False
 
     @property
     def meaning(self) -> str:
         """A digest of what the stage computes, by which a later process knows it again."""
-        return hashlib.sha256(render(self.plan).encode()).hexdigest()
+        text = f"{'partial states: ' if self.partial else ''}{render(self.plan)}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def stages_of(plan: Plan, cursors: CursorFactory) -> list[Stage]:
     """The contents that hydrating a view and filling its table ask for, inputs first."""
     compiler = CircuitCompiler(Circuit(), cursors)
-    root = compiler.add_view("view", plan)
+    circuit, root = compiler.circuit, compiler.add_view("view", plan)
+    partial = [n for n in circuit.nodes_of("view") if _adds_up(compiler, n)]
+    for node in partial:
+        circuit.node(node).hydrated = True
     asked: set[int] = set()
 
     def fetch(node: int) -> Iterator[ZSet]:
         asked.add(node)
         return iter(())
 
-    compiler.circuit.hydrate(fetch)
-    for _ in contents_of(compiler.circuit, root, fetch):
+    reading = from_state(circuit, partial, fetch)
+    circuit.hydrate(reading)
+    for _ in contents_of(circuit, root, reading):
         pass
-    return [Stage(node, compiler.plan(node), compiler.label(node)) for node in sorted(asked)]
+    return [
+        Stage(node, compiler.plan(node), compiler.label(node), node in partial)
+        for node in sorted(asked.union(partial))
+    ]
+
+
+def _adds_up(compiler: CircuitCompiler, number: int) -> bool:
+    """Whether a node's state can be added up from partial states of its input's rows."""
+    node = compiler.circuit.node(number)
+    return (
+        isinstance(node.operator, AggregateOperator)
+        and node.operator.adds_up
+        and isinstance(compiler.plan(number), Aggregate)
+        and all(compiler.circuit.node(i).reproducible for i in node.inputs)
+    )
+
+
+def from_state(circuit: Circuit, partial: Collection[int], fetch: Fetch) -> Fetch:
+    """Reads the content of aggregates from their state, which the partial states have built."""
+
+    def read(number: int) -> Iterator[ZSet]:
+        return circuit.contents(number, read) if number in partial else fetch(number)
+
+    return read
 
 
 def contents_of(circuit: Circuit, root: int, fetch: Fetch) -> Iterator[ZSet]:
@@ -153,6 +187,21 @@ class Staging:
         with contextlib.closing(cursors()) as cursor:
             yield from chunks(cursor, self.query(stage), stage.plan.schema)
 
+    def states(self, stage: Stage, cursors: CursorFactory) -> Iterator[PartialState]:
+        """The partial states of a stage that is done."""
+        assert isinstance(stage.plan, Aggregate)
+        schema = numbered(key_types(stage.plan))
+        files = sorted(self.path(stage.node).glob("*.parquet"))
+        if not files:
+            return
+        back = [f"{carrier(t).back(f'c{i}')} AS c{i}" for i, (_, t) in enumerate(schema)]
+        listed = ", ".join([*back, LABELS, LANES])
+        names = ", ".join(literal(str(file)) for file in files)
+        with contextlib.closing(cursors()) as cursor:
+            sql = f"SELECT {listed} FROM read_parquet([{names}])"
+            for batch in carried(cursor.sql(sql)).to_arrow_reader(1 << 17):
+                yield from states_of(batch, schema)
+
     def query(self, stage: Stage) -> str:
         """The content of a stage that is done, as SQL."""
         given = types(stage.plan)
@@ -185,6 +234,13 @@ def _write(file: Path, body: dict[str, Any]) -> None:
     sync_folder(file.parent)
 
 
+def _frame(frames: Frames, stage: Stage) -> DataFrame:
+    if not stage.partial:
+        return frames.frame(stage.plan)
+    assert isinstance(stage.plan, Aggregate)
+    return frames.partial(stage.plan)
+
+
 def run_stage(
     spark: SparkSession, frames: Frames, staging: Staging, stages: Sequence[Stage], at: int
 ) -> None:
@@ -192,8 +248,10 @@ def run_stage(
     stage = stages[at]
     path = str(staging.path(stage.node))
     if not staging.is_done(stage):
-        frame = frames.frame(stage.plan)
+        frame = _frame(frames, stage)
         frame.write.mode("overwrite").parquet(path)
         staging.finish(stage)
+    if stage.partial:
+        return
     ddl = ", ".join(f"c{i} {carrier(t).spark}" for i, t in enumerate(types(stage.plan)))
     frames.know(stage.plan, spark.read.schema(ddl or "nothing INT").parquet(path))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -42,22 +42,29 @@ class Body:
     stored: bool
 
 
+@contextlib.contextmanager
+def opened(settings: Sequence[str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB for one partition, which spills into a folder of its own."""
+    spill = tempfile.TemporaryDirectory(prefix="ivm-spill-")
+    with spill as folder, contextlib.closing(duckdb.connect()) as connection:
+        given = (f"SET temp_directory = '{folder}'", "SET threads = 1", *settings)
+        for statement in given:
+            connection.execute(statement).fetchall()
+        yield connection
+
+
 def runner(body: Body) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
     """A function for `mapInArrow`."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
-        spill = tempfile.TemporaryDirectory(prefix="ivm-spill-")
-        with spill as folder, contextlib.closing(duckdb.connect()) as connection:
-            connection.execute(f"SET temp_directory = '{folder}'; SET threads = 1").fetchall()
+        with opened(body.settings) as connection:
             yield from _answer(connection, body, iter(batches))
 
     return run
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, body: Body, batches: Batches) -> Batches:
-    for statement in ("SET arrow_lossless_conversion = false", *body.settings):
-        connection.execute(statement).fetchall()
-    stream = pa.RecordBatchReader.from_batches(body.given, _fitting(body.given, batches))
+    stream = pa.RecordBatchReader.from_batches(body.given, fitting(body.given, batches))
     connection.register("given__", stream)
     rows = "given__"
     if body.stored:
@@ -65,10 +72,10 @@ def _answer(connection: duckdb.DuckDBPyConnection, body: Body, batches: Batches)
         rows = "rows__"
     named = ", ".join(f"{name} AS ({sql.format(rows=rows)})" for name, sql in body.inputs)
     answer = connection.sql(f"WITH {named} {body.sql}").to_arrow_reader(1 << 16)
-    yield from _fitting(body.schema, answer)
+    yield from fitting(body.schema, answer)
 
 
-def _fitting(schema: pa.Schema, batches: Batches) -> Batches:
+def fitting(schema: pa.Schema, batches: Batches) -> Batches:
     """The batches in the types of the schema; Spark may send smaller ones for strings."""
     for batch in batches:
         yield from pa.Table.from_batches([batch]).cast(schema).to_batches()

@@ -26,6 +26,8 @@ AddLane: TypeAlias = Callable[[], int]
 """Appends a lane to the group table and gives its number."""
 
 _LOW = 0xFFFFFFFF
+_SPECIAL = ("nan", "inf", "-inf")
+"""Values that are counted, not added up."""
 
 
 class Contribution(NamedTuple):
@@ -42,12 +44,23 @@ class Accumulator:
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         raise NotImplementedError
 
+    def labels(self) -> dict[int, int]:
+        """Its lanes by their labels, which mean the same in every accumulator of the kind."""
+        raise NotImplementedError
+
+    def lane_of(self, label: int) -> int:
+        """The lane of a label, made if it is not there yet."""
+        return self.labels()[label]
+
 
 class CountAccumulator(Accumulator):
     """Σ weight."""
 
     def __init__(self, add_lane: AddLane) -> None:
         self.lane = add_lane()
+
+    def labels(self) -> dict[int, int]:
+        return {0: self.lane}
 
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         return [Contribution(self.lane, rows.groups, rows.weights)]
@@ -58,6 +71,9 @@ class IntegerAccumulator(Accumulator):
 
     def __init__(self, type: ColumnType, add_lane: AddLane) -> None:
         self.lanes = [add_lane() for _ in range(_lanes_of(type))]
+
+    def labels(self) -> dict[int, int]:
+        return dict(enumerate(self.lanes))
 
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         assert isinstance(rows.values, FixedColumn)
@@ -100,6 +116,13 @@ class FloatAccumulator(Accumulator):
         self._numbers = np.full(160, -1, np.int64)  # lane of limb number; squares reach 134
         self._used: tuple[list[int], list[int]] = ([], [])
         self._special: dict[str, int] = {}
+
+    def labels(self) -> dict[int, int]:
+        special = {_SPECIAL.index(kind) - len(_SPECIAL): n for kind, n in self._special.items()}
+        return dict(zip(*self._used, strict=True)) | special
+
+    def lane_of(self, label: int) -> int:
+        return self._lane(label) if label >= 0 else self._special_lane(_SPECIAL[label])
 
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         assert isinstance(rows.values, FixedColumn)
@@ -173,15 +196,20 @@ class FloatAccumulator(Accumulator):
     def _count_special(
         self, values: Floats, weights: Indexes, groups: Indexes
     ) -> list[Contribution]:
-        kinds = {"nan": np.isnan(values), "inf": values == np.inf, "-inf": values == -np.inf}
+        masks = np.isnan(values), values == np.inf, values == -np.inf
+        kinds = dict(zip(_SPECIAL, masks, strict=True))
         out = []
         for kind, mask in kinds.items():
             found = np.flatnonzero(mask & (weights != 0))
             if len(found):
-                if kind not in self._special:
-                    self._special[kind] = self._add_lane()
-                out.append(Contribution(self._special[kind], groups[found], weights[found]))
+                lane = self._special_lane(kind)
+                out.append(Contribution(lane, groups[found], weights[found]))
         return out
+
+    def _special_lane(self, kind: str) -> int:
+        if kind not in self._special:
+            self._special[kind] = self._add_lane()
+        return self._special[kind]
 
     def special(self, lanes: Indexes) -> Floats | None:
         """The sum of each group's values that are not finite: 0, NaN, ∞ or −∞; None: all 0."""
@@ -189,7 +217,7 @@ class FloatAccumulator(Accumulator):
             return None
         counts = {k: lanes[:, lane] > 0 for k, lane in self._special.items()}
         none = np.zeros(len(lanes), np.bool_)
-        nan, up, down = (counts.get(k, none) for k in ("nan", "inf", "-inf"))
+        nan, up, down = (counts.get(k, none) for k in _SPECIAL)
         signed = np.where(up, np.inf, 0.0) + np.where(down & ~up, -np.inf, 0.0)
         return np.where(nan | (up & down), np.nan, signed)
 
@@ -214,6 +242,9 @@ class TrueAccumulator(Accumulator):
     def __init__(self, add_lane: AddLane) -> None:
         self.lane = add_lane()
 
+    def labels(self) -> dict[int, int]:
+        return {0: self.lane}
+
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         assert isinstance(rows.values, FixedColumn)
         return [Contribution(self.lane, rows.groups, rows.values.values * rows.weights)]
@@ -226,6 +257,9 @@ class BitsAccumulator(Accumulator):
         assert type.dtype is not None
         self._dtype = np.dtype(type.dtype)
         self.lanes = np.array([add_lane() for _ in range(8 * self._dtype.itemsize)])
+
+    def labels(self) -> dict[int, int]:
+        return dict(enumerate(self.lanes.tolist()))
 
     def contributions(self, rows: ArgumentRows) -> list[Contribution]:
         assert isinstance(rows.values, FixedColumn)

@@ -8,7 +8,7 @@ others; a group without rows has no output row, except the one group of a scalar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from ivm.storage.values.zset import ZSet, empty
 
 _ROWS = Argument(None, None, None, False)
 _CHUNK = 1 << 17
+_LABELS = 1000  # more than an accumulator has; labels of a partial state are numbered by them
 _MINUS_PLUS = np.array([-1, 1])
 
 
@@ -258,6 +259,46 @@ class Aggregate(Operator):
                 kept.set.commit()
         return rows
 
+    # Partial states
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether its state is lanes alone, so that states of parts add up to that of the whole."""
+        return self.parts == (self._table,)
+
+    def collect(self, chunk: ZSet) -> int:
+        """Adds rows to the state at once; returns the number of groups so far."""
+        self._accumulate(chunk, [])
+        return len(self._table.live())
+
+    def take_partial(self) -> PartialState:
+        """The state, which is empty afterwards."""
+        slots = self._table.live() if self._keys else np.zeros(1, np.int64)
+        lanes = self._table.read(slots)
+        found = {
+            _LABELS * i + n: lane for i, a in self._accumulators() for n, lane in a.labels().items()
+        }
+        keys = self._table.keys(slots) if self._keys else ()
+        self._build()
+        return PartialState(keys, tuple(found), lanes[:, list(found.values())])
+
+    def absorb(self, states: Iterable[PartialState]) -> None:
+        """Builds the state from partial states, in place of any earlier state."""
+        self._build()
+        accumulators = dict(self._accumulators())
+        for keys, labels, lanes in states:
+            touched, groups = self._table.locate(keys, len(lanes))
+            slots = touched[groups]
+            for label, values in zip(labels, lanes.T, strict=True):
+                number, own = divmod(label, _LABELS)
+                if own >= _LABELS // 2:  # a negative label of the next accumulator
+                    number, own = number + 1, own - _LABELS
+                lane = accumulators[number].lane_of(own)
+                self._table.accumulate(lane, slots, values)
+
+    def _accumulators(self) -> Iterator[tuple[int, Accumulator]]:
+        return enumerate(term for kept in self._arguments for term in kept.terms)
+
     def contents(self, inputs: Fetch) -> Iterator[ZSet]:
         slots = self._table.live() if self._keys else np.zeros(1, np.int64)
         for start in range(0, len(slots), _CHUNK):
@@ -286,6 +327,20 @@ class Aggregate(Operator):
 
     def state_rows(self) -> int:
         return len(self._table.live())
+
+
+class PartialState(NamedTuple):
+    """What an `Aggregate` that `adds_up` holds of some of its rows.
+
+    Attributes:
+        keys: the key columns, a row a group.
+        labels: which accumulator's lane each column of `lanes` is.
+        lanes: int64[groups, labels].
+    """
+
+    keys: tuple[Column, ...]
+    labels: tuple[int, ...]
+    lanes: Indexes
 
 
 class CollectingAggregate(Aggregate):

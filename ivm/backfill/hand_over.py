@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ivm.catalog.catalog import View
+from ivm.delta_ops.aggregates.aggregate import Aggregate
 from ivm.engine.broken_views import record_of, why
 from ivm.engine.engine import Engine
 from ivm.engine.maintenance import Maintenance
-from ivm.spark_backfill.stages import Stage, Staging, contents_of
+from ivm.spark_backfill.stages import Stage, Staging, contents_of, from_state
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, run
@@ -66,11 +67,19 @@ class HandOver:
         """Builds the view's state and fills its table, as of the staged epoch."""
         compiled = self._view.compiled
         assert compiled is not None
-        compiled.circuit.hydrate(self._fetch)
-        root = compiled.circuit.views[self._view.name]
+        circuit, cursors = compiled.circuit, self._engine.warehouse.cursor
+        partial = {node: stage for node, stage in self._stages.items() if stage.partial}
+        for node, stage in partial.items():
+            operator = circuit.node(node).operator
+            assert isinstance(operator, Aggregate)
+            operator.absorb(self._staging.states(stage, cursors))
+            circuit.node(node).hydrated = True
+        fetch = from_state(circuit, partial, self._fetch)
+        circuit.hydrate(fetch)
+        root = circuit.views[self._view.name]
         with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
             self._in_transaction(cursor, lambda: run(cursor, f"DELETE FROM {self._table}"))
-            for chunk in contents_of(compiled.circuit, root, self._fetch):
+            for chunk in contents_of(circuit, root, fetch):
                 self._load(cursor, chunk)
         self._own.attach(self._view)
 
