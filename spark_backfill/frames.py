@@ -114,16 +114,21 @@ class Frames:
             raise _not_carried(error) from error
 
     def partial(self, plan: Aggregate) -> DataFrame:
-        """Partial states of an aggregate whose operator `adds_up`; see `partial_worker`."""
-        below = self.frame(plan.input)
-        given = types(plan.input)
-        stub = Values((), numbered(given))  # of the input the workers need the types alone
-        listed = _listed([carrier(t).back(f"c{i}") for i, t in enumerate(given)]) or "1"
+        """Partial states of an aggregate whose operator `adds_up`; see `partial_worker`.
+
+        Projections right below it are computed by the workers too, where the rows are anyway:
+        DuckDB's DECIMALs are integers, Spark's objects.
+        """
+        base = plan.input
+        while isinstance(base, Project):
+            base = base.input
+        below = self.frame(base)
+        stub = Values((), numbered(types(plan.input)))  # the workers need the types alone
         keys = _ddl([carrier(t) for t in key_types(plan)])
         ddl = f"{keys}, {DDL}" if keys else DDL
         body = Body(
             (),
-            f"SELECT {listed} FROM given__",
+            _projected(plan.input, "given__"),
             _arrow_schema(ddl),
             _in_arrow(below.schema),
             self._settings,
@@ -363,6 +368,14 @@ def _input(given: Sequence[ColumnType], side: int | None) -> str:
     items = _listed([carrier(t).back(f"{prefix}c{i}") for i, t in enumerate(given)]) or "1"
     where = "" if side is None else f" WHERE {SIDE} = {side}"
     return f"SELECT {items.replace('{', '{{').replace('}', '}}')} FROM {{rows}}{where}"
+
+
+def _projected(plan: Plan, rows: str) -> str:
+    """SQL of projections over the carriers of the rows below them."""
+    if isinstance(plan, Project):
+        return render_body(plan, [f"({_projected(plan.input, rows)})"])
+    items = [carrier(t).back(f"c{i}") for i, t in enumerate(types(plan))]
+    return f"SELECT {_listed(items) or '1'} FROM {rows}"
 
 
 def _listed(items: Sequence[str]) -> str:
