@@ -95,6 +95,7 @@ class Frames:
     def __init__(self, spark: SparkSession, relations: Relations, zone: str) -> None:
         self._spark = spark
         self._relations = relations
+        self._zone = zone
         self._settings = (f"SET TimeZone = {literal(zone)}",)
         self._known: dict[int, tuple[Plan, int]] = {}
         self._numbers: dict[str, int] = {}
@@ -211,13 +212,13 @@ class Frames:
         return self._by_duckdb(plan, parts, together, sql, alone=True)
 
     def _by_spark(self, plan: Plan, below: Sequence[DataFrame]) -> DataFrame:
-        spark_body(plan, ["t"] * len(below))  # before names are given
+        spark_body(plan, ["t"] * len(below), self._zone)  # before names are given
         names = []
         for frame in below:
             names.append(f"_ivm_{next(_numbers)}")
             frame.createOrReplaceTempView(names[-1])
         self._views += names
-        text = spark_body(plan, names)
+        text = spark_body(plan, names, self._zone)
         return self._spark.sql(text)
 
     # -- by DuckDB ------------------------------------------------------------------------------

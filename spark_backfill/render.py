@@ -36,20 +36,25 @@ _SUMMED = 28  # digits of a DECIMAL whose sum has ten more in Spark
 _SUMS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 
 
-def spark_body(plan: Plan, sources: Sequence[str]) -> str:
+def spark_body(plan: Plan, sources: Sequence[str], zone: str) -> str:
     """One node as a Spark SQL query over a table or parenthesised query per input.
+
+    Args:
+        plan: the node.
+        sources: its inputs.
+        zone: the time zone in which constants are computed.
 
     Raises:
         NotSaidError: Spark cannot be trusted to compute the same.
     """
     match plan:
         case Filter():
-            where = Speaker(types(plan.input)).say(plan.predicate)
+            where = Speaker(types(plan.input), zone).say(plan.predicate)
             return f"SELECT {_columns(width(plan))} FROM {sources[0]} AS t WHERE {where}"
         case Project():
-            return _project(plan, sources[0])
+            return _project(plan, sources[0], zone)
         case Join():
-            return _join(plan, sources)
+            return _join(plan, sources, zone)
         case Aggregate():
             return _aggregate(plan, sources[0])
         case Distinct():
@@ -70,8 +75,8 @@ def _listed(items: Sequence[str]) -> str:
     return ", ".join(f"{item} AS c{i}" for i, item in enumerate(items))
 
 
-def _project(plan: Project, source: str) -> str:
-    speaker = Speaker(types(plan.input))
+def _project(plan: Project, source: str, zone: str) -> str:
+    speaker = Speaker(types(plan.input), zone)
     said = []
     for expr, type in zip(plan.exprs, types(plan), strict=True):
         text = speaker.say(expr)
@@ -81,7 +86,7 @@ def _project(plan: Project, source: str) -> str:
     return f"SELECT {_listed(said)} FROM {source} AS t"
 
 
-def _join(plan: Join, sources: Sequence[str]) -> str:
+def _join(plan: Join, sources: Sequence[str], zone: str) -> str:
     split = width(plan.left)
     for i in plan.left_keys:
         key = carrier(types(plan.left)[i])
@@ -94,7 +99,7 @@ def _join(plan: Join, sources: Sequence[str]) -> str:
     if plan.residual is not None:
         given = (*types(plan.left), *types(plan.right))
         names = [f"l.c{i}" if i < split else f"r.c{i - split}" for i in range(len(given))]
-        conditions.append(Speaker(given, names).say(plan.residual))
+        conditions.append(Speaker(given, zone, names).say(plan.residual))
     columns = [f"l.c{i}" for i in range(split)]
     if plan.kind not in ("semi", "anti"):
         columns += [f"r.c{i}" for i in range(width(plan.right))]

@@ -20,8 +20,10 @@ from ivm.spark_backfill.carriers import carrier
 from ivm.sql.plan.built_in import call_name, duck_text
 from ivm.sql.plan.expressions import data_type, index_of
 from ivm.sql.resolve.duckdb_types import probe, typed_nulls
+from ivm.storage.identifiers import literal
+from ivm.storage.scratch import Scratch
 from ivm.storage.values.types import ColumnType, type_of
-from ivm.storage.warehouse.duck import describe, rows
+from ivm.storage.warehouse.duck import describe, rows, run
 
 _WIDEST = 37  # digits up to which Spark's own type of a sum or product drops none
 _NEGATED = 34  # digits of a DECIMAL that Spark negates without rounding
@@ -29,6 +31,7 @@ _EXACT_DIGITS = 15  # up to which a DECIMAL is a quotient of two exact doubles
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 _INFINITE_DAY = 2147483647
 _DATE = type_of("DATE")
+_constants = Scratch()
 
 
 class NotSaidError(Exception):
@@ -40,11 +43,15 @@ class Speaker:
 
     Args:
         types: of the columns c0, c1, …
-        names: their names in Spark SQL; default c0, c1, …
+        zone: the time zone in which constants are computed.
+        names: the columns' names in Spark SQL; default c0, c1, …
     """
 
-    def __init__(self, types: Sequence[ColumnType], names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, types: Sequence[ColumnType], zone: str, names: Sequence[str] | None = None
+    ) -> None:
         self._types = tuple(types)
+        self._zone = zone
         self._names = names or [f"c{i}" for i in range(len(types))]
         self._known: dict[str, ColumnType] = {}
 
@@ -92,7 +99,7 @@ class Speaker:
         if isinstance(expr, exp.Column):
             return self._names[index_of(expr)]
         if not expr.find(exp.Column):
-            return said_constant(expr, self.type(expr))
+            return self.constant(expr, self.type(expr))
         rule = _RULES.get(type(expr)) or _FUNCTIONS.get(call_name(expr))
         if rule is None:
             raise NotSaidError(f"{call_name(expr) or type(expr).__name__}")
@@ -120,22 +127,24 @@ class Speaker:
         """A constant, converted beforehand."""
         if expr.find(exp.Column):
             return None
-        return said_constant(exp.Cast(this=expr.copy(), to=data_type(type)), type)
+        return self.constant(exp.Cast(this=expr.copy(), to=data_type(type)), type)
 
-
-def said_constant(expr: exp.Expr, type: ColumnType) -> str:
-    """The value of an expression without columns, as DuckDB computes it, as a Spark literal."""
-    carried = carrier(type)
-    if not carried.plain:
-        raise NotSaidError(f"a constant of type {type}")
-    try:
-        with probe() as cursor:
-            ((value,),) = rows(cursor, f"SELECT CAST({duck_text(expr)} AS {type.sql})")
-    except duckdb.Error as error:
-        raise NotSaidError(f"the constant {duck_text(expr)}") from error
-    if value is None:
-        return f"CAST(NULL AS {carried.spark})"
-    return f"CAST({_literal(value)} AS {carried.spark})"
+    def constant(self, expr: exp.Expr, type: ColumnType) -> str:
+        """The value of an expression without columns, as DuckDB computes it, as a Spark literal."""
+        carried = carrier(type)
+        if not carried.plain:
+            raise NotSaidError(f"a constant of type {type}")
+        try:
+            with _constants.borrow() as cursor:
+                run(cursor, f"SET TimeZone = {literal(self._zone)}")
+                ((value,),) = rows(cursor, f"SELECT CAST({duck_text(expr)} AS {type.sql})")
+        except duckdb.Error as error:
+            raise NotSaidError(f"the constant {duck_text(expr)}") from error
+        if value is None:
+            return f"CAST(NULL AS {carried.spark})"
+        if isinstance(value, str) and not type.is_string:  # a date beyond Python's
+            raise NotSaidError(f"the constant {duck_text(expr)}")
+        return f"CAST({_literal(value)} AS {carried.spark})"
 
 
 def said_string(value: str) -> str:
@@ -249,9 +258,9 @@ def _days(speaker: Speaker, left: exp.Expr, right: exp.Expr) -> tuple[str, str]:
             raise NotSaidError("a comparison of a DATE with a TIMESTAMP that is no constant")
         day = exp.Cast(this=part.copy(), to=data_type(_DATE))
         midnight = exp.EQ(this=day.copy(), expression=exp.Paren(this=part.copy()))
-        if said_constant(midnight, type_of("BOOLEAN")) != "CAST(TRUE AS BOOLEAN)":
+        if speaker.constant(midnight, type_of("BOOLEAN")) != "CAST(TRUE AS BOOLEAN)":
             raise NotSaidError("a comparison of a DATE with a time of day")
-        sides.append(said_constant(day, _DATE))
+        sides.append(speaker.constant(day, _DATE))
     return sides[0], sides[1]
 
 

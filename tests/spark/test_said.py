@@ -58,7 +58,7 @@ CASES: list[tuple[tuple[str, ...], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("types", "texts"), some(CASES, of=3), ids=str)
+@pytest.mark.parametrize(("types", "texts"), some(CASES, of=6), ids=str)
 def test_values_are_those_of_duckdb(types: tuple[str, ...], texts: list[str]) -> None:
     cursor = in_utc(duckdb.connect())
     run(cursor, "SET arrow_lossless_conversion = true")
@@ -85,9 +85,23 @@ def test_what_is_not_on_the_list_is_named() -> None:
         ("c0 BETWEEN SYMMETRIC 3 AND c0", ["INTEGER"], "Between with symmetric"),
         ("TRY_CAST(c0 AS INTEGER)", ["VARCHAR"], "try_cast"),
         ("c0 LIKE 'a%' ESCAPE '!'", ["VARCHAR"], "Escape"),
+        ("c0 < DATE '290000-01-01'", ["DATE"], "constant"),
+        ("c0 < DATE 'infinity'", ["DATE"], "constant"),
+        ("c0 < '0044-03-15 (BC)'", ["DATE"], "constant"),
+        ("c0 > E'\\x01'", ["VARCHAR"], "control characters"),
     ]:
         with pytest.raises(NotSaidError, match=named):
-            Speaker([type_of(t) for t in types]).say(sqlglot.parse_one(text, dialect="duckdb"))
+            Speaker([type_of(t) for t in types], "UTC").say(
+                sqlglot.parse_one(text, dialect="duckdb")
+            )
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+def test_constants_are_of_the_zone(zone: str) -> None:
+    text = "c0 < CAST(TIMESTAMPTZ '2024-03-01 02:00:00+00' AS DATE)"
+    day = {"America/New_York": "2024-02-29"}.get(zone, "2024-03-01")
+    said = Speaker([type_of("DATE")], zone).say(sqlglot.parse_one(text, dialect="duckdb"))
+    assert said == f"(c0 < CAST(DATE'{day}' AS DATE))"
 
 
 def _fill(cursor: Cursor, types: Sequence[ColumnType], values: Sequence[tuple[Any, ...]]) -> None:
@@ -102,7 +116,7 @@ def _fill(cursor: Cursor, types: Sequence[ColumnType], values: Sequence[tuple[An
 def _said(text: str, types: Sequence[str]) -> str | None:
     names = [f"c{i + 1}" for i in range(len(types))]  # c0 is the row's number
     try:
-        speaker = Speaker([type_of(t) for t in types], names)
+        speaker = Speaker([type_of(t) for t in types], "UTC", names)
         return speaker.say(sqlglot.parse_one(text, dialect="duckdb"))
     except NotSaidError:
         return None
