@@ -161,9 +161,11 @@ def _read(node: exp.Expr) -> _Found | None:
 
 
 def _read_array(node: exp.Array) -> _Found | None:
-    listed = [_query(part) for part in node.expressions]
-    queries = [part for part in listed if isinstance(part, exp.Query)]
-    return _Found(queries[0], scalar=True, gathers=True) if len(queries) == 1 else None
+    """ARRAY(query); a list of several elements may hold queries too, each for its one value."""
+    if len(node.expressions) != 1:
+        return None
+    query = _query(node.expressions[0])
+    return _Found(query, scalar=True, gathers=True) if isinstance(query, exp.Query) else None
 
 
 def _read_in(node: exp.In) -> _Found | None:

@@ -205,6 +205,10 @@ QUERIES: dict[str, list[str]] = {
     ],
     "array": [
         "SELECT k, ARRAY(SELECT v FROM u ORDER BY v) FROM t",
+        "SELECT k, [v, (SELECT count(*) FROM u WHERE u.v < t.v)] FROM t",
+        "SELECT [(SELECT max(v) FROM u WHERE u.k = t.k), v, (SELECT min(k) FROM u)] FROM t",
+        "SELECT list_value((SELECT max(v) FROM u), k), ARRAY[k, (SELECT min(v) FROM u)] FROM t",
+        "SELECT k, [(SELECT max(v) FROM u WHERE u.k = t.k)] FROM t",
         "SELECT k, ARRAY(SELECT v FROM u WHERE u.k = t.k ORDER BY v DESC) FROM t",
         "SELECT k, ARRAY(SELECT -v AS v FROM u WHERE u.k = t.k ORDER BY v) FROM t",
         "SELECT k, ARRAY(SELECT -v AS z FROM u WHERE u.k = t.k ORDER BY z LIMIT 3) FROM t",

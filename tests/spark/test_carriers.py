@@ -25,7 +25,7 @@ def test_values_come_back(name: str) -> None:
     listed = " UNION ALL ".join(f"SELECT CAST({v} AS {name}) AS v" for v in values)
     run(cursor, f"CREATE TABLE given AS {listed}")
     with World(cursor) as world:
-        found, _ = world.answer(Scan("given", (0,), (("v", type_of(name)),)), "::VARCHAR")
+        found = world.answer(Scan("given", (0,), (("v", type_of(name)),)), "::VARCHAR")
     stored = rows(cursor, "SELECT v::VARCHAR FROM given")
     assert sorted(found.elements()) == sorted(repr(row) for row in stored)
     cursor.close()

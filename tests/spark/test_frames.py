@@ -52,7 +52,7 @@ def test_rows_are_those_of_duckdb(corpus: str, query: str, worlds: dict[str, Wor
         return  # there is no plan to be computed anywhere
     refusal = ""
     try:
-        found, _ = world.answer(plan)
+        found = world.answer(plan)
     except UnsupportedError as error:
         refusal = str(error)
     if refusal:

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -81,19 +81,25 @@ class World:
                 self._folders[scan.relation] = folder
         return Frames(session(), Exported(session(), self._folders), "UTC")
 
-    def answer(self, plan: Plan, as_text: str = "") -> tuple[Counter[str], Frames]:
-        """The plan's rows as Spark computes them; for `as_text` see `multiset`."""
+    def answer(self, plan: Plan, as_text: str = "") -> Counter[str]:
+        """The plan's rows as Spark computes them, in the form of `plan_oracle.multiset`."""
+        return Counter(repr(row) for row in self.rows(plan, as_text))
+
+    def rows(self, plan: Plan, as_text: str = "") -> list[tuple[Any, ...]]:
+        """The plan's rows as Spark computes them; for `as_text` see `values`."""
         frames = self.frames(plan)
         try:
             found = frames.frame(plan).toArrow()
         finally:
             frames.close()
         schema = tuple((f"c{i}", t) for i, t in enumerate(types(plan)))
-        return multiset(self.cursor, found, schema, as_text), frames
+        return values(self.cursor, found, schema, as_text)
 
 
-def multiset(cursor: Cursor, carriers: pa.Table, schema: Schema, as_text: str = "") -> Counter[str]:
-    """Rows of carriers as DuckDB's values, in the form of `plan_oracle.multiset`.
+def values(
+    cursor: Cursor, carriers: pa.Table, schema: Schema, as_text: str = ""
+) -> list[tuple[Any, ...]]:
+    """Rows of carriers as DuckDB's values.
 
     Args:
         as_text: "::VARCHAR" for values as text: Python's do not show every bit, as of an interval.
@@ -102,7 +108,7 @@ def multiset(cursor: Cursor, carriers: pa.Table, schema: Schema, as_text: str = 
     listed = ", ".join(f"{value}{as_text}" for value in back)
     cursor.register("spark_answer", carriers)
     try:
-        return Counter(repr(row) for row in rows(cursor, f"SELECT {listed} FROM spark_answer"))
+        return rows(cursor, f"SELECT {listed} FROM spark_answer")
     finally:
         cursor.unregister("spark_answer")
 
