@@ -247,9 +247,9 @@ class Frames:
         given = [
             (f"i{n}", _input(types(part), None if linear else n)) for n, part in enumerate(parts)
         ]
-        frame = below[0] if below else self._nothing()
+        frame = below[0] if below else self._spark.sql(f"SELECT {NO_SIDE} AS {SIDE}")
         if alone:
-            frame = self._in_one_partition(frame)
+            frame = frame.repartition(1)
         body = Body(
             tuple(given) or (("nothing__", "SELECT 1"),),
             f"SELECT {outer} FROM ({sql}) AS q",
@@ -259,12 +259,6 @@ class Frames:
             stored=not linear,
         )
         return frame.mapInArrow(runner(body), _ddl(carriers))
-
-    def _nothing(self) -> DataFrame:
-        return self._spark.sql(f"SELECT {NO_SIDE} AS {SIDE}")
-
-    def _in_one_partition(self, frame: DataFrame) -> DataFrame:
-        return frame.coalesce(1)
 
     def _together(
         self, parts: Sequence[Plan], keys: Sequence[Sequence[int]], below: Sequence[DataFrame]

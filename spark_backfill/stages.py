@@ -1,8 +1,9 @@
 """The stages of a first fill: the contents that hydration asks for, each written by Spark once.
 
-Law: hydrating a circuit with `Staging.fetch` builds the state that it has after hydration from the
-tables that Spark has read: the circuit itself asks, so nothing is left out. A stage that is done is
-in the manifest, survives a crash, and is read by later stages instead of being computed again.
+Law: a circuit that is hydrated from the staged contents has the state that it has after hydration
+from the tables that Spark has read: the circuit itself is asked what it wants, so nothing is left
+out. A stage that is done is noted in the folder, survives a crash, and is read by later stages
+instead of being computed again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pyarrow.dataset as ds
 
 from ivm.delta_ops.aggregates.aggregate import Aggregate as AggregateOperator
 from ivm.delta_ops.aggregates.aggregate import PartialState
@@ -178,6 +177,8 @@ class Staging:
 
     def finish(self, stage: Stage) -> None:
         """Notes that Spark has written a stage."""
+        import pyarrow.dataset as ds  # takes a moment to load, also where there is no Spark
+
         rows = ds.dataset(self.path(stage.node), format="parquet").count_rows()
         self._done[str(stage.node)] = {"meaning": stage.meaning, "rows": rows}
         _write(self.folder / "stages.json", {"snapshot": self._id, "stages": self._done})

@@ -165,12 +165,17 @@ class HandOver:
                 self._adopt()
 
     def _adopt(self) -> None:
+        """Lets memory follow the file, in which the view is filled."""
         engine, view = self._engine, self._engine.catalog.views[self._view.name]
-        view.plan, view.reason, view.key = self._view.plan, self._view.reason, self._view.key
-        view.rounds, view.compiled = self._view.rounds, self._own.compiler
-        engine.maintenance.attach(view)
-        view.broken = None
-        engine.definitions.forget()
+        try:
+            view.plan, view.reason, view.key = self._view.plan, self._view.reason, self._view.key
+            view.rounds, view.compiled = self._view.rounds, self._own.compiler
+            engine.maintenance.attach(view)
+            view.broken = None
+            engine.definitions.forget()
+        except BaseException as error:
+            why = f"the view {view.name!r} is filled, but the memory could not follow"
+            raise engine.log.broken(why, error) from error
 
     def _demand_current(self) -> None:
         known = self._engine.catalog.views.get(self._view.name)

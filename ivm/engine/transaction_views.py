@@ -142,6 +142,7 @@ class TransactionViews:
         if self:
             known = {n: self._known[n] for n in self._engine.feeds.views if n in self._known}
             self._engine.views.rebuild(self._dropped, self._filled, known)
+            self._engine.unfilled.sweep()
 
     # -- showing the transaction's own writes ---------------------------------------------------
 

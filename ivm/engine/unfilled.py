@@ -81,6 +81,13 @@ class Unfilled:
             if not view.bases.isdisjoint(tables):
                 Staging(self.folder(view.name)).outdate()
 
+    def sweep(self) -> None:
+        """Removes the traces of fills whose views were dropped, replaced or filled by DuckDB."""
+        if self._warehouse.log is not None:
+            left = {view.name for view in self.views()}
+            for name in set(self._warehouse.log.held) - left:
+                self.forget(name)
+
     def forget(self, name: str) -> None:
         """Removes all traces of a fill that has ended, or of one whose view is gone."""
         if self._warehouse.log is not None:

@@ -155,6 +155,11 @@ class ChangeLog:
         """Keeps the records with higher epochs until `release` is called for the owner."""
         self._holds[owner] = after_epoch
 
+    @property
+    def held(self) -> tuple[str, ...]:
+        """For whom records are kept."""
+        return tuple(self._holds)
+
     def release(self, owner: str) -> None:
         """Ends a hold, if there is one."""
         self._holds.pop(owner, None)

@@ -282,6 +282,30 @@ def test_a_failure_leaves_its_reason_and_is_tried_again(
     demand_right(db)
 
 
+@pytest.mark.parametrize(
+    "ended", ["DROP MATERIALIZED VIEW v", "REFRESH MATERIALIZED VIEW v",
+              "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT 1 AS x FROM orders"]
+)  # fmt: skip
+def test_a_fill_that_has_failed_leaves_nothing_once_its_view_is_otherwise_there(
+    ended: str, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space left on the lake")
+
+    monkeypatch.setattr(jobs, "run_stage", fail)
+    db.execute(CREATE)
+    with pytest.raises(UnavailableError, match="no space left on the lake"):
+        db.backfill("v")
+    log = db._engine.warehouse.log
+    assert log is not None
+    assert set(log.held) == {"v"}
+    db.execute(ended)
+    assert not log.held
+    assert not any((Path(f"{db.path}.ivm") / "backfill").iterdir())
+    db.execute("INSERT INTO orders VALUES (900009, 3, 12.5, 0.1)")
+    assert all(row[4] for row in db.execute("VERIFY MATERIALIZED VIEWS").fetchall())
+
+
 def test_rows_on_which_the_query_fails_are_told(db: ivm.Database) -> None:
     db.execute("INSERT INTO customers VALUES (77, 'rx')")
     query = "SELECT id, CAST(region[2:] AS INTEGER) AS number FROM customers"

@@ -59,3 +59,23 @@ def test_rows_are_those_of_duckdb(corpus: str, query: str, worlds: dict[str, Wor
         assert 'of type "NULL"' in refusal or "plus() is no function" in refusal
     else:
         assert found == multiset(world.cursor, render(plan))
+
+
+def test_what_spark_computes_and_what_the_workers_do(worlds: dict[str, World]) -> None:
+    world = worlds["plan"]
+    said = """SELECT g, count(*), sum(t.v), max(u.name), min(day) FROM t JOIN u ON t.k = u.k
+        WHERE t.v > 1 AND g LIKE 'a%' AND day < '2021-01-01' GROUP BY g"""
+    assert workers(world, said) == []
+    assert workers(world, "SELECT upper(g) FROM t") == [("Project", "upper")]
+    assert workers(world, "SELECT k FROM t WHERE v IN (1, 2.5)") == []
+    ((kind, _),) = workers(world, "SELECT k, rank() OVER (ORDER BY v) FROM t")
+    assert kind == "Window"
+
+
+def workers(world: World, query: str) -> list[tuple[str, str]]:
+    """The nodes of a query that DuckDB computes in the workers, and why."""
+    plan = plans.planned(query, world.cursor)
+    frames = world.frames(plan)
+    frames.frame(plan)
+    frames.close()
+    return frames.said.workers
