@@ -132,14 +132,21 @@ class Staging:
         found = _read(folder / "snapshot.json")
         self.epoch: int | None = found.get("epoch")
         self._id = found.get("id")
+        self._meanings: list[str] = found.get("meanings", [])
         stages = _read(folder / "stages.json")
         if self._id is not None and stages.get("snapshot") == self._id:
             self._done = stages["stages"]
 
-    def begin(self, epoch: int) -> None:
+    def begin(self, epoch: int, stages: Sequence[Stage]) -> None:
         """Notes that everything the stages read lies in `tables`, as of an epoch."""
         self.epoch, self._id, self._done = epoch, uuid.uuid4().hex, {}
-        _write(self.folder / "snapshot.json", {"epoch": epoch, "id": self._id})
+        self._meanings = [stage.meaning for stage in stages]
+        body = {"epoch": epoch, "id": self._id, "meanings": self._meanings}
+        _write(self.folder / "snapshot.json", body)
+
+    def serves(self, stages: Sequence[Stage]) -> bool:
+        """Whether the snapshot is there, and was taken for these stages."""
+        return self.stands and self._meanings == [stage.meaning for stage in stages]
 
     def outdate(self) -> None:
         """Makes the snapshot, and with it all that is done, useless, durably."""

@@ -18,6 +18,7 @@ from ivm.engine.broken_views import record_of, why
 from ivm.engine.engine import Engine
 from ivm.engine.maintenance import Maintenance
 from ivm.spark_backfill.stages import Stage, Staging, contents_of, from_state
+from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.duck import Cursor, run
@@ -38,6 +39,7 @@ class HandOver:
     Args:
         engine: of the database.
         view: a copy of the view, compiled, that nobody else uses.
+        plan: that of the view itself, which is another object once a definition below it changes.
         staging: with all stages done.
         stages: the contents.
         check: raises if the job is to stop.
@@ -47,12 +49,14 @@ class HandOver:
         self,
         engine: Engine,
         view: View,
+        plan: Plan | None,
         staging: Staging,
         stages: Sequence[Stage],
         check: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._view = view
+        self._plan = plan
         self._staging = staging
         self._stages = {stage.node: stage for stage in stages}
         self._check = check
@@ -180,7 +184,7 @@ class HandOver:
     def _demand_current(self) -> None:
         known = self._engine.catalog.views.get(self._view.name)
         same = known is not None and replace(known, compiled=None) == replace(
-            self._view, compiled=None, plan=known.plan
+            self._view, compiled=None, plan=self._plan
         )
         if not same or not self._staging.stands:
             raise OutdatedError

@@ -120,10 +120,10 @@ class BackfillJob:
         self.progress.begin("starting Spark")
         spark = self._spark = self._engine.spark()
         staging = Staging(engine.unfilled.folder(self._name))
-        if not self._goes_on(staging):
+        if not self._goes_on(staging, stages):
             self._take_snapshot(staging, stages)
         self._run_stages(spark, staging, stages)
-        hand_over = HandOver(engine, alone, staging, stages, self._check)
+        hand_over = HandOver(engine, alone, view.plan, staging, stages, self._check)
         try:
             self.progress.begin("loading")
             hand_over.load()
@@ -137,11 +137,11 @@ class BackfillJob:
 
     # -- the snapshot ---------------------------------------------------------------------------
 
-    def _goes_on(self, staging: Staging) -> bool:
+    def _goes_on(self, staging: Staging, stages: list[Stage]) -> bool:
         """Returns whether an earlier job's snapshot can be used still."""
         log = self._engine.warehouse.log
         assert log is not None
-        return staging.epoch is not None and staging.stands and log.holds(staging.epoch)
+        return staging.epoch is not None and staging.serves(stages) and log.holds(staging.epoch)
 
     def _take_snapshot(self, staging: Staging, stages: list[Stage]) -> None:
         """Exports what the stages scan, as of one epoch, and holds the log's records after it."""
@@ -154,7 +154,7 @@ class BackfillJob:
                 export_scanned(self._engine, cursor, plans, staging.tables, self._check)
             finally:
                 self._exporting = None
-            staging.begin(epoch)
+            staging.begin(epoch, stages)
 
     # -- Spark ----------------------------------------------------------------------------------
 

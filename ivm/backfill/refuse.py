@@ -8,7 +8,10 @@ from ivm.spark_backfill.frames import refuse_unsayable
 from ivm.sql.plan.nodes import Scan, nodes
 from ivm.storage.errors import UnsupportedError
 
-_WAY = "let DuckDB fill it (backfill = 'duckdb')"
+_WAYS = {
+    "filled": "let DuckDB fill it (backfill = 'duckdb')",
+    "verified": "leave USING SPARK out, and DuckDB computes it",
+}
 
 
 def refuse_unfillable(engine: Engine, view: View, done: str = "filled") -> None:
@@ -22,15 +25,16 @@ def refuse_unfillable(engine: Engine, view: View, done: str = "filled") -> None:
     Raises:
         UnsupportedError: names the reason and the way out.
     """
+    way = _WAYS[done]
     what = f"the view {view.name!r} cannot be {done} on Spark"
     if engine.warehouse.log is None:
         raise UnsupportedError(f"{what}: the database has no file in which to keep what is done")
     if view.plan is None:
-        raise UnsupportedError(f"{what}: it is recomputed whole ({view.reason}); {_WAY}")
+        raise UnsupportedError(f"{what}: it is recomputed whole ({view.reason}); {way}")
     names = BindingCatalog(engine.catalog)
     for node in nodes(view.plan):
         if isinstance(node, Scan) and names.canonical(node.relation) in engine.catalog.views:
             raise UnsupportedError(
-                f"{what}: it reads {names.canonical(node.relation)!r}, which is recomputed; {_WAY}"
+                f"{what}: it reads {names.canonical(node.relation)!r}, which is recomputed; {way}"
             )
     refuse_unsayable(view.plan)

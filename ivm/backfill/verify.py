@@ -38,7 +38,7 @@ def verify_on_spark(engine: Engine, view: View, spark: SparkSession) -> Verdict:
     try:
         with pinned(engine) as (cursor, epoch):
             export_scanned(engine, cursor, [view.plan], staging.tables, check)
-            staging.begin(epoch)
+            staging.begin(epoch, [stage])
             zone = engine.warehouse.zone.name
             frames = Frames(spark, exported(spark, [view.plan], staging.tables), zone)
             try:

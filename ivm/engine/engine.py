@@ -43,6 +43,7 @@ from ivm.storage.warehouse.duck import Cursor, run
 from ivm.storage.warehouse.flush import NetChange
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.system_tables import BASE
+from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 
 if TYPE_CHECKING:
@@ -333,7 +334,7 @@ class Engine:
         before = self.catalog.tables
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
         now = self.catalog.tables
-        altered = [n for n in now if n in before and before[n].schema != now[n].schema]
+        altered = [n for n, t in before.items() if n not in now or _is_other(t, now[n])]
         self.unfilled.outdate([*altered, *rewritten])
         self.definitions.forget()
         self.indexes.keep({name: t for name, t in before.items() if name not in rewritten})
@@ -342,6 +343,11 @@ class Engine:
         """Reads the attached databases as the cursor sees them."""
         with self._databases_lock:  # whoever reads later writes later
             self.catalog.load_databases(self.warehouse.databases(cursor))
+
+
+def _is_other(before: TableInfo, after: TableInfo) -> bool:
+    """Returns whether a table has other columns, or is another one of the same name."""
+    return (before.oid, before.schema) != (after.oid, after.schema)
 
 
 def _no_spark() -> SparkSession:

@@ -221,6 +221,27 @@ def test_a_change_that_the_log_lacks_begins_it_anew(
     demand_right(db)
 
 
+def test_definitions_below_the_view_change_meanwhile(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.execute("CREATE VIEW chosen AS SELECT id, customer, amount FROM orders WHERE amount > 50")
+    db.execute("CREATE MACRO bonus(a) AS a + 1")
+    gates = [Gate(monkeypatch, HandOver, name) for name in ("load", "finish")]
+    db.execute(
+        "CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS"
+        " SELECT customer, count(*) AS n, max(bonus(amount)) AS m FROM chosen GROUP BY customer"
+    )
+    gates[0].wait()
+    db.execute("CREATE OR REPLACE VIEW chosen AS SELECT id, customer, amount FROM orders"
+               " WHERE weight < 500")  # fmt: skip
+    gates[0].open.set()
+    gates[1].wait()
+    db.execute("CREATE OR REPLACE MACRO bonus(a) AS a + 1000")
+    gates[1].open.set()
+    db.backfill("v")
+    demand_right(db)
+
+
 def test_dropped_replaced_or_refreshed_meanwhile(
     db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
