@@ -116,7 +116,7 @@ def words_of(error: BaseException) -> str:
     if "Traceback (most recent call last)" in text and raised:
         return _RAISED.sub("", lines[raised[-1]])  # what a worker's Python has raised
     kept = [line for line in lines if line and not line.startswith("at ")]
-    return " ".join(kept[:3])
+    return " ".join(kept[:3]).rstrip(".")
 
 
 def prepared(session: SparkSession) -> SparkSession:
@@ -128,10 +128,11 @@ def prepared(session: SparkSession) -> SparkSession:
 
 def _pyspark() -> type[SparkSession]:
     try:
+        import pandas  # noqa: F401 (without it PySpark refuses to send batches of Arrow)
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnavailableError(
-            "a first fill on Spark needs PySpark: pip install 'ivmdb[spark]'"
+            f"a first fill on Spark needs PySpark ({error}): pip install 'ivmdb[spark]'"
         ) from error
     return SparkSession
 

@@ -54,7 +54,7 @@ class ListedRelation:
 
     Attributes:
         name: canonical.
-        kind: "table", "view", "materialized view" or "broken view".
+        kind: "table", "view", "materialized view", "unfilled view" or "broken view".
         columns: in their order.
     """
 
@@ -66,6 +66,7 @@ class ListedRelation:
 def relations(database: Database) -> Iterator[ListedRelation]:
     """Yields all tables and views, those of the schema main first."""
     kinds = {v.name: "broken view" if v.broken else _MAINTAINED for v in database.views()}
+    kinds |= dict.fromkeys(database.unfilled_views(), "unfilled view")
     for schema, plain, is_view, columns in database.execute(_RELATIONS).fetchall():
         name = canonical_name((schema, plain))
         kind = kinds.get(name, "view" if is_view else "table")

@@ -5,6 +5,7 @@ The oracle is VERIFY, which compares with DuckDB's answer to the user's own text
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -362,6 +363,18 @@ def test_a_database_in_memory_and_misspelt_options_are_refused() -> None:
                 db.execute(f"CREATE MATERIALIZED VIEW v WITH ({option}) AS FROM t")
         db.execute("create materialized view v with (BackFill = 'DuckDB') as from t")
         assert [view.name for view in db.views()] == ["v"]
+
+
+@pytest.mark.parametrize("package", ["pandas", "pyspark.sql"])
+def test_a_package_that_is_missing_is_named(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with ivm.connect(tmp_path / "shop.duckdb") as db:
+        db.execute(TABLES)
+        db.execute(CREATE)
+        with pytest.raises(UnavailableError, match=rf"{package}.*pip install 'ivmdb\[spark\]'"):
+            db.backfill("v")
 
 
 def test_verified_by_spark(db: ivm.Database) -> None:
