@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import numpy.typing as npt
 
+from ivm.backfill.job import KIND
 from ivm.backfill.progress import FillProgress
 from ivm.backfill.run_fills import run_fills, wait_for_fill
 from ivm.backfill.settings import Given, SparkSettings
@@ -36,6 +37,8 @@ from ivm.storage.warehouse.duckdb_errors import Translating
 from ivm.streams import Streams
 
 T = TypeVar("T")
+
+_PATIENCE = 60.0  # seconds: Spark may just be starting
 
 
 class Database(Streams):
@@ -237,6 +240,12 @@ class Database(Streams):
         with Deferral(), Translating():
             name = self._engine.catalog.view(name_parts(view)).name
             wait_for_fill(self._engine, name, on_progress)
+
+    def stop_backfills(self) -> None:
+        """Stops the first fills that run, and waits until they have ended; what is done is kept."""
+        self._lifetime.demand_open()
+        self._engine.jobs.stop(KIND, timeout=_PATIENCE)
+        run_fills(self._engine, self._spark.session)
 
     def unfilled_views(self) -> list[str]:
         """The names of the views whose first fill on Spark has not ended."""

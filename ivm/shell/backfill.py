@@ -52,6 +52,7 @@ def backfill(database: Database, views: Sequence[str]) -> int:
             display.done(view)
     if stop.number is None:
         return 0
+    database.stop_backfills()
     errors = standard_error()
     errors.line("stopped; what is done is kept: ivm backfill goes on from there")
     return 130 if stop.number == signal.SIGINT else 0
