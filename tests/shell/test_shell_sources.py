@@ -149,7 +149,7 @@ def test_troubles_are_told_before_the_next_prompt(shop: str, inbox: Path, tmp_pa
     put(inbox, 1)
     terminal.type("BEGIN;")
     terminal.wait_for("shop*>")
-    time.sleep(1)
+    time.sleep(4)
     terminal.type("SELECT 42 AS answer;")
     assert "Note:" not in terminal.wait_for("shop*>")  # in a transaction it would need a query
     terminal.type("ROLLBACK;")
