@@ -65,7 +65,8 @@ class Engine:
         self._stopping, self._begun, self._over = (threading.Event() for _ in range(3))
         self._failure: tuple[Any, str] | None = None
         self._streams = False
-        self._looked = self._alone_since = 0.0
+        self._looked = 0.0
+        self._alone_since: float | None = None
         given = java("java.util.Properties")()
         for name, value in properties.items():
             given.setProperty(name, value)
@@ -125,8 +126,10 @@ class Engine:
         self._looked = time.monotonic()
         streams = self._told("streaming", "Connected")
         if streams or not self._told("snapshot", "SnapshotCompleted", "SnapshotSkipped"):
-            self._alone_since = self._looked
-        elif self._streams or self._looked - self._alone_since > _ALONE:
+            self._alone_since = None
+        elif self._alone_since is None and not self._streams:
+            self._alone_since = self._looked  # the first look since the copy has ended
+        elif self._streams or self._looked - (self._alone_since or 0.0) > _ALONE:
             raise UnavailableError("the upstream database has ended the connection of Debezium")
         self._streams = streams
 
