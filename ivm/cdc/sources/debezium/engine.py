@@ -127,9 +127,11 @@ class Engine:
         streams = self._told("streaming", "Connected")
         if streams or not self._told("snapshot", "SnapshotCompleted", "SnapshotSkipped"):
             self._alone_since = None
-        elif self._alone_since is None and not self._streams:
-            self._alone_since = self._looked  # the first look since the copy has ended
-        elif self._streams or self._looked - (self._alone_since or 0.0) > _ALONE:
+        elif self._alone_since is None:  # the first look since the copy, or the connection, ended
+            self._alone_since = self._looked
+        if self._alone_since is not None and (
+            self._streams or self._looked - self._alone_since > _ALONE
+        ):
             raise UnavailableError("the upstream database has ended the connection of Debezium")
         self._streams = streams
 
