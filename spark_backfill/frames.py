@@ -17,9 +17,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ivm.spark_backfill.carriers import Carrier, NotCarriedError, carrier
+from ivm.spark_backfill.not_said import NotSaidError
 from ivm.spark_backfill.partial_worker import DDL, key_types, partial_runner
 from ivm.spark_backfill.render import spark_body
-from ivm.spark_backfill.said import NotSaidError
 from ivm.spark_backfill.worker import CODE, NO_SIDE, SIDE, Body, runner
 from ivm.sql.plan.built_in import is_ours, schema_prefixes
 from ivm.sql.plan.columns import expressions

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ivm.spark_backfill.carriers import carrier
-from ivm.spark_backfill.said import NotSaidError, Speaker
+from ivm.spark_backfill.not_said import NotSaidError
+from ivm.spark_backfill.said import speaker
+from ivm.spark_backfill.speaker import DIGITS
 from ivm.sql.plan.calls import AggregateCall
 from ivm.sql.plan.nodes import (
     Aggregate,
@@ -33,7 +35,6 @@ _JOINS = {
     "anti": "LEFT ANTI JOIN",
 }
 _SUMMED = 28  # digits of a DECIMAL whose sum has ten more in Spark
-_SUMS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 
 
 def spark_body(plan: Plan, sources: Sequence[str], zone: str) -> str:
@@ -49,7 +50,7 @@ def spark_body(plan: Plan, sources: Sequence[str], zone: str) -> str:
     """
     match plan:
         case Filter():
-            where = Speaker(types(plan.input), zone).say(plan.predicate)
+            where = speaker(types(plan.input), zone).say(plan.predicate)
             return f"SELECT {_columns(width(plan))} FROM {sources[0]} AS t WHERE {where}"
         case Project():
             return _project(plan, sources[0], zone)
@@ -76,12 +77,12 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def _project(plan: Project, source: str, zone: str) -> str:
-    speaker = Speaker(types(plan.input), zone)
+    saying = speaker(types(plan.input), zone)
     said = []
     for expr, type in zip(plan.exprs, types(plan), strict=True):
-        text = speaker.say(expr)
-        if speaker.type(expr) != type:
-            text = speaker.cast(expr, type)
+        text = saying.say(expr)
+        if saying.type(expr) != type:
+            text = saying.cast(expr, type)
         said.append(text)
     return f"SELECT {_listed(said)} FROM {source} AS t"
 
@@ -99,7 +100,7 @@ def _join(plan: Join, sources: Sequence[str], zone: str) -> str:
     if plan.residual is not None:
         given = (*types(plan.left), *types(plan.right))
         names = [f"l.c{i}" if i < split else f"r.c{i - split}" for i in range(len(given))]
-        conditions.append(Speaker(given, zone, names).say(plan.residual))
+        conditions.append(speaker(given, zone, names).say(plan.residual))
     columns = [f"l.c{i}" for i in range(split)]
     if plan.kind not in ("semi", "anti"):
         columns += [f"r.c{i}" for i in range(width(plan.right))]
@@ -148,7 +149,7 @@ def _call(call: AggregateCall, given: Sequence[ColumnType]) -> str:
 
 def _summand(column: str, type: ColumnType) -> str:
     """The argument of a sum, widened such that the sum has DuckDB's type."""
-    if type.sql in _SUMS:
+    if type.sql in DIGITS:
         return f"CAST({column} AS DECIMAL({_SUMMED},0))"
     if type.is_decimal and type.precision <= _SUMMED:
         return f"CAST({column} AS DECIMAL({_SUMMED},{type.scale}))"

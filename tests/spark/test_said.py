@@ -14,7 +14,8 @@ import pytest
 import sqlglot
 
 from ivm.spark_backfill.carriers import carrier
-from ivm.spark_backfill.said import NotSaidError, Speaker
+from ivm.spark_backfill.not_said import NotSaidError
+from ivm.spark_backfill.said import speaker
 from ivm.sql.plan.nodes import Scan
 from ivm.storage.values.types import ColumnType, type_of
 from ivm.storage.values.zset import ZSet
@@ -91,7 +92,7 @@ def test_what_is_not_on_the_list_is_named() -> None:
         ("c0 > E'\\x01'", ["VARCHAR"], "control characters"),
     ]:
         with pytest.raises(NotSaidError, match=named):
-            Speaker([type_of(t) for t in types], "UTC").say(
+            speaker([type_of(t) for t in types], "UTC").say(
                 sqlglot.parse_one(text, dialect="duckdb")
             )
 
@@ -100,7 +101,7 @@ def test_what_is_not_on_the_list_is_named() -> None:
 def test_constants_are_of_the_zone(zone: str) -> None:
     text = "c0 < CAST(TIMESTAMPTZ '2024-03-01 02:00:00+00' AS DATE)"
     day = {"America/New_York": "2024-02-29"}.get(zone, "2024-03-01")
-    said = Speaker([type_of("DATE")], zone).say(sqlglot.parse_one(text, dialect="duckdb"))
+    said = speaker([type_of("DATE")], zone).say(sqlglot.parse_one(text, dialect="duckdb"))
     assert said == f"(c0 < CAST(DATE'{day}' AS DATE))"
 
 
@@ -116,8 +117,8 @@ def _fill(cursor: Cursor, types: Sequence[ColumnType], values: Sequence[tuple[An
 def _said(text: str, types: Sequence[str]) -> str | None:
     names = [f"c{i + 1}" for i in range(len(types))]  # c0 is the row's number
     try:
-        speaker = Speaker([type_of(t) for t in types], "UTC", names)
-        return speaker.say(sqlglot.parse_one(text, dialect="duckdb"))
+        saying = speaker([type_of(t) for t in types], "UTC", names)
+        return saying.say(sqlglot.parse_one(text, dialect="duckdb"))
     except NotSaidError:
         return None
 

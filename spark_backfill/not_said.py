@@ -1,0 +1,7 @@
+"""The verdict that a construct is not said in Spark SQL."""
+
+from __future__ import annotations
+
+
+class NotSaidError(Exception):
+    """A construct that has no equal in Spark SQL; its text names it."""
