@@ -40,6 +40,7 @@ def export_scanned(
 ) -> None:
     """Exports what the plans scan, as the cursor sees it, each relation in a folder of its own."""
     names = BindingCatalog(engine.catalog)
+    engine.tables.demand_histories(names.canonical(relation) for relation in _scanned(plans))
     for relation, columns in _scanned(plans).items():
         check()
         schema = engine.catalog.relation_schema(names.canonical(relation))

@@ -38,7 +38,7 @@ from ivm.storage.warehouse.table_info import TableInfo
 _NEW = "__ivm_update"
 
 
-class _Update(NamedTuple):
+class UpdateClauses(NamedTuple):
     """The clauses of an UPDATE.
 
     Attributes:
@@ -62,7 +62,7 @@ class _Update(NamedTuple):
 def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Params) -> Captured:
     """Runs an UPDATE in two steps, or unchanged with a comparison of all rows of its table."""
     clauses = Clauses(statement.text, params)
-    update = _read(clauses, statement, info)
+    update = read_update(clauses, statement, info)
     if update is None:
         return run_and_compare(cursor, statement, info, params)
     if update.nested and not update.simple:
@@ -76,7 +76,7 @@ def capture_update(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
 
 
 def _verbatim(
-    trial: Trial, cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo
+    trial: Trial, cursor: Cursor, clauses: Clauses, update: UpdateClauses, info: TableInfo
 ) -> Captured:
     """Reads the old rows, then runs the UPDATE unchanged: its WHERE finds the same rows twice."""
     reference, text = update.reference, clauses.text
@@ -92,7 +92,7 @@ def _verbatim(
 
 
 def _in_two_steps(
-    trial: Trial, cursor: Cursor, clauses: Clauses, update: _Update, info: TableInfo
+    trial: Trial, cursor: Cursor, clauses: Clauses, update: UpdateClauses, info: TableInfo
 ) -> Captured:
     with temporary(cursor, _NEW, _definition(update, info)) as new:
         fill = _fill(update, info, new)
@@ -101,13 +101,13 @@ def _in_two_steps(
         return _write(cursor, update, info, new)
 
 
-def _definition(update: _Update, info: TableInfo) -> str:
+def _definition(update: UpdateClauses, info: TableInfo) -> str:
     old = [f"{quote(name)} {type.sql}" for name, type in info.schema]
     new = [f"__ivm_new_{i} {info.schema[i][1].sql}" for i in update.sets]
     return f"({ROW_ID} BIGINT, {', '.join(old + new)})"
 
 
-def _fill(update: _Update, info: TableInfo, new: str) -> str:
+def _fill(update: UpdateClauses, info: TableInfo, new: str) -> str:
     """Writes the INSERT of row id, old row and new values of every row to be updated."""
     old = [f"{update.reference}.{quote(name)}" for name, _ in info.schema]
     values = ", ".join([f"{update.reference}.rowid", *old, *update.sets.values()])
@@ -129,7 +129,7 @@ def _demand_all(info: TableInfo, found: int, changed: int) -> None:
         )
 
 
-def _write(cursor: Cursor, update: _Update, info: TableInfo, new: str) -> Captured:
+def _write(cursor: Cursor, update: UpdateClauses, info: TableInfo, new: str) -> Captured:
     """Writes the new values by row id."""
     sets = ", ".join(f"{quote(info.schema[i][0])} = __ivm_new.__ivm_new_{i}" for i in update.sets)
     same = same_row(cursor, info.qualified)
@@ -155,7 +155,7 @@ def _once(cursor: Cursor, new: str) -> tuple[str, int]:
 # --- reading the clauses ---
 
 
-def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Update | None:
+def read_update(clauses: Clauses, statement: Dml, info: TableInfo) -> UpdateClauses | None:
     """The clauses; None for a statement that this module does not take apart."""
     hidden = info.position("rowid") is not None  # DuckDB's fault `hidden_row_ids`
     if hidden or statement.table is None:
@@ -169,7 +169,7 @@ def _read(clauses: Clauses, statement: Dml, info: TableInfo) -> _Update | None:
     sets = _sets(clauses, begin + 1, sources, info)
     if sets is None:
         return None
-    return _Update(
+    return UpdateClauses(
         clauses.piece(0, verb),
         clauses.piece(verb + 1, begin),
         quote(statement.alias or statement.table[-1]),

@@ -94,11 +94,17 @@ class Relations:
             named = cursor.get_table_names(sql, qualified=True)
         except duckdb.Error:  # no SELECT, with parameters, or it does not bind: DuckDB will say so
             words = _words(sql)
-            indirect = not words.isdisjoint(_indirect(cursor))
+            indirect = not words.isdisjoint(self._indirect(cursor))
             return self.everything() if indirect else self._named(words), True
         wanted = {fold(split_name(_NAME.findall(name)[0])[-1]) for name in named}
         found = self._named(wanted)
         return found, wanted == {_last(name) for name in found}
+
+    def _indirect(self, cursor: Cursor) -> set[str]:
+        """The folded names of plain views, macros and functions that run SQL."""
+        tables = self._catalog.tables.items()
+        own = {_last(name) for name, info in tables if info.history is not None}
+        return _indirect(cursor) - own
 
     def _named(self, wanted: set[str]) -> frozenset[str]:
         return frozenset(name for name in self.everything() if _last(name) in wanted)
@@ -114,7 +120,7 @@ def _words(sql: str) -> set[str]:
 
 
 def _indirect(cursor: Cursor) -> set[str]:
-    """The folded names of plain views, macros and functions that run SQL."""
+    """The same, with the views under the names of tables that are not stored."""
     found = rows(
         cursor,
         "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal UNION ALL"

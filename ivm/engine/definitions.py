@@ -13,6 +13,7 @@ from ivm.ingest.fast_path import FastPath
 from ivm.ingest.fast_path_rules import fast_path_of
 from ivm.ingest.rows import RowReader
 from ivm.sql.parse.function_list import own_names
+from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.warehouse import Warehouse
 
@@ -42,6 +43,10 @@ class Definitions:
             info, cursor = self._catalog.tables[table], self._warehouse.cursor()
             self._fast_paths[table] = fast_path_of(info, cursor, self.macros)
         return self._fast_paths[table]
+
+    def fast_path_seen_by(self, cursor: Cursor, table: str) -> FastPath | None:
+        """The same while the catalog changes, as the cursor of that transaction sees it."""
+        return fast_path_of(self._catalog.tables[table], cursor, own_names(cursor))
 
     def lacks_fast_path(self, table: str) -> bool:
         """Returns whether the table is known to have no fast path; needs no writer lock."""

@@ -83,6 +83,7 @@ class KeyIndexes:
             columns = every
         else:
             columns = tuple(sorted({*info.primary_key, *self._columns_read(table)}))
+        self._tables.demand_histories([table])
         self._drop(table)
         index = None
         if cursor is not None:

@@ -193,6 +193,7 @@ class Maintenance:
         if only is not None:
             kept = {n for view in circuit.views if view in only for n in circuit.nodes_of(view)}
             nodes = [n for n in nodes if n in kept]
+        self._tables.demand_histories(circuit.views)
         try:
             with dispensable(_UNBUILT) if early else contextlib.nullcontext():
                 circuit.hydrate(self.compiler.fetch, nodes)

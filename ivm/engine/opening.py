@@ -214,7 +214,7 @@ def _replay_tables(engine: Engine) -> None:
         engine.outbox.follow(record.changes)
         for change in record.changes:
             part = parts.setdefault(change.table, engine.pending.new_table(change.table))
-            part.add(change.removed, change.removed_columns, change.added)
+            part.collect(change, record.epoch)
     changes = {name: part.net() for name, part in parts.items()}
     warehouse.demand_stored(changes)
     try:

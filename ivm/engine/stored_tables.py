@@ -7,6 +7,7 @@ nothing: its deltas stay pending.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ivm.catalog.catalog import Catalog
@@ -15,8 +16,10 @@ from ivm.ingest.snapshot import Snapshot
 from ivm.storage.identifiers import quote
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.zset import ZSet, add, empty
+from ivm.storage.warehouse.appender import Appenders
 from ivm.storage.warehouse.duck import Cursor, chunks, run
-from ivm.storage.warehouse.flush import NetChange, apply_change
+from ivm.storage.warehouse.flush import NetChange, apply_change, apply_changes
+from ivm.storage.warehouse.history import demand_unchanged
 from ivm.storage.warehouse.net_changes import PendingTable, PendingView
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.refused import RefusedError
@@ -114,10 +117,16 @@ class StoredTables:
                     "what refuses these rows is gone",
                     name,
                 )
-        self.warehouse.write_within(cursor, {name: part.net() for name, part in parts.items()})
+        net = {name: part.net() for name, part in parts.items()}
+        self.warehouse.write_within(cursor, net, self.pending.epoch + 1)
 
     def write(self, cursor: Cursor, name: str, net: NetChange) -> None:
         """Applies a net change to a relation's table in the cursor's transaction."""
+        info = self.catalog.tables.get(name)
+        if info is not None and info.history is not None:
+            target = info.target().at(self.pending.epoch + 1)
+            apply_changes(cursor, [("", target, net)], Appenders(cursor))
+            return
         schema = self.catalog.relation_schema(name)
         apply_change(cursor, self.catalog.qualified[name], schema, net)
 
@@ -128,11 +137,27 @@ class StoredTables:
             part = parts.get(change.table)
             if part is None:
                 part = parts[change.table] = self.pending.new_table(change.table)
-            part.add(change.removed, change.removed_columns, change.added)
+            part.collect(change, self.pending.epoch + 1)
         for name, part in parts.items():
             self.write(cursor, name, part.net())
 
     # -- reading --------------------------------------------------------------------------------
+
+    def demand_histories(self, names: Iterable[str] | None = None) -> None:
+        """Checks that the files of tables that are not stored are those that were pinned.
+
+        Args:
+            names: of tables and views; None for all.
+
+        Raises:
+            UnavailableError: a file has changed, or is gone.
+        """
+        chosen = self.catalog.tables if names is None else self.catalog.with_sources(names)
+        tables = [info for n in chosen if (info := self.catalog.tables.get(n)) is not None]
+        histories = {info.name: info.history for info in tables if info.history is not None}
+        if histories:
+            with contextlib.closing(self.warehouse.cursor()) as cursor:
+                demand_unchanged(cursor, histories)
 
     def scan(
         self, name: str, columns: Sequence[int], cursor: Cursor | None = None
@@ -162,4 +187,4 @@ class StoredTables:
         """Begins a transaction and writes pending deltas in it; the caller must roll it back."""
         with self.warehouse.write_lock:
             run(cursor, "BEGIN TRANSACTION")
-            self.warehouse.write_within(cursor, self.pending.net(relations))
+            self.warehouse.write_within(cursor, self.pending.net(relations), self.pending.epoch)

@@ -73,9 +73,12 @@ class Transaction(Expiring):
 
     def fast_path(self, table: str) -> FastPath | None:
         """The fast path into a table; None where changes must go through DuckDB."""
-        if self._views_before is not None:
+        definitions = self._engine.definitions
+        if self._views_before is None:
+            return definitions.fast_path(table)
+        if self._engine.catalog.tables[table].history is None:
             return None  # only the session's cursor sees the constraints
-        return self._engine.definitions.fast_path(table)
+        return definitions.fast_path_seen_by(self._cursor, table)
 
     def index(self, table: str, *, all_columns: bool = False) -> KeyIndex:
         """The table's key index, with this transaction's changes; built if it is missing."""

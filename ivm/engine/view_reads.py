@@ -14,11 +14,13 @@ from ivm.sql.resolve.bound_relations import bound_relations
 from ivm.storage.errors import SqlError, UnsupportedError
 from ivm.storage.identifiers import canonical_name, path_of
 from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.history import paths
 
 _VIEWS_AND_MACROS = f"""
-SELECT view_name, sql FROM system.main.duckdb_views()
+SELECT view_name, sql, CASE WHEN database_name = current_database() THEN schema_name END, view_name
+FROM system.main.duckdb_views()
 WHERE NOT internal AND {VISIBLE_DATABASES} UNION ALL
-SELECT function_name, macro_definition FROM system.main.duckdb_functions()
+SELECT function_name, macro_definition, NULL, NULL FROM system.main.duckdb_functions()
 WHERE NOT internal AND function_type IN ('macro', 'table_macro') AND {VISIBLE_DATABASES}
 """
 NamedText = tuple[str, str]
@@ -59,7 +61,9 @@ def _mentioned(catalog: Catalog, cursor: Cursor, query: str) -> frozenset[str]:
 
 def views_and_macros(cursor: Cursor) -> list[NamedText]:
     """All plain views and macros that the cursor sees."""
-    return [(name, text) for name, text in rows(cursor, _VIEWS_AND_MACROS)]
+    unstored = paths(cursor)
+    found = rows(cursor, _VIEWS_AND_MACROS)
+    return [(name, text) for name, text, *path in found if tuple(path) not in unstored]
 
 
 def words_with_definitions(query: str, definitions: list[NamedText]) -> set[str]:

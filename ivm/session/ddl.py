@@ -35,10 +35,11 @@ from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.identifiers import fold
+from ivm.storage.identifiers import fold, quote
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, describe, rows
+from ivm.storage.warehouse.duck import Cursor, describe, rows, run
 from ivm.storage.warehouse.duckdb_errors import translated
+from ivm.storage.warehouse.history import removal
 from ivm.storage.warehouse.table_info import TableInfo
 
 _SESSION = {"set", "reset", "attach", "detach", "load", "install", "pragma", "call"}
@@ -87,14 +88,41 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
         if statement.action == "drop" and statement.cascade:
             _drop_readers(session, transaction, statement)
         try:
-            session.cursor.execute(statement.text, params)
-            counted = _count(session.cursor)
+            counted = _run(session, statement, params)
             transaction.flush_late(commit_first=statement.target == "index")
         except duckdb.Error as error:
             raise translated(error, statement.offset, statement.text) from error
         if not temporary:
-            _changed(session, transaction, statement)
+            changed(session, transaction, statement)
     return Result("done") if counted is None else Result.count(counted)
+
+
+def _run(session: Session, statement: st.Ddl, params: Params) -> int | None:
+    """Has DuckDB run the statement, or what it means for tables that are not stored."""
+    unstored = _unstored(session, statement) if statement.action == "drop" else []
+    for info in unstored:
+        assert info.history is not None
+        for sql in removal(info.history, info.keyed):
+            run(session.cursor, sql)
+    dropped = {info.name for info in unstored}
+    rest = [n for n in statement.names if not dropped or session.names.resolve(n) not in dropped]
+    if not unstored:
+        session.cursor.execute(statement.text, params)
+        return _count(session.cursor)
+    exists = "IF EXISTS " if statement.if_exists else ""
+    for parts in rest:
+        run(session.cursor, f"DROP TABLE {exists}{'.'.join(map(quote, parts))}")
+    return None
+
+
+def _unstored(session: Session, statement: st.Ddl) -> list[TableInfo]:
+    """The tables that a statement names and that are not stored."""
+    tables = session.engine.catalog.tables
+    if statement.target != "table" or not any(info.history for info in tables.values()):
+        return []
+    named = dict.fromkeys(session.names.resolve(parts) for parts in statement.names)
+    found = [tables[name] for name in named if name in tables]
+    return [info for info in found if info.history is not None]
 
 
 def _is_of_temporary(session: Session, statement: st.Ddl) -> bool:
@@ -127,7 +155,7 @@ def _drop_readers(session: Session, transaction: Transaction, statement: st.Ddl)
         view_statements.drop_views(session, transaction, doomed)
 
 
-def _changed(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
+def changed(session: Session, transaction: Transaction, statement: st.Ddl) -> None:
     """Updates the catalog and the views after a change of tables, plain views, macros or types."""
     engine = session.engine
     before, typed = engine.catalog.tables, _typed(session, statement)

@@ -47,6 +47,7 @@ def refuse_conflicts(session: Session, statement: st.Ddl) -> None:
     _refuse_used_names(statement)
     _refuse_views(session, statement)
     _refuse_on_view(session, statement)
+    _refuse_schema_of_unstored(session, statement)
 
 
 def _refuse_views(session: Session, statement: st.Ddl) -> None:
@@ -59,6 +60,7 @@ def _refuse_views(session: Session, statement: st.Ddl) -> None:
         # What CREATE makes is no temporary relation, so temporary ones do not hide its name.
         made = statement.action == "create"
         name = catalog.resolve(parts) if made else session.names.resolve(parts)
+        _refuse_unstored(session, statement, name)
         if name in catalog.views and statement.action in ("drop", "alter"):
             raise UnsupportedError(
                 f"{name!r} is a materialized view: use DROP MATERIALIZED VIEW, or CREATE OR "
@@ -69,6 +71,21 @@ def _refuse_views(session: Session, statement: st.Ddl) -> None:
             raise UnsupportedError(
                 f"{name!r} is a materialized view: drop it first", statement.offset
             )
+
+
+def _refuse_unstored(session: Session, statement: st.Ddl, name: str | None) -> None:
+    """Refuses what cannot be done to a table that is not stored."""
+    info = None if name is None else session.engine.catalog.tables.get(name)
+    if info is None or info.history is None:
+        return
+    is_drop = statement.action == "drop" and statement.target == "table"
+    if not is_drop and (statement.action != "create" or statement.replace):
+        raise UnsupportedError(
+            f"{name!r} is a table whose history lies in files: it can be dropped (DROP TABLE) and "
+            "made anew, and ALTER TABLE … SET HISTORY names other files; nothing else of it can "
+            "be changed",
+            statement.offset,
+        )
 
 
 def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
@@ -87,6 +104,19 @@ def _refuse_on_view(session: Session, statement: st.Ddl) -> None:
             f"it on its tables ({', '.join(sorted(views[name].bases)) or 'none'})",
             statement.offset,
         )
+
+
+def _refuse_schema_of_unstored(session: Session, statement: st.Ddl) -> None:
+    """Refuses to drop a schema with a table that is not stored, whose changes lie elsewhere."""
+    if (statement.action, statement.target) != ("drop", "schema"):
+        return
+    catalog = session.engine.catalog
+    for name in [n for parts in statement.names for n in catalog.names.inside(parts)]:
+        if name in catalog.tables and catalog.tables[name].history is not None:
+            raise UnsupportedError(
+                f"the schema has {name!r}, a table whose history lies in files: drop it first",
+                statement.offset,
+            )
 
 
 def _refuse_used_names(statement: st.Ddl) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 import duckdb
 
-from ivm.capture.capture import capture
+from ivm.capture.capture import Captured, capture
 from ivm.capture.side_effects import written_names
+from ivm.capture.unstored import Unstored, capture_unstored
 from ivm.catalog.catalog import View
 from ivm.engine.transaction import Transaction
 from ivm.ingest.literal_columns import columns_of
@@ -100,15 +101,34 @@ def run_in_duckdb(
     transaction.show(session.reads(statement))
     tables = session.engine.catalog.tables
     try:
+        if info is not None and info.history is not None and statement.kind != "other":
+            return _run_unstored(session, transaction, statement, info, params)
         captured = capture(session.cursor, statement, info, params, tables)
     except duckdb.Error as error:
         raise translated(error, statement.offset, statement.text) from error
     for name, (removed, added) in captured.changes.items():
         every_column = tuple(range(len(tables[name].schema)))
         transaction.add_from_duckdb(TableChange(name, removed, every_column, added))
+    return _result(captured)
+
+
+def _result(captured: Captured) -> Result:
     if captured.returned is not None:
         return Result.of_table(captured.returned, captured.types)
     return Result.count(captured.count)
+
+
+def _run_unstored(
+    session: Session, transaction: Transaction, statement: st.Dml, info: TableInfo, params: Params
+) -> Result:
+    """Runs a change of a table that is not stored; DuckDB only evaluates it."""
+    path = transaction.fast_path(info.name)
+    assert path is not None  # CREATE TABLE demands it
+    index = functools.partial(transaction.index, info.name)
+    unstored = Unstored(session.cursor, info, path, index)
+    captured, change = capture_unstored(unstored, statement, params)
+    transaction.add(change)
+    return _result(captured)
 
 
 def table_of(session: Session, statement: st.Dml) -> TableInfo | None:

@@ -42,6 +42,7 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
             transaction.show(session.reads(statement, statement.query))
             view = _defined(session, transaction, statement, name)
             _demand_whole(session, view)
+            session.engine.tables.demand_histories(view.reads)
             if statement.backfill == "spark":
                 refuse_unfillable(session.engine, view)
                 view.broken = UNFILLED

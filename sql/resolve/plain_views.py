@@ -16,6 +16,7 @@ from ivm.sql.plan.nodes import NotIncremental
 from ivm.sql.statements.stored_text import view_query
 from ivm.storage.identifiers import Path, fold, quote
 from ivm.storage.warehouse.duck import Cursor, rows
+from ivm.storage.warehouse.history import paths
 from ivm.storage.warehouse.table_info import read_schemas
 
 _VIEWS = """
@@ -99,9 +100,11 @@ class PlainViews:
     @functools.cached_property
     def _known(self) -> dict[Path, PlainView]:
         """Folded path → view."""
-        found = {}
+        found, tables = {}, paths(self._cursor)
         for schema, name, sql in rows(self._cursor, _VIEWS, [self._database]):
             path = (*self._schemas[schema], name)
+            if path in tables:
+                continue
             qualified = ".".join(map(quote, (self._database, *path)))
             found[tuple(map(fold, path))] = PlainView(path, qualified, sql)
         return found

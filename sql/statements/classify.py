@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ivm.sql.statements.ddl import alter, comment, create, drop, session
 from ivm.sql.statements.dml import VERBS, changes_inside, changing, dml
+from ivm.sql.statements.histories import begins_create, begins_set, create_history, set_history
 from ivm.sql.statements.nodes import (
     Ddl,
     Deallocate,
@@ -232,6 +233,8 @@ def _create(source: SourceText, reader: Reader) -> Statement:
         return create_source(source, reader)
     if not replace and reader.accept("SINK"):
         return create_sink(source, reader)
+    if not replace and begins_create(reader):
+        return create_history(source, reader)
     reader.at = start
     if changes_inside(reader):
         way = "run the change first, as a statement of its own"
@@ -258,6 +261,8 @@ def _alter(source: SourceText, reader: Reader) -> Statement:
         refuse_alter(source)
     if reader.peek(1) == "SOURCE":
         return alter_source(source, reader)
+    if begins_set(reader):
+        return set_history(source, reader)
     return alter(reader, source.text, source.offset)
 
 

@@ -172,6 +172,41 @@ class ShowSinks(Statement):
 
 
 @dataclass(frozen=True)
+class CreateHistory(Statement):
+    """CREATE TABLE [IF NOT EXISTS] name [(columns)] FROM format 'place' [WITH (option = value, …)].
+
+    Attributes:
+        columns: what stands between the parentheses; "" if the files name the columns.
+        format: of the files, lower case.
+        location: a file, a folder or a pattern.
+        options: names in lower case, and values as texts.
+    """
+
+    name: Name
+    columns: str
+    format: str
+    location: str
+    options: tuple[tuple[str, str], ...]
+    if_not_exists: bool
+
+
+@dataclass(frozen=True)
+class SetHistory(Statement):
+    """ALTER TABLE name SET HISTORY 'place' AT [EPOCH] number [WITH (option = value, …)].
+
+    Attributes:
+        location: a file, a folder or a pattern.
+        epoch: the files hold the table's rows as of this epoch.
+        options: names in lower case, and values as texts.
+    """
+
+    name: Name
+    location: str
+    epoch: int
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Dml(Statement):
     """A statement that changes rows.
 

@@ -19,6 +19,7 @@ from ivm.sql.statements.hints import hint
 from ivm.sql.statements.nodes import (
     ChangeSink,
     ChangeSource,
+    CreateHistory,
     CreateSink,
     CreateSource,
     CreateView,
@@ -35,6 +36,7 @@ from ivm.sql.statements.nodes import (
     Prepare,
     Query,
     RefreshView,
+    SetHistory,
     ShowSinks,
     ShowSources,
     ShowViews,
@@ -50,6 +52,7 @@ from ivm.storage.scratch import Scratch
 __all__ = [
     "ChangeSink",
     "ChangeSource",
+    "CreateHistory",
     "CreateSink",
     "CreateSource",
     "CreateView",
@@ -66,6 +69,7 @@ __all__ = [
     "Prepare",
     "Query",
     "RefreshView",
+    "SetHistory",
     "ShowSinks",
     "ShowSources",
     "ShowViews",
@@ -152,6 +156,7 @@ def _split(script_tokens: Iterable[Token]) -> Iterator[list[Token]]:
 _OWN = (
     *(DropView, ExplainView, VerifyView, RefreshView, ShowViews, Subscribe, Insert),
     *(CreateSource, ChangeSource, ShowSources, CreateSink, ChangeSink, ShowSinks),
+    *(CreateHistory, SetHistory),
 )
 
 

@@ -9,7 +9,7 @@ rows and for very many, and the only way where foreign keys point at the row.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ivm.storage.identifiers import quote
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import FixedColumn, Mask
 from ivm.storage.values.types import ColumnType, Schema, type_of
-from ivm.storage.values.zset import ZSet
+from ivm.storage.values.zset import ZSet, add
 from ivm.storage.warehouse.appender import Appenders, python_rows
 from ivm.storage.warehouse.duck import Cursor, evaluate, registered, run
 from ivm.storage.warehouse.duck import rows as read
@@ -68,6 +68,10 @@ class Target:
             in place could violate for a moment.
         parents: canonical names of tables its foreign keys point at.
         referenced: foreign keys point at it.
+        touched: of a table with a key that is not stored, the table of the keys that were changed
+            since its history; see `ivm.storage.warehouse.history`.
+        reads: the relation that has all its rows, if that is not the table that is written.
+        epoch: that the change is part of; only a table that is not stored keeps it.
     """
 
     table: str
@@ -76,6 +80,13 @@ class Target:
     unique_beside_key: bool = False
     parents: tuple[str, ...] = ()
     referenced: bool = False
+    touched: str | None = None
+    reads: str | None = None
+    epoch: int = 0
+
+    def at(self, epoch: int) -> Target:
+        """The target of a change that is part of an epoch."""
+        return self if self.touched is None else replace(self, epoch=epoch)
 
 
 def apply_change(cursor: Cursor, table: str, schema: Schema, change: NetChange) -> None:
@@ -108,6 +119,10 @@ def apply_changes(
     Raises:
         duckdb.Error: a constraint the caller should have enforced, or the disk.
     """
+    changes = list(changes)
+    for _, target, change in changes:
+        if target.touched is not None and len(change):
+            _touch(cursor, target.touched, target, change)
     parts = {name: (target, *_split(target, change)) for name, target, change in changes}
     order = _parents_first({name: part[0] for name, part in parts.items()})
     for target, delete, _, _ in [parts[name] for name in reversed(order)]:
@@ -121,13 +136,23 @@ def apply_changes(
             _insert(cursor, target, insert, appenders)
 
 
+def _touch(cursor: Cursor, touched: str, target: Target, change: NetChange) -> None:
+    """Notes the keys of a change: the rows of the history with these keys count no more."""
+    key = change.delete_columns
+    keys = add([change.delete, change.insert.project(key)])
+    schema = tuple([target.schema[i] for i in key])
+    with registered(cursor, {_DELTA: (keys, schema)}):
+        values = f"SELECT DISTINCT *, {target.epoch} FROM {_DELTA}"
+        run(cursor, f"INSERT OR REPLACE INTO {touched} {values}")
+
+
 def lacking(cursor: Cursor, target: Target, change: NetChange) -> int:
     """The number of rows that a change removes and the table does not have."""
     batch, columns = change.delete, tuple([target.schema[i] for i in change.delete_columns])
     if not len(batch) or not columns:
         return 0
     with registered(cursor, {_DELTA: _counted(columns, batch)}):
-        met = _met(target.table, columns, batch)
+        met = _met(target.reads or target.table, columns, batch)
         found = f"SELECT system.main.count(*) FROM (SELECT 1 {met} QUALIFY {_NUMBER} <= d.{_COUNT})"
         return int(batch.weights.sum()) - int(read(cursor, found)[0][0])
 

@@ -12,13 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ivm.storage.log.change import TableChange
 from ivm.storage.values import zset
 from ivm.storage.values.canonical import row_tuples
-from ivm.storage.values.column import Column, Indexes, Mask, concat
+from ivm.storage.values.column import Column, FixedColumn, Indexes, Mask, concat
 from ivm.storage.values.consolidate import consolidate, group
-from ivm.storage.values.types import ColumnType, Schema
+from ivm.storage.values.types import ColumnType, Schema, type_of
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.flush import NetChange, is_exact
+from ivm.storage.warehouse.history import EPOCH
+
+_BIGINT = type_of("BIGINT")
 
 
 class PendingTable:
@@ -44,6 +48,10 @@ class PendingTable:
         if len(added):
             self._events.append((added, True))
         self.rows += len(removed) + len(added)
+
+    def collect(self, change: TableChange, epoch: int) -> None:
+        """Collects a change of the table in an epoch."""
+        self.add(change.removed, change.removed_columns, change.added)
 
     def extend(self, later: PendingTable) -> None:
         """Appends the changes that another one has collected."""
@@ -88,6 +96,23 @@ class PendingTable:
 
     def _sum(self, batches: Sequence[ZSet]) -> ZSet:
         return zset.add(batches) if batches else zset.empty(self.types)
+
+
+class PendingAppends(PendingTable):
+    """The pending rows of a table that only takes rows, each with its epoch as a last column.
+
+    Args:
+        schema: of the table, without that column.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__((*schema, (EPOCH, _BIGINT)), ())
+
+    def collect(self, change: TableChange, epoch: int) -> None:
+        """See `PendingTable`."""
+        added = change.added
+        stamp = FixedColumn(np.full(len(added), epoch, np.int64))
+        self.add(added.slice(0, 0), (), ZSet((*added.columns, stamp), added.weights))
 
 
 class PendingView:

@@ -22,7 +22,7 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet
 from ivm.storage.warehouse.flush import NetChange
-from ivm.storage.warehouse.net_changes import PendingTable, PendingView
+from ivm.storage.warehouse.net_changes import PendingAppends, PendingTable, PendingView
 from ivm.storage.warehouse.table_info import TableInfo
 
 Tables = dict[str, PendingTable]
@@ -100,7 +100,7 @@ class PendingDeltas:
                 part = self._tables.get(change.table)
                 if part is None:
                     part = self._tables[change.table] = self.new_table(change.table)
-                part.add(change.removed, change.removed_columns, change.added)
+                part.collect(change, epoch)
                 self.rows += len(change)
             for name, delta in deltas.items():
                 view = self._views.get(name)
@@ -184,6 +184,8 @@ class PendingDeltas:
     def new_table(self, name: str) -> PendingTable:
         """An empty collection for a base table."""
         info = self._relations.tables[name]
+        if info.history is not None and not info.primary_key:
+            return PendingAppends(info.schema)
         return PendingTable(info.schema, info.primary_key)
 
     def new_view(self, name: str) -> PendingView:

@@ -16,6 +16,7 @@ from ivm.storage.identifiers import Path, canonical_name, fold, quote
 from ivm.storage.values.types import Schema, type_of
 from ivm.storage.warehouse.duck import Cursor, rows
 from ivm.storage.warehouse.flush import Target
+from ivm.storage.warehouse.history import EPOCH, History, load
 from ivm.storage.warehouse.system_tables import STREAM_TABLES
 
 
@@ -54,6 +55,7 @@ class TableInfo:
         unique_expressions: unique indexes over expressions, as SQL.
         collated: the table has columns with a collation.
         oid: DuckDB's number of the table; another table of the same name has another one.
+        history: where its rows lie, if it is not stored; see `ivm.storage.warehouse.history`.
     """
 
     name: str
@@ -71,6 +73,7 @@ class TableInfo:
     unique_expressions: tuple[str, ...] = ()
     collated: bool = False
     oid: int = 0
+    history: History | None = None
 
     @property
     def keyed(self) -> bool:
@@ -92,6 +95,8 @@ class TableInfo:
 
     def target(self) -> Target:
         """The facts that a flush needs of the table."""
+        if self.history is not None:
+            return self._target_of_changes(self.history)
         return Target(
             self.qualified,
             self.schema,
@@ -99,6 +104,20 @@ class TableInfo:
             unique_beside_key=bool(self.uniques or self.indexes),
             parents=tuple([key.table for key in self.foreign_keys]),
             referenced=bool(self.referenced_by),
+        )
+
+    def _target_of_changes(self, history: History) -> Target:
+        """The tables that take the changes of a table that is not stored."""
+        added = f"_ivm.{history.added}"
+        if not self.primary_key:
+            schema = (*self.schema, (EPOCH, type_of("BIGINT")))
+            return Target(added, schema, reads=self.qualified)
+        return Target(
+            added,
+            self.schema,
+            unique_beside_key=True,  # a row that is replaced may be one of the history
+            touched=f"_ivm.{history.touched}",
+            reads=self.qualified,
         )
 
     def position(self, column: str) -> int | None:
@@ -147,16 +166,44 @@ def read_tables(cursor: Cursor, catalog: str) -> dict[str, TableInfo]:
         _by_table(cursor, sql, catalog) for sql in (_COLUMNS, _CONSTRAINTS, _INDEXES)
     )
     schemas = read_schemas(cursor, catalog)
+    tables = [(oid, schemas[at], name, sql) for oid, at, name, sql in _listed(cursor, catalog)]
+    histories = _histories(cursor) if any(t[1:3] == _HISTORIES for t in tables) else {}
     found = {}
-    for oid, schema_oid, table, sql in rows(cursor, _TABLES, [catalog]):
-        schema = schemas[schema_oid]
-        if schema == ("_ivm",) and table not in STREAM_TABLES:
+    for oid, schema, table, sql in tables:
+        history = histories.get(table) if schema == ("_ivm",) else None
+        if schema == ("_ivm",) and table not in STREAM_TABLES and history is None:
             continue
         info = _with_columns(catalog, (*schema, table), columns[oid])
         info = _with_indexes(_with_constraints(info, schema, constraints[oid]), indexes[oid])
         collated = bool(_COLLATE.search(_unquoted(sql)))
-        found[info.name] = replace(info, collated=collated, oid=oid)
+        info = replace(info, collated=collated, oid=oid)
+        if history is not None:
+            info = _not_stored(info, history, catalog)
+        found[info.name] = info
     return _with_references(found)
+
+
+_HISTORIES = (("_ivm",), "histories")
+
+
+def _listed(cursor: Cursor, catalog: str) -> list[tuple[Any, ...]]:
+    return rows(cursor, _TABLES, [catalog])
+
+
+def _histories(cursor: Cursor) -> dict[str, History]:
+    """The histories by the name of the table that has what was added since."""
+    return {history.added: history for history in load(cursor)}
+
+
+def _not_stored(added: TableInfo, history: History, catalog: str) -> TableInfo:
+    """The table whose history this is, from the table of what was added to it."""
+    return replace(
+        added,
+        name=canonical_name(history.path),
+        qualified=".".join([quote(part) for part in (catalog, *history.path)]),
+        schema=tuple([column for column in added.schema if column[0] != EPOCH]),
+        history=history,
+    )
 
 
 def read_schemas(cursor: Cursor, catalog: str) -> dict[int, Path]:

@@ -274,18 +274,24 @@ class Warehouse:
     def _write(self, changes: Mapping[str, NetChange], epochs: Mapping[str, int]) -> None:
         cursor, number = self._flusher, self.flushes + 1
         run(cursor, "BEGIN")
-        apply_changes(cursor, self._targeted(changes), self._appenders)
+        apply_changes(cursor, self._targeted(changes, max(epochs.values())), self._appenders)
         self._appenders.write("_ivm.epochs", [*epochs.items(), (FLUSHES, number)])
         run(cursor, "COMMIT")
         self.flushes = number
 
-    def write_within(self, cursor: Cursor, changes: Mapping[str, NetChange]) -> None:
-        """Applies net changes in the cursor's transaction, which the caller commits and records."""
-        apply_changes(cursor, self._targeted(changes), Appenders(cursor))
+    def write_within(self, cursor: Cursor, changes: Mapping[str, NetChange], epoch: int) -> None:
+        """Applies net changes in the cursor's transaction, which the caller commits and records.
 
-    def _targeted(self, changes: Mapping[str, NetChange]) -> list[Part]:
+        Args:
+            cursor: in its transaction.
+            changes: of tables and views.
+            epoch: that the tables reach by them.
+        """
+        apply_changes(cursor, self._targeted(changes, epoch), Appenders(cursor))
+
+    def _targeted(self, changes: Mapping[str, NetChange], epoch: int = 0) -> list[Part]:
         targets = self._targets
-        return [(name, targets[name], change) for name, change in changes.items()]
+        return [(name, targets[name].at(epoch), change) for name, change in changes.items()]
 
     def _demand_written(
         self, epochs: Mapping[str, int], error: BaseException, parts: Sequence[Part] = ()

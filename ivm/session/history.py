@@ -1,0 +1,280 @@
+"""CREATE TABLE … FROM files, DROP TABLE of such a table, and ALTER TABLE … SET HISTORY.
+
+Contract: a statement runs in the session's open transaction, or in one of its own. The rows in the
+files are checked against the table's key and constraints when they are named, unless the user says
+`check = false`: from then on they are taken for true.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from ivm.engine.transaction import Transaction
+from ivm.ingest.fast_path_rules import fast_path_of
+from ivm.session import ddl
+from ivm.session.dml import change as run_dml
+from ivm.session.dml import refuse_own
+from ivm.session.result import Result
+from ivm.session.session import Params, Session
+from ivm.sql.statements import parse as st
+from ivm.storage.errors import ConstraintError, SqlError, UnsupportedError
+from ivm.storage.identifiers import path_of, quote
+from ivm.storage.values.types import Schema
+from ivm.storage.warehouse.duck import Cursor, describe, rows
+from ivm.storage.warehouse.history import (
+    EPOCH,
+    History,
+    create_companions,
+    forget_until,
+    next_number,
+    rows_of,
+    save,
+    write_view,
+)
+from ivm.storage.warehouse.history_reader import find_files, reader_of
+from ivm.storage.warehouse.table_info import TableInfo
+
+_OURS = ("stored", "check")
+_CONSTRAINTS = ("PRIMARY", "CHECK", "CONSTRAINT", "UNIQUE", "FOREIGN")
+
+
+def create(session: Session, statement: st.CreateHistory, params: Params) -> Result:
+    """Runs CREATE TABLE … FROM format 'place' [WITH (stored = false, …)]."""
+    refuse_own(statement.name)
+    catalog = session.engine.catalog
+    with session.writing() as transaction:
+        if catalog.names.path(statement.name) is None:
+            raise UnsupportedError(
+                f"{'.'.join(statement.name)!r} lies in another database: there, load the files "
+                "with CREATE TABLE … AS FROM read_parquet(…)",
+                statement.offset,
+            )
+        present = catalog.resolve(statement.name)
+        if present is not None and statement.if_not_exists:
+            return Result("done")
+        if present is not None:
+            raise SqlError(f"{present!r} exists already: drop it first", statement.offset)
+        path = path_of(catalog.names.new(statement.name))
+        transaction.change_catalog()
+        transaction.begin_in_duckdb()
+        if _flag(statement.options, "stored", default=True):
+            _load(session, transaction, statement)
+        else:
+            _create(session, transaction, statement, path)
+    return Result("done")
+
+
+def _flag(options: Sequence[tuple[str, str]], name: str, *, default: bool) -> bool:
+    value = dict(options).get(name, str(default).lower())
+    if value not in ("true", "false"):
+        raise SqlError(f"{name} is true or false, not {value!r}")
+    return value == "true"
+
+
+def _create(
+    session: Session, transaction: Transaction, statement: st.CreateHistory, path: tuple[str, ...]
+) -> None:
+    cursor = session.cursor
+    history = History(next_number(cursor), path, statement.format, "", statement.options, "", (), 0)
+    columns = _columns(cursor, statement)
+    create_companions(cursor, history, columns, None)
+    schema = _described(cursor, history)
+    _refuse_names(schema)
+    history = _at(cursor, history, statement.location, schema, session.engine.epoch)
+    save(cursor, history)
+    info = _info(session, history)
+    _demand_fast_path(session, info)
+    key = tuple([schema[i] for i in info.primary_key])
+    create_companions(cursor, history, columns, key)
+    write_view(cursor, history, schema, info.primary_key)
+    if _flag(statement.options, "check", default=True):
+        _check(cursor, history, info)
+    ddl.changed(session, transaction, _as_ddl(statement))
+
+
+def _as_ddl(statement: st.CreateHistory) -> st.Ddl:
+    return st.Ddl(statement.text, statement.offset, "create", "table", (statement.name,))
+
+
+def _columns(cursor: Cursor, statement: st.CreateHistory) -> str:
+    """The columns and constraints of the table, as SQL."""
+    first = statement.columns.split(maxsplit=1)[:1]
+    if first and first[0].upper().split("(")[0] not in _CONSTRAINTS:
+        return statement.columns
+    _, files = find_files(cursor, statement.format, statement.location)
+    _, schema = reader_of(cursor, statement.format, files, _readers(statement.options), None)
+    listed = [f"{quote(name)} {type.sql}" for name, type in schema]
+    return ", ".join([*listed, *([statement.columns] if first else [])])
+
+
+def _described(cursor: Cursor, history: History) -> Schema:
+    return tuple(c for c in describe(cursor, f"FROM _ivm.{history.added}") if c[0] != EPOCH)
+
+
+def _refuse_names(schema: Schema) -> None:
+    if any(name.lower() == EPOCH for name, _ in schema):
+        raise UnsupportedError(f"{EPOCH} is a name that the database works with: choose another")
+
+
+def _readers(options: Sequence[tuple[str, str]]) -> Mapping[str, str]:
+    """The options that are DuckDB's reader's."""
+    return {name: value for name, value in options if name not in _OURS}
+
+
+def _at(cursor: Cursor, history: History, location: str, schema: Schema, epoch: int) -> History:
+    """The history in the files that lie at a place now."""
+    place, files = find_files(cursor, history.format, location)
+    reader, _ = reader_of(cursor, history.format, files, _readers(history.options), schema)
+    found = {name.lower() for name, _ in describe(cursor, f"FROM {reader}")}
+    missing = [name for name, _ in schema if name.lower() not in found]
+    if missing:
+        raise SqlError(f"the files at {place!r} have no column {missing[0]!r}")
+    return dataclasses.replace(history, location=place, reader=reader, files=files, epoch=epoch)
+
+
+def _info(session: Session, history: History) -> TableInfo:
+    """The table as DuckDB's catalog describes it."""
+    found = session.engine.warehouse.tables(session.cursor).values()
+    return next(t for t in found if t.history and t.history.number == history.number)
+
+
+def _demand_fast_path(session: Session, info: TableInfo) -> None:
+    """Refuses a table whose constraints could not be checked without DuckDB.
+
+    Raises:
+        UnsupportedError: it has such a constraint.
+    """
+    why = info.duckdb_reason or ("it has a UNIQUE constraint" if info.uniques else None)
+    if why is None and fast_path_of(info, session.cursor, session.macros) is None:
+        why = "a default is no constant, or a CHECK calls what only DuckDB computes"
+    if why is not None:
+        raise UnsupportedError(
+            f"the table {info.name} cannot be left in its files: {why}. PRIMARY KEY, NOT NULL, "
+            "plain CHECKs and constant defaults are possible; or load it (stored = true)"
+        )
+
+
+def _check(cursor: Cursor, history: History, info: TableInfo) -> None:
+    """Checks the rows in the files against the key, NOT NULL and CHECKs of the table.
+
+    Raises:
+        ConstraintError: they violate one.
+    """
+    names = [quote(info.schema[i][0]) for i in info.primary_key]
+    tests = {}
+    if names:
+        row = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        count = f"system.main.count(*) - system.main.count(DISTINCT {row})"
+        tests["PRIMARY KEY: rows whose key another row has"] = count
+    for i in sorted({*info.not_null, *info.primary_key}):
+        where = f"{quote(info.schema[i][0])} IS NULL"
+        tests[f"NOT NULL {info.schema[i][0]}: rows without it"] = _counting(where)
+    for text in info.checks:
+        tests[f"CHECK {text}: rows for which it is false"] = _counting(f"NOT ({text})")
+    if not tests:
+        return
+    (found,) = rows(
+        cursor, f"SELECT {', '.join(tests.values())} FROM ({rows_of(history, info.schema)})"
+    )
+    for what, count in zip(tests, found, strict=True):
+        if count:
+            raise ConstraintError(
+                f"the files at {history.location!r} violate a constraint of table {info.name!r}: "
+                f"{what}: {count}. Nothing was changed; `WITH (check = false)` leaves the check "
+                "out, where you know better"
+            )
+
+
+def _counting(where: str) -> str:
+    return f"system.main.count(*) FILTER (WHERE {where})"
+
+
+def _load(session: Session, transaction: Transaction, statement: st.CreateHistory) -> None:
+    """Creates a table that is stored, and fills it from the files."""
+    name = ".".join(map(quote, statement.name))
+    columns = _columns(session.cursor, statement)
+    (create,) = st.parse(f"CREATE TABLE {name} ({columns})")
+    assert isinstance(create, st.Ddl)
+    ddl.ddl(session, create, None)
+    info = session.engine.catalog.tables[session.engine.catalog.names.new(statement.name)]
+    _, files = find_files(session.cursor, statement.format, statement.location)
+    options = _readers(statement.options)
+    reader, _ = reader_of(session.cursor, statement.format, files, options, info.schema)
+    (insert,) = st.parse(f"INSERT INTO {name} BY NAME FROM {reader}")
+    assert isinstance(insert, st.Dml)
+    run_dml(session, insert, None)
+
+
+# --- other files ---
+
+
+def set_history(session: Session, statement: st.SetHistory, params: Params) -> Result:
+    """Runs ALTER TABLE … SET HISTORY 'place' AT [EPOCH] number."""
+    with session.writing() as transaction:
+        engine, cursor = session.engine, session.cursor
+        info = _unstored(session, statement)
+        assert info.history is not None
+        _refuse_epoch(info.history, statement, engine.epoch)
+        transaction.change_catalog()
+        transaction.begin_in_duckdb()
+        checked = _flag(statement.options, "check", default=True)
+        before = _fingerprint(cursor, info) if checked else None
+        given = dict(info.history.options) | dict(statement.options)
+        history = dataclasses.replace(info.history, options=tuple(given.items()))
+        history = _at(cursor, history, statement.location, info.schema, statement.epoch)
+        key = tuple([info.schema[i] for i in info.primary_key])
+        forget_until(cursor, history, key, statement.epoch)
+        write_view(cursor, history, info.schema, info.primary_key, replace=True)
+        save(cursor, history)
+        if checked:
+            _check(cursor, history, info)
+            _demand_same(info, before, _fingerprint(cursor, info), statement)
+        engine.unfilled.outdate([info.name])
+        engine.reload_tables(cursor)
+        transaction.change_tables()
+    return Result("done")
+
+
+def _unstored(session: Session, statement: st.SetHistory) -> TableInfo:
+    name = session.names.resolve(statement.name)
+    info = None if name is None else session.engine.catalog.tables.get(name)
+    if info is None or info.history is None:
+        raise SqlError(
+            f"{'.'.join(statement.name)!r} is no table whose history lies in files: CREATE TABLE … "
+            "FROM PARQUET '…' WITH (stored = false) makes one",
+            statement.offset,
+        )
+    return info
+
+
+def _refuse_epoch(history: History, statement: st.SetHistory, now: int) -> None:
+    if not history.epoch <= statement.epoch <= now:
+        raise SqlError(
+            f"epoch {statement.epoch} is not between {history.epoch}, that of the history so far, "
+            f"and {now}, that of the last commit",
+            statement.offset,
+        )
+
+
+def _fingerprint(cursor: Cursor, info: TableInfo) -> tuple[object, ...]:
+    """Numbers that are equal for equal rows, and hardly ever else."""
+    listed = ", ".join(quote(name) for name, _ in info.schema)
+    hashed = f"system.main.hash({listed})"
+    sums = f"system.main.bit_xor({hashed}), system.main.sum(CAST({hashed} AS HUGEINT))"
+    return rows(cursor, f"SELECT system.main.count(*), {sums} FROM {info.qualified}")[0]
+
+
+def _demand_same(
+    info: TableInfo,
+    before: tuple[object, ...] | None,
+    after: tuple[object, ...],
+    statement: st.SetHistory,
+) -> None:
+    if before != after:
+        assert before is not None
+        raise ConstraintError(
+            f"with the history at {statement.location!r} as of epoch {statement.epoch}, table "
+            f"{info.name!r} would have other rows than now ({after[0]} rows, {before[0]} now): "
+            "these files do not hold its rows as of that epoch. Nothing was changed"
+        )

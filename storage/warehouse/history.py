@@ -1,0 +1,250 @@
+"""Tables that are not stored: their history lies in files, and the file of the database has only
+what changed since.
+
+Law: the rows of such a table are those of its files whose key was not touched since, and those
+added since. Both are tables of schema `_ivm`; a view of DuckDB under the table's name joins them,
+so whoever reads the table reads all of its rows. A table without a key takes rows, and gives none
+back.
+Invariant: the files are pinned, by name, size and time. They must not change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ivm.storage.errors import UnavailableError
+from ivm.storage.identifiers import Path, literal, quote
+from ivm.storage.values.types import Schema
+from ivm.storage.warehouse.duck import Cursor, rows, run
+
+EPOCH = "_ivm_epoch"
+"""The column that says with which epoch a row came (in a table without a key), or a key was
+touched."""
+
+_RECORDS = """
+CREATE TABLE IF NOT EXISTS _ivm.histories (
+    number BIGINT, path VARCHAR[], format VARCHAR, location VARCHAR, options VARCHAR,
+    reader VARCHAR, files VARCHAR, epoch BIGINT)
+"""
+_COLUMNS = "number, path, format, location, options, reader, files, epoch"
+
+
+@dataclass(frozen=True)
+class PinnedFile:
+    """A file of a history.
+
+    Attributes:
+        path: where it lies.
+        size: in bytes.
+        modified: when it was written last, as DuckDB prints it.
+    """
+
+    path: str
+    size: int
+    modified: str
+
+
+@dataclass(frozen=True)
+class History:
+    """Where the rows of a table lie.
+
+    Attributes:
+        number: of its own.
+        path: schemas and name of the table.
+        format: "parquet", "csv" or "json".
+        location: of the files, as the user gave it.
+        options: of the reader, as the user gave them.
+        reader: a call of DuckDB's reader for exactly these files.
+        files: the files.
+        epoch: the files hold the table's rows as of this epoch.
+    """
+
+    number: int
+    path: Path
+    format: str
+    location: str
+    options: tuple[tuple[str, str], ...]
+    reader: str
+    files: tuple[PinnedFile, ...]
+    epoch: int
+
+    @property
+    def added(self) -> str:
+        """The name of the table with the rows that came since, in schema `_ivm`."""
+        return f"history_{self.number}_added"
+
+    @property
+    def touched(self) -> str:
+        """The name of the table with the keys that were changed since, in schema `_ivm`."""
+        return f"history_{self.number}_touched"
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(file.size for file in self.files)
+
+
+def rows_of(history: History, schema: Schema) -> str:
+    """A SELECT of all rows in the files, in the table's types."""
+    listed = ", ".join(f"CAST({quote(n)} AS {t.sql}) AS {quote(n)}" for n, t in schema)
+    return f"SELECT {listed} FROM {history.reader}"
+
+
+def untouched(files: str, touched: str, schema: Schema, key: Sequence[int]) -> str:
+    """A SELECT of the rows of `files`, a SELECT, whose key is not among those of `touched`."""
+    listed = ", ".join(f"__ivm_h.{quote(name)}" for name, _ in schema)
+    names = [quote(schema[i][0]) for i in key]
+    same = " AND ".join(f"__ivm_t.{name} = __ivm_h.{name}" for name in names)
+    without = f" ANTI JOIN {touched} AS __ivm_t ON {same}" if key else ""
+    return f"SELECT {listed} FROM ({files}) AS __ivm_h{without}"
+
+
+def write_view(
+    cursor: Cursor, history: History, schema: Schema, key: Sequence[int], *, replace: bool = False
+) -> None:
+    """Creates, or replaces, the view under the table's name."""
+    name = ".".join(map(quote, history.path))
+    listed = ", ".join(quote(name) for name, _ in schema)
+    kept = untouched(rows_of(history, schema), f"_ivm.{history.touched}", schema, key)
+    query = f"{kept} UNION ALL SELECT {listed} FROM _ivm.{history.added}"
+    run(cursor, f"CREATE {'OR REPLACE ' if replace else ''}VIEW {name} AS {query}")
+
+
+def create_companions(
+    cursor: Cursor, history: History, columns: str, key_columns: Schema | None
+) -> None:
+    """Creates the tables of what changes.
+
+    Args:
+        cursor: in a transaction.
+        history: of the table.
+        columns: the table's columns and constraints in SQL.
+        key_columns: of its primary key; None for the time before that is known.
+    """
+    if key_columns is None:
+        run(cursor, f"CREATE TABLE _ivm.{history.added} ({columns})")
+        return
+    if not key_columns:
+        run(cursor, f"ALTER TABLE _ivm.{history.added} ADD COLUMN {EPOCH} BIGINT")
+        return
+    listed = ", ".join(f"{quote(name)} {type.sql}" for name, type in key_columns)
+    names = ", ".join(quote(name) for name, _ in key_columns)
+    body = f"{listed}, {EPOCH} BIGINT, PRIMARY KEY ({names})"
+    run(cursor, f"CREATE TABLE _ivm.{history.touched} ({body})")
+
+
+def forget_until(cursor: Cursor, history: History, key: Schema, epoch: int) -> None:
+    """Removes what changed up to an epoch: other files have it now."""
+    if not key:
+        run(cursor, f"DELETE FROM _ivm.{history.added} WHERE {EPOCH} <= {epoch}")
+        return
+    same = " AND ".join(f"a.{quote(name)} = t.{quote(name)}" for name, _ in key)
+    gone = f"SELECT 1 FROM _ivm.{history.touched} t WHERE {same} AND t.{EPOCH} <= {epoch}"
+    run(cursor, f"DELETE FROM _ivm.{history.added} AS a WHERE EXISTS ({gone})")
+    run(cursor, f"DELETE FROM _ivm.{history.touched} WHERE {EPOCH} <= {epoch}")
+
+
+# --- the records ---
+
+
+def save(cursor: Cursor, history: History) -> None:
+    """Adds or replaces the record of a history."""
+    run(cursor, _RECORDS)
+    run(cursor, "DELETE FROM _ivm.histories WHERE number = $1", [history.number])
+    files = json.dumps([[f.path, f.size, f.modified] for f in history.files])
+    given = [history.number, list(history.path), history.format, history.location]
+    texts = [json.dumps(history.options), history.reader, files, history.epoch]
+    run(cursor, "INSERT INTO _ivm.histories VALUES ($1, $2, $3, $4, $5, $6, $7, $8)", given + texts)
+
+
+def next_number(cursor: Cursor) -> int:
+    """A number that no history has."""
+    run(cursor, _RECORDS)
+    found = rows(cursor, "SELECT system.main.max(number) FROM _ivm.histories")
+    return int(found[0][0] or 0) + 1
+
+
+def load(cursor: Cursor) -> list[History]:
+    """All histories; the records must be there."""
+    return [
+        History(
+            number,
+            tuple(path),
+            format,
+            location,
+            tuple((name, value) for name, value in json.loads(options)),
+            reader,
+            tuple(PinnedFile(*file) for file in json.loads(files)),
+            epoch,
+        )
+        for number, path, format, location, options, reader, files, epoch in rows(
+            cursor, f"SELECT {_COLUMNS} FROM _ivm.histories"
+        )
+    ]
+
+
+_PRESENT = """
+SELECT 1 FROM system.main.duckdb_tables()
+WHERE database_name = system.main.current_database() AND schema_name = '_ivm'
+AND table_name = 'histories'
+"""
+
+
+def paths(cursor: Cursor) -> frozenset[Path]:
+    """Schemas and name of each table that is not stored, under which DuckDB has a view."""
+    if not rows(cursor, _PRESENT):
+        return frozenset()
+    return frozenset(tuple(path) for (path,) in rows(cursor, "SELECT path FROM _ivm.histories"))
+
+
+def removal(history: History, keyed: bool) -> list[str]:
+    """The statements that drop a table whose history this is."""
+    name = ".".join(map(quote, history.path))
+    tables = [history.added, *([history.touched] if keyed else [])]
+    return [
+        f"DROP VIEW {name}",
+        *[f"DROP TABLE _ivm.{table}" for table in tables],
+        f"DELETE FROM _ivm.histories WHERE number = {history.number}",
+    ]
+
+
+# --- the files ---
+
+
+def files_at(cursor: Cursor, pattern: str) -> tuple[PinnedFile, ...]:
+    """The files that a pattern matches now, in the order of their names."""
+    sql = (
+        "SELECT filename, size, CAST(last_modified AS VARCHAR) "
+        f"FROM read_blob({pattern}) ORDER BY filename"
+    )
+    return tuple(PinnedFile(*found) for found in rows(cursor, sql))
+
+
+def demand_unchanged(cursor: Cursor, tables: Mapping[str, History]) -> None:
+    """Checks that the files of histories are those that were pinned.
+
+    Args:
+        cursor: any.
+        tables: the history of each table.
+
+    Raises:
+        UnavailableError: names the table, the file, and the way out.
+    """
+    for name, history in tables.items():
+        listed = f"[{', '.join(literal(file.path) for file in history.files)}]"
+        try:
+            found = {file.path: file for file in files_at(cursor, listed)}
+        except Exception as error:
+            raise _changed(name, f"it cannot be read ({error})") from error
+        for file in history.files:
+            if found.get(file.path) != file:
+                raise _changed(name, f"{file.path} is not what it was")
+
+
+def _changed(name: str, why: str) -> UnavailableError:
+    return UnavailableError(
+        f"the history of table {name!r} has changed: {why}. Its files are pinned: restore them, or "
+        "name others with ALTER TABLE … SET HISTORY '…' AT EPOCH …"
+    )
