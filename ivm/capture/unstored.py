@@ -8,7 +8,7 @@ Contract: as of `capture`; every expression of the statement is evaluated once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +17,11 @@ from ivm.capture.clauses import Clauses, Params
 from ivm.capture.result import Captured, run_returning, run_shown
 from ivm.capture.row_diff import temporary
 from ivm.capture.update import read_update
+from ivm.capture.upsert import lists_columns
 from ivm.ingest.fast_path import FastPath, last_of_each
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.sql.statements.nodes import Dml
+from ivm.sql.statements.tokens import Reader
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.identifiers import quote
 from ivm.storage.log.change import TableChange
@@ -38,13 +40,13 @@ class Unstored(NamedTuple):
         cursor: in a transaction that sees its rows.
         info: the table.
         path: its fast path.
-        key_index: gives its key index, with the changes of the transaction.
+        key_index: `Transaction.index` of the table.
     """
 
     cursor: Cursor
     info: TableInfo
     path: FastPath
-    key_index: Callable[[], KeyIndex]
+    key_index: Callable[..., KeyIndex]
 
 
 def capture_unstored(
@@ -99,18 +101,19 @@ def _insert(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captu
     named = statement.alias or info.name
     if reader.accept("AS"):
         reader.identifier()
-    end = len(clauses.tokens)
-    returning = clauses.find(reader.at, "RETURNING")
-    conflict = min(clauses.find(reader.at, "ON", "CONFLICT"), returning)
+    at, end = reader.at, len(clauses.tokens)
+    returning = clauses.find(at, "RETURNING")
+    conflict = min(clauses.find(at, "ON", "CONFLICT"), returning)
     action = _action(clauses, statement, conflict, returning, info)
+    named_columns = _named(reader, info) if action == "replace" else ()
     with temporary(unstored.cursor, _ROWS, _definition(info)) as rows:
         text = (
             f"{clauses.piece(0, verb)} INSERT INTO {rows} AS {quote(named)} "
-            f"{clauses.piece(reader.at, conflict)} {clauses.piece(returning, end)}"
+            f"{clauses.piece(at, conflict)} {clauses.piece(returning, end)}"
         )
         given = clauses.params(text)
         result, added = run_returning(unstored.cursor, text, given, info, statement.returning)
-    change, count = _added(unstored, added, action)
+    change, count = _added(unstored, added, action, named_columns)
     return (result if statement.returning else Captured({}, count=count)), change
 
 
@@ -139,7 +142,26 @@ def _action(
     return action
 
 
-def _added(unstored: Unstored, rows: ZSet, action: str) -> tuple[TableChange, int]:
+def _named(reader: Reader, info: TableInfo) -> tuple[int, ...]:
+    """The columns that INSERT OR REPLACE gives; the others keep their values where a row is there.
+
+    Raises:
+        UnsupportedError: the statement does not list them.
+    """
+    if reader.accept("BY", "NAME"):
+        raise UnsupportedError(
+            f"INSERT OR REPLACE … BY NAME into {info.name!r}, whose history lies in files, is not "
+            "possible: list the columns after the table's name"
+        )
+    if not lists_columns(reader.peek(), reader.peek(1)):
+        return tuple(range(len(info.schema)))
+    found = [info.position(name) for name in reader.columns()]
+    return tuple([i for i in found if i is not None])  # DuckDB refuses others
+
+
+def _added(
+    unstored: Unstored, rows: ZSet, action: str, named: Sequence[int] = ()
+) -> tuple[TableChange, int]:
     """The change that adds rows, and their count."""
     path, info = unstored.path, unstored.info
     if action and info.keyed:
@@ -147,11 +169,12 @@ def _added(unstored: Unstored, rows: ZSet, action: str) -> tuple[TableChange, in
         keys = rows.project(info.primary_key)
         if action == "replace":
             rows = rows.take(last_of_each(keys.columns, types))
-            given = dict(enumerate(rows.columns))
-            return path.upsert(given, len(rows), unstored.key_index()), len(rows)
+            given = {i: rows.columns[i] for i in sorted({*named, *info.primary_key})}
+            index = unstored.key_index(all_columns=len(given) < len(info.schema))
+            return path.upsert(given, len(rows), index), len(rows)
         rows = _new(rows, unstored)
-    index = unstored.key_index() if info.keyed else None
-    return path.insert(dict(enumerate(rows.columns)), len(rows), index), len(rows)
+    held = unstored.key_index() if info.keyed else None
+    return path.insert(dict(enumerate(rows.columns)), len(rows), held), len(rows)
 
 
 def _new(rows: ZSet, unstored: Unstored) -> ZSet:

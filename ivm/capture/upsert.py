@@ -93,7 +93,7 @@ def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> 
         if reader.accept("AS"):
             reader.identifier()
         head = clauses.piece(verb, reader.at)
-        named = reader.columns() if _lists_columns(reader.peek(), reader.peek(1)) else None
+        named = reader.columns() if lists_columns(reader.peek(), reader.peek(1)) else None
     except SqlError:
         return None
     end = min(clauses.find(reader.at, "ON", "CONFLICT"), clauses.find(reader.at, "RETURNING"))
@@ -114,7 +114,8 @@ def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> 
     return _Upsert(prefix, head, columns, source, rest, key, naming, statement.returning)
 
 
-def _lists_columns(word: str, following: str) -> bool:
+def lists_columns(word: str, following: str) -> bool:
+    """Whether a list of columns begins after the table's name, by its first two words."""
     return word == "(" and following not in ("SELECT", "FROM", "WITH", "VALUES", "(")
 
 

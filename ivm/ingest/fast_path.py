@@ -37,6 +37,7 @@ class FastPath:
         required: positions of NOT NULL columns, the key's included.
         defaults: position to a one-row column with the constant default.
         checks: CHECK constraints that kernels evaluate.
+        takes_only: rows can be added, and none removed: the table is not stored, and has no key.
     """
 
     table: str
@@ -45,6 +46,7 @@ class FastPath:
     required: tuple[int, ...]
     defaults: Mapping[int, Column]
     checks: tuple[Check, ...]
+    takes_only: bool = False
     _nothing: dict[tuple[int, ...] | None, ZSet] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -139,6 +141,11 @@ class FastPath:
         return TableChange(self.table, removal.removed, removal.removed_columns, new)
 
     def _remove(self, keys: ZSet, index: KeyIndex) -> TableChange:
+        if self.takes_only and len(keys):
+            raise InputError(
+                f"rows of {self.table!r} can be added, not deleted: its history lies in files, and "
+                "it has no PRIMARY KEY that would tell its rows apart; create it with one"
+            )
         types = [self.schema[i][1] for i in self.index_key]
         unique, wanted = self._distinct(keys, types)
         matches = index.find(unique)

@@ -57,6 +57,7 @@ def fast_path_of(info: TableInfo, cursor: Cursor, macros: Collection[str]) -> Fa
         required=tuple(sorted({*info.not_null, *info.primary_key})),
         defaults=_defaults(info, cursor),
         checks=known,
+        takes_only=info.history is not None and not info.primary_key,
     )
 
 

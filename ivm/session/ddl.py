@@ -35,7 +35,7 @@ from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.tokens import tokens, unquoted
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.identifiers import fold, quote
+from ivm.storage.identifiers import fold
 from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.duck import Cursor, describe, rows, run
 from ivm.storage.warehouse.duckdb_errors import translated
@@ -99,30 +99,22 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
 
 def _run(session: Session, statement: st.Ddl, params: Params) -> int | None:
     """Has DuckDB run the statement, or what it means for tables that are not stored."""
-    unstored = _unstored(session, statement) if statement.action == "drop" else []
-    for info in unstored:
-        assert info.history is not None
-        for sql in removal(info.history, info.keyed):
-            run(session.cursor, sql)
-    dropped = {info.name for info in unstored}
-    rest = [n for n in statement.names if not dropped or session.names.resolve(n) not in dropped]
-    if not unstored:
+    info = _unstored(session, statement) if statement.action == "drop" else None
+    if info is None or info.history is None:
         session.cursor.execute(statement.text, params)
         return _count(session.cursor)
-    exists = "IF EXISTS " if statement.if_exists else ""
-    for parts in rest:
-        run(session.cursor, f"DROP TABLE {exists}{'.'.join(map(quote, parts))}")
+    for sql in removal(info.history, info.keyed):
+        run(session.cursor, sql)
     return None
 
 
-def _unstored(session: Session, statement: st.Ddl) -> list[TableInfo]:
-    """The tables that a statement names and that are not stored."""
-    tables = session.engine.catalog.tables
-    if statement.target != "table" or not any(info.history for info in tables.values()):
-        return []
-    named = dict.fromkeys(session.names.resolve(parts) for parts in statement.names)
-    found = [tables[name] for name in named if name in tables]
-    return [info for info in found if info.history is not None]
+def _unstored(session: Session, statement: st.Ddl) -> TableInfo | None:
+    """The table that a statement names, if it is not stored (DuckDB drops one at a time)."""
+    if statement.target != "table" or statement.name is None:
+        return None
+    name = session.names.resolve(statement.name)
+    info = None if name is None else session.engine.catalog.tables.get(name)
+    return None if info is None or info.history is None else info
 
 
 def _is_of_temporary(session: Session, statement: st.Ddl) -> bool:

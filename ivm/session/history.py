@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path_rules import fast_path_of
 from ivm.session import ddl
-from ivm.session.dml import change as run_dml
-from ivm.session.dml import refuse_own
+from ivm.session.dml import refuse_own, run_in_duckdb
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError, SqlError, UnsupportedError
 from ivm.storage.identifiers import path_of, quote
 from ivm.storage.values.types import Schema
-from ivm.storage.warehouse.duck import Cursor, describe, rows
+from ivm.storage.warehouse.duck import Cursor, describe, rows, run
 from ivm.storage.warehouse.history import (
     EPOCH,
     History,
@@ -196,14 +195,15 @@ def _load(session: Session, transaction: Transaction, statement: st.CreateHistor
     columns = _columns(session.cursor, statement)
     (create,) = st.parse(f"CREATE TABLE {name} ({columns})")
     assert isinstance(create, st.Ddl)
-    ddl.ddl(session, create, None)
+    run(session.cursor, create.text)
+    ddl.changed(session, transaction, create)
     info = session.engine.catalog.tables[session.engine.catalog.names.new(statement.name)]
     _, files = find_files(session.cursor, statement.format, statement.location)
     options = _readers(statement.options)
     reader, _ = reader_of(session.cursor, statement.format, files, options, info.schema)
     (insert,) = st.parse(f"INSERT INTO {name} BY NAME FROM {reader}")
     assert isinstance(insert, st.Dml)
-    run_dml(session, insert, None)
+    run_in_duckdb(session, transaction, insert, info, None)
 
 
 # --- other files ---

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ivm.storage.errors import InternalError
 from ivm.storage.log.change import TableChange
 from ivm.storage.values import zset
 from ivm.storage.values.canonical import row_tuples
@@ -110,6 +111,8 @@ class PendingAppends(PendingTable):
 
     def collect(self, change: TableChange, epoch: int) -> None:
         """See `PendingTable`."""
+        if len(change.removed):
+            raise InternalError(f"rows are removed from {change.table!r}, which only takes rows")
         added = change.added
         stamp = FixedColumn(np.full(len(added), epoch, np.int64))
         self.add(added.slice(0, 0), (), ZSet((*added.columns, stamp), added.weights))

@@ -85,7 +85,9 @@ class Unstored(RuleBasedStateMachine):
         else:
             assert found.rowcount == wanted[0][0], sql
 
-    @rule(key=KEYS, name=NAMES, amount=AMOUNTS, how=st.sampled_from(["", "OR REPLACE ", "OR IGNORE "]))
+    @rule(
+        key=KEYS, name=NAMES, amount=AMOUNTS, how=st.sampled_from(["", "OR REPLACE ", "OR IGNORE "])
+    )
     def insert(self, key: int, name: str | None, amount: str, how: str) -> None:
         self._both(f"INSERT {how}INTO t VALUES ({key}, {_text(name)}, {amount})")
 
@@ -124,7 +126,9 @@ class Unstored(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def delete_some(self, name: str | None) -> None:
-        self._both(f"DELETE FROM t WHERE name IS NOT DISTINCT FROM {_text(name)} RETURNING id, name")
+        self._both(
+            f"DELETE FROM t WHERE name IS NOT DISTINCT FROM {_text(name)} RETURNING id, name"
+        )
 
     @rule(key=KEYS)
     def delete_using(self, key: int) -> None:

@@ -190,6 +190,8 @@ STATEMENTS = {
     "CreateSink": ["CREATE SINK"],
     "ChangeSink": ["PAUSE SINK", "RESUME SINK", "DROP SINK"],
     "ShowSinks": ["SHOW SINKS"],
+    "CreateHistory": ["CREATE TABLE [IF NOT EXISTS] name [(columns)] FROM PARQUET"],
+    "SetHistory": ["ALTER TABLE name SET HISTORY 'place' AT [EPOCH]"],
     "Subscribe": ["SUBSCRIBE [TO]"],
     "Insert": ["### INSERT"],
     "KeyedChange": ["WHERE key = value"],

@@ -287,9 +287,9 @@ def test_a_change_on_which_the_view_fails_breaks_it(
     demand_right(db)
 
 
-def test_a_failure_leaves_its_reason_and_is_tried_again(
-    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def fail_a_fill(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Creates the view, and lets its fill fail until the patch is undone."""
+
     def fail(*_: object) -> None:
         raise OSError("no space left on the lake")
 
@@ -297,6 +297,12 @@ def test_a_failure_leaves_its_reason_and_is_tried_again(
     db.execute(CREATE)
     with pytest.raises(UnavailableError, match="no space left on the lake"):
         db.backfill("v")
+
+
+def test_a_failure_leaves_its_reason_and_is_tried_again(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_a_fill(db, monkeypatch)
     shown = db.execute("SHOW MATERIALIZED VIEWS").fetchall()[0][-1]
     assert "failed: OSError: no space left on the lake" in shown
     monkeypatch.undo()
@@ -311,13 +317,7 @@ def test_a_failure_leaves_its_reason_and_is_tried_again(
 def test_a_fill_that_has_failed_leaves_nothing_once_its_view_is_otherwise_there(
     ended: str, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError("no space left on the lake")
-
-    monkeypatch.setattr(jobs, "run_stage", fail)
-    db.execute(CREATE)
-    with pytest.raises(UnavailableError, match="no space left on the lake"):
-        db.backfill("v")
+    fail_a_fill(db, monkeypatch)
     log = db._engine.warehouse.log
     assert log is not None
     assert set(log.held) == {"v"}
@@ -404,3 +404,21 @@ def test_progress_is_told(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> 
     began = time.monotonic()
     db.backfill("v")  # it is filled: nothing to wait for
     assert time.monotonic() - began < 5
+
+
+def test_tables_that_stay_in_their_files(db: ivm.Database, tmp_path: Path) -> None:
+    for table in ("customers", "orders"):
+        db.execute(f"COPY {table} TO '{tmp_path}/{table}.parquet'; DROP TABLE {table}")
+    for table, columns in (
+        ("customers", "id BIGINT PRIMARY KEY, region VARCHAR"),
+        ("orders", "id BIGINT PRIMARY KEY, customer BIGINT, amount DECIMAL(12,2), weight DOUBLE"),
+    ):
+        files = f"FROM PARQUET '{tmp_path}/{table}.parquet' WITH (stored = false)"
+        db.execute(f"CREATE TABLE {table} ({columns}) {files}")
+    db.execute("DELETE FROM orders WHERE id % 10 = 3; UPDATE orders SET amount = 3 WHERE id = 4")
+    db.execute(CREATE)
+    db.execute("DELETE FROM orders WHERE id = 8")
+    db.backfill("v")
+    (verdict,) = db.execute("VERIFY MATERIALIZED VIEW v USING SPARK").fetchall()
+    assert verdict[4]
+    demand_right(db, "v")
