@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from ivm.cdc.formats.events import Decoded
+from ivm.cdc.formats.events import INSERT, Decoded
 from ivm.cdc.keyed import merge_keyed
 from ivm.cdc.keyless import merge_keyless
 from ivm.cdc.merged import Merged
@@ -176,6 +176,8 @@ def _merge(
             "foreign keys or further unique constraints, or was changed by DDL in this transaction"
         )
     events, lines = found.events, found.lines
+    if len(found.truncates) or (events.operations != INSERT).any():
+        path.demand_removable()
     if found.truncates:
         _empty(session, transaction, info)
         later = (lines > found.truncates[-1]).nonzero()[0]
@@ -193,7 +195,8 @@ def _merge(
         index = transaction.index(info.name, all_columns=bool(events.unknown))
         merged = merge_keyed(path, events, index)
     else:
-        merged = merge_keyless(path, events, transaction.index(info.name))
+        rows = path.no_index() if path.takes_only else transaction.index(info.name)
+        merged = merge_keyless(path, events, rows)
     transaction.add(merged.change)
     counts = {**merged.counts, "truncates": len(found.truncates), "stale": stale}
     return replace(

@@ -141,11 +141,8 @@ class FastPath:
         return TableChange(self.table, removal.removed, removal.removed_columns, new)
 
     def _remove(self, keys: ZSet, index: KeyIndex) -> TableChange:
-        if self.takes_only and len(keys):
-            raise InputError(
-                f"rows of {self.table!r} can be added, not deleted: its history lies in files, and "
-                "it has no PRIMARY KEY that would tell its rows apart; create it with one"
-            )
+        if len(keys):
+            self.demand_removable()
         types = [self.schema[i][1] for i in self.index_key]
         unique, wanted = self._distinct(keys, types)
         matches = index.find(unique)
@@ -175,6 +172,19 @@ class FastPath:
         counts = np.zeros(len(groups.first), np.int64)
         np.add.at(counts, groups.inverse, keys.weights)
         return [c.take(groups.first) for c in keys.columns], counts
+
+    def demand_removable(self) -> None:
+        """Raises InputError if the table only takes rows."""
+        if self.takes_only:
+            raise InputError(
+                f"rows of {self.table!r} can be added, not deleted: its history lies in files, and "
+                "it has no PRIMARY KEY that would tell its rows apart; create it with one"
+            )
+
+    def no_index(self) -> KeyIndex:
+        """An index without rows, for a table that only takes some: its own are not looked up."""
+        every = tuple(range(len(self.schema)))
+        return KeyIndex(self.schema, every, every, (), unique=False)
 
     def nothing(self, index: KeyIndex) -> TableChange:
         """The change that changes nothing."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path import FastPath
+from ivm.ingest.key_index import KeyIndex
 from ivm.storage.values.column import Column
 from ivm.storage.values.zset import Weights
 
@@ -63,10 +64,12 @@ class FastWriter:
 
     def delete(self, given: dict[int, Column], count: int) -> None:
         """See `TableWriter`."""
-        transaction, path = self._transaction, self._path
-        transaction.add(path.delete(given, count, transaction.index(path.table)))
+        self._transaction.add(self._path.delete(given, count, self._index()))
 
     def apply(self, given: dict[int, Column], weights: Weights) -> None:
         """See `TableWriter`."""
-        transaction, path = self._transaction, self._path
-        transaction.add(path.apply(given, weights, transaction.index(path.table)))
+        self._transaction.add(self._path.apply(given, weights, self._index()))
+
+    def _index(self) -> KeyIndex:
+        path = self._path
+        return path.no_index() if path.takes_only else self._transaction.index(path.table)

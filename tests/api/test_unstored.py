@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -94,6 +95,50 @@ def test_a_table_without_a_key_takes_rows(db: ivm.Database, lake: Path) -> None:
     with pytest.raises(IvmError, match="PRIMARY KEY"):
         db.apply("t", {"id": [1], "name": ["n1"], "x": [0.0]}, [-1])
     assert verified(db)
+
+
+def test_change_streams_follow_into_them(db: ivm.Database, lake: Path) -> None:
+    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}")
+    for table in ("t", "log"):
+        query = f"SELECT name, count(*) AS n, sum(x) AS s FROM {table} GROUP BY name"
+        db.execute(f"CREATE MATERIALIZED VIEW of_{table} AS {query}")
+    made = {"op": "c", "after": {"id": 500, "name": "n1", "x": 2.0}}
+    changed = {"op": "u", "before": {"id": 2}, "after": {"id": 2, "name": "n0", "x": 9.0}}
+    gone = {"op": "d", "before": {"id": 101}}
+    assert db.ingest("t", [made, changed, gone], position=1).applied == 3
+    found = db.execute("SELECT id, x FROM t WHERE id IN (2, 101, 500) ORDER BY id").fetchall()
+    assert found == [(2, 9.0), (500, 2.0)]
+    assert db.ingest("log", [made, made], position=1).applied == 2
+    whole = {"op": "d", "before": {"id": 500, "name": "n1", "x": 2.0}}
+    with pytest.raises(IvmError, match="PRIMARY KEY"):
+        db.ingest("log", [whole], position=2)
+    assert db.execute("SELECT count(*) FROM log").fetchall() == [(152,)]
+    db.apply("log", {"id": [1], "name": ["n1"], "x": [0.0]}, [2])
+    assert verified(db)
+
+
+def test_what_the_log_alone_has_comes_back(db: ivm.Database, lake: Path, tmp_path: Path) -> None:
+    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT t.name, count(*) AS n FROM t, log GROUP BY 1")
+    db.flush()
+    db.upsert("t", {"id": [1, 700], "name": ["z", "z"], "x": [1.0, 1.0]})
+    db.insert("log", {"id": [1], "name": ["z"], "x": [1.0]})
+    db.delete("t", {"id": [2]})
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("x.duckdb", "x.duckdb.wal", "x.duckdb.ivm"):
+        found = tmp_path / name
+        if found.is_dir():
+            shutil.copytree(found, copy / name)
+        elif found.exists():
+            shutil.copy(found, copy / name)
+    wanted = db.execute("FROM t").fetchall()
+    with ivm.connect(copy / "x.duckdb") as again:
+        assert_same_rows(again.execute("FROM t").fetchall(), wanted, "t")
+        assert again.execute("SELECT count(*) FROM log").fetchall() == [(151,)]
+        assert verified(again)
 
 
 def test_other_files_take_over_exactly_what_they_have(
