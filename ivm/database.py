@@ -27,7 +27,7 @@ from ivm.dispatch import execute
 from ivm.engine.opening import open_engine
 from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
-from ivm.listings import TableListing, ViewInfo, columns_of
+from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
 from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, upsert
 from ivm.session.session import Params, Session
@@ -207,14 +207,7 @@ class Database(Streams):
 
     def tables(self) -> list[TableListing]:
         """All base tables."""
-        return [
-            TableListing(
-                info.name,
-                columns_of(info.schema),
-                tuple(info.schema[i][0] for i in info.primary_key),
-            )
-            for info in self._engine.catalog.user_tables.values()
-        ]
+        return [listing_of(info) for info in self._engine.catalog.user_tables.values()]
 
     def backfill(
         self,

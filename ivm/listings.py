@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ivm.storage.identifiers import literal, quote, split_name
 from ivm.storage.values.types import Schema
+from ivm.storage.warehouse.history import History
+from ivm.storage.warehouse.table_info import TableInfo
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,43 @@ class TableListing:
         name: canonical name.
         columns: (name, DuckDB type) pairs.
         primary_key: names of its key columns, empty without one.
+        in_files: the statement that makes it, of a table whose history lies in files; else None.
     """
 
     name: str
     columns: tuple[tuple[str, str], ...]
     primary_key: tuple[str, ...]
+    in_files: str | None = None
+
+
+def listing_of(info: TableInfo) -> TableListing:
+    """The listing of a base table."""
+    key = tuple([info.schema[i][0] for i in info.primary_key])
+    made = None if info.history is None else _made(info, info.history)
+    return TableListing(info.name, columns_of(info.schema), key, made)
+
+
+def _made(info: TableInfo, history: History) -> str:
+    """The CREATE TABLE of a table whose history lies in files."""
+    parts = []
+    for i, (name, type) in enumerate(info.schema):
+        default = f" DEFAULT {info.defaults[i]}" if i in info.defaults else ""
+        null = " NOT NULL" if i in info.not_null and i not in info.primary_key else ""
+        parts.append(f"{quote(name)} {type.sql}{default}{null}")
+    if info.primary_key:
+        names = ", ".join(quote(info.schema[i][0]) for i in info.primary_key)
+        parts.append(f"PRIMARY KEY ({names})")
+    parts += [f"CHECK ({text})" for text in info.checks]
+    given = {"stored": "false", **dict(history.options)}
+    options = ", ".join(f"{name} = {_value(value)}" for name, value in given.items())
+    path = ".".join(map(quote, split_name(info.name)))
+    place = f"{history.format.upper()} {literal(history.location)}"
+    return f"CREATE TABLE {path} ({', '.join(parts)}) FROM {place} WITH ({options})"
+
+
+def _value(text: str) -> str:
+    """An option's value as the user may have written it."""
+    return text if text in ("true", "false") or text.isdigit() else literal(text)
 
 
 def columns_of(schema: Schema) -> tuple[tuple[str, str], ...]:

@@ -275,10 +275,11 @@ FAULTS = (
     ),
     Fault(
         "undecodable_messages",
-        does="an error whose message quotes bytes that are no text becomes a UnicodeDecodeError",
-        right="ConversionException",
+        does="an error whose message quotes bytes that are no text becomes a UnicodeDecodeError,"
+        " or has no message at all (by the version of Python)",
+        right="a ConversionException with its message",
         script=r"SELECT '\xFF'::BLOB::UUID",
-        outcome="UnicodeDecodeError",
-        modules=("ivm.ingest.literal_columns",),
+        outcome="an error without its message",
+        modules=("ivm.ingest.literal_columns", "ivm.storage.warehouse.duckdb_errors"),
     ),
 )

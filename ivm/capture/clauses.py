@@ -39,6 +39,10 @@ class Clauses:
         """The text of the tokens from `begin` to before `end`."""
         return text_of(self.text, self.tokens[begin:end])
 
+    def words(self, begin: int, end: int) -> list[str]:
+        """The words of the tokens from `begin` to before `end`."""
+        return [token.word for token in self.tokens[begin:end]]
+
     def find(self, begin: int, *words: str) -> int:
         """The number of the first token from `begin`, outside parentheses, where `words` follow one
         another; the count of tokens if they nowhere do."""

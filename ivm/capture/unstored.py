@@ -11,26 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import duckdb
 import numpy as np
 
 from ivm.capture.clauses import Clauses, Params
-from ivm.capture.result import Captured, run_returning, run_shown
+from ivm.capture.result import Captured, run_shown
 from ivm.capture.row_diff import temporary
+from ivm.capture.trial import require_binding
 from ivm.capture.update import read_update
-from ivm.capture.upsert import lists_columns
+from ivm.capture.upsert import definition, read_upsert
 from ivm.ingest.fast_path import FastPath, last_of_each
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.sql.statements.nodes import Dml
-from ivm.sql.statements.tokens import Reader
 from ivm.storage.errors import UnsupportedError
-from ivm.storage.identifiers import quote
+from ivm.storage.identifiers import path_of, quote
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, add, from_arrow
-from ivm.storage.warehouse.duck import Cursor, run, table
+from ivm.storage.warehouse.duck import Cursor, registered, run, table
 from ivm.storage.warehouse.table_info import TableInfo
 
-_ROWS = "__ivm_rows"
+_ROWS, _ADDED = "__ivm_rows", "__ivm_added"
 
 
 class Unstored(NamedTuple):
@@ -59,7 +60,23 @@ def capture_unstored(
         ConstraintError: the change violates a constraint.
         duckdb.Error: as DuckDB raises it; the transaction is then aborted.
     """
-    kind, clauses = statement.kind, Clauses(statement.text, params)
+    try:
+        return _captured(unstored, statement, Clauses(statement.text, params))
+    except duckdb.Error as error:
+        raise _of_the_table(error, unstored.info) from None
+
+
+def _of_the_table(error: duckdb.Error, info: TableInfo) -> duckdb.Error:
+    """The error with the table's own name, not those of the tables that stand in for it."""
+    assert info.history is not None
+    message = str(error).split("\n\nLINE ")[0]
+    for name in (_ROWS, _ADDED, info.history.added):
+        message = message.replace(name, info.name)
+    return type(error)(message)
+
+
+def _captured(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captured, TableChange]:
+    kind = statement.kind
     if kind == "insert":
         return _insert(unstored, statement, clauses)
     if kind == "copy":
@@ -74,7 +91,8 @@ def capture_unstored(
     if kind == "delete":
         return _delete(unstored, statement, clauses)
     if kind == "truncate":
-        return _removed(unstored, f"FROM {unstored.info.qualified}", None, "", unstored.info.name)
+        every = f"FROM {unstored.info.qualified}"
+        return _removed(unstored, every, clauses, "", "")
     raise UnsupportedError(
         f"{kind.upper()} of {unstored.info.name!r}, whose history lies in files, is not possible: "
         "write INSERT OR REPLACE, UPDATE or DELETE, or call db.upsert"
@@ -84,42 +102,73 @@ def capture_unstored(
 # --- new rows ---
 
 
-def _definition(info: TableInfo) -> str:
-    """The columns of a table with the types and defaults of the table."""
-    listed = []
-    for i, (name, type) in enumerate(info.schema):
-        default = f" DEFAULT ({info.defaults[i]})" if i in info.defaults else ""
-        listed.append(f"{quote(name)} {type.sql}{default}")
-    return f"({', '.join(listed)})"
-
-
 def _insert(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captured, TableChange]:
-    info = unstored.info
+    cursor, info = unstored.cursor, unstored.info
+    verb, into, at, conflict, returning = _places(clauses)
+    end = len(clauses.tokens)
+    action = _action(clauses.words(conflict, returning), statement, info)
+    given: Sequence[int] = ()
+    if action:
+        _demand_binding(unstored, clauses, clauses.piece(0, into), clauses.piece(at, returning))
+    if action == "replace":
+        given = _given(unstored, statement, clauses)
+    with temporary(cursor, _ROWS, definition(info)) as rows:
+        fill = f"{clauses.piece(0, verb)} INSERT INTO {rows} {clauses.piece(at, conflict)}"
+        run(cursor, fill, clauses.params(fill))
+        added = _read(cursor, rows, info.schema)
+    change, count = _added(unstored, added, action, given)
+    with registered(cursor, {_ADDED: (change.added, info.schema)}):
+        named = f"{_ADDED} AS {quote(_reference(statement, info))}"
+        return _shown(cursor, clauses.piece(returning + 1, end), named, clauses, count), change
+
+
+def _places(clauses: Clauses) -> tuple[int, int, int, int, int]:
+    """The tokens where an INSERT's verb, table, source, ON CONFLICT and RETURNING begin."""
     verb = clauses.verb("INSERT")
-    reader = clauses.reader(clauses.find(verb, "INTO") + 1)
+    into = clauses.find(verb, "INTO") + 1
+    reader = clauses.reader(into)
     reader.name()
-    named = statement.alias or info.name
     if reader.accept("AS"):
         reader.identifier()
-    at, end = reader.at, len(clauses.tokens)
-    returning = clauses.find(at, "RETURNING")
-    conflict = min(clauses.find(at, "ON", "CONFLICT"), returning)
-    action = _action(clauses, statement, conflict, returning, info)
-    named_columns = _named(reader, info) if action == "replace" else ()
-    with temporary(unstored.cursor, _ROWS, _definition(info)) as rows:
-        text = (
-            f"{clauses.piece(0, verb)} INSERT INTO {rows} AS {quote(named)} "
-            f"{clauses.piece(at, conflict)} {clauses.piece(returning, end)}"
+    returning = clauses.find(reader.at, "RETURNING")
+    conflict = min(clauses.find(reader.at, "ON", "CONFLICT"), returning)
+    return verb, into, reader.at, conflict, returning
+
+
+def _given(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[int, ...]:
+    """The columns that INSERT OR REPLACE gives.
+
+    Raises:
+        UnsupportedError: they are not known.
+    """
+    upsert = read_upsert(unstored.cursor, clauses, statement, unstored.info)
+    if upsert is None:
+        raise UnsupportedError(
+            f"this INSERT OR REPLACE into {unstored.info.name!r}, whose history lies in files, "
+            "cannot be taken apart: list the columns, the key's among them"
         )
-        given = clauses.params(text)
-        result, added = run_returning(unstored.cursor, text, given, info, statement.returning)
-    change, count = _added(unstored, added, action, named_columns)
-    return (result if statement.returning else Captured({}, count=count)), change
+    return upsert.columns
 
 
-def _action(
-    clauses: Clauses, statement: Dml, conflict: int, returning: int, info: TableInfo
-) -> str:
+def _demand_binding(unstored: Unstored, clauses: Clauses, before: str, after: str) -> None:
+    """Has DuckDB refuse what it would refuse of a stored table with the same columns and key.
+
+    Args:
+        unstored: the table.
+        clauses: of the statement.
+        before: its text up to the table's name.
+        after: the rest of it.
+
+    Raises:
+        duckdb.Error: the statement does not bind.
+    """
+    history = unstored.info.history
+    assert history is not None
+    sql = f"{before} _ivm.{history.added} {after}"
+    require_binding(unstored.cursor, sql, clauses.params(sql))
+
+
+def _action(conflict: Sequence[str], statement: Dml, info: TableInfo) -> str:
     """What is done where a key exists: "" (an error), "replace" or "ignore".
 
     Raises:
@@ -127,74 +176,57 @@ def _action(
     """
     action = statement.or_action
     if statement.on_conflict:
-        words = [token.word for token in clauses.tokens[conflict:returning]]
-        action = "ignore" if words[-2:] == ["DO", "NOTHING"] else "update"
+        action = "ignore" if list(conflict[-2:]) == ["DO", "NOTHING"] else "update"
     if action == "update":
         raise UnsupportedError(
             f"ON CONFLICT DO UPDATE of {info.name!r}, whose history lies in files, is not "
             "possible: write INSERT OR REPLACE, or UPDATE"
         )
-    if action == "ignore" and statement.returning:
-        raise UnsupportedError(
-            f"RETURNING together with ON CONFLICT is not possible for {info.name!r}, whose history "
-            "lies in files: leave one of them out"
-        )
     return action
 
 
-def _named(reader: Reader, info: TableInfo) -> tuple[int, ...]:
-    """The columns that INSERT OR REPLACE gives; the others keep their values where a row is there.
-
-    Raises:
-        UnsupportedError: the statement does not list them.
-    """
-    if reader.accept("BY", "NAME"):
-        raise UnsupportedError(
-            f"INSERT OR REPLACE … BY NAME into {info.name!r}, whose history lies in files, is not "
-            "possible: list the columns after the table's name"
-        )
-    if not lists_columns(reader.peek(), reader.peek(1)):
-        return tuple(range(len(info.schema)))
-    found = [info.position(name) for name in reader.columns()]
-    return tuple([i for i in found if i is not None])  # DuckDB refuses others
-
-
 def _added(
-    unstored: Unstored, rows: ZSet, action: str, named: Sequence[int] = ()
+    unstored: Unstored, rows: ZSet, action: str, columns: Sequence[int] = ()
 ) -> tuple[TableChange, int]:
-    """The change that adds rows, and their count."""
+    """The change that adds rows, and their count.
+
+    Args:
+        unstored: the table.
+        rows: with all columns.
+        action: see `_action`.
+        columns: those that the statement gives; a row that is replaced keeps the others.
+    """
     path, info = unstored.path, unstored.info
-    if action and info.keyed:
-        types = [info.schema[i][1] for i in info.primary_key]
-        keys = rows.project(info.primary_key)
-        if action == "replace":
-            rows = rows.take(last_of_each(keys.columns, types))
-            given = {i: rows.columns[i] for i in sorted({*named, *info.primary_key})}
-            index = unstored.key_index(all_columns=len(given) < len(info.schema))
-            return path.upsert(given, len(rows), index), len(rows)
-        rows = _new(rows, unstored)
+    if action:
+        rows = _first_of_each(rows, info)
+    if action == "replace":
+        given = {i: rows.columns[i] for i in sorted({*columns, *info.primary_key})}
+        index = unstored.key_index(all_columns=len(given) < len(info.schema))
+        return path.upsert(given, len(rows), index), len(rows)
     held = unstored.key_index() if info.keyed else None
+    if action and held is not None:
+        known = held.find(list(rows.project(info.primary_key).columns))
+        rows = rows.filter(~present(known, len(rows)))
     return path.insert(dict(enumerate(rows.columns)), len(rows), held), len(rows)
 
 
-def _new(rows: ZSet, unstored: Unstored) -> ZSet:
-    """The rows whose keys are not there yet, the first of several with one key."""
-    key = unstored.info.primary_key
-    types = [unstored.info.schema[i][1] for i in key]
-    backwards = rows.take(np.arange(len(rows))[::-1])
-    first = len(rows) - 1 - last_of_each(backwards.project(key).columns, types)
-    rows = rows.take(np.sort(first))
-    known = present(unstored.key_index().find(list(rows.project(key).columns)), len(rows))
-    return rows.filter(~known)
+def _first_of_each(rows: ZSet, info: TableInfo) -> ZSet:
+    """The first of several rows with one key.
+
+    DuckDB keeps that one too, within a chunk of rows (tried on 2.0), and a later one of others.
+    """
+    types = [info.schema[i][1] for i in info.primary_key]
+    backwards = rows.project(info.primary_key).take(np.arange(len(rows))[::-1])
+    return rows.take(np.sort(len(rows) - 1 - last_of_each(backwards.columns, types)))
 
 
 def _copy(unstored: Unstored, clauses: Clauses) -> tuple[Captured, TableChange]:
     reader = clauses.reader(1)
     reader.name()
-    with temporary(unstored.cursor, _ROWS, _definition(unstored.info)) as rows:
+    with temporary(unstored.cursor, _ROWS, definition(unstored.info)) as rows:
         text = f"COPY {rows} {clauses.piece(reader.at, len(clauses.tokens))}"
         run(unstored.cursor, text, clauses.params(text))
-        added = from_arrow(table(unstored.cursor, f"FROM {rows}"), unstored.info.schema)
+        added = _read(unstored.cursor, rows, unstored.info.schema)
     change, count = _added(unstored, added, "")
     return Captured({}, count=count), change
 
@@ -207,7 +239,7 @@ def _delete(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captu
     returning = clauses.find(verb, "RETURNING")
     where = min(clauses.find(verb, "WHERE"), returning)
     using = min(clauses.find(verb, "USING"), where)
-    reference = statement.alias or unstored.info.name
+    reference = _reference(statement, unstored.info)
     sources = clauses.piece(using + 1, where)
     query = (
         f"{clauses.piece(0, verb)} {_once(unstored.info, reference)} "
@@ -215,6 +247,11 @@ def _delete(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captu
         f"{clauses.piece(where, returning)}"
     )
     return _removed(unstored, query, clauses, clauses.piece(returning + 1, end), reference)
+
+
+def _reference(statement: Dml, info: TableInfo) -> str:
+    """The name by which the statement's expressions call the table."""
+    return statement.alias or path_of(info.name)[-1]
 
 
 def _once(info: TableInfo, reference: str) -> str:
@@ -225,30 +262,34 @@ def _once(info: TableInfo, reference: str) -> str:
 
 
 def _removed(
-    unstored: Unstored, query: str, clauses: Clauses | None, shown: str, reference: str
+    unstored: Unstored, query: str, clauses: Clauses, shown: str, reference: str
 ) -> tuple[Captured, TableChange]:
     """The change that removes the rows of a query, and what RETURNING shows of them."""
     info = unstored.info
-    params = None if clauses is None else clauses.params(query)
-    with temporary(unstored.cursor, _ROWS, _definition(info)) as rows:
-        run(unstored.cursor, f"INSERT INTO {rows} {query}", params)
-        gone = from_arrow(table(unstored.cursor, f"FROM {rows}"), info.schema)
+    with temporary(unstored.cursor, _ROWS, definition(info)) as rows:
+        run(unstored.cursor, f"INSERT INTO {rows} {query}", clauses.params(query))
+        gone = _read(unstored.cursor, rows, info.schema)
         result = _shown(unstored.cursor, shown, f"{rows} AS {quote(reference)}", clauses, len(gone))
     given = {i: gone.columns[i] for i in info.primary_key}
     return result, unstored.path.delete(given, len(gone), unstored.key_index())
 
 
-def _shown(cursor: Cursor, shown: str, rows: str, clauses: Clauses | None, count: int) -> Captured:
+def _shown(cursor: Cursor, shown: str, rows: str, clauses: Clauses, count: int) -> Captured:
     """The user's result: what RETURNING says of the rows, or their count."""
-    if not shown or clauses is None:
+    if not shown:
         return Captured({}, count=count)
     sql = f"SELECT {shown} FROM {rows}"
     return run_shown(cursor, sql, clauses.params(sql), True)
 
 
 def _update(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captured, TableChange]:
-    info = unstored.info
+    info, reference = unstored.info, _reference(statement, unstored.info)
     update = read_update(clauses, statement, info)
+    verb, begin, end = clauses.verb("UPDATE"), clauses.find(0, "SET"), len(clauses.tokens)
+    if update is None or update.nested:
+        # A query would allow what UPDATE refuses: an unknown column, a window, UNNEST in SET.
+        after = f"AS {quote(reference)} {clauses.piece(begin, end)}"
+        _demand_binding(unstored, clauses, clauses.piece(0, verb + 1), after)
     if update is None:
         raise UnsupportedError(
             f"this UPDATE of {info.name!r}, whose history lies in files, cannot be taken apart: "
@@ -262,19 +303,17 @@ def _update(unstored: Unstored, statement: Dml, clauses: Clauses) -> tuple[Captu
     sources = f", {update.sources}" if update.sources else ""
     query = (
         f"{update.prefix} INSERT INTO temp.main.{quote(_ROWS)} "
-        f"{_once(info, statement.alias or info.name)}, {values} "
+        f"{_once(info, reference)}, {values} "
         f"FROM {update.target}{sources} {update.where}"
     )
-    definition = f"{_definition(info)[:-1]}, {types})"
-    returning = clauses.find(0, "RETURNING")
-    shown = clauses.piece(returning + 1, len(clauses.tokens))
-    with temporary(unstored.cursor, _ROWS, definition) as rows:
+    shown = clauses.piece(clauses.find(begin, "RETURNING") + 1, end)
+    with temporary(unstored.cursor, _ROWS, f"{definition(info)[:-1]}, {types})") as rows:
         run(unstored.cursor, query, clauses.params(query))
         olds, listed = _read(unstored.cursor, rows, info.schema), _listed(info, set(update.sets))
         changed = f"(SELECT {listed} FROM {rows})"
         added = _read(unstored.cursor, changed, info.schema)
-        reference = quote(statement.alias or info.name)
-        result = _shown(unstored.cursor, shown, f"{changed} AS {reference}", clauses, len(olds))
+        shown_rows = f"{changed} AS {quote(reference)}"
+        result = _shown(unstored.cursor, shown, shown_rows, clauses, len(olds))
     both = add([olds.negate(), added])
     columns = dict(enumerate(both.columns))
     return result, unstored.path.apply(columns, both.weights, unstored.key_index())

@@ -7,6 +7,7 @@ Where these columns cannot be determined, the whole table is compared.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ivm.capture.clauses import Clauses, Params
@@ -22,7 +23,7 @@ from ivm.storage.warehouse.table_info import TableInfo
 _SOURCE = "__ivm_source"
 
 
-class _Upsert(NamedTuple):
+class Upsert(NamedTuple):
     """The pieces of an INSERT; `columns` are the positions it fills, `key` those of the conflict
     columns, `naming` the words between its head and the copied source."""
 
@@ -41,16 +42,16 @@ def capture_upsert(cursor: Cursor, statement: Dml, info: TableInfo, params: Para
     clauses = Clauses(statement.text, params)
 
     def from_a_copy(trial: Trial) -> Captured | None:
-        upsert = _read(cursor, clauses, statement, info)
+        upsert = read_upsert(cursor, clauses, statement, info)
         return None if upsert is None else _from_a_copy(trial, cursor, clauses, upsert, info)
 
     return run_rewritten(cursor, statement, info, params, from_a_copy)
 
 
 def _from_a_copy(
-    trial: Trial, cursor: Cursor, clauses: Clauses, upsert: _Upsert, info: TableInfo
+    trial: Trial, cursor: Cursor, clauses: Clauses, upsert: Upsert, info: TableInfo
 ) -> Captured:
-    with temporary(cursor, _SOURCE, _definition(upsert, info)) as source:
+    with temporary(cursor, _SOURCE, definition(info, upsert.columns)) as source:
         fill = f"{upsert.prefix} INSERT INTO {source} {upsert.source}"
         run(cursor, fill, clauses.params(fill))
         with watching(cursor, info, _known(upsert, info, source)) as watch:
@@ -60,21 +61,22 @@ def _from_a_copy(
             return result.with_changes({info.name: watch.changes()})
 
 
-def _definition(upsert: _Upsert, info: TableInfo) -> str:
-    columns = []
-    for i in upsert.columns:
+def definition(info: TableInfo, columns: Iterable[int] | None = None) -> str:
+    """Columns of a table (all, if none are given) with their types and defaults, in SQL."""
+    listed = []
+    for i in range(len(info.schema)) if columns is None else columns:
         name, type = info.schema[i]
         default = f" DEFAULT ({info.defaults[i]})" if i in info.defaults else ""
-        columns.append(f"{quote(name)} {type.sql}{default}")
-    return f"({', '.join(columns)})"
+        listed.append(f"{quote(name)} {type.sql}{default}")
+    return f"({', '.join(listed)})"
 
 
-def _insert(upsert: _Upsert, info: TableInfo, source: str) -> str:
+def _insert(upsert: Upsert, info: TableInfo, source: str) -> str:
     names = ", ".join(quote(info.schema[i][0]) for i in upsert.columns)
     return f"{upsert.head} {upsert.naming} SELECT {names} FROM {source} {upsert.rest}"
 
 
-def _known(upsert: _Upsert, info: TableInfo, source: str) -> str:
+def _known(upsert: Upsert, info: TableInfo, source: str) -> str:
     """Writes the condition that row `t` has the key of a source row."""
     names = [quote(info.schema[i][0]) for i in upsert.key]
     equal = " AND ".join(f"s.{name} = t.{name}" for name in names)
@@ -84,7 +86,7 @@ def _known(upsert: _Upsert, info: TableInfo, source: str) -> str:
 # --- reading the clauses ---
 
 
-def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> _Upsert | None:
+def read_upsert(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> Upsert | None:
     """The pieces; None for a statement that this module does not take apart."""
     verb = clauses.verb("INSERT")
     reader = clauses.reader(clauses.find(verb, "INTO") + 1)
@@ -93,7 +95,7 @@ def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> 
         if reader.accept("AS"):
             reader.identifier()
         head = clauses.piece(verb, reader.at)
-        named = reader.columns() if lists_columns(reader.peek(), reader.peek(1)) else None
+        named = reader.columns() if _lists_columns(reader.peek(), reader.peek(1)) else None
     except SqlError:
         return None
     end = min(clauses.find(reader.at, "ON", "CONFLICT"), clauses.find(reader.at, "RETURNING"))
@@ -111,11 +113,10 @@ def _read(cursor: Cursor, clauses: Clauses, statement: Dml, info: TableInfo) -> 
         source = f"{listed} {source}"
     rest = clauses.piece(end, len(clauses.tokens))
     naming = "BY NAME" if by_name else listed
-    return _Upsert(prefix, head, columns, source, rest, key, naming, statement.returning)
+    return Upsert(prefix, head, columns, source, rest, key, naming, statement.returning)
 
 
-def lists_columns(word: str, following: str) -> bool:
-    """Whether a list of columns begins after the table's name, by its first two words."""
+def _lists_columns(word: str, following: str) -> bool:
     return word == "(" and following not in ("SELECT", "FROM", "WITH", "VALUES", "(")
 
 

@@ -94,17 +94,11 @@ class Relations:
             named = cursor.get_table_names(sql, qualified=True)
         except duckdb.Error:  # no SELECT, with parameters, or it does not bind: DuckDB will say so
             words = _words(sql)
-            indirect = not words.isdisjoint(self._indirect(cursor))
+            indirect = not words.isdisjoint(_indirect(cursor, self._catalog))
             return self.everything() if indirect else self._named(words), True
         wanted = {fold(split_name(_NAME.findall(name)[0])[-1]) for name in named}
         found = self._named(wanted)
         return found, wanted == {_last(name) for name in found}
-
-    def _indirect(self, cursor: Cursor) -> set[str]:
-        """The folded names of plain views, macros and functions that run SQL."""
-        tables = self._catalog.tables.items()
-        own = {_last(name) for name, info in tables if info.history is not None}
-        return _indirect(cursor) - own
 
     def _named(self, wanted: set[str]) -> frozenset[str]:
         return frozenset(name for name in self.everything() if _last(name) in wanted)
@@ -119,12 +113,16 @@ def _words(sql: str) -> set[str]:
     return {fold(quoted.replace('""', '"') or word) for quoted, word in _WORD.findall(sql)}
 
 
-def _indirect(cursor: Cursor) -> set[str]:
-    """The same, with the views under the names of tables that are not stored."""
-    found = rows(
+def _indirect(cursor: Cursor, catalog: Catalog) -> set[str]:
+    """The folded names of plain views, macros and functions that run SQL."""
+    listed = rows(
         cursor,
         "SELECT view_name FROM system.main.duckdb_views() WHERE NOT internal UNION ALL"
         " SELECT function_name FROM system.main.duckdb_functions()"
         " WHERE NOT internal AND function_type IN ('macro', 'table_macro')",
     )
-    return {fold(name) for (name,) in found} | _DYNAMIC
+    found = [fold(name) for (name,) in listed]
+    for name, info in catalog.tables.items():
+        if info.history is not None and _last(name) in found:
+            found.remove(_last(name))  # its own view; others of the name may stand elsewhere
+    return {*found, *_DYNAMIC}

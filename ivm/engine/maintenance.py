@@ -20,7 +20,7 @@ from ivm.catalog.catalog import BindingCatalog, View
 from ivm.delta_ops.circuit import Circuit
 from ivm.engine.stored_tables import StoredTables
 from ivm.sql.compile.compile import CircuitCompiler
-from ivm.storage.errors import EvaluationError
+from ivm.storage.errors import EvaluationError, UnavailableError
 from ivm.storage.interrupts import dispensable
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.consolidate import cancel
@@ -123,8 +123,8 @@ class Maintenance:
                 deltas[source] = delta.project(columns)
         if not deltas:
             return {}
-        if self.circuit.needs_hydration(deltas):
-            self.hydrate(only)
+        if waiting := self.circuit.needs_hydration(deltas):
+            self.hydrate(only, waiting)
         try:
             return self.circuit.step(deltas, only)
         except EvaluationError as error:
@@ -178,27 +178,44 @@ class Maintenance:
         schema = self._catalog.tables[table].schema
         return cancel(add(parts), [schema[i][1] for i in columns])
 
-    def hydrate(self, only: Collection[str] | None = None, *, early: bool = False) -> None:
+    def hydrate(
+        self,
+        only: Collection[str] | None = None,
+        nodes: Sequence[int] | None = None,
+        *,
+        early: bool = False,
+    ) -> None:
         """Builds missing state from the tables as they are before the change.
 
         Args:
             only: the views whose state is built, default all.
+            nodes: the circuit's nodes that a change needs, default all that lack state.
             early: whether a signal may cut it short: the next change would hydrate too.
 
         Raises:
             EvaluationError: an expression fails on their rows; some state is still missing.
         """
         self._tables.flush()
-        circuit, nodes = self.circuit, self.circuit.needs_hydration()
+        circuit = self.circuit
+        nodes = circuit.needs_hydration() if nodes is None else nodes
         if only is not None:
             kept = {n for view in circuit.views if view in only for n in circuit.nodes_of(view)}
             nodes = [n for n in nodes if n in kept]
-        self._tables.demand_histories(circuit.views)
+        self._demand_histories(frozenset(nodes))
         try:
             with dispensable(_UNBUILT) if early else contextlib.nullcontext():
                 circuit.hydrate(self.compiler.fetch, nodes)
         except duckdb.Error as error:
             raise _unfollowed(error) from error
+
+    def _demand_histories(self, nodes: frozenset[int]) -> None:
+        """Checks the files from which the state of these nodes would be built."""
+        circuit = self.circuit
+        read = [view for view in circuit.views if not nodes.isdisjoint(circuit.nodes_of(view))]
+        try:
+            self._tables.demand_histories(read)
+        except UnavailableError as error:
+            raise EvaluationError(str(error)) from error
 
     def commit(self) -> None:
         self.circuit.commit()

@@ -27,7 +27,14 @@ from ivm.storage.errors import (
 )
 from ivm.storage.log.change import Record
 from ivm.storage.log.recovery import check_tables
-from ivm.storage.warehouse.duck import Cursor, run
+from ivm.storage.warehouse.duck import Cursor, describe, run
+from ivm.storage.warehouse.history import (
+    History,
+    demand_unchanged,
+    is_stub,
+    write_stub,
+    write_view,
+)
 from ivm.storage.warehouse.net_changes import PendingTable
 from ivm.storage.warehouse.opening import Choice
 from ivm.storage.warehouse.system_tables import (
@@ -36,6 +43,7 @@ from ivm.storage.warehouse.system_tables import (
     load_views,
     save_view,
 )
+from ivm.storage.warehouse.table_info import TableInfo
 from ivm.storage.warehouse.warehouse import Warehouse
 
 _MISSING = re.compile(r"Scalar Function with name \"?(\w+)\"? does not exist")
@@ -65,8 +73,11 @@ def open_engine(
         for function in functions:
             function.register(warehouse.cursor())
         engine = Engine(warehouse, Catalog(warehouse.database), sync_at_commit=sync_at_commit)
+        away = _see_histories(engine)
         engine.outbox.replaying = True
-        if _load(engine) or warehouse.foreign_write:
+        refills = _load(engine) or warehouse.foreign_write
+        _break_behind(engine, away, every=refills)
+        if refills:
             _owe(engine, engine.catalog.views)
             engine.unfilled.outdate(engine.catalog.tables)
             _replay_tables(engine)
@@ -81,6 +92,68 @@ def open_engine(
     except BaseException:
         warehouse.close()
         raise
+
+
+def _see_histories(engine: Engine) -> frozenset[str]:
+    """Lets the database open where the files of a table are away, and sees when they are back.
+
+    DuckDB opens a file to bind a query over it: without it no view over the table could be bound.
+
+    Returns:
+        The tables whose files are away, or are not those that were pinned.
+    """
+    cursor = engine.warehouse.cursor()
+    found = [info for info in engine.warehouse.tables(cursor).values() if info.history is not None]
+    return frozenset([info.name for info in found if not _see_history(engine, cursor, info)])
+
+
+def _see_history(engine: Engine, cursor: Cursor, info: TableInfo) -> bool:
+    """Gives a table a view that can be bound, and returns whether its files are as they were."""
+    assert info.history is not None
+    away = not _is_readable(cursor, info.history)
+    if away != is_stub(cursor, info.history):
+        if away:
+            write_stub(cursor, info.history, info.schema)
+        else:
+            key = tuple([info.schema[i] for i in info.primary_key])
+            write_view(cursor, info.history, info.schema, key, replace=True)
+        engine.warehouse.recorded({})
+    try:
+        demand_unchanged(cursor, {info.name: info.history})
+    except UnavailableError:
+        return False
+    return True
+
+
+def _break_behind(engine: Engine, away: Collection[str], *, every: bool) -> None:
+    """Breaks the views that cannot be brought up to the log, since files that they need are away.
+
+    The tables get all commits, and REFRESH fills the views when the files are back.
+
+    Args:
+        engine: with its views loaded.
+        away: the tables whose files are away, or others.
+        every: whether all views are to be filled anew; else only those that lack commits suffer.
+    """
+    log = engine.warehouse.log
+    views = [v for v in engine.catalog.views.values() if not v.bases.isdisjoint(away)]
+    if not views or log is None:
+        return
+    records = log.replay(engine.warehouse.base_epoch)
+    behind = {change.table for record in records for change in record.changes}
+    lacking = [v for v in views if every or not v.bases.isdisjoint(behind)]
+    whole = {v.name for v in lacking if v.incremental} - engine.broken.names()
+    if whole:
+        why = f"the files of {', '.join(sorted(away))} were away, or others, at an opening"
+        engine.broken.mark(whole, f"{why}, and it may lack what was committed before")
+
+
+def _is_readable(cursor: Cursor, history: History) -> bool:
+    try:
+        describe(cursor, f"FROM {history.reader}")
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _load(engine: Engine) -> bool:

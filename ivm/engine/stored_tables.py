@@ -143,18 +143,17 @@ class StoredTables:
 
     # -- reading --------------------------------------------------------------------------------
 
-    def demand_histories(self, names: Iterable[str] | None = None) -> None:
+    def demand_histories(self, names: Iterable[str]) -> None:
         """Checks that the files of tables that are not stored are those that were pinned.
 
         Args:
-            names: of tables and views; None for all.
+            names: of the tables and views that are going to be read.
 
         Raises:
             UnavailableError: a file has changed, or is gone.
         """
-        chosen = self.catalog.tables if names is None else self.catalog.with_sources(names)
-        tables = [info for n in chosen if (info := self.catalog.tables.get(n)) is not None]
-        histories = {info.name: info.history for info in tables if info.history is not None}
+        found = [self.catalog.tables.get(name) for name in self.catalog.with_sources(names)]
+        histories = {info.name: info.history for info in found if info and info.history}
         if histories:
             with contextlib.closing(self.warehouse.cursor()) as cursor:
                 demand_unchanged(cursor, histories)

@@ -97,7 +97,8 @@ class Transaction(Expiring):
         """The table's key index; None if it is missing and too few changes have asked for it."""
         indexes = self._engine.indexes
         index = indexes.find(table, all_columns=all_columns)
-        if index is None and indexes.is_worth_building(table):
+        unstored = self._engine.catalog.tables[table].history is not None  # needs it in any case
+        if index is None and (unstored or indexes.is_worth_building(table)):
             index = self.index(table, all_columns=all_columns)
         return index
 

@@ -37,9 +37,11 @@ def relations_read(catalog: Catalog, cursor: Cursor, query: str, name: str) -> f
     found = bound_relations(cursor, query)
     if found is None:  # a plan of thousands of levels
         return _mentioned(catalog, cursor, query) - {name}
+    unstored = {f"_ivm.{t.history.added}": t.name for t in catalog.tables.values() if t.history}
     reads = set()
     for database, *path in found:
         resolved = canonical_name(path)
+        resolved = unstored.get(resolved, resolved)  # what DuckDB reads of it while it is a stub
         if database != catalog.database or resolved not in catalog.qualified:
             raise UnsupportedError(
                 f"view {name!r} reads {'.'.join([database, *path])}, which is no table of this "

@@ -101,7 +101,7 @@ def run_in_duckdb(
     transaction.show(session.reads(statement))
     tables = session.engine.catalog.tables
     try:
-        if info is not None and info.history is not None and statement.kind != "other":
+        if info is not None and info.history is not None:
             return _run_unstored(session, transaction, statement, info, params)
         captured = capture(session.cursor, statement, info, params, tables)
     except duckdb.Error as error:

@@ -18,14 +18,16 @@ from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.storage.errors import ConstraintError, SqlError, UnsupportedError
-from ivm.storage.identifiers import path_of, quote
-from ivm.storage.values.types import Schema
+from ivm.storage.identifiers import fold, path_of, quote
+from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.warehouse.duck import Cursor, describe, rows, run
 from ivm.storage.warehouse.history import (
     EPOCH,
     History,
-    create_companions,
+    PinnedFile,
+    create_added,
     forget_until,
+    keep_epochs,
     next_number,
     rows_of,
     save,
@@ -75,18 +77,18 @@ def _create(
     session: Session, transaction: Transaction, statement: st.CreateHistory, path: tuple[str, ...]
 ) -> None:
     cursor = session.cursor
-    history = History(next_number(cursor), path, statement.format, "", statement.options, "", (), 0)
-    columns = _columns(cursor, statement)
-    create_companions(cursor, history, columns, None)
-    schema = _described(cursor, history)
+    number, format = next_number(cursor), statement.format
+    history = History(number, path, format, "", statement.options, "", (), session.engine.epoch)
+    found = find_files(cursor, format, statement.location)
+    create_added(cursor, history, _columns(cursor, statement, found[1]))
+    schema = describe(cursor, f"FROM _ivm.{history.added}")
     _refuse_names(schema)
-    history = _at(cursor, history, statement.location, schema, session.engine.epoch)
+    history = _in_files(cursor, history, found, schema)
     save(cursor, history)
     info = _info(session, history)
     _demand_fast_path(session, info)
-    key = tuple([schema[i] for i in info.primary_key])
-    create_companions(cursor, history, columns, key)
-    write_view(cursor, history, schema, info.primary_key)
+    keep_epochs(cursor, history, _key(info))
+    write_view(cursor, history, schema, _key(info))
     if _flag(statement.options, "check", default=True):
         _check(cursor, history, info)
     ddl.changed(session, transaction, _as_ddl(statement))
@@ -96,23 +98,22 @@ def _as_ddl(statement: st.CreateHistory) -> st.Ddl:
     return st.Ddl(statement.text, statement.offset, "create", "table", (statement.name,))
 
 
-def _columns(cursor: Cursor, statement: st.CreateHistory) -> str:
-    """The columns and constraints of the table, as SQL."""
+def _columns(cursor: Cursor, statement: st.CreateHistory, files: Sequence[PinnedFile]) -> str:
+    """The columns and constraints of the table, as SQL; the files' columns if it lists none."""
     first = statement.columns.split(maxsplit=1)[:1]
     if first and first[0].upper().split("(")[0] not in _CONSTRAINTS:
         return statement.columns
-    _, files = find_files(cursor, statement.format, statement.location)
     _, schema = reader_of(cursor, statement.format, files, _readers(statement.options), None)
     listed = [f"{quote(name)} {type.sql}" for name, type in schema]
     return ", ".join([*listed, *([statement.columns] if first else [])])
 
 
-def _described(cursor: Cursor, history: History) -> Schema:
-    return tuple(c for c in describe(cursor, f"FROM _ivm.{history.added}") if c[0] != EPOCH)
+def _key(info: TableInfo) -> Schema:
+    return tuple([info.schema[i] for i in info.primary_key])
 
 
 def _refuse_names(schema: Schema) -> None:
-    if any(name.lower() == EPOCH for name, _ in schema):
+    if any(fold(name) == EPOCH for name, _ in schema):
         raise UnsupportedError(f"{EPOCH} is a name that the database works with: choose another")
 
 
@@ -121,15 +122,29 @@ def _readers(options: Sequence[tuple[str, str]]) -> Mapping[str, str]:
     return {name: value for name, value in options if name not in _OURS}
 
 
-def _at(cursor: Cursor, history: History, location: str, schema: Schema, epoch: int) -> History:
-    """The history in the files that lie at a place now."""
-    place, files = find_files(cursor, history.format, location)
-    reader, _ = reader_of(cursor, history.format, files, _readers(history.options), schema)
-    found = {name.lower() for name, _ in describe(cursor, f"FROM {reader}")}
-    missing = [name for name, _ in schema if name.lower() not in found]
-    if missing:
-        raise SqlError(f"the files at {place!r} have no column {missing[0]!r}")
-    return dataclasses.replace(history, location=place, reader=reader, files=files, epoch=epoch)
+def _in_files(
+    cursor: Cursor, history: History, found: tuple[str, tuple[PinnedFile, ...]], schema: Schema
+) -> History:
+    """The history in the files that were found at a place."""
+    place, files = found
+    reader, given = reader_of(cursor, history.format, files, _readers(history.options), schema)
+    types = {fold(name): type for name, type in given}
+    for name, type in schema:
+        if fold(name) not in types:
+            raise SqlError(f"the files at {place!r} have no column {name!r}")
+        _refuse_zone(history.format, name, type, types[fold(name)])
+    return dataclasses.replace(history, location=place, reader=reader, files=files)
+
+
+def _refuse_zone(format: str, name: str, type: ColumnType, in_files: ColumnType) -> None:
+    """Refuses a column whose values would depend on the time zone of the session that reads it."""
+    zoned, found = "TIME ZONE" in type.sql, "TIME ZONE" in in_files.sql
+    if zoned != found or (zoned and format != "parquet"):
+        raise UnsupportedError(
+            f"the column {name!r} ({type.sql}, in the files {in_files.sql}) would have other "
+            "values in other time zones: declare it with the files' own type (if it is text there, "
+            "as VARCHAR or TIMESTAMP), or load the table (stored = true)"
+        )
 
 
 def _info(session: Session, history: History) -> TableInfo:
@@ -192,13 +207,13 @@ def _counting(where: str) -> str:
 def _load(session: Session, transaction: Transaction, statement: st.CreateHistory) -> None:
     """Creates a table that is stored, and fills it from the files."""
     name = ".".join(map(quote, statement.name))
-    columns = _columns(session.cursor, statement)
+    _, files = find_files(session.cursor, statement.format, statement.location)
+    columns = _columns(session.cursor, statement, files)
     (create,) = st.parse(f"CREATE TABLE {name} ({columns})")
     assert isinstance(create, st.Ddl)
     run(session.cursor, create.text)
     ddl.changed(session, transaction, create)
     info = session.engine.catalog.tables[session.engine.catalog.names.new(statement.name)]
-    _, files = find_files(session.cursor, statement.format, statement.location)
     options = _readers(statement.options)
     reader, _ = reader_of(session.cursor, statement.format, files, options, info.schema)
     (insert,) = st.parse(f"INSERT INTO {name} BY NAME FROM {reader}")
@@ -221,11 +236,12 @@ def set_history(session: Session, statement: st.SetHistory, params: Params) -> R
         checked = _flag(statement.options, "check", default=True)
         before = _fingerprint(cursor, info) if checked else None
         given = dict(info.history.options) | dict(statement.options)
-        history = dataclasses.replace(info.history, options=tuple(given.items()))
-        history = _at(cursor, history, statement.location, info.schema, statement.epoch)
-        key = tuple([info.schema[i] for i in info.primary_key])
-        forget_until(cursor, history, key, statement.epoch)
-        write_view(cursor, history, info.schema, info.primary_key, replace=True)
+        options, epoch = tuple(given.items()), statement.epoch
+        history = dataclasses.replace(info.history, options=options, epoch=epoch)
+        found = find_files(cursor, history.format, statement.location)
+        history = _in_files(cursor, history, found, info.schema)
+        forget_until(cursor, history, _key(info), epoch)
+        write_view(cursor, history, info.schema, _key(info), replace=True)
         save(cursor, history)
         if checked:
             _check(cursor, history, info)

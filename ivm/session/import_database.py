@@ -17,13 +17,15 @@ from ivm.session import view_statements
 from ivm.session.result import Result
 from ivm.session.session import RunStatement, Session
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import InputError
+from ivm.storage.errors import InputError, UnsupportedError
 from ivm.storage.identifiers import fold, literal, path_of, quote
 from ivm.storage.warehouse.duck import rows, run
+from ivm.storage.warehouse.history import paths, restart_epochs
 from ivm.storage.warehouse.system_tables import read_state
 
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _FROM = re.compile(r"\bFROM\s+'((?:[^']|'')*)'")
+_HISTORY = re.compile(r"_ivm/(histories|history_\d+_(added|touched))")
 _RECORDS = "(name VARCHAR, query VARCHAR, columns VARCHAR[], state VARCHAR, number BIGINT)"
 _IMPORTED = "temp.main._ivm_imported"
 
@@ -76,6 +78,7 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
         path = _path(statement)
         if path[:1] != ("_ivm",) and path not in left_out:
             run_statement(session, statement, None)
+    _import_histories(session, schema, load)
     reasons = {text: broken for _, text, broken in views}
     for text in _ordered([*plain, *[(path, text) for path, text, _ in views]]):
         for statement in st.parse(text):
@@ -84,6 +87,38 @@ def _import(session: Session, folder: Path, run_statement: RunStatement) -> Resu
             else:
                 run_statement(session, statement, None)
     return Result("done")
+
+
+def _import_histories(
+    session: Session, schema: Sequence[st.Statement], load: Sequence[st.Statement]
+) -> None:
+    """Restores the tables whose history lies in files, but for the views under their names.
+
+    What has changed since belongs to this import's epoch, wherever it came from.
+
+    Raises:
+        UnsupportedError: this database has such tables already.
+    """
+    chosen = [s for s in (*schema, *load) if _HISTORY.fullmatch("/".join(_path(s)))]
+    if not chosen:
+        return
+    cursor, engine = session.cursor, session.engine
+    with session.writing() as transaction:
+        if paths(cursor):
+            raise UnsupportedError(
+                "tables whose history lies in files can be imported only where there is none yet: "
+                "IMPORT into a new database"
+            )
+        transaction.change_catalog()
+        transaction.begin_in_duckdb()
+        run(cursor, "DROP TABLE IF EXISTS _ivm.histories")
+        for statement in chosen:
+            run(cursor, statement.text)
+        for info in engine.warehouse.tables(cursor).values():
+            if info.history is not None:
+                restart_epochs(cursor, info.history, engine.epoch, keyed=info.keyed)
+        engine.reload_tables(cursor)
+        transaction.change_tables()
 
 
 def _rebased(script: str, folder: Path) -> str:

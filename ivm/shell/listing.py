@@ -46,6 +46,7 @@ WHERE keyword_category IN ('reserved', 'type_function')
 
 
 _MAINTAINED = "materialized view"
+_IN_FILES = "table in files"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class ListedRelation:
 
     Attributes:
         name: canonical.
-        kind: "table", "view", "materialized view", "unfilled view" or "broken view".
+        kind: "table", "table in files", "view", "materialized view", "unfilled view" or "broken
+            view".
         columns: in their order.
     """
 
@@ -67,6 +69,7 @@ def relations(database: Database) -> Iterator[ListedRelation]:
     """Yields all tables and views, those of the schema main first."""
     kinds = {v.name: "broken view" if v.broken else _MAINTAINED for v in database.views()}
     kinds |= dict.fromkeys(database.unfilled_views(), "unfilled view")
+    kinds |= {t.name: _IN_FILES for t in database.tables() if t.in_files}
     for schema, plain, is_view, columns in database.execute(_RELATIONS).fetchall():
         name = canonical_name((schema, plain))
         kind = kinds.get(name, "view" if is_view else "table")
@@ -96,7 +99,7 @@ def _as_columns(columns: Iterable[tuple[str, str]]) -> tuple[Column, ...]:
 def tables_query(found: Iterable[ListedRelation]) -> str | None:
     """Returns a query that lists relations, if any, with their row counts.
 
-    NULL for plain views, which may be long queries, and broken ones.
+    NULL for plain views, which may be long queries, tables in files, and broken views.
     """
     return " UNION ALL ".join(_table_row(relation) for relation in found) or None
 
@@ -149,6 +152,7 @@ def statements(database: Database, name: str = "") -> Iterator[str]:
 
 def _made(database: Database) -> Iterator[_Made]:
     queries = {view.name: view.sql for view in database.views()}
+    in_files = {table.name: table.in_files for table in database.tables() if table.in_files}
     reserved = frozenset(word for (word,) in database.execute(RESERVED))
     for kind, schema, plain, text in list(database.execute(_MADE)):
         name = canonical_name((schema, plain))
@@ -159,6 +163,8 @@ def _made(database: Database) -> Iterator[_Made]:
             query = queries[name]
             text = f"CREATE MATERIALIZED VIEW {written} AS\n{query}"
             yield _Made("view", name, text, _read_by(query))
+        elif kind == "view" and name in in_files:
+            yield _Made("table", name, in_files[name])
         elif kind == "sequence":  # whose name DuckDB writes without its schema and quotes
             text = f"CREATE SEQUENCE {written}{text.removeprefix(f'CREATE SEQUENCE {plain}')}"
             yield _Made(kind, name, text)

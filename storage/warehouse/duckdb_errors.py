@@ -41,6 +41,8 @@ _GIVEN_UP = (
     "DuckDB has given the database up after this fault of its own. Close it and open it again: "
     "of a file's commits none is lost"
 )
+_LOST = "a value is refused, and DuckDB's words are lost: they quote bytes that are no UTF-8 text"
+"""As after DuckDB's fault `undecodable_messages`."""
 _INTERRUPTED = "Query interrupted"  # DuckDB's words for a KeyboardInterrupt
 # An exception of Python code that DuckDB calls comes back as an error of DuckDB's.
 # It is DuckDB's fault `signals_in_functions`.
@@ -71,7 +73,7 @@ def translated(
         text: the statement, to turn DuckDB's line and column into an offset.
         before: the words that we put before it for DuckDB, which no user is shown.
     """
-    message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error))
+    message = _GUESS.sub("\nSHOW TABLES lists what there is.", str(error) or _LOST)
     message = _VIEWS.sub(r"\g<0>\nSHOW MATERIALIZED VIEWS lists the views.", message)
     if isinstance(error, (duckdb.FatalException, duckdb.InternalException)):
         message = f"{message.partition('Stack Trace')[0].rstrip()}\n{_GIVEN_UP}"
@@ -99,7 +101,8 @@ def is_of_the_rows(error: EvaluationError) -> bool:
     """Returns whether an expression failed on its rows, not for want of memory, disk or time."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, duckdb.Error) and isinstance(translated(cause), UnavailableError):
+        ours = translated(cause) if isinstance(cause, duckdb.Error) else cause
+        if isinstance(ours, UnavailableError):
             return False
         cause = cause.__cause__
     return _raised_below(error) is None

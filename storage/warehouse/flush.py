@@ -70,7 +70,6 @@ class Target:
         referenced: foreign keys point at it.
         touched: of a table with a key that is not stored, the table of the keys that were changed
             since its history; see `ivm.storage.warehouse.history`.
-        reads: the relation that has all its rows, if that is not the table that is written.
         epoch: that the change is part of; only a table that is not stored keeps it.
     """
 
@@ -81,7 +80,6 @@ class Target:
     parents: tuple[str, ...] = ()
     referenced: bool = False
     touched: str | None = None
-    reads: str | None = None
     epoch: int = 0
 
     def at(self, epoch: int) -> Target:
@@ -152,7 +150,7 @@ def lacking(cursor: Cursor, target: Target, change: NetChange) -> int:
     if not len(batch) or not columns:
         return 0
     with registered(cursor, {_DELTA: _counted(columns, batch)}):
-        met = _met(target.reads or target.table, columns, batch)
+        met = _met(target.table, columns, batch)
         found = f"SELECT system.main.count(*) FROM (SELECT 1 {met} QUALIFY {_NUMBER} <= d.{_COUNT})"
         return int(batch.weights.sum()) - int(read(cursor, found)[0][0])
 

@@ -11,8 +11,10 @@ Invariant: the files are pinned, by name, size and time. They must not change.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import duckdb
 
 from ivm.storage.errors import UnavailableError
 from ivm.storage.identifiers import Path, literal, quote
@@ -22,6 +24,9 @@ from ivm.storage.warehouse.duck import Cursor, rows, run
 EPOCH = "_ivm_epoch"
 """The column that says with which epoch a row came (in a table without a key), or a key was
 touched."""
+
+_STUB = "__ivm_away"
+"""Marks the view of `write_stub`."""
 
 _RECORDS = """
 CREATE TABLE IF NOT EXISTS _ivm.histories (
@@ -38,12 +43,12 @@ class PinnedFile:
     Attributes:
         path: where it lies.
         size: in bytes.
-        modified: when it was written last, as DuckDB prints it.
+        modified: when it was written last, in microseconds since 1970, UTC.
     """
 
     path: str
     size: int
-    modified: str
+    modified: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class History:
         number: of its own.
         path: schemas and name of the table.
         format: "parquet", "csv" or "json".
-        location: of the files, as the user gave it.
+        location: of the files: a file, a folder or a pattern, absolute.
         options: of the reader, as the user gave them.
         reader: a call of DuckDB's reader for exactly these files.
         files: the files.
@@ -80,11 +85,6 @@ class History:
         """The name of the table with the keys that were changed since, in schema `_ivm`."""
         return f"history_{self.number}_touched"
 
-    @property
-    def bytes(self) -> int:
-        """The size of all files."""
-        return sum(file.size for file in self.files)
-
 
 def rows_of(history: History, schema: Schema) -> str:
     """A SELECT of all rows in the files, in the table's types."""
@@ -92,45 +92,57 @@ def rows_of(history: History, schema: Schema) -> str:
     return f"SELECT {listed} FROM {history.reader}"
 
 
-def untouched(files: str, touched: str, schema: Schema, key: Sequence[int]) -> str:
-    """A SELECT of the rows of `files`, a SELECT, whose key is not among those of `touched`."""
-    listed = ", ".join(f"__ivm_h.{quote(name)}" for name, _ in schema)
-    names = [quote(schema[i][0]) for i in key]
-    same = " AND ".join(f"__ivm_t.{name} = __ivm_h.{name}" for name in names)
-    without = f" ANTI JOIN {touched} AS __ivm_t ON {same}" if key else ""
-    return f"SELECT {listed} FROM ({files}) AS __ivm_h{without}"
-
-
 def write_view(
-    cursor: Cursor, history: History, schema: Schema, key: Sequence[int], *, replace: bool = False
+    cursor: Cursor, history: History, schema: Schema, key: Schema, *, replace: bool = False
 ) -> None:
     """Creates, or replaces, the view under the table's name."""
     name = ".".join(map(quote, history.path))
-    listed = ", ".join(quote(name) for name, _ in schema)
-    kept = untouched(rows_of(history, schema), f"_ivm.{history.touched}", schema, key)
-    query = f"{kept} UNION ALL SELECT {listed} FROM _ivm.{history.added}"
+    names = [quote(name) for name, _ in schema]
+    kept = ", ".join(f"__ivm_h.{name}" for name in names)
+    same = " AND ".join(f"__ivm_t.{quote(name)} = __ivm_h.{quote(name)}" for name, _ in key)
+    untouched = f" ANTI JOIN _ivm.{history.touched} AS __ivm_t ON {same}" if key else ""
+    query = (
+        f"SELECT {kept} FROM ({rows_of(history, schema)}) AS __ivm_h{untouched}"
+        f" UNION ALL SELECT {', '.join(names)} FROM _ivm.{history.added}"
+    )
     run(cursor, f"CREATE {'OR REPLACE ' if replace else ''}VIEW {name} AS {query}")
 
 
-def create_companions(
-    cursor: Cursor, history: History, columns: str, key_columns: Schema | None
-) -> None:
-    """Creates the tables of what changes.
+def write_stub(cursor: Cursor, history: History, schema: Schema) -> None:
+    """Replaces the view under the table's name by one that needs no files, and fails when read."""
+    name = ".".join(map(quote, history.path))
+    why = (
+        f"the files of table {name} at {history.location} were away when the database was opened: "
+        "open it again when they are back, or name others with ALTER TABLE … SET HISTORY … "
+        "WITH (check = false)"
+    )
+    fails = f"system.main.error({literal(why)})"
+    values = ", ".join(f"CAST({fails} AS {type.sql}) AS {quote(name)}" for name, type in schema)
+    listed = ", ".join(quote(name) for name, _ in schema)
+    failing = f"SELECT {values} FROM (VALUES (1)) AS {_STUB}(one) WHERE CAST({fails} AS BOOLEAN)"
+    query = f"SELECT {listed} FROM _ivm.{history.added} UNION ALL {failing}"
+    run(cursor, f"CREATE OR REPLACE VIEW {name} AS {query}")
 
-    Args:
-        cursor: in a transaction.
-        history: of the table.
-        columns: the table's columns and constraints in SQL.
-        key_columns: of its primary key; None for the time before that is known.
-    """
-    if key_columns is None:
-        run(cursor, f"CREATE TABLE _ivm.{history.added} ({columns})")
-        return
-    if not key_columns:
+
+def is_stub(cursor: Cursor, history: History) -> bool:
+    """Whether the view under the table's name is that of `write_stub`."""
+    *schemas, name = history.path
+    sql = "SELECT sql FROM system.main.duckdb_views() WHERE schema_name = $1 AND view_name = $2"
+    return any(_STUB in text for (text,) in rows(cursor, sql, [schemas[-1], name]))
+
+
+def create_added(cursor: Cursor, history: History, columns: str) -> None:
+    """Creates the table of the added rows, of columns and constraints in SQL."""
+    run(cursor, f"CREATE TABLE _ivm.{history.added} ({columns})")
+
+
+def keep_epochs(cursor: Cursor, history: History, key: Schema) -> None:
+    """Has the epochs of changes kept: of each touched key, or without a key of each added row."""
+    if not key:
         run(cursor, f"ALTER TABLE _ivm.{history.added} ADD COLUMN {EPOCH} BIGINT")
         return
-    listed = ", ".join(f"{quote(name)} {type.sql}" for name, type in key_columns)
-    names = ", ".join(quote(name) for name, _ in key_columns)
+    listed = ", ".join(f"{quote(name)} {type.sql}" for name, type in key)
+    names = ", ".join(quote(name) for name, _ in key)
     body = f"{listed}, {EPOCH} BIGINT, PRIMARY KEY ({names})"
     run(cursor, f"CREATE TABLE _ivm.{history.touched} ({body})")
 
@@ -144,6 +156,17 @@ def forget_until(cursor: Cursor, history: History, key: Schema, epoch: int) -> N
     gone = f"SELECT 1 FROM _ivm.{history.touched} t WHERE {same} AND t.{EPOCH} <= {epoch}"
     run(cursor, f"DELETE FROM _ivm.{history.added} AS a WHERE EXISTS ({gone})")
     run(cursor, f"DELETE FROM _ivm.{history.touched} WHERE {EPOCH} <= {epoch}")
+
+
+def restart_epochs(cursor: Cursor, history: History, epoch: int, *, keyed: bool) -> None:
+    """Lets all that changed since the history be of the epoch after this one.
+
+    For changes that come from another database, whose epochs have no meaning here.
+    """
+    table = history.touched if keyed else history.added
+    run(cursor, f"UPDATE _ivm.{table} SET {EPOCH} = {epoch + 1}")
+    where = f"WHERE number = {history.number}"
+    run(cursor, f"UPDATE _ivm.histories SET epoch = {epoch} {where}")
 
 
 # --- the records ---
@@ -204,7 +227,7 @@ def removal(history: History, keyed: bool) -> list[str]:
     name = ".".join(map(quote, history.path))
     tables = [history.added, *([history.touched] if keyed else [])]
     return [
-        f"DROP VIEW {name}",
+        f"DROP VIEW IF EXISTS {name}",  # another program may have dropped it
         *[f"DROP TABLE _ivm.{table}" for table in tables],
         f"DELETE FROM _ivm.histories WHERE number = {history.number}",
     ]
@@ -216,7 +239,7 @@ def removal(history: History, keyed: bool) -> list[str]:
 def files_at(cursor: Cursor, pattern: str) -> tuple[PinnedFile, ...]:
     """The files that a pattern matches now, in the order of their names."""
     sql = (
-        "SELECT filename, size, CAST(last_modified AS VARCHAR) "
+        "SELECT filename, size, system.main.epoch_us(last_modified) "
         f"FROM read_blob({pattern}) ORDER BY filename"
     )
     return tuple(PinnedFile(*found) for found in rows(cursor, sql))
@@ -236,7 +259,7 @@ def demand_unchanged(cursor: Cursor, tables: Mapping[str, History]) -> None:
         listed = f"[{', '.join(literal(file.path) for file in history.files)}]"
         try:
             found = {file.path: file for file in files_at(cursor, listed)}
-        except Exception as error:
+        except duckdb.Error as error:
             raise _changed(name, f"it cannot be read ({error})") from error
         for file in history.files:
             if found.get(file.path) != file:

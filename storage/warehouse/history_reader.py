@@ -14,10 +14,11 @@ from typing import Any
 
 import duckdb
 
-from ivm.storage.errors import SqlError, UnavailableError
+from ivm.storage.errors import SqlError, UnavailableError, UnsupportedError
 from ivm.storage.identifiers import fold, literal, quote
 from ivm.storage.values.types import Schema
 from ivm.storage.warehouse.duck import Cursor, describe, rows
+from ivm.storage.warehouse.duckdb_errors import of_our_sql
 from ivm.storage.warehouse.history import PinnedFile, files_at
 
 _ENDINGS = {"parquet": "*.parquet", "csv": "*.csv*", "json": "*.json*"}
@@ -62,7 +63,18 @@ def find_files(cursor: Cursor, format: str, location: str) -> tuple[str, tuple[P
         found = tuple([f for f in found if not _is_hidden(f.path[len(place.rstrip("/")) :])])
     if not found:
         raise UnavailableError(f"there is no file {pattern!r}")
+    for file in found:
+        _refuse_pattern(file)
     return place, found
+
+
+def _refuse_pattern(file: PinnedFile) -> None:
+    """Refuses a file whose name DuckDB would take for a pattern: others could match it too."""
+    if any(sign in file.path for sign in "*?["):
+        raise UnsupportedError(
+            f"the file {file.path!r} cannot be named exactly, since * ? [ stand for other letters "
+            "in names that DuckDB reads: rename it"
+        )
 
 
 def _is_hidden(path: str) -> bool:
@@ -86,42 +98,41 @@ def reader_of(
         columns: of the table; None if the files name them.
 
     Returns:
-        The call, and the columns that the files name, or those given.
+        The call, and the columns that it gives.
 
     Raises:
-        duckdb.Error: the reader cannot take the files, or an option.
+        SqlError: the reader cannot take the files, or an option.
     """
-    return _READERS[format](cursor, [file.path for file in files], dict(options), columns)
+    paths = [file.path for file in files]
+    try:
+        reader = _READERS[format](cursor, paths, dict(options), columns)
+        return reader, describe(cursor, f"FROM {reader}")
+    except duckdb.Error as error:
+        why = of_our_sql(error)
+        raise SqlError(f"the {format.upper()} files cannot be read: {why}") from error
 
 
 def _parquet(
     cursor: Cursor, files: list[str], options: dict[str, str], columns: Schema | None
-) -> tuple[str, Schema]:
+) -> str:
     parted = all(_PARTITION.search(path) for path in files)
     options.setdefault("hive_partitioning", "true" if parted else "false")
-    if columns is None:
-        columns = describe(cursor, f"FROM {_call('read_parquet', files, options)}")
-    if options["hive_partitioning"] == "true":
+    options.setdefault("binary_as_string", "false")
+    if columns is not None and options["hive_partitioning"] == "true":
         options["hive_types_autocast"] = "false"  # else a type would depend on the values
-    return _call("read_parquet", files, options), columns
+    return _call("read_parquet", files, options)
 
 
-def _csv(
-    cursor: Cursor, files: list[str], options: dict[str, str], columns: Schema | None
-) -> tuple[str, Schema]:
+def _csv(cursor: Cursor, files: list[str], options: dict[str, str], columns: Schema | None) -> str:
     found = _sniffed(cursor, files[0], options)
     for name, option in _DIALECT.items():
-        if found[name] is not None:
-            options.setdefault(option, str(found[name]))
-    named = [(column["name"], column["type"]) for column in found["Columns"]]
-    if columns is None:
-        columns = describe(
-            cursor, "SELECT " + ", ".join(f"NULL::{t} AS {quote(n)}" for n, t in named)
-        )
-    known = {fold(name): type.sql for name, type in columns}
-    listed = {name: known.get(fold(name), "VARCHAR") for name, _ in named}
+        if found[name] not in (None, ""):
+            options.setdefault(option, str(found[name]).removeprefix("(empty)"))
+    known = {fold(name): type.sql for name, type in columns or ()}
+    texts = "" if columns is None else "VARCHAR"  # of columns that the table does not have
+    listed = {c["name"]: known.get(fold(c["name"]), texts or c["type"]) for c in found["Columns"]}
     options["auto_detect"] = "false"
-    return _call("read_csv", files, options, listed), columns
+    return _call("read_csv", files, options, listed)
 
 
 def _sniffed(cursor: Cursor, file: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -129,21 +140,12 @@ def _sniffed(cursor: Cursor, file: str, options: Mapping[str, str]) -> dict[str,
     call = _call("sniff_csv", file, given)
     (found,) = rows(cursor, f"FROM {call}")
     names = [name for name, _ in describe(cursor, f"FROM {call}")]
-    return {name: _plain(value) for name, value in zip(names, found, strict=True)}
+    return dict(zip(names, found, strict=True))
 
 
-def _plain(value: Any) -> Any:
-    """A sniffed value; None for what the file does not have."""
-    return None if value in ("(empty)", "") else value
-
-
-def _json(
-    cursor: Cursor, files: list[str], options: dict[str, str], columns: Schema | None
-) -> tuple[str, Schema]:
-    if columns is None:
-        columns = describe(cursor, f"FROM {_call('read_json', files, options)}")
-    listed = {name: type.sql for name, type in columns}
-    return _call("read_json", files, options, listed), columns
+def _json(cursor: Cursor, files: list[str], options: dict[str, str], columns: Schema | None) -> str:
+    listed = None if columns is None else {name: type.sql for name, type in columns}
+    return _call("read_json", files, options, listed)
 
 
 def _call(

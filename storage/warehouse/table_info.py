@@ -111,13 +111,12 @@ class TableInfo:
         added = f"_ivm.{history.added}"
         if not self.primary_key:
             schema = (*self.schema, (EPOCH, type_of("BIGINT")))
-            return Target(added, schema, reads=self.qualified)
+            return Target(added, schema)
         return Target(
             added,
             self.schema,
             unique_beside_key=True,  # a row that is replaced may be one of the history
             touched=f"_ivm.{history.touched}",
-            reads=self.qualified,
         )
 
     def position(self, column: str) -> int | None:

@@ -286,3 +286,8 @@ def test_an_idle_transaction_loses_its_turn(db: ivm.Database) -> None:
         db.execute("INSERT INTO t VALUES (4, 4)")
     db.execute("ROLLBACK")
     assert db.execute("SELECT id FROM t ORDER BY id").fetchall() == [(1,), (3,)]
+
+
+def test_an_error_whose_message_is_no_text_has_words(db: ivm.Database) -> None:
+    with pytest.raises(errors.IvmError, match=r"no UTF-8 text|not valid Unicode"):
+        db.execute(r"SELECT '\xFF'::BLOB::UUID").fetchall()

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import ivm
-from ivm.errors import ConstraintError, IvmError, SqlError, UnavailableError, UnsupportedError
+from ivm.errors import (
+    ConstraintError,
+    EvaluationError,
+    IvmError,
+    SqlError,
+    UnavailableError,
+    UnsupportedError,
+)
+from ivm.shell.listing import relations, statements
 from tests.support.view_oracle import Row, assert_same_rows
 
 KEYED = "(id INTEGER PRIMARY KEY, name VARCHAR, x DOUBLE)"
@@ -180,11 +190,18 @@ def test_files_that_change_stop_what_would_read_them(db: ivm.Database, lake: Pat
     db.execute(f"CREATE TABLE t {KEYED} FROM PARQUET '{lake}' WITH (stored = false)")
     duckdb.sql(f"COPY (SELECT 7 AS id, 'n' AS name, 1.0 AS x) TO '{lake}/9.parquet'")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name")
+    db.execute("CREATE TABLE u (a INT); CREATE MATERIALIZED VIEW of_u AS SELECT sum(a) AS s FROM u")
     before = db.execute("FROM v").fetchall()
+    db.close()
+    db = ivm.connect(db.path)  # no view has state
     file = lake / "1.parquet"
     os.utime(file, (1, 1))
-    with pytest.raises(UnavailableError, match=r"1\.parquet is not what it was"):
+    with pytest.raises(IvmError, match=r"1\.parquet is not what it was"):
         db.execute("INSERT INTO t VALUES (9999, 'n', 1)")
+    db.execute("INSERT INTO u VALUES (1); DROP VIEW IF EXISTS none; CREATE TABLE later (a INT)")
+    db.execute("CREATE MATERIALIZED VIEW beside AS SELECT sum(a) AS s FROM later")
+    db.execute("INSERT INTO later VALUES (1); REFRESH MATERIALIZED VIEW beside")
+    assert db.execute("SELECT u.s, b.s FROM of_u AS u, beside AS b").fetchall() == [(1, 1)]
     with pytest.raises(UnavailableError, match="SET HISTORY"):
         db.execute("CREATE MATERIALIZED VIEW w AS SELECT DISTINCT name FROM t")
     assert_same_rows(db.execute("FROM v").fetchall(), before, "v")
@@ -194,6 +211,182 @@ def test_files_that_change_stop_what_would_read_them(db: ivm.Database, lake: Pat
     assert verified(db)
 
 
+def test_files_mean_the_same_in_every_session(db: ivm.Database, tmp_path: Path) -> None:
+    duckdb.sql(f"COPY (SELECT TIMESTAMPTZ '2026-01-01 00:00Z' AS t) TO '{tmp_path}/t.parquet'")
+    (tmp_path / "t.csv").write_text('t;s\n2026-01-01 00:00:00;6" nails\n2026-01-02 00:00:00;b\n')
+    db.execute("SET TimeZone = 'America/New_York'")
+    parquet = f"FROM PARQUET '{tmp_path}/t.parquet' WITH (stored = false)"
+    csv = f"FROM CSV '{tmp_path}/t.csv' WITH (stored = false)"
+    for columns, files in (("(t TIMESTAMP)", parquet), ("(t VARCHAR)", parquet),
+                           ("(t TIMESTAMPTZ)", csv)):  # fmt: skip
+        with pytest.raises(UnsupportedError, match="time zones"):
+            db.execute(f"CREATE TABLE x {columns} {files}")
+    db.execute(f"CREATE TABLE x (t TIMESTAMPTZ) {parquet}; CREATE TABLE y {csv}")
+    assert db.execute("SELECT epoch(t) FROM x").fetchall() == [(1767225600.0,)]
+    assert db.execute("SELECT min(s) FROM y").fetchall() == [('6" nails',)]
+    db.execute("RESET TimeZone; CREATE MATERIALIZED VIEW v AS SELECT max(t) AS m FROM x")
+    db.execute("INSERT INTO x VALUES ('2027-01-01 00:00Z')")  # the pinned times are the same
+    assert verified(db)
+
+
+def test_a_name_that_is_a_pattern_is_refused(db: ivm.Database, tmp_path: Path) -> None:
+    duckdb.sql(f"COPY (SELECT 1 AS a) TO '{tmp_path}/x[1].parquet'")
+    with pytest.raises(UnsupportedError, match="rename it"):
+        db.execute(f"CREATE TABLE t FROM PARQUET '{tmp_path}/' WITH (stored = false)")
+
+
+def test_a_table_of_another_schema_is_called_by_its_name(db: ivm.Database, lake: Path) -> None:
+    db.execute(
+        f"CREATE SCHEMA s; CREATE TABLE s.t {KEYED} FROM PARQUET '{lake}' WITH (stored = false)"
+    )
+    for sql, count in (
+        ("INSERT INTO s.t SELECT 2000, 'a', 1 RETURNING t.id", 1),
+        ("INSERT OR REPLACE INTO s.t (id, name) SELECT 2000, 'b' RETURNING name", 1),
+        ("UPDATE s.t SET x = t.x + abs(-1) WHERE t.id < 5 RETURNING t.x", 5),
+        ("UPDATE s.t SET x = 0 WHERE s.t.id < 5 RETURNING *", 5),
+        ("DELETE FROM s.t USING (SELECT 2 AS i) u WHERE t.id = u.i RETURNING t.*", 1),
+        ("DELETE FROM S.T WHERE s.t.id = 3 RETURNING id", 1),
+    ):
+        assert len(db.execute(sql).fetchall()) == count, sql
+    assert db.execute("TRUNCATE s.t").rowcount == 149
+    assert db.execute("SELECT count(*) FROM s.t").fetchall() == [(0,)]
+
+
+def test_exported_and_imported(db: ivm.Database, lake: Path, tmp_path: Path) -> None:
+    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    db.execute(f"CREATE SCHEMA s; CREATE TABLE s.t {KEYED} {files}; CREATE TABLE log {files}")
+    db.execute(
+        "CREATE MATERIALIZED VIEW v AS SELECT s.t.name, count(*) AS n FROM s.t, log GROUP BY 1"
+    )
+    db.execute("DELETE FROM s.t WHERE id < 9; INSERT INTO log VALUES (1, 'new', 1)")
+    db.execute("UPDATE s.t SET name = 'z' WHERE id = 20")
+    wanted = [db.execute(f"FROM {name}").fetchall() for name in ("s.t", "log", "v")]
+    db.execute(f"EXPORT DATABASE '{tmp_path}/out'")
+    with ivm.connect(tmp_path / "y.duckdb") as other:
+        other.execute(f"IMPORT DATABASE '{tmp_path}/out'")
+        for name, rows in zip(("s.t", "log", "v"), wanted, strict=True):
+            assert_same_rows(other.execute(f"FROM {name}").fetchall(), rows, name)
+        other.execute("DELETE FROM s.t WHERE id = 20; INSERT INTO log VALUES (2, 'new', 1)")
+        assert verified(other)
+        with pytest.raises(ConstraintError, match="other rows"):  # it is not in these files
+            other.execute(f"ALTER TABLE log SET HISTORY '{lake}' AT EPOCH {other.epoch}")
+        with pytest.raises(IvmError):
+            other.execute(f"IMPORT DATABASE '{tmp_path}/out'")
+        assert verified(other)
+
+
+def test_the_listing_says_how_a_table_was_made(
+    db: ivm.Database, lake: Path, tmp_path: Path
+) -> None:
+    columns = "(id INTEGER PRIMARY KEY, name VARCHAR DEFAULT 'x' NOT NULL, x DOUBLE CHECK (x >= 0))"
+    db.execute(f"CREATE TABLE t {columns} FROM PARQUET '{lake}' WITH (stored = false)")
+    (made,) = [table.in_files for table in db.tables()]
+    assert made is not None
+    db.execute("CREATE TABLE stored (a INT)")
+    with ivm.connect(tmp_path / "y.duckdb") as other:
+        other.execute(made)
+        other.execute("INSERT INTO t (id, x) VALUES (2000, 1)")
+        assert other.execute("SELECT name FROM t WHERE id = 2000").fetchall() == [("x",)]
+        with pytest.raises(ConstraintError):
+            other.execute("INSERT INTO t (id, x) VALUES (2001, -1)")
+        assert other.tables()[0].in_files == made
+    listed = {relation.name: relation.kind for relation in relations(db)}
+    assert listed == {"stored": "table", "t": "table in files"}
+    assert made in list(statements(db))
+
+
+def test_statements_that_duckdb_would_refuse(db: ivm.Database, lake: Path) -> None:
+    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}")
+    for sql in (
+        "INSERT OR REPLACE INTO log VALUES (1, 'a', 1)",
+        "INSERT INTO log VALUES (1, 'a', 1) ON CONFLICT DO NOTHING",
+        "INSERT INTO t VALUES (1, 'a', 1) ON CONFLICT (name) DO NOTHING",
+        "INSERT OR IGNORE INTO t (id, nothing) SELECT 1, 2",
+        "UPDATE t SET x = row_number() OVER ()",
+        "UPDATE t SET x = unnest([1, 2]) FROM log",
+        "DELETE FROM t WHERE nothing = 1",
+        "UPDATE t SET nothing = 1",
+    ):
+        with pytest.raises(SqlError) as refused:
+            db.execute(sql)
+        assert "ivm" not in str(refused.value), sql
+    assert db.execute("SELECT count(*) FROM t").fetchall() == [(150,)]
+
+
+def test_a_database_opens_without_the_files(db: ivm.Database, lake: Path, tmp_path: Path) -> None:
+    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE u (a INT)")
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name")
+    db.execute("CREATE MATERIALIZED VIEW w AS SELECT sum(a) AS s FROM u")
+    db.execute("DELETE FROM t WHERE id = 1; INSERT INTO t VALUES (-1, 'new', 0)")
+    wanted, rows = db.execute("FROM v").fetchall(), db.execute("FROM t").fetchall()
+    db.close()
+    away = lake.rename(tmp_path / "away")
+    with ivm.connect(tmp_path / "x.duckdb") as opened:
+        assert_same_rows(opened.execute("FROM v").fetchall(), wanted, "v")
+        for sql in (
+            "FROM t",
+            "SELECT count(*) FROM t",
+            "DELETE FROM t WHERE id = 2",
+            "INSERT INTO t VALUES (3000, 'a', 1)",
+            "VERIFY MATERIALIZED VIEW v",
+        ):
+            with pytest.raises(IvmError, match=r"files of table|SET HISTORY"):
+                opened.execute(sql).fetchall()
+        assert [view.name for view in opened.views()] == ["v", "w"]
+    with duckdb.connect(str(tmp_path / "x.duckdb"), read_only=True) as other:
+        assert_same_rows(other.execute("FROM v").fetchall(), wanted, "v")
+    away.rename(lake)
+    with ivm.connect(tmp_path / "x.duckdb") as opened:
+        assert_same_rows(opened.execute("FROM t").fetchall(), rows, "t")
+        opened.execute("DELETE FROM t WHERE id = 2; INSERT INTO u VALUES (1)")
+        assert verified(opened)
+    lake.rename(tmp_path / "moved")
+    with ivm.connect(tmp_path / "x.duckdb") as opened:
+        with pytest.raises(IvmError, match="check = false"):
+            opened.execute(f"ALTER TABLE t SET HISTORY '{tmp_path}/moved' AT EPOCH 0")
+        moved = f"SET HISTORY '{tmp_path}/moved' AT EPOCH 0 WITH (check = false)"
+        opened.execute(f"ALTER TABLE t {moved}")
+        opened.execute("DELETE FROM t WHERE id = 3; INSERT INTO u VALUES (1)")
+        assert verified(opened)
+
+
+@pytest.mark.parametrize("what", ["away", "other"])
+def test_a_crash_and_then_files_that_are_not_there(what: str, lake: Path, tmp_path: Path) -> None:
+    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    made = f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}; CREATE TABLE u (a INT);"
+    views = "CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name;"
+    views += "CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM log;"
+    script = f"""
+import ivm, os
+db = ivm.connect({str(tmp_path / "x.duckdb")!r})
+db.execute({made + views!r})
+db.flush()
+db.delete("t", {{"id": [5]}})
+db.execute("INSERT INTO t VALUES (-1, 'a', 0); INSERT INTO u VALUES (1)")
+os._exit(9)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 9
+    if what == "away":
+        lake.rename(tmp_path / "away")
+    else:
+        os.utime(lake / "0.parquet", (1, 1))
+    with ivm.connect(tmp_path / "x.duckdb") as opened:
+        assert opened.execute("SELECT n FROM w").fetchall() == [(150,)]
+        assert opened.execute("SELECT * FROM u").fetchall() == [(1,)]
+        with pytest.raises(EvaluationError, match="may lack what was committed"):
+            opened.execute("FROM v")
+        if what == "away":
+            (tmp_path / "away").rename(lake)
+        else:
+            opened.execute(f"ALTER TABLE t SET HISTORY '{lake}' AT EPOCH 0")
+    with ivm.connect(tmp_path / "x.duckdb") as opened:
+        opened.execute("REFRESH MATERIALIZED VIEW v")
+        assert opened.execute("SELECT sum(n) FROM v").fetchall() == [(150,)]
+        assert verified(opened)
+
+
 def test_what_cannot_be_done_says_so(db: ivm.Database, lake: Path) -> None:
     made = f"FROM PARQUET '{lake}' WITH (stored = false)"
     for columns, why in [
@@ -201,9 +394,12 @@ def test_what_cannot_be_done_says_so(db: ivm.Database, lake: Path) -> None:
         ("(id INT, y INT GENERATED ALWAYS AS (id + 1))", "y"),
         ("(id INT DEFAULT (random() * 10))", "default"),
         ("(nothing INT)", "no column 'nothing'"),
+        ("(id INT, _IVM_epoch INT)", "choose another"),
     ]:
         with pytest.raises(IvmError, match=why):
             db.execute(f"CREATE TABLE t {columns} {made}")
+    with pytest.raises(SqlError, match="PARQUET files cannot be read"):
+        db.execute(f"CREATE TABLE t FROM PARQUET '{lake}' WITH (stored = false, hive = true)")
     with pytest.raises(SqlError, match="PARQUET, CSV, JSON"):
         db.execute(f"CREATE TABLE t FROM ORC '{lake}'")
     with pytest.raises(UnavailableError, match="no file"):

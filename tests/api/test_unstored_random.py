@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -91,10 +91,20 @@ class Unstored(RuleBasedStateMachine):
     def insert(self, key: int, name: str | None, amount: str, how: str) -> None:
         self._both(f"INSERT {how}INTO t VALUES ({key}, {_text(name)}, {amount})")
 
-    @rule(low=KEYS, name=NAMES, how=st.sampled_from(["OR REPLACE ", "OR IGNORE "]))
-    def insert_some(self, low: int, name: str | None, how: str) -> None:
+    @rule(
+        low=KEYS,
+        name=NAMES,
+        how=st.sampled_from(["OR REPLACE ", "OR IGNORE "]),
+        shown=st.sampled_from(["", " RETURNING t.id + 1, amount, name"]),
+    )
+    def insert_some(self, low: int, name: str | None, how: str, shown: str) -> None:
         rows = f"SELECT id + 1, {_text(name)} FROM t WHERE id >= {low} AND id < {low} + 4"
-        self._both(f"INSERT {how}INTO t (id, name) {rows}")
+        self._both(f"INSERT {how}INTO t (id, name) {rows}{shown}")
+
+    @rule(low=KEYS, name=NAMES)
+    def replace_by_name(self, low: int, name: str | None) -> None:
+        known = f"SELECT {_text(name)} AS name, id FROM t WHERE id >= {low} AND id < 30"
+        self._both(f"INSERT OR REPLACE INTO t BY NAME {known} UNION ALL SELECT 'q', 30")
 
     @rule(key=KEYS)
     def insert_default(self, key: int) -> None:
@@ -194,7 +204,7 @@ class Unstored(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-FEW = settings(max_examples=examples(6), stateful_step_count=12, phases=[Phase.generate])
+FEW = settings(max_examples=examples(6), stateful_step_count=12)
 
 
 def test_a_table_in_files_is_like_a_stored_one() -> None:

@@ -43,6 +43,8 @@ def answer(fault: Fault, folder: Path) -> Outcome:
                 connection.register("lent", lent(given.to_arrow_table(), fault))
             return connection.execute(last).fetchall()
         except (duckdb.Error, UnicodeDecodeError) as error:
+            if isinstance(error, UnicodeDecodeError) or not str(error):
+                return "an error without its message"
             return f"{type(error).__name__}: {error}"
 
 
