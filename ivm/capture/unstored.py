@@ -215,7 +215,7 @@ def _first_of_each(rows: ZSet, info: TableInfo) -> ZSet:
 
     DuckDB keeps that one too, within a chunk of rows (tried on 2.0), and a later one of others.
     """
-    types = [info.schema[i][1] for i in info.primary_key]
+    types = [type for _, type in info.key_columns]
     backwards = rows.project(info.primary_key).take(np.arange(len(rows))[::-1])
     return rows.take(np.sort(len(rows) - 1 - last_of_each(backwards.columns, types)))
 

@@ -115,8 +115,7 @@ def _see_history(engine: Engine, cursor: Cursor, info: TableInfo) -> bool:
         if away:
             write_stub(cursor, info.history, info.schema)
         else:
-            key = tuple([info.schema[i] for i in info.primary_key])
-            write_view(cursor, info.history, info.schema, key, replace=True)
+            write_view(cursor, info.history, info.schema, info.key_columns, replace=True)
         engine.warehouse.recorded({})
     try:
         demand_unchanged(cursor, {info.name: info.history})

@@ -87,8 +87,8 @@ def _create(
     save(cursor, history)
     info = _info(session, history)
     _demand_fast_path(session, info)
-    keep_epochs(cursor, history, _key(info))
-    write_view(cursor, history, schema, _key(info))
+    keep_epochs(cursor, history, info.key_columns)
+    write_view(cursor, history, schema, info.key_columns)
     if _flag(statement.options, "check", default=True):
         _check(cursor, history, info)
     ddl.changed(session, transaction, _as_ddl(statement))
@@ -106,10 +106,6 @@ def _columns(cursor: Cursor, statement: st.CreateHistory, files: Sequence[Pinned
     _, schema = reader_of(cursor, statement.format, files, _readers(statement.options), None)
     listed = [f"{quote(name)} {type.sql}" for name, type in schema]
     return ", ".join([*listed, *([statement.columns] if first else [])])
-
-
-def _key(info: TableInfo) -> Schema:
-    return tuple([info.schema[i] for i in info.primary_key])
 
 
 def _refuse_names(schema: Schema) -> None:
@@ -240,8 +236,8 @@ def set_history(session: Session, statement: st.SetHistory, params: Params) -> R
         history = dataclasses.replace(info.history, options=options, epoch=epoch)
         found = find_files(cursor, history.format, statement.location)
         history = _in_files(cursor, history, found, info.schema)
-        forget_until(cursor, history, _key(info), epoch)
-        write_view(cursor, history, info.schema, _key(info), replace=True)
+        forget_until(cursor, history, info.key_columns, epoch)
+        write_view(cursor, history, info.schema, info.key_columns, replace=True)
         save(cursor, history)
         if checked:
             _check(cursor, history, info)

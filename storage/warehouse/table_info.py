@@ -81,6 +81,11 @@ class TableInfo:
         return bool(self.primary_key)
 
     @property
+    def key_columns(self) -> Schema:
+        """Names and types of the primary key's columns, in its order."""
+        return tuple([self.schema[i] for i in self.primary_key])
+
+    @property
     def duckdb_reason(self) -> str | None:
         """The reason why every change of this table must go through DuckDB itself, or None."""
         if self.foreign_keys or self.referenced_by:
