@@ -41,6 +41,11 @@ def db(tmp_path: Path) -> ivm.Database:
     return ivm.connect(tmp_path / "x.duckdb")
 
 
+def left_in(place: Path) -> str:
+    """The end of a CREATE TABLE that leaves its rows in files."""
+    return f"FROM PARQUET '{place}' WITH (stored = false)"
+
+
 def answer(sql: str) -> list[Row]:
     return duckdb.execute(sql).fetchall()
 
@@ -52,7 +57,7 @@ def verified(db: ivm.Database) -> bool:
 def test_nothing_is_copied_and_other_programs_read_it(
     db: ivm.Database, lake: Path, tmp_path: Path
 ) -> None:
-    db.execute(f"CREATE TABLE T {KEYED} FROM PARQUET '{lake}' WITH (stored = false)")
+    db.execute(f"CREATE TABLE T {KEYED} {left_in(lake)}")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name")
     db.execute("DELETE FROM t WHERE id = 3; INSERT INTO t VALUES (1000, 'n0', 1)")
     wanted = db.execute("FROM t").fetchall()
@@ -92,7 +97,7 @@ def test_folders_of_partitions(db: ivm.Database, tmp_path: Path) -> None:
 
 
 def test_a_table_without_a_key_takes_rows(db: ivm.Database, lake: Path) -> None:
-    db.execute(f"CREATE TABLE t FROM PARQUET '{lake}' WITH (stored = false)")
+    db.execute(f"CREATE TABLE t {left_in(lake)}")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name")
     db.execute("INSERT INTO t VALUES (1, 'n1', 0), (1, 'n1', 0)")
     assert db.execute("SELECT count(*) FROM t").fetchall() == [(152,)]
@@ -108,7 +113,7 @@ def test_a_table_without_a_key_takes_rows(db: ivm.Database, lake: Path) -> None:
 
 
 def test_change_streams_follow_into_them(db: ivm.Database, lake: Path) -> None:
-    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    files = left_in(lake)
     db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}")
     for table in ("t", "log"):
         query = f"SELECT name, count(*) AS n, sum(x) AS s FROM {table} GROUP BY name"
@@ -129,7 +134,7 @@ def test_change_streams_follow_into_them(db: ivm.Database, lake: Path) -> None:
 
 
 def test_what_the_log_alone_has_comes_back(db: ivm.Database, lake: Path, tmp_path: Path) -> None:
-    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    files = left_in(lake)
     db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT t.name, count(*) AS n FROM t, log GROUP BY 1")
     db.flush()
@@ -154,7 +159,7 @@ def test_what_the_log_alone_has_comes_back(db: ivm.Database, lake: Path, tmp_pat
 def test_other_files_take_over_exactly_what_they_have(
     db: ivm.Database, lake: Path, tmp_path: Path
 ) -> None:
-    db.execute(f"CREATE TABLE t FROM PARQUET '{lake}' WITH (stored = false)")
+    db.execute(f"CREATE TABLE t {left_in(lake)}")
     for i in range(4):  # several epochs, flushed together
         db.execute(f"INSERT INTO t VALUES ({i}, 'same', 0)")
         if i == 1:
@@ -187,7 +192,7 @@ def test_files_that_break_a_constraint(db: ivm.Database, lake: Path, tmp_path: P
 
 
 def test_files_that_change_stop_what_would_read_them(db: ivm.Database, lake: Path) -> None:
-    db.execute(f"CREATE TABLE t {KEYED} FROM PARQUET '{lake}' WITH (stored = false)")
+    db.execute(f"CREATE TABLE t {KEYED} {left_in(lake)}")
     duckdb.sql(f"COPY (SELECT 7 AS id, 'n' AS name, 1.0 AS x) TO '{lake}/9.parquet'")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name")
     db.execute("CREATE TABLE u (a INT); CREATE MATERIALIZED VIEW of_u AS SELECT sum(a) AS s FROM u")
@@ -236,9 +241,7 @@ def test_a_name_that_is_a_pattern_is_refused(db: ivm.Database, tmp_path: Path) -
 
 
 def test_a_table_of_another_schema_is_called_by_its_name(db: ivm.Database, lake: Path) -> None:
-    db.execute(
-        f"CREATE SCHEMA s; CREATE TABLE s.t {KEYED} FROM PARQUET '{lake}' WITH (stored = false)"
-    )
+    db.execute(f"CREATE SCHEMA s; CREATE TABLE s.t {KEYED} {left_in(lake)}")
     for sql, count in (
         ("INSERT INTO s.t SELECT 2000, 'a', 1 RETURNING t.id", 1),
         ("INSERT OR REPLACE INTO s.t (id, name) SELECT 2000, 'b' RETURNING name", 1),
@@ -253,7 +256,7 @@ def test_a_table_of_another_schema_is_called_by_its_name(db: ivm.Database, lake:
 
 
 def test_exported_and_imported(db: ivm.Database, lake: Path, tmp_path: Path) -> None:
-    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    files = left_in(lake)
     db.execute(f"CREATE SCHEMA s; CREATE TABLE s.t {KEYED} {files}; CREATE TABLE log {files}")
     db.execute(
         "CREATE MATERIALIZED VIEW v AS SELECT s.t.name, count(*) AS n FROM s.t, log GROUP BY 1"
@@ -279,7 +282,7 @@ def test_the_listing_says_how_a_table_was_made(
     db: ivm.Database, lake: Path, tmp_path: Path
 ) -> None:
     columns = "(id INTEGER PRIMARY KEY, name VARCHAR DEFAULT 'x' NOT NULL, x DOUBLE CHECK (x >= 0))"
-    db.execute(f"CREATE TABLE t {columns} FROM PARQUET '{lake}' WITH (stored = false)")
+    db.execute(f"CREATE TABLE t {columns} {left_in(lake)}")
     (made,) = [table.in_files for table in db.tables()]
     assert made is not None
     db.execute("CREATE TABLE stored (a INT)")
@@ -296,7 +299,7 @@ def test_the_listing_says_how_a_table_was_made(
 
 
 def test_statements_that_duckdb_would_refuse(db: ivm.Database, lake: Path) -> None:
-    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    files = left_in(lake)
     db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}")
     for sql in (
         "INSERT OR REPLACE INTO log VALUES (1, 'a', 1)",
@@ -315,7 +318,7 @@ def test_statements_that_duckdb_would_refuse(db: ivm.Database, lake: Path) -> No
 
 
 def test_a_database_opens_without_the_files(db: ivm.Database, lake: Path, tmp_path: Path) -> None:
-    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    files = left_in(lake)
     db.execute(f"CREATE TABLE t {KEYED} {files}; CREATE TABLE u (a INT)")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name")
     db.execute("CREATE MATERIALIZED VIEW w AS SELECT sum(a) AS s FROM u")
@@ -354,7 +357,7 @@ def test_a_database_opens_without_the_files(db: ivm.Database, lake: Path, tmp_pa
 
 @pytest.mark.parametrize("what", ["away", "other"])
 def test_a_crash_and_then_files_that_are_not_there(what: str, lake: Path, tmp_path: Path) -> None:
-    files = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    files = left_in(lake)
     made = f"CREATE TABLE t {KEYED} {files}; CREATE TABLE log {files}; CREATE TABLE u (a INT);"
     views = "CREATE MATERIALIZED VIEW v AS SELECT name, count(*) AS n FROM t GROUP BY name;"
     views += "CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM log;"
@@ -388,7 +391,7 @@ os._exit(9)
 
 
 def test_what_cannot_be_done_says_so(db: ivm.Database, lake: Path) -> None:
-    made = f"FROM PARQUET '{lake}' WITH (stored = false)"
+    made = left_in(lake)
     for columns, why in [
         ("(id INT UNIQUE)", "UNIQUE"),
         ("(id INT, y INT GENERATED ALWAYS AS (id + 1))", "y"),
@@ -424,7 +427,7 @@ def test_what_cannot_be_done_says_so(db: ivm.Database, lake: Path) -> None:
 
 
 def test_a_dropped_table_leaves_nothing(db: ivm.Database, lake: Path) -> None:
-    made = f"{KEYED} FROM PARQUET '{lake}' WITH (stored = false)"
+    made = f"{KEYED} {left_in(lake)}"
     db.execute(f"CREATE TABLE t {made}")
     db.execute("CREATE MATERIALIZED VIEW v AS SELECT DISTINCT name FROM t")
     with pytest.raises(UnsupportedError, match="v"):
