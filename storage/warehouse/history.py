@@ -262,7 +262,9 @@ def demand_unchanged(cursor: Cursor, tables: Mapping[str, History]) -> None:
         except duckdb.Error as error:
             raise _changed(name, f"it cannot be read ({error})") from error
         for file in history.files:
-            if found.get(file.path) != file:
+            if file.path not in found:
+                raise _changed(name, f"{file.path} is gone")
+            if found[file.path] != file:
                 raise _changed(name, f"{file.path} is not what it was")
 
 
