@@ -20,7 +20,7 @@ from ivm.spark_backfill.carriers import Carrier, NotCarriedError, carrier
 from ivm.spark_backfill.not_said import NotSaidError
 from ivm.spark_backfill.partial_worker import DDL, key_types, partial_runner
 from ivm.spark_backfill.render import spark_body
-from ivm.spark_backfill.worker import CODE, NO_SIDE, SIDE, Body, runner
+from ivm.spark_backfill.worker import CODE, GIVEN, NO_SIDE, SIDE, Body, Pieces, runner
 from ivm.sql.plan.built_in import is_ours, schema_prefixes
 from ivm.sql.plan.columns import expressions
 from ivm.sql.plan.nodes import (
@@ -66,6 +66,9 @@ _SYNTAX = frozenset(["coalesce", "if", "ifnull", "nullif", "try"])
 class Relations(Protocol):
     """Where the rows of base relations lie."""
 
+    def pieces(self, scan: Scan) -> Pieces | None:
+        """The pieces of a scan's rows, for workers to read; None if `frame` has them."""
+
     def frame(self, scan: Scan) -> DataFrame:
         """The rows of a scan as carriers, columns c0, c1, …"""
 
@@ -100,6 +103,7 @@ class Frames:
         self._known: dict[int, tuple[Plan, int]] = {}
         self._numbers: dict[str, int] = {}
         self._frames: dict[int, DataFrame] = {}
+        self._given: set[int] = set()
         self._views: list[str] = []
         self.said = Said()
 
@@ -120,18 +124,21 @@ class Frames:
         Projections right below it are computed by the workers too, where the rows are anyway:
         DuckDB's DECIMALs are integers, Spark's objects.
         """
-        base = plan.input
-        while isinstance(base, Project):
-            base = base.input
-        below = self.frame(base)
+        base, found = self._in_files(plan.input)
+        if found is None:
+            base = plan.input
+            while isinstance(base, Project):
+                base = base.input
+        below = self.frame(base) if found is None else self._numbers_of(found)
+        source = f"({_carried_back(types(base))} FROM {GIVEN})"
         stub = Values((), numbered(types(plan.input)))  # the workers need the types alone
         keys = _ddl([carrier(t) for t in key_types(plan)])
         ddl = f"{keys}, {DDL}" if keys else DDL
         body = Body(
             (),
-            _projected(plan.input, "given__"),
+            f"FROM {_linear(plan.input, base, source)}",
             _arrow_schema(ddl),
-            _in_arrow(below.schema),
+            found or _in_arrow(below.schema),
             self._settings,
             stored=False,
         )
@@ -139,7 +146,9 @@ class Frames:
 
     def know(self, plan: Plan, frame: DataFrame) -> None:
         """Takes a frame with the rows of a plan for that plan from now on."""
-        self._frames[self._number(plan, frame)] = frame
+        number = self._number(plan, frame)
+        self._frames[number] = frame
+        self._given.add(number)
 
     def close(self) -> None:
         """Forgets the names under which Spark's session knows the DataFrames."""
@@ -174,6 +183,9 @@ class Frames:
 
     def _made(self, plan: Plan, below: Sequence[DataFrame]) -> DataFrame:
         _refuse_functions(plan)
+        base, found = self._in_files(plan)
+        if found is not None:
+            return self._in_pieces(plan, base, found)
         match plan:
             case Scan():
                 return self._relations.frame(plan)
@@ -221,6 +233,23 @@ class Frames:
         text = spark_body(plan, names, self._zone)
         return self._spark.sql(text)
 
+    # -- from files -----------------------------------------------------------------------------
+
+    def _in_files(self, plan: Plan) -> tuple[Plan, Pieces | None]:
+        """What lies below the linear nodes from here on, and its pieces, if it lies in files."""
+        while isinstance(plan, _LINEAR | ViewScan) and self._number(plan.input) not in self._given:
+            plan = plan.input
+        return plan, self._relations.pieces(plan) if isinstance(plan, Scan) else None
+
+    def _in_pieces(self, plan: Plan, base: Plan, found: Pieces) -> DataFrame:
+        """Computes linear nodes where the files are read: what they leave out does not travel."""
+        source = _linear(plan, base, "i0")
+        return self._by_duckdb(plan, [base], [], f"FROM {source}", linear=True, found=found)
+
+    def _numbers_of(self, found: Pieces) -> DataFrame:
+        """The numbers of the pieces, each in a partition of its own."""
+        return self._spark.range(0, found.count, 1, found.count)
+
     # -- by DuckDB ------------------------------------------------------------------------------
 
     def _by_duckdb(
@@ -232,6 +261,7 @@ class Frames:
         *,
         linear: bool = False,
         alone: bool = False,
+        found: Pieces | None = None,
     ) -> DataFrame:
         """Computes a node in the workers.
 
@@ -241,20 +271,24 @@ class Frames:
             sql: the node over its inputs, i0, i1, …
             linear: any rows can be computed without the others.
             alone: the one partition has all rows.
+            found: the pieces of the input of a linear node, where it lies in files.
         """
         carriers = [carrier(t) for t in types(plan)]
         outer = _listed([c.out(f"q.c{i}") for i, c in enumerate(carriers)])
         given = [
             (f"i{n}", _input(types(part), None if linear else n)) for n, part in enumerate(parts)
         ]
-        frame = below[0] if below else self._spark.sql(f"SELECT {NO_SIDE} AS {SIDE}")
+        if found is not None:
+            frame = self._numbers_of(found)
+        else:
+            frame = below[0] if below else self._spark.sql(f"SELECT {NO_SIDE} AS {SIDE}")
         if alone:
             frame = frame.repartition(1)
         body = Body(
             tuple(given) or (("nothing__", "SELECT 1"),),
             f"SELECT {outer} FROM ({sql}) AS q",
             _arrow_schema(_ddl(carriers)),
-            _in_arrow(frame.schema),
+            found or _in_arrow(frame.schema),
             self._settings,
             stored=not linear,
         )
@@ -360,17 +394,22 @@ def _keys(plan: Plan) -> list[tuple[int, ...]]:
 def _input(given: Sequence[ColumnType], side: int | None) -> str:
     """SQL of an input's rows over the partition's."""
     prefix = "" if side is None else f"s{side}."
-    items = _listed([carrier(t).back(f"{prefix}c{i}") for i, t in enumerate(given)]) or "1"
-    where = "" if side is None else f" WHERE {SIDE} = {side}"
-    return f"SELECT {items.replace('{', '{{').replace('}', '}}')} FROM {{rows}}{where}"
+    rows = _carried_back(given, prefix).replace("{", "{{").replace("}", "}}")
+    return f"{rows} FROM {{rows}}" + ("" if side is None else f" WHERE {SIDE} = {side}")
 
 
-def _projected(plan: Plan, rows: str) -> str:
-    """SQL of projections over the carriers of the rows below them."""
-    if isinstance(plan, Project):
-        return render_body(plan, [f"({_projected(plan.input, rows)})"])
-    items = [carrier(t).back(f"c{i}") for i, t in enumerate(types(plan))]
-    return f"SELECT {_listed(items) or '1'} FROM {rows}"
+def _linear(plan: Plan, base: Plan, source: str) -> str:
+    """A source for what is read over linear nodes, given one for the node below them."""
+    if plan is base:
+        return source
+    below = _linear(inputs(plan)[0], base, source)
+    return below if isinstance(plan, ViewScan) else f"({render_body(plan, [below])})"
+
+
+def _carried_back(given: Sequence[ColumnType], prefix: str = "") -> str:
+    """SELECT and a list of values, from their carriers."""
+    back = [carrier(t).back(f"{prefix}c{i}") for i, t in enumerate(given)]
+    return f"SELECT {_listed(back) or '1'}"
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ivm.delta_ops.aggregates.aggregate import Aggregate as AggregateOperator
 from ivm.delta_ops.aggregates.aggregate import PartialState
 from ivm.spark_backfill.carriers import carrier
-from ivm.spark_backfill.worker import Batches, Body, fitting, opened
+from ivm.spark_backfill.worker import Batches, Body, given, opened
 from ivm.sql.compile.rules import COMPILE
 from ivm.sql.plan.nodes import Aggregate, numbered, types
 from ivm.storage.values.types import ColumnType, Schema
@@ -66,10 +66,9 @@ def _rows(
     """The input's rows in chunks."""
     with contextlib.closing(connection.cursor()) as cursor:
         cursor.execute("SET arrow_lossless_conversion = true").fetchall()
-        stream = pa.RecordBatchReader.from_batches(body.given, fitting(body.given, batches))
-        cursor.register("given__", stream)
-        for batch in carried(cursor.sql(body.sql)).to_arrow_reader(_ROWS):
-            yield from_arrow(batch, schema).dictionary_encoded()
+        for _ in given(cursor, body.given, batches):
+            for batch in carried(cursor.sql(body.sql)).to_arrow_reader(_ROWS):
+                yield from_arrow(batch, schema).dictionary_encoded()
 
 
 def _sent(
@@ -79,18 +78,18 @@ def _sent(
     schema: pa.Schema,
 ) -> Iterator[pa.RecordBatch]:
     """A partial state as carriers of its keys, and its lanes."""
-    count, given = len(state.lanes), key_types(plan)
+    count, key = len(state.lanes), key_types(plan)
     arrays: list[pa.Array | pa.ChunkedArray] = []
-    if given:
-        keys = ZSet(state.keys, ones(count)).to_arrow(numbered(given))
+    if key:
+        keys = ZSet(state.keys, ones(count)).to_arrow(numbered(key))
         connection.register("keys__", keys)
-        listed = ", ".join(f"{carrier(t).out(f'c{i}')} AS c{i}" for i, t in enumerate(given))
+        listed = ", ".join(f"{carrier(t).out(f'c{i}')} AS c{i}" for i, t in enumerate(key))
         arrays += connection.sql(f"SELECT {listed} FROM keys__").to_arrow_table().columns
     arrays.append(pa.array([",".join(map(str, state.labels))] * count))
     flat = pa.array(np.ascontiguousarray(state.lanes).ravel())
     offsets = np.arange(count + 1, dtype=np.int32) * len(state.labels)
     arrays.append(pa.ListArray.from_arrays(pa.array(offsets), flat))
-    names = [*[f"c{i}" for i in range(len(given))], LABELS, LANES]
+    names = [*[f"c{i}" for i in range(len(key))], LABELS, LANES]
     yield from pa.Table.from_arrays(arrays, names=names).cast(schema).to_batches()
 
 

@@ -16,7 +16,7 @@ import duckdb
 
 from ivm.backfill.hand_over import HandOver, OutdatedError
 from ivm.backfill.progress import NOT_RUNNING, FillProgress
-from ivm.backfill.snapshot import export_scanned, exported, pinned
+from ivm.backfill.snapshot import demand_files, export_scanned, exported, pinned
 from ivm.catalog.broken_views import UNFILLED
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
@@ -123,6 +123,7 @@ class BackfillJob:
         if not self._goes_on(staging, stages):
             self._take_snapshot(staging, stages)
         self._run_stages(spark, staging, stages)
+        demand_files(engine, [stage.plan for stage in stages])  # the workers have read them
         hand_over = HandOver(engine, alone, view.plan, staging, stages, self._check)
         try:
             self.progress.begin("loading")

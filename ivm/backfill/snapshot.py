@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from ivm.catalog.catalog import BindingCatalog
 from ivm.engine.engine import Engine
-from ivm.spark_backfill.exports import Exported, export
+from ivm.spark_backfill.exports import export
+from ivm.spark_backfill.lake import export_lake
+from ivm.spark_backfill.relations import Exported
 from ivm.sql.plan.nodes import Plan, Scan, nodes
 from ivm.storage.warehouse.duck import Cursor
 
@@ -38,14 +40,33 @@ def pinned(engine: Engine, hold: str | None = None) -> Iterator[tuple[Cursor, in
 def export_scanned(
     engine: Engine, cursor: Cursor, plans: Sequence[Plan], to: Path, check: Callable[[], None]
 ) -> None:
-    """Exports what the plans scan, as the cursor sees it, each relation in a folder of its own."""
+    """Exports what the plans scan, as the cursor sees it, each relation in a folder of its own.
+
+    Of tables that stay in files only what changed since is written, where the workers can read the
+    files themselves.
+    """
     names = BindingCatalog(engine.catalog)
-    engine.tables.demand_histories(names.canonical(relation) for relation in _scanned(plans))
+    demand_files(engine, plans)
     for relation, columns in _scanned(plans).items():
         check()
-        schema = engine.catalog.relation_schema(names.canonical(relation))
+        name, folder = names.canonical(relation), to / _folder(relation)
+        schema, info = engine.catalog.relation_schema(name), engine.catalog.tables.get(name)
+        history = None if info is None else info.history
+        key = () if info is None else info.key_columns
+        if history and export_lake(cursor, history, schema, key, columns, folder):
+            continue
         listed = [(i, schema[i][0]) for i in sorted(columns)]
-        export(cursor, relation, listed, schema, to / _folder(relation))
+        export(cursor, relation, listed, schema, folder)
+
+
+def demand_files(engine: Engine, plans: Sequence[Plan]) -> None:
+    """Checks that the files of the tables that the plans scan are those that were pinned.
+
+    Raises:
+        UnavailableError: a file has changed, or is gone.
+    """
+    names = BindingCatalog(engine.catalog)
+    engine.tables.demand_histories(names.canonical(relation) for relation in _scanned(plans))
 
 
 def exported(spark: SparkSession, plans: Sequence[Plan], folder: Path) -> Exported:

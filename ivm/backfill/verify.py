@@ -11,7 +11,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from ivm.backfill.refuse import refuse_unfillable
-from ivm.backfill.snapshot import export_scanned, exported, pinned
+from ivm.backfill.snapshot import demand_files, export_scanned, exported, pinned
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.verify import Verdict, compare_answers
@@ -45,6 +45,7 @@ def verify_on_spark(engine: Engine, view: View, spark: SparkSession) -> Verdict:
                 run_stage(spark, frames, staging, [stage], 0)
             finally:
                 frames.close()
+            demand_files(engine, [view.plan])  # the workers have read them
             stored = f"FROM {engine.catalog.qualified[view.name]}"
             count = int(rows(cursor, f"SELECT system.main.count(*) {stored}")[0][0])
             found = compare_answers(cursor, stored, staging.query(stage), view.schema)

@@ -51,7 +51,7 @@ def find_files(cursor: Cursor, format: str, location: str) -> tuple[str, tuple[P
     if format not in _ENDINGS:
         known = ", ".join(map(str.upper, FORMATS))
         raise SqlError(f"tables can be made FROM {known}, not FROM {format.upper()}")
-    place = location if _REMOTE.match(location) else os.path.abspath(location)
+    place = location if is_remote(location) else os.path.abspath(location)
     folder = location.endswith("/") or os.path.isdir(place)
     pattern = f"{place.rstrip('/')}/**/{_ENDINGS[format]}" if folder else place
     try:
@@ -66,6 +66,11 @@ def find_files(cursor: Cursor, format: str, location: str) -> tuple[str, tuple[P
     for file in found:
         _refuse_pattern(file)
     return place, found
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path begins with a protocol, such as s3://."""
+    return _REMOTE.match(path) is not None
 
 
 def _refuse_pattern(file: PinnedFile) -> None:

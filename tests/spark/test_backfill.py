@@ -24,6 +24,7 @@ from ivm.spark_backfill.stages import Staging
 from ivm.storage.errors import EvaluationError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.zset import add
+from ivm.storage.warehouse import history_pieces
 from tests.support.spark import session
 
 TABLES = """
@@ -406,9 +407,14 @@ def test_progress_is_told(db: ivm.Database, monkeypatch: pytest.MonkeyPatch) -> 
     assert time.monotonic() - began < 5
 
 
-def test_tables_that_stay_in_their_files(db: ivm.Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece", [history_pieces.PIECE_BYTES, 1000], ids=["whole", "in pieces"])
+def test_tables_that_stay_in_their_files(
+    db: ivm.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(history_pieces, "PIECE_BYTES", piece)
     for table in ("customers", "orders"):
-        db.execute(f"COPY {table} TO '{tmp_path}/{table}.parquet'; DROP TABLE {table}")
+        file = f"'{tmp_path}/{table}.parquet' (ROW_GROUP_SIZE 2048)"
+        db.execute(f"COPY {table} TO {file}; DROP TABLE {table}")
     for table, columns in (
         ("customers", "id BIGINT PRIMARY KEY, region VARCHAR"),
         ("orders", "id BIGINT PRIMARY KEY, customer BIGINT, amount DECIMAL(12,2), weight DOUBLE"),
