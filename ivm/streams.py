@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from ivm.cdc import stored_sources
 from ivm.cdc.apply import Ingested
 from ivm.cdc.formats.envelopes import envelope_of
 from ivm.cdc.ingest import ingest
+from ivm.cdc.pipeline.run import run_pipeline
 from ivm.cdc.run_sources import SourceInfo, list_sources, run_sources
 from ivm.cdc.sinks import stored_sinks
 from ivm.cdc.sinks.encode import demand_format
@@ -26,6 +27,9 @@ from ivm.engine.changefeed import MOST_HELD, Subscription
 from ivm.engine.engine import Engine
 from ivm.session.session import Session
 from ivm.session.subscribe import subscribe
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
@@ -121,6 +125,30 @@ class Streams(ABC):
         """
         chosen = None if names is None else list(names)
         run_sources(self._with_session, self._engine, chosen)
+
+    def start_pipeline(self, names: Iterable[str] | None = None) -> list[str]:
+        """Runs sources as `start_sources` does, read and decoded by Spark's Structured Streaming.
+
+        Kafka's topics and whole files of JSON lines can be read so. What needs a package of
+        Spark's has it fetched from Maven Central, unless the settings name one.
+
+        Args:
+            names: of those that begin now; None for all that can be read so.
+
+        Returns:
+            Their names.
+
+        Raises:
+            InputError: there are none.
+            UnsupportedError: a source cannot be read so, or the database is in memory.
+            UnavailableError: sources are run already, or Spark cannot be started.
+        """
+        chosen = None if names is None else list(names)
+        return run_pipeline(self._with_session, self._engine, chosen, self._session_with)
+
+    @abstractmethod
+    def _session_with(self, packages: Sequence[str]) -> SparkSession:
+        """The Spark session, with packages."""
 
     def stop_sources(self, timeout: float = 10.0) -> bool:
         """Ends the threads of all sources; each goes on from its position when it is run again.

@@ -36,7 +36,8 @@ class Ingested:
         ignored: messages that are no changes.
         counts: of applied events by kind; `known_inserts`, `unknown_updates` and `unknown_deletes`
             are those that found, or did not find, the row that they should; `stale` are not
-            applied, since the table has their version or a later one.
+            applied, since the table has their version or a later one; of `superseded` ones only
+            the last of their key and batch was.
         skipped: the batch's position had been reached before, and nothing was done.
     """
 
@@ -162,7 +163,7 @@ def _apply_part(
     records.bury(info.name, letters)
     stale = merged.counts.get("stale", 0)
     applied = len(found.events) + len(found.truncates) - len(merged.refused) - stale
-    return Ingested(applied, refused, found.ignored, merged.counts)
+    return Ingested(applied + found.superseded, refused, found.ignored, merged.counts)
 
 
 def _merge(
@@ -198,7 +199,12 @@ def _merge(
         rows = path.no_index() if path.takes_only else transaction.index(info.name)
         merged = merge_keyless(path, events, rows)
     transaction.add(merged.change)
-    counts = {**merged.counts, "truncates": len(found.truncates), "stale": stale}
+    counts = {
+        **merged.counts,
+        "truncates": len(found.truncates),
+        "stale": stale,
+        "superseded": found.superseded,
+    }
     return replace(
         merged,
         refused={int(lines[i]): why for i, why in merged.refused.items()},

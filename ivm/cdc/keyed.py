@@ -11,6 +11,7 @@ that knows them, else stored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column, Indexes, Mask, concat
 from ivm.storage.values.consolidate import all_distinct, group
 from ivm.storage.values.key_codes import same_key
+from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, ones
 
 _COUNTED = ["inserts", "updates", "deletes", "known_inserts", "unknown_updates", "unknown_deletes"]
@@ -111,7 +113,7 @@ class _Steps(NamedTuple):
 
 
 def _steps(path: FastPath, events: Events) -> _Steps:
-    moved = _moved(path, events)
+    moved = moved_rows(events, path.key, path.schema)
     count = len(events)
     of = np.repeat(np.arange(count), 1 + moved)
     second = np.zeros(len(of), np.bool_)  # the write of a moved row follows its removal
@@ -131,15 +133,20 @@ def _steps(path: FastPath, events: Events) -> _Steps:
     return _Steps(events, of, number, first, before, origin, removal)
 
 
-def _moved(path: FastPath, events: Events) -> Mask:
-    """The updates that change the key."""
+def moved_rows(events: Events, key: Sequence[int], schema: Schema) -> Mask:
+    """The updates that change the key.
+
+    Args:
+        events: of one table.
+        key: the positions of its key.
+        schema: its columns.
+    """
     moved = np.zeros(len(events), np.bool_)
     if events.old is None or not len(events):
         return moved
     updates = (events.operations == UPDATE).nonzero()[0]
-    old, new = [[side[i] for i in path.key] for side in (events.old, events.columns)]
-    types = [path.schema[i][1] for i in path.key]
-    moved[updates] = ~same_key(old, updates, new, updates, types)
+    old, new = [[side[i] for i in key] for side in (events.old, events.columns)]
+    moved[updates] = ~same_key(old, updates, new, updates, [schema[i][1] for i in key])
     return moved
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ivm.cdc import records, stored_sources
 from ivm.cdc.progress import Progress, Reached
-from ivm.cdc.source_job import SourceJob, WithSession
+from ivm.cdc.source_job import Open, SourceJob, WithSession, open_here
 from ivm.cdc.stored_sources import RUNNING, StoredSource
 from ivm.engine.engine import Engine
 from ivm.engine.jobs import Job
@@ -55,9 +55,18 @@ class SourceInfo:
 
 
 def run_sources(
-    with_session: WithSession, engine: Engine, names: Collection[str] | None = None
+    with_session: WithSession,
+    engine: Engine,
+    names: Collection[str] | None = None,
+    open: Open = open_here,
 ) -> None:
     """Runs sources, those of some names or all, and from now on those that a statement starts.
+
+    Args:
+        with_session: see `SourceJob`.
+        engine: of the database.
+        names: of the sources; None for all.
+        open: see `SourceJob`; it makes a difference where none runs yet.
 
     Raises:
         SqlError: there is no source of one of the names.
@@ -65,7 +74,7 @@ def run_sources(
 
     def make(name: str, before: Job | None) -> SourceJob:
         assert before is None or isinstance(before, SourceJob)
-        return SourceJob(with_session, engine, name, before)
+        return SourceJob(with_session, engine, name, before, open)
 
     known = [stored.name for stored in with_session(stored_sources.load_all)]
     wanted = known if names is None else [fold(name) for name in names]

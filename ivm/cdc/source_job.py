@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,6 +32,7 @@ from ivm.session.session import Session
 from ivm.storage.errors import InternalError, IvmError, UnavailableError
 
 WithSession = Callable[[Callable[[Session], Any]], Any]
+Open = Callable[[StoredSource, Mapping[str, Position]], Reader]
 
 HELD = 0.02
 """Seconds that a batch aims at while it holds the writer lock."""
@@ -60,6 +61,11 @@ class _Ahead:
     caught_up: bool
 
 
+def open_here(stored: StoredSource, positions: Mapping[str, Position]) -> Reader:
+    """Opens a source in this process; see `Source.open`."""
+    return stored.definition.open(stored.name, stored.target, positions)
+
+
 class SourceJob:
     """A running source; see `Job`.
 
@@ -68,12 +74,19 @@ class SourceJob:
         engine: of the database.
         name: of the source.
         after: the job that ran the source before, which may not have ended yet.
+        open: opens the source where it was left.
     """
 
     def __init__(
-        self, with_session: WithSession, engine: Engine, name: str, after: SourceJob | None
+        self,
+        with_session: WithSession,
+        engine: Engine,
+        name: str,
+        after: SourceJob | None,
+        open: Open = open_here,
     ) -> None:
         self._with_session = with_session
+        self._open = open
         self._engine = engine
         self._name = name
         self._limit = FIRST
@@ -138,7 +151,7 @@ class SourceJob:
         stored, positions, letters = self._with_session(self._load)
         self._stored = stored
         limit = DeadLetterLimit(stored.definition, letters)
-        reader = stored.definition.open(stored.name, stored.target, positions)
+        reader = self._open(stored, positions)
         self.progress.opened(reader, positions, letters)
         try:
             with ReadingAhead(lambda: self._read(reader), f"ivm-read-{self._name}") as ahead:

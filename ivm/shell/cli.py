@@ -48,6 +48,7 @@ _EXAMPLES = """
   [cyan]ivm run load.sql --db shop.duckdb[/cyan]            run a script
   [cyan]cat load.sql | ivm shop.duckdb[/cyan]               run SQL from a pipe
   [cyan]ivm ingest shop.duckdb[/cyan]                       run its sources of changes
+  [cyan]ivm pipeline shop.duckdb[/cyan]                     the same, read by Spark
   [cyan]ivm tail shop.duckdb revenue[/cyan]                 the changes of a view, as they come
   [cyan]ivm backfill shop.duckdb[/cyan]                     fill views on Spark
   [cyan]ivm recover shop.duckdb[/cyan]                      whether file and log fit each other
@@ -240,6 +241,51 @@ def _ingest(
     raise typer.Exit(code)
 
 
+@app.command("pipeline")
+def _pipeline(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE …]",
+            help="Sources to run.",
+            show_default="all that Spark can read, and the sinks",
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Leave when all is applied that was there.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print progress as lines of JSON.")] = False,
+) -> None:
+    """Run sources of FILE by Spark's Structured Streaming: Kafka, and whole files of JSON lines.
+
+    Spark reads and decodes, in as many workers as it has; the database applies each micro-batch
+    as one epoch, exactly once. Ctrl-C stops after the one under way, and the next run goes on.
+
+    \b
+    A source is created once, as for ivm ingest:
+      CREATE SOURCE clicks INTO clicks
+        FROM FILES (path '/lake/clicks/*.json', format 'debezium');
+
+    \b
+    ivm pipeline shop.duckdb              all of them, until Ctrl-C
+    ivm pipeline shop.duckdb clicks       one of several
+    ivm pipeline shop.duckdb --once       catch up and leave
+
+    \b
+    Spark's master, packages and settings stand in ivm.toml beside FILE:
+      [spark]
+      master = "local[4]"
+    Without it Spark runs on this machine.
+
+    Exit codes: as of ivm ingest.
+    """
+    _guard_against_missing(file, "pipeline FILE [SOURCE …]")
+    with _errors_reported(), closing(open_database(file)) as database:
+        code = ingest(database, file, sources or [], once=once, as_json=json, on_spark=True)
+    raise typer.Exit(code)
+
+
 @app.command("tail")
 def _tail(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
@@ -339,7 +385,17 @@ def _guard_against_typos(file: str) -> None:
         return
     near = difflib.get_close_matches(
         file,
-        ["shell", "run", "ingest", "tail", "backfill", "recover", "--help", "--version"],
+        [
+            "shell",
+            "run",
+            "ingest",
+            "pipeline",
+            "tail",
+            "backfill",
+            "recover",
+            "--help",
+            "--version",
+        ],
         1,
         0.6,
     )

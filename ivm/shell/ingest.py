@@ -1,4 +1,4 @@
-"""`ivm ingest`: runs sources and sinks until they are caught up, stopped, or none runs any more.
+"""`ivm ingest` and `ivm pipeline`: run sources and sinks until they are caught up or stopped.
 
 Law: Ctrl-C and SIGTERM end it after the batches under way, a second one at once; whatever ends it,
 nothing is lost or doubled, since each source goes on from the position of its last commit, and each
@@ -28,6 +28,7 @@ from ivm.storage.identifiers import fold
 
 _LOOKS = 0.2  # seconds between two looks at the sources
 _PATIENCE = 30.0  # seconds after which --once gives an upstream up that does not answer
+_STOPPING = 10.0  # seconds for the batches under way; Spark has as many as an upstream
 
 NO_SOURCES = """there are no sources in {path} yet. A source is created once:
   ivm -c "CREATE SOURCE clicks INTO clicks FROM FILES (path 'inbox/*.jsonl', format 'json')" {path}
@@ -35,7 +36,13 @@ Then ivm ingest {path} runs it"""
 
 
 def ingest(
-    database: Database, path: str, names: Sequence[str], *, once: bool, as_json: bool
+    database: Database,
+    path: str,
+    names: Sequence[str],
+    *,
+    once: bool,
+    as_json: bool,
+    on_spark: bool = False,
 ) -> int:
     """Runs sources and sinks, and shows on standard output what they do.
 
@@ -45,14 +52,16 @@ def ingest(
         names: of the sources to run; all and the sinks if there are none.
         once: leave when everything is applied that was there.
         as_json: print lines of JSON.
+        on_spark: run the sources as a pipeline, see `Database.start_pipeline`.
 
     Returns:
         The exit code.
 
     Raises:
         InputError: there are no sources and no sinks, or no source of one of the names.
+        IvmError: see `Database.start_pipeline`.
     """
-    ingestion = Ingestion(database, path, names, once)
+    ingestion = Ingestion(database, path, names, once, on_spark)
     output, errors = standard_output(), standard_error()
     if as_json or not output.is_terminal or os.environ.get("TERM") == "dumb":
         return ingestion.run(Lines(output, errors, as_json))
@@ -70,22 +79,30 @@ class Ingestion:
         path: by which it was opened.
         names: of the sources to run; all and the sinks if there are none.
         once: leave when everything is applied that was there.
+        on_spark: see `ingest`.
     """
 
-    def __init__(self, database: Database, path: str, names: Collection[str], once: bool) -> None:
+    def __init__(
+        self, database: Database, path: str, names: Collection[str], once: bool, on_spark: bool
+    ) -> None:
         self._database = database
         self._names = frozenset(fold(name) for name in names)
         self._once = once
+        self._with_sinks = not names
+        self._patience = _PATIENCE if on_spark else _STOPPING
         self._waiting: dict[tuple[bool, str], float] = {}
         self._goal = 0  # the epoch that sinks are to reach
         self._begin = time.monotonic()
         before = database.sources()
-        if not before and not database.sinks():
+        if not before and not database.sinks() and not on_spark:
             raise InputError(NO_SOURCES.format(path=path))
         self._broken = self._broken_views().keys()
         self._letters = {source.name: source.dead_letters for source in before}
-        database.start_sources(sorted(self._names) or None)
-        if not self._names:
+        if on_spark:
+            self._names = frozenset(database.start_pipeline(sorted(self._names) or None))
+        else:
+            database.start_sources(sorted(self._names) or None)
+        if self._with_sinks:
             database.start_sinks()
 
     def run(self, display: Display) -> int:
@@ -101,7 +118,7 @@ class Ingestion:
                     display.show(seen)
                     if self._is_over(seen) or stop.wait(_LOOKS):
                         break
-            self._database.stop_sources()
+            self._database.stop_sources(self._patience)
             self._database.stop_sinks()
             total = self._total(seen, stop.number)
             display.end(total)
@@ -112,10 +129,9 @@ class Ingestion:
         sources = self._database.sources()
         why = self._broken_views()
         broken = {name: why[name] for name in why.keys() - self._broken}
-        if not self._names:
-            return Seen(sources, self._database.sinks(), broken)
-        chosen = [source for source in sources if source.name in self._names]
-        return Seen(chosen, broken=broken)
+        if self._names:
+            sources = [source for source in sources if source.name in self._names]
+        return Seen(sources, self._database.sinks() if self._with_sinks else (), broken)
 
     def _broken_views(self) -> dict[str, str]:
         broken = {view.name: view.broken for view in self._database.views() if view.broken}

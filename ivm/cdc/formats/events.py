@@ -66,6 +66,8 @@ class Decoded:
         refused: by the number of the line, why it cannot be decoded.
         truncates: the numbers of the lines that empty the table.
         ignored: how many lines are no changes.
+        superseded: how many further events were left out, since a later one of their key writes or
+            deletes the whole row.
     """
 
     events: Events
@@ -73,6 +75,7 @@ class Decoded:
     refused: dict[int, str]
     truncates: list[int]
     ignored: int
+    superseded: int = 0
 
 
 def interleaved(parts: Sequence[tuple[Indexes, Decoded]], refused: Mapping[int, str]) -> Decoded:
@@ -91,6 +94,7 @@ def interleaved(parts: Sequence[tuple[Indexes, Decoded]], refused: Mapping[int, 
         {**why, **refused},
         sorted(int(numbers[i]) for numbers, found in parts for i in found.truncates),
         sum(found.ignored for _, found in parts),
+        sum(found.superseded for _, found in parts),
     )
 
 

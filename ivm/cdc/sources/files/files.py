@@ -23,7 +23,7 @@ from ivm.cdc.sources.files.parquet_rows import ParquetRows
 from ivm.cdc.sources.files.reader import FilesReader
 from ivm.cdc.sources.files.rows import Rows
 from ivm.cdc.sources.json_part import JsonPart
-from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader
+from ivm.cdc.sources.source import Into, Limits, Part, Position, Reader, SourceError
 from ivm.storage.errors import InputError
 
 _COLUMNS: dict[str, tuple[str, Mapping[str, int] | None]] = {
@@ -31,6 +31,8 @@ _COLUMNS: dict[str, tuple[str, Mapping[str, int] | None]] = {
     **{f"{kind} appends": (kind, None) for kind in ("csv", "parquet")},
 }
 """The formats of rows in columns: what the files are, and the operations in column `op`."""
+PIPELINE = "spark"
+"""The only stream of a source that a pipeline reads; the others are paths, which are absolute."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Files(Limits):
 
     def open(self, name: str, into: str | None, positions: Mapping[str, Position]) -> Reader:
         """See `Source`."""
+        if PIPELINE in positions:
+            raise SourceError("`ivm pipeline` has begun to read its files, and goes on there")
         folder = Folder(self.path, self.settle, self.skip_lost, positions)
         return FilesReader(folder, self._open_rows, lambda rows: self._part(into or "", rows))
 
@@ -98,6 +102,10 @@ class Files(Limits):
 
     def forget(self, name: str, positions: Mapping[str, Position]) -> None:
         """See `Source`; files keep nothing of it."""
+
+    def lines_envelope(self) -> Envelope | None:
+        """Of the format, if the files are lines of JSON."""
+        return self._envelope() if self.format in FORMATS else None
 
     def _kind(self) -> str:
         return _COLUMNS.get(self.format, ("json", None))[0]

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ivm.cdc.formats.texts import texts_of
 from ivm.cdc.sources.files.cut_text import CutText
 from ivm.cdc.sources.files.cutter import Cutter, Offsets, line_ends
 from ivm.cdc.sources.files.identity import Followed
@@ -53,16 +54,8 @@ def _texts(data: bytes, offsets: Offsets) -> pa.Array:
     try:
         lines.validate(full=True)
     except pa.ArrowInvalid:
-        raw = lines.view(pa.large_binary()).to_pylist()
-        lines = pa.array([_text(line) for line in raw], pa.large_string())
+        lines = texts_of(lines.view(pa.large_binary()))
     return _without_blanks(lines, offsets)
-
-
-def _text(line: bytes) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        return f"no UTF-8: {line.decode(errors='backslashreplace')}"
 
 
 def _without_blanks(lines: pa.Array, offsets: Offsets) -> pa.Array:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from ivm.cdc.formats.json_statement import Envelope
+from ivm.cdc.formats.texts import texts_of
 from ivm.cdc.sources.json_part import JsonPart
 from ivm.cdc.sources.kafka.topics import Partition
 
@@ -91,26 +92,10 @@ def _part(
                 values[i] = deletion(message.key())
     return MessagePart(
         table,
-        _texts(values),
+        texts_of(pa.array(values, pa.large_binary())),
         envelope,
         "",
         topics=list(map(Message.topic, messages)),
         partitions=list(map(Message.partition, messages)),
         offsets=list(map(Message.offset, messages)),
     )
-
-
-def _texts(values: list[bytes | None]) -> pa.Array:
-    try:
-        return pa.array(values, pa.large_binary()).cast(pa.large_string())
-    except pa.ArrowInvalid:
-        return pa.array([_text(value) for value in values], pa.large_string())
-
-
-def _text(value: bytes | None) -> str | None:
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return f"no UTF-8: {value.decode(errors='backslashreplace')}"

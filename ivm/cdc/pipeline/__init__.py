@@ -1,0 +1,1 @@
+"""Sources read and decoded by Spark's Structured Streaming, and applied here."""

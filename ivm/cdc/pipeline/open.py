@@ -1,0 +1,123 @@
+"""Which sources a pipeline can read, and their opening on Spark."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ivm.cdc.pipeline.inputs import Input, files_input, kafka_inputs
+from ivm.cdc.pipeline.reader import SparkReader
+from ivm.cdc.sources.files.files import Files
+from ivm.cdc.sources.kafka.kafka import Kafka
+from ivm.cdc.sources.source import Position, Reader, Source, SourceError
+from ivm.cdc.stored_sources import StoredSource
+from ivm.spark_backfill.session import words_of
+from ivm.storage.errors import IvmError, UnavailableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    "spark.sql.streaming.pollingDelay": "100ms",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    # A file is read by one worker, so that its lines can be numbered.
+    "spark.sql.files.maxPartitionBytes": str(1 << 50),
+    "spark.sql.files.openCostInBytes": str(1 << 50),
+}
+_KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+
+
+def refusal(source: Source) -> str | None:
+    """Why a pipeline cannot read a source; None if it can."""
+    if isinstance(source, Files):
+        if source.lines_envelope() is None:
+            return f"files of format {source.format!r} are no lines of JSON"
+        if "**" in source.path:
+            return "Spark's patterns know no `**`"
+        return None
+    if not isinstance(source, Kafka):
+        return f"it is of kind {source.kind}"
+    if source.properties:
+        return "the properties of Kafka's client are not those of Spark's"
+    if source.envelope().schema and source.follow:
+        return "its table follows the schemas of its events: ALTER SOURCE … SET (follow false)"
+    return None
+
+
+def packages(sources: Sequence[Source]) -> list[str]:
+    """What Spark needs to read sources, as coordinates of Maven Central."""
+    return [_kafka_package()] if any(isinstance(source, Kafka) for source in sources) else []
+
+
+def _kafka_package() -> str:
+    try:
+        import pyspark
+    except ImportError:  # which is told where a session is asked for
+        return _KAFKA
+    return f"{_KAFKA}:{pyspark.__version__}"
+
+
+def open_on_spark(
+    stored: StoredSource,
+    positions: Mapping[str, Position],
+    spark: Callable[[], SparkSession],
+    folder: Path,
+) -> Reader:
+    """Opens a source by Spark, or, if a pipeline cannot read it, in this process.
+
+    Args:
+        stored: the source.
+        positions: as they were committed.
+        spark: gives the prepared session.
+        folder: of the checkpoints of the database's pipelines.
+
+    Raises:
+        UnavailableError: Spark cannot begin to read.
+        SourceError: somebody must act.
+    """
+    source = stored.definition
+    if refusal(source) is not None:
+        return source.open(stored.name, stored.target, positions)
+    session = _session(spark())
+    to = folder / hashlib.sha256(stored.name.encode()).hexdigest()[:16]
+    try:
+        return SparkReader(_inputs(session, stored, positions, to))
+    except IvmError:
+        raise
+    except Exception as error:
+        raise _meaning(error) from error
+
+
+def _inputs(
+    session: SparkSession, stored: StoredSource, positions: Mapping[str, Position], to: Path
+) -> Sequence[Input]:
+    source = stored.definition
+    if isinstance(source, Kafka):
+        return kafka_inputs(session, source, stored.target, stored.name, positions, to)
+    assert isinstance(source, Files)
+    return [files_input(session, source, stored.target or "", positions, to)]
+
+
+def _meaning(error: Exception) -> IvmError:
+    said = words_of(error)
+    if "find data source: kafka" in said:
+        return SourceError(
+            f"Spark runs without its package for Kafka: start it with {_kafka_package()}, as in "
+            "ivm.toml under [spark] packages"
+        )
+    return UnavailableError(f"Spark: {said}")
+
+
+def _session(spark: SparkSession) -> SparkSession:
+    """A session of the pipeline's own, which shares all but its settings with the others."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise SourceError(
+            "a pipeline's driver is the process that has the database open: Spark Connect, whose "
+            "driver is elsewhere, cannot run it"
+        )
+    session = spark.newSession()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session

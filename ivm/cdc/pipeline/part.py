@@ -1,0 +1,100 @@
+"""The events of one micro-batch, decoded by Spark's workers when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ivm.cdc.formats.events import Decoded, interleaved
+from ivm.cdc.formats.json_lines import decode
+from ivm.cdc.formats.json_statement import Envelope
+from ivm.cdc.formats.line_reader import settings_of
+from ivm.cdc.pipeline.chunk import Chunk, unpacked
+from ivm.cdc.pipeline.worker import DDL, Decoding
+from ivm.cdc.sources.source import Upstream
+from ivm.spark_backfill.session import words_of
+from ivm.storage.errors import UnavailableError
+from ivm.storage.warehouse.duck import Cursor
+from ivm.storage.warehouse.table_info import TableInfo
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class SparkPart:
+    """See `Part`.
+
+    Args:
+        table: our table.
+        lines: see `Decoding.run`.
+        envelope: of their format.
+        deletion: see `Decoding`.
+        by_time: the streams come in the order of their times.
+    """
+
+    upstream: Upstream | None = None
+
+    def __init__(
+        self,
+        table: str,
+        lines: DataFrame,
+        envelope: Envelope,
+        deletion: Callable[[bytes], bytes] | None,
+        *,
+        by_time: bool,
+    ) -> None:
+        self.table = table
+        self.version = envelope.version
+        self._frame = lines
+        self._envelope = envelope
+        self._deletion = deletion
+        self._order = [(name, "ascending") for name in ("time", "stream", "first")[not by_time :]]
+        self._streams: list[str] = []
+        self._chunks: list[Chunk] = []
+        self._first = np.zeros(1, np.int64)  # line of each chunk, and the number of all
+
+    def __len__(self) -> int:
+        """See `Part`; known once they are decoded."""
+        return int(self._first[-1])
+
+    def decode(self, cursor: Cursor, info: TableInfo) -> Decoded:
+        """See `Part`.
+
+        Raises:
+            UnavailableError: Spark fails.
+        """
+        decoding = Decoding(info, self._envelope, settings_of(cursor), self._deletion)
+        found = self._collected(decoding)
+        found = found.sort_by(self._order)
+        self._streams = found["stream"].to_pylist()
+        self._chunks = [unpacked(c.as_buffer(), info.schema) for c in found["content"]]
+        sizes = [len(chunk.texts) for chunk in self._chunks]
+        self._first = np.append(0, np.cumsum(sizes, dtype=np.int64))
+        if not self._chunks:
+            return decode(cursor, pa.array([], pa.large_string()), info, self._envelope)
+        numbers = map(np.arange, self._first[:-1], self._first[1:])
+        return interleaved(
+            [(n, chunk.decoded) for n, chunk in zip(numbers, self._chunks, strict=True)], {}
+        )
+
+    def _collected(self, decoding: Decoding) -> pa.Table:
+        try:
+            return self._frame.mapInArrow(decoding.run, DDL).toArrow()
+        except Exception as error:
+            raise UnavailableError(f"Spark: {words_of(error)}") from error
+
+    def payloads(self, lines: Sequence[int]) -> list[str | None]:
+        """See `Part`."""
+        return [chunk.texts[line].as_py() for _, chunk, line in map(self._find, lines)]
+
+    def places(self, lines: Sequence[int]) -> list[tuple[str, int | None]]:
+        """See `Part`."""
+        found = map(self._find, lines)
+        return [(stream, int(chunk.positions[line])) for stream, chunk, line in found]
+
+    def _find(self, line: int) -> tuple[str, Chunk, int]:
+        number = int(self._first.searchsorted(line, "right")) - 1
+        return self._streams[number], self._chunks[number], line - int(self._first[number])

@@ -1,0 +1,111 @@
+"""Reads a source by Spark's Structured Streaming, micro-batch by micro-batch.
+
+Law: a micro-batch is over for Spark once it is durably committed here, and no sooner; so Spark
+never goes on behind one that is not. One that comes again after a crash is known by its position.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ivm.cdc.pipeline.inputs import Input
+from ivm.cdc.pipeline.micro_batches import MicroBatch, MicroBatches
+from ivm.cdc.pipeline.part import SparkPart
+from ivm.cdc.sources.source import Batch, Position
+from ivm.spark_backfill.session import words_of
+from ivm.storage.errors import UnavailableError
+
+_IDLE = "Waiting for data to arrive"  # the status of a query that has found nothing new
+
+
+class _Query:
+    """One input, and the query that reads it."""
+
+    def __init__(self, input: Input) -> None:
+        self._input = input
+        self._given = MicroBatches()
+        writer = input.lines.writeStream.foreachBatch(self._given.receive)
+        checkpoint = writer.option("checkpointLocation", input.checkpoint.as_uri())
+        self._query: Any = checkpoint.start()
+
+    def take(self, timeout: float) -> tuple[MicroBatch, Batch] | None:
+        """The next micro-batch as a batch; None if none has come in time."""
+        self._demand_running()
+        given, each = self._given.take(timeout), self._input
+        if given is None:
+            return None
+        positions = each.reached(str(self._query.id), given.number)
+        part = SparkPart(
+            each.table, given.frame, each.envelope, each.deletion, by_time=each.by_time
+        )
+        return given, Batch((part,), positions)
+
+    def _demand_running(self) -> None:
+        error = self._query.exception()
+        if error is not None:
+            raise UnavailableError(f"Spark: {words_of(error)}") from error
+        if not self._query.isActive:
+            raise UnavailableError("Spark's query was stopped")
+
+    def idle(self) -> bool:
+        """Whether it has found nothing new when it last looked."""
+        return self._given.empty() and self._query.status["message"] == _IDLE
+
+    def close(self) -> None:
+        """Ends it; a micro-batch that was not applied comes again."""
+        self._given.close()
+        self._query.stop()
+
+
+class SparkReader:
+    """See `Reader`.
+
+    Args:
+        inputs: what is read, at least one; each is a query of Spark's.
+    """
+
+    def __init__(self, inputs: Sequence[Input]) -> None:
+        self._unconfirmed: deque[MicroBatch | None] = deque()
+        self._start = {stream: at for each in inputs for stream, at in each.start.items()}
+        self._queries: deque[_Query] = deque()
+        try:
+            for each in inputs:
+                self._queries.append(_Query(each))
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, limit: int, timeout: float) -> Batch | None:
+        """See `Reader`; a micro-batch is as long as Spark has made it."""
+        if self._start:  # from now on it is known where, whatever comes first
+            start, self._start = self._start, {}
+            self._unconfirmed.append(None)
+            return Batch((), start)
+        for _ in range(len(self._queries)):
+            self._queries.rotate(-1)  # each in its turn
+            found = self._queries[-1].take(timeout / len(self._queries))
+            if found is not None:
+                self._unconfirmed.append(found[0])
+                return found[1]
+        return None
+
+    def confirm(self, positions: Mapping[str, Position]) -> None:
+        """See `Reader`; called once for each batch, in order."""
+        given = self._unconfirmed.popleft()
+        if given is not None:
+            given.applied.set()
+
+    def lag(self) -> int | None:
+        """See `Reader`; Spark tells of what it has read, not of what there is."""
+        return None
+
+    def caught_up(self) -> bool:
+        """See `Reader`."""
+        return not self._unconfirmed and all(query.idle() for query in list(self._queries))
+
+    def close(self) -> None:
+        """See `Reader`."""
+        for query in self._queries:
+            query.close()

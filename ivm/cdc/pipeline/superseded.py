@@ -1,0 +1,63 @@
+"""The last event of each key, where the others of a batch make no difference.
+
+Law: whatever rows a table has, the events that stay leave in it what all of them would have left,
+and refuse what all would have refused. So an event is left out only if nothing but a later event of
+its key can be seen of it: that one writes the whole row or deletes it, none of the two can be
+refused, and no event of the batch moves a row to another key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ivm.cdc.formats.events import DELETE, Decoded, Events
+from ivm.cdc.keyed import moved_rows
+from ivm.storage.values.column import Mask, not_null
+from ivm.storage.values.consolidate import group
+from ivm.storage.warehouse.table_info import TableInfo
+
+
+def without_superseded(found: Decoded, info: TableInfo) -> Decoded:
+    """The events without those that later ones of their keys supersede.
+
+    Args:
+        found: of one table, without a version column.
+        info: the table; nothing is left out where it has no key, or has CHECKs.
+    """
+    events = found.events
+    if not info.primary_key or info.checks or found.truncates or len(events) < 2:
+        return found
+    if moved_rows(events, info.primary_key, info.schema).any():
+        return found
+    types = [info.schema[i][1] for i in info.primary_key]
+    first, number = group([events.columns[i] for i in info.primary_key], types)
+    sure = _cannot_be_refused(events, info)
+    last = np.full(len(first), -1)
+    whole = (sure & _whole(events)).nonzero()[0]
+    last[number[whole]] = whole  # numpy keeps the last of repeated indexes
+    stays = (~sure | (np.arange(len(events)) >= last[number])).nonzero()[0]
+    left_out = len(events) - len(stays)
+    return replace(found, events=events.take(stays), lines=found.lines[stays], superseded=left_out)
+
+
+def _cannot_be_refused(events: Events, info: TableInfo) -> Mask:
+    """The events with a key, and with every value that must not be NULL."""
+    deletes = events.operations == DELETE
+    sure = np.ones(len(events), np.bool_)
+    for i in info.not_null:
+        there = not_null(events.columns[i])
+        if i in events.unknown:
+            there = there & ~events.unknown[i]
+        sure &= there if i in info.primary_key else there | deletes
+    return sure
+
+
+def _whole(events: Events) -> Mask:
+    """The events that say what becomes of the whole row."""
+    whole = np.ones(len(events), np.bool_)
+    for unknown in events.unknown.values():
+        whole &= ~unknown
+    whole |= events.operations == DELETE
+    return whole
