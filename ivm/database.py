@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy.typing as npt
 
@@ -35,9 +35,6 @@ from ivm.storage.errors import InputError
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.duckdb_errors import Translating
 from ivm.streams import Streams
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
@@ -236,10 +233,6 @@ class Database(Streams):
         with Deferral(), Translating():
             name = self._engine.catalog.view(name_parts(view)).name
             wait_for_fill(self._engine, name, on_progress)
-
-    def _session_with(self, packages: Sequence[str]) -> SparkSession:
-        self._lifetime.demand_open()
-        return self._spark.session(packages)
 
     def stop_backfills(self) -> None:
         """Stops the first fills that run, and waits until they have ended; what is done is kept."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -27,9 +27,6 @@ from ivm.engine.changefeed import MOST_HELD, Subscription
 from ivm.engine.engine import Engine
 from ivm.session.session import Session
 from ivm.session.subscribe import subscribe
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
@@ -129,8 +126,7 @@ class Streams(ABC):
     def start_pipeline(self, names: Iterable[str] | None = None) -> list[str]:
         """Runs sources as `start_sources` does, read and decoded by Spark's Structured Streaming.
 
-        Kafka's topics and whole files of JSON lines can be read so. What needs a package of
-        Spark's has it fetched from Maven Central, unless the settings name one.
+        Kafka's topics and whole files of JSON lines can be read so.
 
         Args:
             names: of those that begin now; None for all that can be read so.
@@ -144,11 +140,7 @@ class Streams(ABC):
             UnavailableError: sources are run already, or Spark cannot be started.
         """
         chosen = None if names is None else list(names)
-        return run_pipeline(self._with_session, self._engine, chosen, self._session_with)
-
-    @abstractmethod
-    def _session_with(self, packages: Sequence[str]) -> SparkSession:
-        """The Spark session, with packages."""
+        return run_pipeline(self._with_session, self._engine, chosen, self._engine.spark)
 
     def stop_sources(self, timeout: float = 10.0) -> bool:
         """Ends the threads of all sources; each goes on from its position when it is run again.

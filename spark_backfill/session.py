@@ -103,9 +103,14 @@ def _start_jvm(options: Mapping[str, str]) -> None:
             SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             log.seek(0)
-            logged = [line for line in log.read().decode(errors="replace").splitlines() if line]
-            said = words_of(error) if "java" in str(error) else "\n".join(logged[-5:])
+            said = words_of(error) if "java" in str(error) else _last_words(log.read())
             raise UnavailableError(f"Spark does not start: {said}") from error
+
+
+def _last_words(log: bytes) -> str:
+    """The last that the JVM has said, without the places in Spark's code."""
+    lines = [line.strip() for line in log.decode(errors="replace").splitlines()]
+    return "\n".join([line for line in lines if line and not line.startswith("at ")][-5:])
 
 
 def words_of(error: BaseException) -> str:

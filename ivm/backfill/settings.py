@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILE = "ivm.toml"
-_PACKAGES = "spark.jars.packages"
 _KNOWN = ("master", "remote", "packages", "config")
 
 Given: TypeAlias = "SparkSession | Mapping[str, str] | None"
@@ -56,11 +55,8 @@ class SparkSettings:
             )
         self._given = given
 
-    def session(self, packages: Sequence[str] = ()) -> SparkSession:
+    def session(self) -> SparkSession:
         """The session, started if none was given.
-
-        Args:
-            packages: that it is to have if it is started, unless the settings name one for each.
 
         Raises:
             UnavailableError: Spark cannot be started here.
@@ -68,18 +64,8 @@ class SparkSettings:
         """
         with self._starting:
             if self._given is None or isinstance(self._given, Mapping):
-                options = {**read_options(self._database), **(self._given or {})}
-                return start(_with(packages, options))
+                return start({**read_options(self._database), **(self._given or {})})
             return prepared(self._given)
-
-
-def _with(packages: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
-    """Settings with further packages, but those of which a package or a jar is named."""
-    named = options.get(_PACKAGES, "")
-    known = " ".join([named, options.get("spark.jars", "")])
-    lacking = [each for each in packages if each.split(":")[1] not in known]
-    listed = ",".join([*([named] if named else []), *lacking])
-    return {**options, _PACKAGES: listed} if lacking else dict(options)
 
 
 def read_options(database: str) -> dict[str, str]:
@@ -104,5 +90,5 @@ def _options(file: Path) -> dict[str, str]:
         raise InputError(f"{file}: [spark] has the keys {', '.join(_KNOWN)}, and no others")
     options = {f"spark.{key}": str(found[key]) for key in ("master", "remote") if key in found}
     if found.get("packages"):
-        options[_PACKAGES] = ",".join(found["packages"])
+        options["spark.jars.packages"] = ",".join(found["packages"])
     return options | {name: str(value) for name, value in found.get("config", {}).items()}

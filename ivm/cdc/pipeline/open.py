@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ivm.cdc.pipeline.inputs import Input, files_input, kafka_inputs
+from ivm.cdc.pipeline.files_input import files_input
+from ivm.cdc.pipeline.input import Input
 from ivm.cdc.pipeline.reader import SparkReader
 from ivm.cdc.sources.files.files import Files
 from ivm.cdc.sources.kafka.kafka import Kafka
+from ivm.cdc.sources.kafka.options import demand_client
 from ivm.cdc.sources.source import Position, Reader, Source, SourceError
 from ivm.cdc.stored_sources import StoredSource
 from ivm.spark_backfill.session import words_of
@@ -26,7 +28,6 @@ _SETTINGS = {
     "spark.sql.files.maxPartitionBytes": str(1 << 50),
     "spark.sql.files.openCostInBytes": str(1 << 50),
 }
-_KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
 
 def refusal(source: Source) -> str | None:
@@ -39,24 +40,9 @@ def refusal(source: Source) -> str | None:
         return None
     if not isinstance(source, Kafka):
         return f"it is of kind {source.kind}"
-    if source.properties:
-        return "the properties of Kafka's client are not those of Spark's"
     if source.envelope().schema and source.follow:
         return "its table follows the schemas of its events: ALTER SOURCE … SET (follow false)"
     return None
-
-
-def packages(sources: Sequence[Source]) -> list[str]:
-    """What Spark needs to read sources, as coordinates of Maven Central."""
-    return [_kafka_package()] if any(isinstance(source, Kafka) for source in sources) else []
-
-
-def _kafka_package() -> str:
-    try:
-        import pyspark
-    except ImportError:  # which is told where a session is asked for
-        return _KAFKA
-    return f"{_KAFKA}:{pyspark.__version__}"
 
 
 def open_on_spark(
@@ -87,7 +73,7 @@ def open_on_spark(
     except IvmError:
         raise
     except Exception as error:
-        raise _meaning(error) from error
+        raise UnavailableError(f"Spark: {words_of(error)}") from error
 
 
 def _inputs(
@@ -95,19 +81,11 @@ def _inputs(
 ) -> Sequence[Input]:
     source = stored.definition
     if isinstance(source, Kafka):
+        with demand_client():
+            from ivm.cdc.pipeline.kafka_input import kafka_inputs
         return kafka_inputs(session, source, stored.target, stored.name, positions, to)
     assert isinstance(source, Files)
     return [files_input(session, source, stored.target or "", positions, to)]
-
-
-def _meaning(error: Exception) -> IvmError:
-    said = words_of(error)
-    if "find data source: kafka" in said:
-        return SourceError(
-            f"Spark runs without its package for Kafka: start it with {_kafka_package()}, as in "
-            "ivm.toml under [spark] packages"
-        )
-    return UnavailableError(f"Spark: {said}")
 
 
 def _session(spark: SparkSession) -> SparkSession:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ivm.cdc.pipeline.inputs import Input
+from ivm.cdc.pipeline.input import Input
 from ivm.cdc.pipeline.micro_batches import MicroBatch, MicroBatches
 from ivm.cdc.pipeline.part import SparkPart
 from ivm.cdc.sources.source import Batch, Position

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ivm.cdc import stored_sources
-from ivm.cdc.pipeline.open import open_on_spark, packages, refusal
+from ivm.cdc.pipeline.open import open_on_spark, refusal
 from ivm.cdc.run_sources import run_sources
 from ivm.cdc.source_job import WithSession
 from ivm.cdc.sources.source import Position, Reader
@@ -27,7 +27,7 @@ def run_pipeline(
     with_session: WithSession,
     engine: Engine,
     names: Collection[str] | None,
-    spark: Callable[[Sequence[str]], SparkSession],
+    spark: Callable[[], SparkSession],
 ) -> list[str]:
     """Runs sources by Spark, those of some names or all that a pipeline can read.
 
@@ -35,7 +35,7 @@ def run_pipeline(
         with_session: see `SourceJob`.
         engine: of the database.
         names: of the sources; None for all that can be read.
-        spark: gives the prepared session, which has the packages that are named.
+        spark: gives the prepared session.
 
     Returns:
         The names of the sources.
@@ -50,12 +50,11 @@ def run_pipeline(
     if engine.jobs.runs("source"):
         raise UnavailableError("sources are run in this process already: db.stop_sources() first")
     chosen = _chosen(with_session(stored_sources.load_all), names)
-    needed = packages([stored.definition for stored in chosen])
-    spark(needed)  # what is lacking is told here and now
+    spark()  # what is lacking is told here and now
     folder = engine.warehouse.log.folder / "pipeline"
 
     def open(stored: StoredSource, positions: Mapping[str, Position]) -> Reader:
-        return open_on_spark(stored, positions, lambda: spark(needed), folder)
+        return open_on_spark(stored, positions, spark, folder)
 
     found = [stored.name for stored in chosen]
     run_sources(with_session, engine, found, open)

@@ -40,7 +40,7 @@ LOOK = 1.0
 _BYTES = 32 << 20  # of a batch, about
 _CHUNK = 2_000  # messages
 _OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-_SETTINGS = {
+READING = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -50,6 +50,7 @@ _SETTINGS = {
     "queued.max.messages.kbytes": 32 << 10,
     "fetch.queue.backoff.ms": 10,
 }
+"""The settings of the consumer: only what is committed is read, and no offset but ours counts."""
 
 
 class KafkaReader:
@@ -81,7 +82,7 @@ class KafkaReader:
         self._left_out: dict[Partition, int] = {}  # up to where there are marks of the brokers
         self._asked: tuple[Looking, Ends] | None = None
         self._looked = 0.0
-        self._consumer: Consumer = self._cluster.consumer(_SETTINGS)
+        self._consumer: Consumer = self._cluster.consumer(READING)
         self._consumer.assign([Assigned(*each, offset) for each, offset in self._next.items()])
 
     def read(self, limit: int, timeout: float) -> Batch | None:
