@@ -1,9 +1,10 @@
 """The last event of each key, where the others of a batch make no difference.
 
 Law: whatever rows a table has, the events that stay leave in it what all of them would have left,
-and refuse what all would have refused. So an event is left out only if nothing but a later event of
-its key can be seen of it: that one writes the whole row or deletes it, none of the two can be
-refused, and no event of the batch moves a row to another key.
+and refuse what all would have refused. So an event is left out only if a later one of its key writes
+the whole row or deletes it, and none of the key's events from the one up to the other can be
+refused, whose row might then come from the one before it; and only if no event of the batch moves a
+row to another key.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from ivm.cdc.formats.events import DELETE, Decoded, Events
 from ivm.cdc.keyed import moved_rows
-from ivm.storage.values.column import Mask, not_null
+from ivm.storage.values.column import Indexes, Mask, not_null
 from ivm.storage.values.consolidate import group
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -34,12 +35,20 @@ def without_superseded(found: Decoded, info: TableInfo) -> Decoded:
     types = [info.schema[i][1] for i in info.primary_key]
     first, number = group([events.columns[i] for i in info.primary_key], types)
     sure = _cannot_be_refused(events, info)
-    last = np.full(len(first), -1)
-    whole = (sure & _whole(events)).nonzero()[0]
-    last[number[whole]] = whole  # numpy keeps the last of repeated indexes
-    stays = (~sure | (np.arange(len(events)) >= last[number])).nonzero()[0]
+    last = _last((sure & _whole(events)).nonzero()[0], number, len(first))
+    numbers = np.arange(len(events))
+    unsure = (~sure & (numbers < last[number])).nonzero()[0]
+    superseded = (numbers < last[number]) & (numbers > _last(unsure, number, len(first))[number])
+    stays = (~superseded).nonzero()[0]
     left_out = len(events) - len(stays)
     return replace(found, events=events.take(stays), lines=found.lines[stays], superseded=left_out)
+
+
+def _last(chosen: Indexes, number: Indexes, groups: int) -> Indexes:
+    """The last of the chosen events of each group, -1 if there is none."""
+    last = np.full(groups, -1)
+    last[number[chosen]] = chosen  # numpy keeps the last of repeated indexes
+    return last
 
 
 def _cannot_be_refused(events: Events, info: TableInfo) -> Mask:

@@ -1,0 +1,213 @@
+"""Files read by Spark's Structured Streaming come to what `ivm ingest` makes of them, once each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ivm
+from ivm import errors
+from tests.support.spark import session
+from tests.support.view_oracle import assert_verified
+
+LINES = {
+    "debezium": [
+        '{"op": "c", "after": {"id": 1, "n": 1, "seen": 1000}}',
+        '{"op": "u", "before": {"id": 1}, "after": {"id": 2, "n": 5}}',
+        '{"op": "c", "after": {"id": 3, "n": 1, "seen": 7}}',
+        '{"op": "d", "before": {"id": 3}, "after": null}',
+        '{"op": "c", "after": {"id": 4, "n": "x"}}',
+    ],
+    "maxwell": [
+        '{"type": "insert", "data": {"id": 1, "n": 1, "seen": "2026-01-02 03:04:05"}}',
+        '{"type": "update", "data": {"id": 1, "n": 2, "seen": null}, "old": {"n": 1}}',
+        '{"type": "delete", "data": {"id": 9}}',
+    ],
+    "json": [
+        '{"op": "insert", "id": 1, "n": 1}',
+        '{"op": "update", "id": 1, "n": 3}',
+        '{"op": "jump", "id": 1}',
+    ],
+    "json appends": ['{"id": 1, "n": 1}', '{"id": 2, "n": 2, "other": []}', '{"n": null}'],
+    "json upserts": ['{"id": 1, "n": 1}', '{"id": 1, "n": 2}', '{"id": 1, "__deleted": "true"}'],
+}
+DIRT = ["", "{", "null", "é ", '{"op": 1}']
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def wait(db: ivm.Database) -> None:
+    """Waits until all sources have caught up; none may stop or wait."""
+
+    def over() -> bool:
+        found = db.sources()
+        assert not [s.reason for s in found if s.reason is not None]
+        return all(source.caught_up for source in found)
+
+    wait_until(over)
+
+
+def write(file: Path, lines: list[str], more: bytes = b"") -> None:
+    """A file that is whole when it is first seen."""
+    draft = file.parent / f".{file.name}"
+    draft.write_bytes("".join(f"{line}\n" for line in lines).encode() + more)
+    draft.rename(file)
+
+
+def created(path: Path | str, folder: Path) -> ivm.Database:
+    """A database with a table, a view and a source for each format."""
+    db = ivm.connect(path, spark=session())
+    for number, format in enumerate(LINES):
+        table = f"t{number}"
+        db.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, n INTEGER, seen TIMESTAMPTZ)")
+        db.execute(
+            f"CREATE MATERIALIZED VIEW v{number} AS SELECT n, count(*) FROM {table} GROUP BY n"
+        )
+        options = f"path '{folder / table}*.json', format '{format}', max_dead_share 1"
+        options += "" if format == "maxwell" else ", times 'ms'"
+        db.execute(f"CREATE SOURCE s{number} INTO {table} FROM FILES ({options})")
+    return db
+
+
+def content(db: ivm.Database) -> dict[str, list[Any]]:
+    tables = {f"t{number}": f"FROM t{number}" for number in range(len(LINES))}
+    sql = 'SELECT source, "table", stream, position, reason, payload FROM _ivm.dead_letters'
+    return {
+        name: sorted(db.execute(query).fetchall(), key=repr)
+        for name, query in {**tables, "letters": sql}.items()
+    }
+
+
+def test_a_pipeline_equals_ingest(tmp_path: Path) -> None:
+    for number, lines in enumerate(LINES.values()):
+        write(tmp_path / f"t{number}-1.json", [*lines, *DIRT], b'\xff{"id"\n')
+    with created(tmp_path / "a.duckdb", tmp_path) as db, created(":memory:", tmp_path) as oracle:
+        oracle.start_sources()
+        db.start_pipeline()
+        wait(db)
+        wait(oracle)
+        assert content(db) == content(oracle)
+        for number, lines in enumerate(LINES.values()):
+            write(tmp_path / f"t{number}-2.json", lines[1:] + lines)
+        wait_until(lambda: all(source.position == "spark: 1" for source in db.sources()))
+        wait(oracle)
+        assert content(db) == content(oracle)
+        assert_verified(db)
+        with pytest.raises(errors.UnavailableError, match="sources are run in this process"):
+            db.start_pipeline()
+
+
+def simple(tmp_path: Path) -> ivm.Database:
+    db = ivm.connect(tmp_path / "a.duckdb", spark=session())
+    db.execute("CREATE TABLE IF NOT EXISTS t (id INTEGER)")
+    path, format = tmp_path / "in" / "*.json", "json appends"
+    db.execute(
+        f"CREATE SOURCE IF NOT EXISTS s INTO t FROM FILES (path '{path}', format '{format}')"
+    )
+    return db
+
+
+def numbers(first: int, end: int) -> list[str]:
+    return [json.dumps({"id": i}) for i in range(first, end)]
+
+
+def ids(db: ivm.Database) -> list[int]:
+    return [i for (i,) in db.execute("FROM t ORDER BY ALL").fetchall()]
+
+
+def test_each_file_is_read_once_whatever_comes_between(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "a.json", numbers(0, 10))
+    with simple(tmp_path) as db:
+        assert db.start_pipeline(["S"]) == ["s"]
+        wait(db)
+        assert db.stop_sources(60)
+        write(tmp_path / "in" / "b.json", numbers(10, 20))
+    with simple(tmp_path) as db:
+        db.start_pipeline()
+        wait_until(lambda: len(ids(db)) == 20)
+        assert db.stop_sources(60)
+        # As if the process had died before Spark could note that the micro-batch is over.
+        (commits,) = (tmp_path / "a.duckdb.ivm").rglob("commits")
+        for note in commits.glob("*1*"):
+            note.unlink()
+        write(tmp_path / "in" / "c.json", numbers(20, 30))
+        db.start_pipeline()
+        wait_until(lambda: len(ids(db)) == 30)
+        wait(db)
+        assert ids(db) == list(range(30))
+        db.stop_sources(60)
+        with pytest.raises(errors.IvmError, match="`ivm pipeline` has begun"):
+            stopped_by(db, db.start_sources)
+
+
+def stopped_by(db: ivm.Database, start: Callable[[], object]) -> None:
+    """Raises why the source has stopped."""
+    start()
+    wait_until(lambda: db.sources()[0].state == "stopped")
+    reason = db.sources()[0].reason
+    db.stop_sources(60)
+    db.execute("RESUME SOURCE s")
+    raise errors.IvmError(reason)
+
+
+def test_a_lost_checkpoint_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "a.json", numbers(0, 10))
+    with simple(tmp_path) as db:
+        db.start_pipeline()
+        wait(db)
+        db.stop_sources(60)
+        (checkpoints,) = (tmp_path / "a.duckdb.ivm").glob("pipeline")
+        shutil.rmtree(checkpoints)
+        write(tmp_path / "in" / "b.json", numbers(10, 20))
+        with pytest.raises(errors.IvmError, match=r"checkpoint in .* is gone, or not the one"):
+            stopped_by(db, db.start_pipeline)
+        assert ids(db) == list(range(10))
+        db.execute("DROP SOURCE s; DELETE FROM t")
+    with simple(tmp_path) as db:  # created again, it reads all files
+        db.start_pipeline()
+        wait_until(lambda: len(ids(db)) == 20)
+
+
+def test_what_no_pipeline_can_read_is_said(tmp_path: Path) -> None:
+    with ivm.connect() as db, pytest.raises(errors.UnsupportedError, match="in a file"):
+        db.start_pipeline()
+    with simple(tmp_path) as db:
+        db.execute("CREATE SOURCE c INTO t FROM FILES (path 'x.csv', format 'csv appends')")
+        db.execute("CREATE SOURCE d INTO t FROM FILES (path '**/x', format 'json appends')")
+        db.execute(
+            "CREATE SOURCE k INTO t FROM KAFKA (brokers 'localhost:1', topic 'x', "
+            "format 'debezium with schema')"
+        )
+        for name, reason in {"c": "no lines of JSON", "d": "know no", "k": "follow false"}.items():
+            with pytest.raises(errors.UnsupportedError, match=reason):
+                db.start_pipeline([name])
+        with pytest.raises(errors.SqlError, match="there is no source 'x'"):
+            db.start_pipeline(["x"])
+        db.execute("DROP SOURCE s")
+        with pytest.raises(errors.InputError, match=r"no source .* can be read by a pipeline \(c:"):
+            db.start_pipeline()
+
+
+def test_files_read_by_ingest_are_not_read_again(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "a.json", numbers(0, 3))
+    with simple(tmp_path) as db:
+        db.start_sources()
+        wait(db)
+        db.stop_sources()
+        with pytest.raises(errors.IvmError, match="were read without Spark so far"):
+            stopped_by(db, db.start_pipeline)
+        assert ids(db) == [0, 1, 2]
