@@ -12,7 +12,7 @@ from ivm.storage.values.types import type_of
 from ivm.storage.warehouse import history_pieces
 from ivm.storage.warehouse.duck import describe
 from ivm.storage.warehouse.history import History
-from ivm.storage.warehouse.history_reader import find_files, reader_of
+from ivm.storage.warehouse.history_reader import find, readers_of
 
 ROWS = "SELECT range + {from} AS id, 'it''s ' || range % 7 AS text FROM range({count})"
 
@@ -20,11 +20,11 @@ ROWS = "SELECT range + {from} AS id, 'it''s ' || range % 7 AS text FROM range({c
 def history_at(
     cursor: duckdb.DuckDBPyConnection, place: Path, format: str, **options: str
 ) -> History:
-    _, files = find_files(cursor, format, str(place))
+    found = find(cursor, format, str(place), options)
     columns = (("id", type_of("BIGINT")), ("text", type_of("VARCHAR")))
-    reader, _ = reader_of(cursor, format, files, options, columns)
+    readers, files = readers_of(cursor, format, found, options, columns)
     given = tuple(options.items())
-    return History(1, ("main", "t"), format, str(place), given, reader, files, 0)
+    return History(1, ("main", "t"), format, str(place), given, readers, files, 0)
 
 
 def write(place: Path, format: str, counts: list[int]) -> None:
@@ -51,7 +51,7 @@ def test_pieces_are_the_rows_of_the_files(
         assert found is not None
         assert len(found) > 2
         read = Counter(r for piece in found for r in cursor.sql(f"FROM {piece}").fetchall())
-        whole = cursor.sql(f"FROM {history.reader}")
+        whole = cursor.sql(f"FROM {history.source}")
         assert read == Counter(whole.fetchall())
         assert len(read) == 39_031
         assert [name for name, _ in describe(cursor, f"FROM {found[-1]}")] == ["id", "text"]
