@@ -19,7 +19,7 @@ import pyarrow as pa
 from ivm.storage.errors import UnavailableError, UnsupportedError
 from ivm.storage.identifiers import literal, quote
 from ivm.storage.warehouse.duck import Cursor, rows
-from ivm.storage.warehouse.lake_table import INSTANT, LakeColumn, LakeFile, LakeTable
+from ivm.storage.warehouse.lake_table import INSTANT, LakeColumn, LakeFile, LakeTable, local
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -50,6 +50,7 @@ _TYPES = {
     "timestamp_ntz": "TIMESTAMP",
 }
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _NOT_BY_TEXT = (INSTANT, "BLOB")
 """Types whose values in the names of partitions have no one meaning."""
 
@@ -76,7 +77,8 @@ def delta_table(cursor: Cursor, place: str, version: int | None) -> LakeTable:
     fields = json.loads(table.schema().to_json())["fields"]
     columns = tuple([_column(field, mode, metadata.partition_columns) for field in fields])
     constants = [column.name for column in columns if column.key is None]
-    return LakeTable(number, columns, _files(cursor, table, place, constants), "OPTIMIZE")
+    files = _files(cursor, table, place, constants)
+    return LakeTable("version", number, columns, files, "OPTIMIZE")
 
 
 def _open(place: str, version: int | None) -> DeltaTable:
@@ -91,7 +93,8 @@ def _open(place: str, version: int | None) -> DeltaTable:
         return DeltaTable(place, version=version)
     except (DeltaError, OSError, ValueError) as error:
         at = "" if version is None else f" at version {version}"
-        raise UnavailableError(f"no Delta table can be read at {place!r}{at}: {error}") from error
+        why = " ".join(_COLOUR.sub("", str(error)).split())
+        raise UnavailableError(f"no Delta table can be read at {place!r}{at}: {why}") from error
 
 
 def _refuse_features(table: DeltaTable, place: str) -> None:
@@ -203,5 +206,5 @@ def _files(
 def _place(place: str, path: str) -> str:
     """Where a file lies whose path the log has, as part of an address."""
     if path.startswith("file:"):
-        return unquote(re.sub("^file:/+", "/", path))
+        return unquote(local(path))
     return path if "://" in path else posixpath.join(place, unquote(path))

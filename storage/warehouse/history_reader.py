@@ -22,10 +22,11 @@ from ivm.storage.warehouse.delta_table import delta_table
 from ivm.storage.warehouse.duck import Cursor, describe, rows
 from ivm.storage.warehouse.duckdb_errors import of_our_sql
 from ivm.storage.warehouse.history import FILES, PinnedFile, files_at
+from ivm.storage.warehouse.iceberg_table import iceberg_table
 from ivm.storage.warehouse.lake_table import LakeTable
 
 _ENDINGS = {"parquet": "*.parquet", "csv": "*.csv*", "json": "*.json*"}
-LAKES = {"delta": "version"}
+LAKES = {"delta": "version", "iceberg": "snapshot"}
 """The formats whose metadata lists the files, and the option that chooses a version."""
 FORMATS = (*_ENDINGS, *LAKES)
 
@@ -77,7 +78,7 @@ def find(cursor: Cursor, format: str, location: str, options: Mapping[str, str])
         raise SqlError(f"tables can be made FROM {known}, not FROM {format.upper()}")
     place = location if is_remote(location) else os.path.abspath(location)
     if format in LAKES:
-        return _find_lake(cursor, format, place, options)
+        return _find_lake(cursor, format, lake_table.local(place), options)
     return Found(place, _find_files(cursor, format, location, place))
 
 
@@ -110,8 +111,8 @@ def _find_lake(cursor: Cursor, format: str, place: str, options: Mapping[str, st
     lake = _LAKES[format](cursor, place, None if chosen is None else int(chosen))
     if not lake.files:
         raise UnavailableError(
-            f"version {lake.version} of the table at {place!r} has no files, so it has no rows: "
-            "name a version that has some, or CREATE TABLE without FROM"
+            f"{lake.kind} {lake.version} of the table at {place!r} has no files, so it has no "
+            f"rows: name a {lake.kind} that has some, or CREATE TABLE without FROM"
         )
     return Found(place, _pinned(cursor, place, lake), lake)
 
@@ -121,8 +122,8 @@ def _pinned(cursor: Cursor, place: str, lake: LakeTable) -> tuple[PinnedFile, ..
     for file in lake.files:
         _refuse_pattern(file.path)
     listed = ", ".join(literal(file.path) for file in lake.files)
-    why = f"version {lake.version} of the table at {place!r} cannot be read: "
-    way = ". Name a newer version"
+    why = f"{lake.kind} {lake.version} of the table at {place!r} cannot be read: "
+    way = f". Name a newer {lake.kind}"
     try:
         found = {file.path: file for file in files_at(cursor, f"[{listed}]")}
     except duckdb.IOException as error:
@@ -252,4 +253,4 @@ def _call(
 
 
 _READERS = {"parquet": _parquet, "csv": _csv, "json": _json}
-_LAKES = {"delta": delta_table}
+_LAKES = {"delta": delta_table, "iceberg": iceberg_table}

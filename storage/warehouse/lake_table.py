@@ -34,6 +34,7 @@ class LakeColumn:
             have one value of it each.
         ids: the field ids inside of it, in order; () if the files have none.
         refused: why it cannot be read; "" if it can.
+        always: it is in every file, or its value is elsewhere.
     """
 
     name: str
@@ -41,6 +42,7 @@ class LakeColumn:
     key: str | int | None
     ids: tuple[int, ...] = ()
     refused: str = ""
+    always: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,14 @@ class LakeTable:
     """A table at one version.
 
     Attributes:
+        kind: what the lake calls a version.
         version: its number.
         columns: in their order.
         files: with all of its rows, and no others.
         rewrite: how the lake writes its files anew.
     """
 
+    kind: str
     version: int
     columns: tuple[LakeColumn, ...]
     files: tuple[LakeFile, ...]
@@ -118,7 +122,7 @@ def _chosen(cursor: Cursor, table: LakeTable, columns: Schema | None) -> list[La
     named = {fold(c.name): c for c in table.columns}
     for name in () if columns is None else (name for name, _ in columns):
         if fold(name) not in named:
-            raise SqlError(f"version {table.version} of the table has no column {name!r}")
+            raise SqlError(f"{table.kind} {table.version} of the table has no column {name!r}")
     chosen = list(table.columns if columns is None else [named[fold(n)] for n, _ in columns])
     for column in chosen:
         if column.refused:
@@ -217,6 +221,8 @@ def _check(
         if isinstance(key, int) and len(by_id) < len(columns):
             raise _refusal(table, path, "it has columns without a field id")
         found = by_id.get(key) if isinstance(key, int) else by_name.get(fold(key or ""))
+        if found is None and column.always:
+            raise _refusal(table, path, f"it lacks {column.name!r}, a column of the partitions")
         if key is None or found is None:
             continue
         inside = found.ids if isinstance(key, int) else ()
@@ -230,9 +236,9 @@ def _check(
 
 def _refusal(table: LakeTable, path: str, why: str) -> UnsupportedError:
     return UnsupportedError(
-        f"the file {path} of version {table.version} cannot be read exactly: {why}. Have the lake "
-        f"write its files anew ({table.rewrite}), and name the version after that; or leave the "
-        "column out"
+        f"the file {path} of {table.kind} {table.version} cannot be read exactly: {why}. Have the "
+        f"lake write its files anew ({table.rewrite}), and name the {table.kind} after that; or "
+        "leave the column out"
     )
 
 
@@ -274,6 +280,11 @@ def _refuse_old_calendar(
     if path is not None:
         why = "its dates and times may be of the Julian calendar, by which older Sparks wrote"
         raise _refusal(table, path, why)
+
+
+def local(address: str) -> str:
+    """An address as DuckDB opens it, which reads no `file:` addresses of lakes."""
+    return re.sub("^file:/+", "/", address)
 
 
 def _list(files: Sequence[PinnedFile]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,3 +99,17 @@ def test_many_partitions_are_pruned(db: ivm.Database, tmp_path: Path) -> None:
     ]
     plan = str(db.execute("EXPLAIN SELECT sum(id) FROM t WHERE p = 7").fetchall())
     assert plan.count("PARQUET") == 1
+
+
+def test_without_the_library_the_command_is_named(
+    db: ivm.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(UnavailableError, match=r"pip install 'ivmdb\[delta\]'"):
+        db.execute(f"CREATE TABLE t FROM DELTA '{tmp_path}' {IN_FILES}")
+
+
+def test_a_place_as_an_address(db: ivm.Database, tmp_path: Path) -> None:
+    written(tmp_path / "a lake", pa.table({"id": [1], "p": ["x y"]}), ["p"])
+    db.execute(f"CREATE TABLE t FROM DELTA 'file://{tmp_path}/a lake/' {IN_FILES}")
+    assert db.execute("FROM t").fetchall() == [(1, "x y")]

@@ -6,16 +6,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
-import pyarrow as pa
 import pytest
 
 import ivm
 from ivm.errors import ConstraintError, UnavailableError, UnsupportedError
 from ivm.storage.warehouse import history_pieces
-from tests.support.lake_spark import LakeSpark, lake_spark
+from tests.support.lake_spark import LakeSpark, as_rows, lake_spark, said
 from tests.support.spark import session
-from tests.support.view_oracle import Row
 
 IN_FILES = "WITH (stored = false)"
 
@@ -35,16 +32,6 @@ def place(spark: LakeSpark) -> Path:
 def db(tmp_path: Path) -> Iterator[ivm.Database]:
     with ivm.connect(tmp_path / "x.duckdb") as opened:
         yield opened
-
-
-def said(rows: list[Row]) -> list[str]:
-    return sorted(map(repr, rows))
-
-
-def as_rows(table: pa.Table) -> list[Row]:
-    with duckdb.connect() as cursor:
-        cursor.execute("SET TimeZone = 'UTC'")
-        return cursor.from_arrow(table).fetchall()
 
 
 def demand_equal(

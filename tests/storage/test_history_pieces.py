@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import deltalake
 import duckdb
+import pyarrow as pa
 import pytest
 
 from ivm.storage.values.types import type_of
@@ -66,6 +68,31 @@ def test_a_later_file_is_read_in_the_types_of_the_first(tmp_path: Path) -> None:
         history = history_at(cursor, tmp_path / "lake", "parquet")
         second = history_pieces._reading(history, history.files[1:])
         assert cursor.sql(f"FROM {second}").fetchall() == [(2, 8)]
+
+
+def test_pieces_of_a_lake_have_the_values_of_its_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of a part of a file, and of files of several partitions."""
+    monkeypatch.setattr(history_pieces, "PIECE_BYTES", 60_000)
+    ids = range(60_000)
+    parts = [("a'b" if i % 100 else None) if i < 50_000 else f"p{i % 3}" for i in ids]
+    rows = pa.table({"id": ids, "text": parts})
+    groups = deltalake.WriterProperties(max_row_group_size=4096)
+    deltalake.write_deltalake(
+        tmp_path / "lake", rows, partition_by=["text"], writer_properties=groups
+    )
+    with duckdb.connect() as cursor:
+        history = history_at(cursor, tmp_path / "lake", "delta")
+        assert len(history.readers) == 5
+        found = history_pieces.pieces(cursor, history)
+        assert found is not None
+        assert any("file_row_number" in piece for piece in found)
+        assert any(piece.count("read_parquet") > 1 for piece in found)
+        read = Counter(
+            row for piece in found for row in cursor.sql(f"SELECT id, text FROM {piece}").fetchall()
+        )
+        assert read == Counter(zip(ids, parts, strict=True))
 
 
 @pytest.mark.parametrize("name", ["FileName", "file_row_number"])

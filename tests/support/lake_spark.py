@@ -19,11 +19,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.feather as feather
 import pytest
 
 from tests.support.maven import Jars, java_missing
+from tests.support.view_oracle import Row
 
 SPARK = "4.1.1"
 _DELTA = Jars("io.delta", "delta-spark_4.1_2.13", "4.1.0")
@@ -120,6 +122,18 @@ def lake_spark() -> LakeSpark:
     atexit.register(folder.cleanup)
     atexit.register(made.close)
     return made
+
+
+def said(rows: list[Row]) -> list[str]:
+    """Rows as sorted texts, in which NaN is NaN."""
+    return sorted(map(repr, rows))
+
+
+def as_rows(table: pa.Table) -> list[Row]:
+    """The rows of an Arrow table as DuckDB's values."""
+    with duckdb.connect() as cursor:
+        cursor.execute("SET TimeZone = 'UTC'")
+        return cursor.from_arrow(table).fetchall()
 
 
 def _pyspark() -> Path:
