@@ -209,6 +209,7 @@ def _parquet(
     parted = all(_PARTITION.search(path) for path in files)
     options.setdefault("hive_partitioning", "true" if parted else "false")
     options.setdefault("binary_as_string", "false")
+    options.setdefault("can_have_nan", "true")  # other writers' statistics leave NaN out
     if columns is not None and options["hive_partitioning"] == "true":
         options["hive_types_autocast"] = "false"  # else a type would depend on the values
     return _call("read_parquet", FILES, options)

@@ -152,6 +152,7 @@ def _reader(
             given = f"name: {literal(column.name)}, type: {literal(type)}, default_value: NULL"
             schema.append(f"{key}: {{{given}}}")
     options = ["hive_partitioning = false", "binary_as_string = false", "union_by_name = false"]
+    options.append("can_have_nan = true")  # the statistics of most writers leave NaN out
     if schema:
         options.append(f"schema = MAP {{{', '.join(schema)}}}")
     return f"SELECT {', '.join(listed)} FROM read_parquet({FILES}, {', '.join(options)})"
