@@ -112,13 +112,11 @@ def _refuse_features(table: DeltaTable, place: str) -> None:
 
 def _refuse_deletion_vectors(table: DeltaTable, place: str) -> None:
     try:
-        found = table.deletion_vectors().read_next_batch().num_rows > 0
-    except StopIteration:
-        found = False
+        found = any(batch.num_rows for batch in table.deletion_vectors())
     except Exception as error:  # the library raises exceptions of its own making
         raise UnsupportedError(
             f"whether rows of the Delta table at {place!r} are deleted by vectors cannot be told: "
-            f"{error}"
+            f"{error}. Drop the feature: ALTER TABLE … DROP FEATURE deletionVectors"
         ) from error
     if found:
         raise UnsupportedError(
