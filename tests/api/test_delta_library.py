@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import sys
 from collections.abc import Iterator
@@ -10,10 +11,11 @@ from pathlib import Path
 import deltalake
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ivm
-from ivm.errors import IvmError, SqlError, UnavailableError
+from ivm.errors import IvmError, SqlError, UnavailableError, UnsupportedError
 from tests.support.view_oracle import assert_same_rows
 
 IN_FILES = "WITH (stored = false)"
@@ -113,3 +115,30 @@ def test_a_place_as_an_address(db: ivm.Database, tmp_path: Path) -> None:
     written(tmp_path / "a lake", pa.table({"id": [1], "p": ["x y"]}), ["p"])
     db.execute(f"CREATE TABLE t FROM DELTA 'file://{tmp_path}/a lake/' {IN_FILES}")
     assert db.execute("FROM t").fetchall() == [(1, "x y")]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "refused"),
+    [
+        ("org.apache.spark.version", "2.4.8", True),
+        ("org.apache.spark.legacyDateTime", "", True),
+        ("org.apache.spark.legacyINT96", "", True),
+        ("org.apache.spark.version", "3.5.2", False),
+    ],
+)
+def test_dates_of_an_older_calendar(
+    db: ivm.Database, tmp_path: Path, key: str, value: str, refused: bool
+) -> None:
+    rows = pa.table({"id": [1], "d": [datetime.date(2026, 1, 1)]})
+    place = tmp_path / "lake"
+    place.mkdir()
+    pq.write_table(rows.replace_schema_metadata({key: value}), place / "1.parquet")
+    deltalake.convert_to_deltalake(place)
+    made = f"FROM DELTA '{place}' {IN_FILES}"
+    if refused:
+        with pytest.raises(UnsupportedError, match="Julian"):
+            db.execute(f"CREATE TABLE t {made}")
+        db.execute(f"CREATE TABLE t (id BIGINT) {made}")
+    else:
+        db.execute(f"CREATE TABLE t {made}")
+    assert db.execute("SELECT id FROM t").fetchall() == [(1,)]
