@@ -19,7 +19,7 @@ from ivm.session.refresh import refresh
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
-from ivm.storage.errors import InputError, UnsupportedError
+from ivm.storage.errors import InputError, UnavailableError, UnsupportedError
 from ivm.storage.interrupts import next_statement
 from ivm.storage.warehouse.duckdb_errors import translated
 
@@ -48,7 +48,13 @@ def run_statement(session: Session, statement: st.Statement, params: Params) -> 
     session.release()
     try:
         return _RUN[type(statement)](session, statement, params)
+    except UnavailableError as error:
+        if not isinstance(statement, st.CreateHistory | st.SetHistory):  # they say it themselves
+            history.demand_named(session, str(error))
+        raise
     except duckdb.Error as error:
+        if isinstance(error, duckdb.IOException):
+            history.demand_named(session, str(error))
         raise translated(error, statement.offset) from error
     finally:
         if isinstance(statement, st.Ddl):

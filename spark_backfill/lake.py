@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ivm.spark_backfill.carriers import carrier
@@ -50,7 +49,7 @@ def export_lake(
     export(cursor, f"_ivm.{history.added}", columns, schema, to / "added")
     untouched = _untouched(cursor, history, key, to / "touched")
     values = {i: carrier(schema[i][1]).out(f"h.{quote(name)}") for i, name in columns}
-    table = f"({rows_of(replace(history, reader=PIECE), schema)}) AS h{untouched}"
+    table = f"({rows_of(schema, PIECE)}) AS h{untouched}"
     added = [f"read_parquet({literal(str(file))})" for file in sorted((to / "added").iterdir())]
     _list_pieces(cursor, found, added, to / _LISTED)
     body = {"values": values, "table": table, "pieces": len(found) + len(added)}

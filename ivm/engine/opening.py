@@ -149,7 +149,7 @@ def _break_behind(engine: Engine, away: Collection[str], *, every: bool) -> None
 
 def _is_readable(cursor: Cursor, history: History) -> bool:
     try:
-        describe(cursor, f"FROM {history.reader}")
+        describe(cursor, f"FROM {history.source}")
     except duckdb.Error:
         return False
     return True

@@ -24,7 +24,6 @@ from ivm.storage.warehouse.duck import Cursor, describe, rows, run
 from ivm.storage.warehouse.history import (
     EPOCH,
     History,
-    PinnedFile,
     create_added,
     forget_until,
     keep_epochs,
@@ -33,7 +32,7 @@ from ivm.storage.warehouse.history import (
     save,
     write_view,
 )
-from ivm.storage.warehouse.history_reader import find_files, reader_of
+from ivm.storage.warehouse.history_reader import LAKES, Found, columns_of, find, readers_of
 from ivm.storage.warehouse.table_info import TableInfo
 
 _OURS = ("stored", "check")
@@ -77,10 +76,10 @@ def _create(
     session: Session, transaction: Transaction, statement: st.CreateHistory, path: tuple[str, ...]
 ) -> None:
     cursor = session.cursor
-    number, format = next_number(cursor), statement.format
-    history = History(number, path, format, "", statement.options, "", (), session.engine.epoch)
-    found = find_files(cursor, format, statement.location)
-    create_added(cursor, history, _columns(cursor, statement, found[1]))
+    number, format, epoch = next_number(cursor), statement.format, session.engine.epoch
+    history = History(number, path, format, "", statement.options, (), (), epoch)
+    found = find(cursor, format, statement.location, _readers(statement.options))
+    create_added(cursor, history, _columns(cursor, statement, found))
     schema = describe(cursor, f"FROM _ivm.{history.added}")
     _refuse_names(schema)
     history = _in_files(cursor, history, found, schema)
@@ -98,14 +97,24 @@ def _as_ddl(statement: st.CreateHistory) -> st.Ddl:
     return st.Ddl(statement.text, statement.offset, "create", "table", (statement.name,))
 
 
-def _columns(cursor: Cursor, statement: st.CreateHistory, files: Sequence[PinnedFile]) -> str:
+def _columns(cursor: Cursor, statement: st.CreateHistory, found: Found) -> str:
     """The columns and constraints of the table, as SQL; the files' columns if it lists none."""
     first = statement.columns.split(maxsplit=1)[:1]
     if first and first[0].upper().split("(")[0] not in _CONSTRAINTS:
         return statement.columns
-    _, schema = reader_of(cursor, statement.format, files, _readers(statement.options), None)
+    source = _source(cursor, statement, found, None)
+    schema = columns_of(cursor, statement.format, source)
     listed = [f"{quote(name)} {type.sql}" for name, type in schema]
     return ", ".join([*listed, *([statement.columns] if first else [])])
+
+
+def _source(
+    cursor: Cursor, statement: st.CreateHistory, found: Found, columns: Schema | None
+) -> str:
+    """A query for all rows in the files that the statement names."""
+    format, options = statement.format, _readers(statement.options)
+    readers, files = readers_of(cursor, format, found, options, columns)
+    return History(0, (), format, "", (), readers, files, 0).source
 
 
 def _refuse_names(schema: Schema) -> None:
@@ -118,24 +127,29 @@ def _readers(options: Sequence[tuple[str, str]]) -> Mapping[str, str]:
     return {name: value for name, value in options if name not in _OURS}
 
 
-def _in_files(
-    cursor: Cursor, history: History, found: tuple[str, tuple[PinnedFile, ...]], schema: Schema
-) -> History:
+def _in_files(cursor: Cursor, history: History, found: Found, schema: Schema) -> History:
     """The history in the files that were found at a place."""
-    place, files = found
-    reader, given = reader_of(cursor, history.format, files, _readers(history.options), schema)
-    types = {fold(name): type for name, type in given}
+    options = dict(history.options)
+    if found.lake is not None:
+        options[LAKES[history.format]] = str(found.lake.version)
+    readers, files = readers_of(cursor, history.format, found, _readers(history.options), schema)
+    place, given = found.place, tuple(options.items())
+    history = dataclasses.replace(
+        history, location=place, options=given, readers=readers, files=files
+    )
+    columns = columns_of(cursor, history.format, history.source)
+    types = {fold(name): type for name, type in columns}
     for name, type in schema:
         if fold(name) not in types:
             raise SqlError(f"the files at {place!r} have no column {name!r}")
         _refuse_zone(history.format, name, type, types[fold(name)])
-    return dataclasses.replace(history, location=place, reader=reader, files=files)
+    return history
 
 
 def _refuse_zone(format: str, name: str, type: ColumnType, in_files: ColumnType) -> None:
     """Refuses a column whose values would depend on the time zone of the session that reads it."""
     zoned, found = "TIME ZONE" in type.sql, "TIME ZONE" in in_files.sql
-    if zoned != found or (zoned and format != "parquet"):
+    if zoned != found or (zoned and format in ("csv", "json")):
         raise UnsupportedError(
             f"the column {name!r} ({type.sql}, in the files {in_files.sql}) would have other "
             "values in other time zones: declare it with the files' own type (if it is text there, "
@@ -185,7 +199,7 @@ def _check(cursor: Cursor, history: History, info: TableInfo) -> None:
     if not tests:
         return
     (found,) = rows(
-        cursor, f"SELECT {', '.join(tests.values())} FROM ({rows_of(history, info.schema)})"
+        cursor, f"SELECT {', '.join(tests.values())} FROM ({rows_of(info.schema, history.source)})"
     )
     for what, count in zip(tests, found, strict=True):
         if count:
@@ -203,18 +217,29 @@ def _counting(where: str) -> str:
 def _load(session: Session, transaction: Transaction, statement: st.CreateHistory) -> None:
     """Creates a table that is stored, and fills it from the files."""
     name = ".".join(map(quote, statement.name))
-    _, files = find_files(session.cursor, statement.format, statement.location)
-    columns = _columns(session.cursor, statement, files)
+    options = _readers(statement.options)
+    found = find(session.cursor, statement.format, statement.location, options)
+    columns = _columns(session.cursor, statement, found)
     (create,) = st.parse(f"CREATE TABLE {name} ({columns})")
     assert isinstance(create, st.Ddl)
     run(session.cursor, create.text)
     ddl.changed(session, transaction, create)
     info = session.engine.catalog.tables[session.engine.catalog.names.new(statement.name)]
-    options = _readers(statement.options)
-    reader, _ = reader_of(session.cursor, statement.format, files, options, info.schema)
-    (insert,) = st.parse(f"INSERT INTO {name} BY NAME FROM {reader}")
+    source = _source(session.cursor, statement, found, info.schema)
+    (insert,) = st.parse(f"INSERT INTO {name} BY NAME FROM {source}")
     assert isinstance(insert, st.Dml)
     run_in_duckdb(session, transaction, insert, info, None)
+
+
+def demand_named(session: Session, error: str) -> None:
+    """Checks the files of the tables that an error of DuckDB's names.
+
+    Raises:
+        UnavailableError: a file has changed, or is gone.
+    """
+    tables = session.engine.catalog.tables.items()
+    named = [name for name, info in tables if info.history and info.history.names_file(error)]
+    session.engine.tables.demand_histories(named)
 
 
 # --- other files ---
@@ -231,10 +256,9 @@ def set_history(session: Session, statement: st.SetHistory, params: Params) -> R
         transaction.begin_in_duckdb()
         checked = _flag(statement.options, "check", default=True)
         before = _fingerprint(cursor, info) if checked else None
-        given = dict(info.history.options) | dict(statement.options)
-        options, epoch = tuple(given.items()), statement.epoch
+        options, epoch = _options(info.history, statement), statement.epoch
         history = dataclasses.replace(info.history, options=options, epoch=epoch)
-        found = find_files(cursor, history.format, statement.location)
+        found = find(cursor, history.format, statement.location, _readers(options))
         history = _in_files(cursor, history, found, info.schema)
         forget_until(cursor, history, info.key_columns, epoch)
         write_view(cursor, history, info.schema, info.key_columns, replace=True)
@@ -246,6 +270,12 @@ def set_history(session: Session, statement: st.SetHistory, params: Params) -> R
         engine.reload_tables(cursor)
         transaction.change_tables()
     return Result("done")
+
+
+def _options(history: History, statement: st.SetHistory) -> tuple[tuple[str, str], ...]:
+    """The options for other files: as before, but for those given, and the version of a lake."""
+    given = {n: value for n, value in history.options if n != LAKES.get(history.format)}
+    return tuple((given | dict(statement.options)).items())
 
 
 def _unstored(session: Session, statement: st.SetHistory) -> TableInfo:

@@ -11,7 +11,7 @@ Invariant: the files are pinned, by name, size and time. They must not change.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -25,15 +25,18 @@ EPOCH = "_ivm_epoch"
 """The column that says with which epoch a row came (in a table without a key), or a key was
 touched."""
 
+FILES = "__ivm_files"
+"""Stands in a reader for the list of files."""
+
 _STUB = "__ivm_away"
 """Marks the view of `write_stub`."""
 
 _RECORDS = """
 CREATE TABLE IF NOT EXISTS _ivm.histories (
     number BIGINT, path VARCHAR[], format VARCHAR, location VARCHAR, options VARCHAR,
-    reader VARCHAR, files VARCHAR, epoch BIGINT)
+    readers VARCHAR[], files VARCHAR, epoch BIGINT)
 """
-_COLUMNS = "number, path, format, location, options, reader, files, epoch"
+_COLUMNS = "number, path, format, location, options, readers, files, epoch"
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,13 @@ class PinnedFile:
         path: where it lies.
         size: in bytes.
         modified: when it was written last, in microseconds since 1970, UTC.
+        reader: which of the history's readers reads it.
     """
 
     path: str
     size: int
     modified: int
+    reader: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,10 @@ class History:
     Attributes:
         number: of its own.
         path: schemas and name of the table.
-        format: "parquet", "csv" or "json".
+        format: one of `history_reader.FORMATS`.
         location: of the files: a file, a folder or a pattern, absolute.
-        options: of the reader, as the user gave them.
-        reader: a call of DuckDB's reader for exactly these files.
+        options: of the reader, as the user gave them; of a lake also the version that was found.
+        readers: SELECTs of the rows of files, with `FILES` in place of their list.
         files: the files.
         epoch: the files hold the table's rows as of this epoch.
     """
@@ -71,7 +76,7 @@ class History:
     format: str
     location: str
     options: tuple[tuple[str, str], ...]
-    reader: str
+    readers: tuple[str, ...]
     files: tuple[PinnedFile, ...]
     epoch: int
 
@@ -85,11 +90,52 @@ class History:
         """The name of the table with the keys that were changed since, in schema `_ivm`."""
         return f"history_{self.number}_touched"
 
+    def names_file(self, text: str) -> bool:
+        """Whether a text names one of the files."""
+        return any(file.path in text for file in self.files)
 
-def rows_of(history: History, schema: Schema) -> str:
-    """A SELECT of all rows in the files, in the table's types."""
+    def reading(self, files: Sequence[PinnedFile], where: str = "") -> str:
+        """A query, in parentheses, for the rows of some of the files.
+
+        Args:
+            files: at least one.
+            where: a condition on what the readers read.
+        """
+        paths: dict[int, list[str]] = {}
+        for file in files:
+            paths.setdefault(file.reader, []).append(file.path)
+        return _together([f"({filled(self.readers[i], p)}{where})" for i, p in paths.items()])
+
+    @property
+    def source(self) -> str:
+        """A query, in parentheses, for all rows in the files."""
+        return self.reading(self.files)
+
+
+def filled(reader: str, paths: Sequence[str]) -> str:
+    """The reader of these files."""
+    before, after = reader.split(FILES, 1)
+    return f"{before}[{', '.join(map(literal, paths))}]{after}"
+
+
+_WIDTH = 50
+"""How many queries one UNION ALL has: DuckDB's time to plan grows with the square."""
+
+
+def _together(queries: Sequence[str]) -> str:
+    while len(queries) > 1:
+        queries = [f"({' UNION ALL '.join(some)})" for some in _in_parts(queries)]
+    return queries[0]
+
+
+def _in_parts(queries: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (queries[i : i + _WIDTH] for i in range(0, len(queries), _WIDTH))
+
+
+def rows_of(schema: Schema, source: str) -> str:
+    """A SELECT of the rows of a source, in the table's types."""
     listed = ", ".join(f"CAST({quote(n)} AS {t.sql}) AS {quote(n)}" for n, t in schema)
-    return f"SELECT {listed} FROM {history.reader}"
+    return f"SELECT {listed} FROM {source}"
 
 
 def write_view(
@@ -102,7 +148,7 @@ def write_view(
     same = " AND ".join(f"__ivm_t.{quote(name)} = __ivm_h.{quote(name)}" for name, _ in key)
     untouched = f" ANTI JOIN _ivm.{history.touched} AS __ivm_t ON {same}" if key else ""
     query = (
-        f"SELECT {kept} FROM ({rows_of(history, schema)}) AS __ivm_h{untouched}"
+        f"SELECT {kept} FROM ({rows_of(schema, history.source)}) AS __ivm_h{untouched}"
         f" UNION ALL SELECT {', '.join(names)} FROM _ivm.{history.added}"
     )
     run(cursor, f"CREATE {'OR REPLACE ' if replace else ''}VIEW {name} AS {query}")
@@ -176,9 +222,9 @@ def save(cursor: Cursor, history: History) -> None:
     """Adds or replaces the record of a history."""
     run(cursor, _RECORDS)
     run(cursor, "DELETE FROM _ivm.histories WHERE number = $1", [history.number])
-    files = json.dumps([[f.path, f.size, f.modified] for f in history.files])
+    files = json.dumps([[f.path, f.size, f.modified, f.reader] for f in history.files])
     given = [history.number, list(history.path), history.format, history.location]
-    texts = [json.dumps(history.options), history.reader, files, history.epoch]
+    texts = [json.dumps(history.options), list(history.readers), files, history.epoch]
     run(cursor, "INSERT INTO _ivm.histories VALUES ($1, $2, $3, $4, $5, $6, $7, $8)", given + texts)
 
 
@@ -198,11 +244,11 @@ def load(cursor: Cursor) -> list[History]:
             format,
             location,
             tuple((name, value) for name, value in json.loads(options)),
-            reader,
+            tuple(readers),
             tuple(PinnedFile(*file) for file in json.loads(files)),
             epoch,
         )
-        for number, path, format, location, options, reader, files, epoch in rows(
+        for number, path, format, location, options, readers, files, epoch in rows(
             cursor, f"SELECT {_COLUMNS} FROM _ivm.histories"
         )
     ]
@@ -264,12 +310,13 @@ def demand_unchanged(cursor: Cursor, tables: Mapping[str, History]) -> None:
         for file in history.files:
             if file.path not in found:
                 raise _changed(name, f"{file.path} is gone")
-            if found[file.path] != file:
+            if (found[file.path].size, found[file.path].modified) != (file.size, file.modified):
                 raise _changed(name, f"{file.path} is not what it was")
 
 
 def _changed(name: str, why: str) -> UnavailableError:
     return UnavailableError(
         f"the history of table {name!r} has changed: {why}. Its files are pinned: restore them, or "
-        "name others with ALTER TABLE … SET HISTORY '…' AT EPOCH …"
+        "name others with ALTER TABLE … SET HISTORY '…' AT EPOCH …, and WITH (check = false) where "
+        "the rows so far cannot be compared"
     )

@@ -1,8 +1,8 @@
 """The pieces of a history: parts of its files that can be read apart, by any process.
 
 Law: the rows of all pieces are the rows of the files, each once. A piece is read by the same call
-as the files together: the reader takes the columns' types from the first file, so that one is
-named with every piece.
+as the files together: where the reader takes the columns' types from the first file, that one is
+named with every piece; those of lakes have the types in the call.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from ivm.storage.identifiers import fold, literal
 from ivm.storage.warehouse.duck import Cursor, describe, rows
-from ivm.storage.warehouse.history import History, PinnedFile
-from ivm.storage.warehouse.history_reader import is_remote
+from ivm.storage.warehouse.history import History, PinnedFile, filled
+from ivm.storage.warehouse.history_reader import LAKES, is_remote
 
 PIECE_BYTES = 64 << 20
 """The size of files, or of row groups of a file, that make one piece."""
@@ -36,7 +36,7 @@ def pieces(cursor: Cursor, history: History) -> list[str] | None:
     """
     if any(is_remote(file.path) for file in history.files):
         return None
-    taken = {fold(name) for name, _ in describe(cursor, f"FROM {history.reader}")}
+    taken = {fold(name) for name, _ in describe(cursor, f"FROM {history.source}")}
     if not taken.isdisjoint(("filename", "file_row_number")):
         return None
     return list(_pieces(cursor, history))
@@ -45,10 +45,9 @@ def pieces(cursor: Cursor, history: History) -> list[str] | None:
 def _pieces(cursor: Cursor, history: History) -> Iterator[str]:
     together: list[PinnedFile] = []
     for file in history.files:
-        if file.size > PIECE_BYTES and history.format == "parquet":
+        if file.size > PIECE_BYTES and history.format not in ("csv", "json"):
             for first, last in _row_ranges(cursor, file):
-                rows = f"file_row_number BETWEEN {first} AND {last}"
-                yield f"{_reading(history, [file])} AND {rows}"
+                yield _reading(history, [file], f"file_row_number BETWEEN {first} AND {last}")
             continue
         if together and sum(f.size for f in together) + file.size > PIECE_BYTES:
             yield _reading(history, together)
@@ -70,15 +69,15 @@ def _row_ranges(cursor: Cursor, file: PinnedFile) -> Iterator[tuple[int, int]]:
         yield first, end - 1
 
 
-def _reading(history: History, files: Sequence[PinnedFile]) -> str:
-    """The call of the reader, of these files alone."""
+def _reading(history: History, files: Sequence[PinnedFile], rows: str = "true") -> str:
+    """The query for the rows of these files alone."""
+    if history.format in LAKES:
+        return history.reading(files, f" WHERE {rows}")
     named = [file.path for file in files]
     first = history.files[0].path
     listed = [*([] if first in named else [first]), *named]
     if "union_by_name" in dict(history.options):  # all files have a say in the columns
         listed = [file.path for file in history.files]
-    all_files = ", ".join(literal(file.path) for file in history.files)
-    before, after = history.reader.split(f"[{all_files}]", 1)
     chosen = ", ".join(map(literal, named))
-    call = f"{before}[{', '.join(map(literal, listed))}]{after}"
-    return f"{call} WHERE filename IN ({chosen})"
+    call = filled(history.readers[0], listed)
+    return f"({call} WHERE filename IN ({chosen}) AND {rows})"

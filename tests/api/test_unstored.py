@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import deltalake
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ivm
@@ -232,6 +236,21 @@ def test_files_mean_the_same_in_every_session(db: ivm.Database, tmp_path: Path) 
     db.execute("RESET TimeZone; CREATE MATERIALIZED VIEW v AS SELECT max(t) AS m FROM x")
     db.execute("INSERT INTO x VALUES ('2027-01-01 00:00Z')")  # the pinned times are the same
     assert verified(db)
+
+
+def test_filters_find_nan_in_files_whose_statistics_leave_it_out(
+    db: ivm.Database, tmp_path: Path
+) -> None:
+    file = tmp_path / "nan.parquet"
+    pq.write_table(pa.table({"id": [1, 2], "x": [1.0, math.nan]}), file)
+    deltalake.write_deltalake(tmp_path / "lake", pq.read_table(file))
+    for place in (f"PARQUET '{file}'", f"DELTA '{tmp_path}/lake'"):
+        db.execute(f"CREATE OR REPLACE TABLE wanted AS FROM '{file}'")
+        db.execute(f"DROP TABLE IF EXISTS t; CREATE TABLE t FROM {place} WITH (stored = false)")
+        for where in ("x > 100", "x = 'nan'", "isnan(x)", "x <= 1"):
+            asked = [f"SELECT id FROM {table} WHERE {where}" for table in ("t", "wanted")]
+            assert db.execute(asked[0]).fetchall() == db.execute(asked[1]).fetchall(), where
+        assert db.execute("SELECT id FROM t WHERE x > 100").fetchall() == [(2,)]
 
 
 def test_a_name_that_is_a_pattern_is_refused(db: ivm.Database, tmp_path: Path) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import deltalake
 import duckdb
+import pyarrow as pa
 import pytest
 
 from ivm.storage.values.types import type_of
 from ivm.storage.warehouse import history_pieces
 from ivm.storage.warehouse.duck import describe
 from ivm.storage.warehouse.history import History
-from ivm.storage.warehouse.history_reader import find_files, reader_of
+from ivm.storage.warehouse.history_reader import find, readers_of
 
 ROWS = "SELECT range + {from} AS id, 'it''s ' || range % 7 AS text FROM range({count})"
 
@@ -20,11 +22,11 @@ ROWS = "SELECT range + {from} AS id, 'it''s ' || range % 7 AS text FROM range({c
 def history_at(
     cursor: duckdb.DuckDBPyConnection, place: Path, format: str, **options: str
 ) -> History:
-    _, files = find_files(cursor, format, str(place))
+    found = find(cursor, format, str(place), options)
     columns = (("id", type_of("BIGINT")), ("text", type_of("VARCHAR")))
-    reader, _ = reader_of(cursor, format, files, options, columns)
+    readers, files = readers_of(cursor, format, found, options, columns)
     given = tuple(options.items())
-    return History(1, ("main", "t"), format, str(place), given, reader, files, 0)
+    return History(1, ("main", "t"), format, str(place), given, readers, files, 0)
 
 
 def write(place: Path, format: str, counts: list[int]) -> None:
@@ -51,7 +53,7 @@ def test_pieces_are_the_rows_of_the_files(
         assert found is not None
         assert len(found) > 2
         read = Counter(r for piece in found for r in cursor.sql(f"FROM {piece}").fetchall())
-        whole = cursor.sql(f"FROM {history.reader}")
+        whole = cursor.sql(f"FROM {history.source}")
         assert read == Counter(whole.fetchall())
         assert len(read) == 39_031
         assert [name for name, _ in describe(cursor, f"FROM {found[-1]}")] == ["id", "text"]
@@ -66,6 +68,31 @@ def test_a_later_file_is_read_in_the_types_of_the_first(tmp_path: Path) -> None:
         history = history_at(cursor, tmp_path / "lake", "parquet")
         second = history_pieces._reading(history, history.files[1:])
         assert cursor.sql(f"FROM {second}").fetchall() == [(2, 8)]
+
+
+def test_pieces_of_a_lake_have_the_values_of_its_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of a part of a file, and of files of several partitions."""
+    monkeypatch.setattr(history_pieces, "PIECE_BYTES", 60_000)
+    ids = range(60_000)
+    parts = [("a'b" if i % 100 else None) if i < 50_000 else f"p{i % 3}" for i in ids]
+    rows = pa.table({"id": ids, "text": parts})
+    groups = deltalake.WriterProperties(max_row_group_size=4096)
+    deltalake.write_deltalake(
+        tmp_path / "lake", rows, partition_by=["text"], writer_properties=groups
+    )
+    with duckdb.connect() as cursor:
+        history = history_at(cursor, tmp_path / "lake", "delta")
+        assert len(history.readers) == 5
+        found = history_pieces.pieces(cursor, history)
+        assert found is not None
+        assert any("file_row_number" in piece for piece in found)
+        assert any(piece.count("read_parquet") > 1 for piece in found)
+        read = Counter(
+            row for piece in found for row in cursor.sql(f"SELECT id, text FROM {piece}").fetchall()
+        )
+        assert read == Counter(zip(ids, parts, strict=True))
 
 
 @pytest.mark.parametrize("name", ["FileName", "file_row_number"])
