@@ -46,10 +46,10 @@ def write_changes(inbox: Path, lines: int) -> None:
     """Change events: prices fall, lines are cancelled, new ones come."""
     events = []
     for i in range(CHANGES):
-        row = {"id": i * 37 % (lines + lines // 10), "customer": i % 10_000, "shipped": 20_500}
-        row |= {"price": f"{i % 500}.50", "discount": "0.05"}
-        gone = {"op": "d", "before": {"id": row["id"]}, "after": None}
-        events.append(gone if i % 10 == 0 else {"op": "u", "after": row})
+        key = {"id": i * 37 % (lines + lines // 10)}
+        row = {**key, "customer": i % 10_000, "price": f"{i % 500}.50", "discount": "0.05"}
+        written = {"op": "u", "after": {**row, "shipped": 20_500}}
+        events.append({"op": "d", "before": key, "after": None} if i % 10 == 0 else written)
     draft = inbox / ".changes"
     draft.write_text("".join(f"{json.dumps(event)}\n" for event in events))
     draft.rename(inbox / "changes.json")  # whole when it is first seen

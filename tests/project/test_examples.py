@@ -11,6 +11,7 @@ import pytest
 
 import ivm
 from tests.support import ROOT
+from tests.support.spark import session
 
 EXAMPLES = ROOT / "examples"
 
@@ -81,6 +82,15 @@ def test_postgres_cdc(tmp_path: Path) -> None:
     lines = lines_of(tmp_path, "postgres_cdc/postgres_cdc.py", "1")
     said = lines.index("the view has PostgreSQL's own answer:")
     assert [line.split()[0] for line in lines[said + 1 :]] == ["east", "north", "south", "west"]
+
+
+def test_lake_backfill(tmp_path: Path) -> None:
+    session()  # or the test is not run
+    lines = lines_of(tmp_path, "lake_backfill/lake_backfill.py", "--lines", "40000")
+    assert lines[0].startswith("the lake: 40,000 lines")
+    assert lines[2].split()[:2] == ["east", "10,000"]
+    assert lines[6] == "50,000 changes applied by the pipeline:"
+    assert lines[-1] == "verified: [('revenue', 4, 0, 0, True)]"
 
 
 def lines_of(folder: Path, script: str, *arguments: str) -> list[str]:

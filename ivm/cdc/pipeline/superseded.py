@@ -1,10 +1,10 @@
 """The last event of each key, where the others of a batch make no difference.
 
 Law: whatever rows a table has, the events that stay leave in it what all of them would have left,
-and refuse what all would have refused. So an event is left out only if a later one of its key writes
-the whole row or deletes it, and none of the key's events from the one up to the other can be
-refused, whose row might then come from the one before it; and only if no event of the batch moves a
-row to another key.
+and those are refused that all would have refused. So an event is left out only if a later one of
+its key writes the whole row or deletes it, and none of the key's events from the one up to the
+other can be refused, since such a one may build on the one before it; and only if no event of the
+batch moves a row to another key.
 """
 
 from __future__ import annotations
