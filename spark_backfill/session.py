@@ -62,7 +62,8 @@ def start(options: Mapping[str, str]) -> SparkSession:
     # We use none of what PySpark does with pandas.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     # Each error is raised as well, and its words reach the user.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    for name in ("SQLQueryContextLogger", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     if "spark.remote" in options:
         return _configured(sessions, {**options, **REQUIRED})
     with _starting:
@@ -90,7 +91,9 @@ def _start_jvm(options: Mapping[str, str]) -> None:
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._active_spark_context is not None:
-        return
+        if _lives():
+            return
+        _forget_dead()
     _demand_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -105,6 +108,27 @@ def _start_jvm(options: Mapping[str, str]) -> None:
             log.seek(0)
             said = words_of(error) if "java" in str(error) else _last_words(log.read())
             raise UnavailableError(f"Spark does not start: {said}") from error
+
+
+def _lives() -> bool:
+    """Whether the JVM of this process's Spark runs still; one that others started is taken to."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
+
+
+def _forget_dead() -> None:
+    """Lets PySpark forget a JVM that was killed, so that another one can be started.
+
+    In public there is only `stop`, which asks the JVM.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
 
 
 def _last_words(log: bytes) -> str:

@@ -6,8 +6,9 @@ never goes on behind one that is not. One that comes again after a crash is know
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ivm.cdc.pipeline.input import Input
@@ -36,27 +37,40 @@ class _Query:
         given, each = self._given.take(timeout), self._input
         if given is None:
             return None
-        positions = each.reached(str(self._query.id), given.number)
+        positions = each.reached(str(_asked(lambda: self._query.id)), given.number)
         part = SparkPart(
             each.table, given.frame, each.envelope, each.deletion, by_time=each.by_time
         )
         return given, Batch((part,), positions)
 
     def _demand_running(self) -> None:
-        error = self._query.exception()
+        error = _asked(self._query.exception)
         if error is not None:
             raise UnavailableError(f"Spark: {words_of(error)}") from error
-        if not self._query.isActive:
+        if not _asked(lambda: self._query.isActive):
             raise UnavailableError("Spark's query was stopped")
 
     def idle(self) -> bool:
         """Whether it has found nothing new when it last looked."""
-        return self._given.empty() and self._query.status["message"] == _IDLE
+        return self._given.empty() and _asked(lambda: self._query.status["message"]) == _IDLE
 
     def close(self) -> None:
         """Ends it; a micro-batch that was not applied comes again."""
         self._given.close()
-        self._query.stop()
+        with contextlib.suppress(Exception):  # Spark has been killed, perhaps: nothing is to stop
+            self._query.stop()
+
+
+def _asked(ask: Callable[[], Any]) -> Any:
+    """What Spark says of a query.
+
+    Raises:
+        UnavailableError: it says nothing any more.
+    """
+    try:
+        return ask()
+    except Exception as error:
+        raise UnavailableError(f"Spark does not answer: {words_of(error)}") from error
 
 
 class SparkReader:
