@@ -14,7 +14,7 @@ import pickle
 import shutil
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -31,7 +31,7 @@ from ivm.sql.plan.render import render
 from ivm.storage.errors import UnsupportedError
 from ivm.storage.warehouse.duck import Cursor, rows
 
-Texts: TypeAlias = list[tuple[str | None, ...]]
+Texts: TypeAlias = Sequence[tuple[str | None, ...]]
 """Rows, each value as DuckDB writes it."""
 Keep: TypeAlias = Callable[[ivm.Database, str], None]
 """Keeps the view of a name, as it is now."""
