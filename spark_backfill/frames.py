@@ -93,17 +93,22 @@ class Frames:
         spark: a prepared session.
         relations: the rows of base relations.
         zone: the time zone in which expressions are computed.
+        sql: nodes may be computed in Spark SQL.
     """
 
-    def __init__(self, spark: SparkSession, relations: Relations, zone: str) -> None:
+    def __init__(
+        self, spark: SparkSession, relations: Relations, zone: str, *, sql: bool = True
+    ) -> None:
         self._spark = spark
         self._relations = relations
         self._zone = zone
+        self._sql = sql
         self._settings = (f"SET TimeZone = {literal(zone)}",)
         self._known: dict[int, tuple[Plan, int]] = {}
         self._numbers: dict[str, int] = {}
         self._frames: dict[int, DataFrame] = {}
         self._given: set[int] = set()
+        self._told: list[tuple[Plan, DataFrame]] = []
         self._views: list[str] = []
         self.said = Said()
 
@@ -149,6 +154,14 @@ class Frames:
         number = self._number(plan, frame)
         self._frames[number] = frame
         self._given.add(number)
+        self._told.append((plan, frame))
+
+    def by_workers(self) -> Frames:
+        """Frames of the same rows, in which DuckDB computes every node in the workers."""
+        made = Frames(self._spark, self._relations, self._zone, sql=False)
+        for plan, frame in self._told:
+            made.know(plan, frame)
+        return made
 
     def close(self) -> None:
         """Forgets the names under which Spark's session knows the DataFrames."""
@@ -224,6 +237,8 @@ class Frames:
         return self._by_duckdb(plan, parts, together, sql, alone=True)
 
     def _by_spark(self, plan: Plan, below: Sequence[DataFrame]) -> DataFrame:
+        if not self._sql:
+            raise NotSaidError("a value on which Spark SQL fails")
         spark_body(plan, ["t"] * len(below), self._zone)  # before names are given
         names = []
         for frame in below:

@@ -7,6 +7,7 @@ rows than DuckDB gave where the text leaves an order open, but those of the plan
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from typing import Any
 import duckdb
 
 from ivm.backfill.snapshot import exported
+from ivm.spark_backfill.attempts import computed
 from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.session import words_of
 from ivm.sql.plan.nodes import Plan, numbered, types
@@ -62,8 +64,19 @@ def compute(captures: Captures) -> list[SparkOutcome]:
         session()  # before there are threads
     with ThreadPoolExecutor(_THREADS) as pool:
         verdicts = pool.map(lambda name: _verdict(captures, name), names)
-        found = dict(zip(names, verdicts, strict=True))
+        found = {}
+        for name, verdict in zip(names, verdicts, strict=True):
+            found[name] = verdict
+            _tell(len(found), len(names), name, *verdict)
     return [_outcome(note, found) for note in notes]
+
+
+def _tell(number: int, count: int, name: str, verdict: str, detail: str) -> None:
+    """Shows how far it is, and what is amiss, at once: a run takes long."""
+    if verdict not in _RIGHT:
+        print(f"{verdict} {name}: {detail[:300]}", file=sys.stderr)
+    if number % 100 == 0 or number == count:
+        print(f"{number} of {count} computed on Spark", file=sys.stderr)
 
 
 def _outcome(note: dict[str, str], found: dict[str, tuple[str, str]]) -> SparkOutcome:
@@ -87,7 +100,7 @@ def _answer(captures: Captures, name: str, asked: Capture) -> Texts:
     relations = exported(session(), [asked.plan], captures.tables(name))
     frames = Frames(session(), relations, asked.zone)
     try:
-        carriers = frames.frame(asked.plan).toArrow()
+        carriers = computed(frames, lambda given: given.frame(asked.plan).toArrow())
     finally:
         frames.close()
     with duckdb.connect() as cursor:
