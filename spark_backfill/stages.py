@@ -40,7 +40,7 @@ from ivm.storage.warehouse.duck import chunks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ivm.catalog.catalog import BindingCatalog, View
 from ivm.engine.engine import Engine
-from ivm.spark_backfill.frames import refuse_unsayable
+from ivm.spark_backfill.refusals import refuse_unsayable
 from ivm.sql.plan.nodes import Scan, nodes
 from ivm.storage.errors import UnsupportedError
 

@@ -372,12 +372,15 @@ def test_what_overflows_is_told_in_duckdbs_words(db: ivm.Database) -> None:
         ("SELECT id, own(id) AS x FROM orders", r"own\(\) is no function of DuckDB's own"),
         ("SELECT id, mode(amount) OVER () AS x FROM orders", "recomputed whole"),
         ("SELECT 1::VARIANT AS x FROM orders", "VARIANT"),
+        ("SELECT id FROM customers WHERE region::mood = 'r1'", r"mood is no type of DuckDB's own"),
+        ("SELECT [region::s.mood] AS x FROM customers", r"s\.mood is no type of DuckDB's own"),
     ],
 )
 def test_what_spark_cannot_fill_is_refused_at_once(
     query: str, named: str, db: ivm.Database
 ) -> None:
     db.create_function(ivm.Function("own", lambda x: x, ["BIGINT"], "BIGINT"))
+    db.execute("CREATE TYPE mood AS ENUM ('r1'); CREATE SCHEMA s; CREATE TYPE s.mood AS mood")
     with pytest.raises(UnsupportedError, match=named):
         db.execute(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {query}")
     assert db.views() == []
