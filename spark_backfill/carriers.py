@@ -32,19 +32,18 @@ _PLAIN = {
     "DATE": "DATE",
     "TIMESTAMP": "TIMESTAMP_NTZ",
 }
-# Beyond 38 digits the cast fails.
 _AS_NUMBERS = {
     "UTINYINT": "SMALLINT",
     "USMALLINT": "INT",
     "UINTEGER": "BIGINT",
     "UBIGINT": "DECIMAL(20,0)",
-    "HUGEINT": "DECIMAL(38,0)",
-    "UHUGEINT": "DECIMAL(38,0)",
 }
 _FLOATS = {"FLOAT": "FLOAT", "DOUBLE": "DOUBLE"}
 # Types whose values DuckDB writes as text and reads again without loss: equal exactly where the
-# texts are, or not.
+# texts are, or not. (HUGEINTs have 39 digits, Spark's DECIMALs 38.)
 _AS_TEXT = {
+    "HUGEINT": True,
+    "UHUGEINT": True,
     "UUID": True,
     "BIT": True,
     "BIGNUM": True,
@@ -89,8 +88,6 @@ def carrier(type: ColumnType) -> Carrier:
     Raises:
         NotCarriedError: it has none.
     """
-    if type.sql in ('"NULL"', "NULL"):
-        return _cast("INT", "INTEGER", '"NULL"', plain=False, equal=True)
     with _types.borrow() as scratch:
         try:
             return _carrier(scratch.sqltype(type.sql))
@@ -100,6 +97,8 @@ def carrier(type: ColumnType) -> Carrier:
 
 def _carrier(type: DuckDBPyType) -> Carrier:
     name = str(type)
+    if name == '"NULL"':
+        return _cast("INT", "INTEGER", name, plain=False, equal=True)
     if name in _PLAIN:
         return Carrier(_PLAIN[name], _same, _same, plain=True, equal=True)
     if name in _FLOATS:
@@ -107,8 +106,7 @@ def _carrier(type: DuckDBPyType) -> Carrier:
     if type.id == "decimal":
         return Carrier(name, _same, _same, plain=True, equal=True)
     if name in _AS_NUMBERS:
-        plain = name == "HUGEINT"
-        return _cast(_AS_NUMBERS[name], _AS_NUMBERS[name], name, plain=plain, equal=True)
+        return _cast(_AS_NUMBERS[name], _AS_NUMBERS[name], name, plain=False, equal=True)
     if name in _AS_TEXT:
         return _cast("STRING", "VARCHAR", name, plain=False, equal=_AS_TEXT[name])
     if type.id == "enum":

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-from sqlglot import exp
 
 from ivm.spark_backfill.carriers import Carrier, NotCarriedError, carrier
 from ivm.spark_backfill.not_said import NotSaidError
 from ivm.spark_backfill.partial_worker import DDL, key_types, partial_runner
+from ivm.spark_backfill.refusals import not_carried, refuse_foreign
 from ivm.spark_backfill.render import spark_body
 from ivm.spark_backfill.worker import CODE, GIVEN, NO_SIDE, SIDE, Body, Pieces, runner
-from ivm.sql.plan.built_in import is_ours, schema_prefixes
-from ivm.sql.plan.columns import expressions
 from ivm.sql.plan.nodes import (
     Aggregate,
     Distinct,
@@ -43,14 +41,12 @@ from ivm.sql.plan.nodes import (
     Window,
     free_recursions,
     inputs,
-    nodes,
     numbered,
     types,
     width,
 )
 from ivm.sql.plan.render import render, render_body
-from ivm.storage.errors import UnsupportedError
-from ivm.storage.identifiers import fold, literal
+from ivm.storage.identifiers import literal
 from ivm.storage.values.types import ColumnType
 
 if TYPE_CHECKING:
@@ -59,8 +55,6 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count()
 _LINEAR = Filter | Project | Unnest
-_SYNTAX = frozenset(["coalesce", "if", "ifnull", "nullif", "try"])
-"""What DuckDB's grammar reads like calls of functions."""
 
 
 class Relations(Protocol):
@@ -93,17 +87,22 @@ class Frames:
         spark: a prepared session.
         relations: the rows of base relations.
         zone: the time zone in which expressions are computed.
+        sql: nodes may be computed in Spark SQL.
     """
 
-    def __init__(self, spark: SparkSession, relations: Relations, zone: str) -> None:
+    def __init__(
+        self, spark: SparkSession, relations: Relations, zone: str, *, sql: bool = True
+    ) -> None:
         self._spark = spark
         self._relations = relations
         self._zone = zone
+        self._sql = sql
         self._settings = (f"SET TimeZone = {literal(zone)}",)
         self._known: dict[int, tuple[Plan, int]] = {}
         self._numbers: dict[str, int] = {}
         self._frames: dict[int, DataFrame] = {}
         self._given: set[int] = set()
+        self._told: list[tuple[Plan, DataFrame]] = []
         self._views: list[str] = []
         self.said = Said()
 
@@ -116,7 +115,7 @@ class Frames:
         try:
             return self._frames[self._number(plan)]
         except NotCarriedError as error:
-            raise _not_carried(error) from error
+            raise not_carried(error) from error
 
     def partial(self, plan: Aggregate) -> DataFrame:
         """Partial states of an aggregate whose operator `adds_up`; see `partial_worker`.
@@ -149,6 +148,14 @@ class Frames:
         number = self._number(plan, frame)
         self._frames[number] = frame
         self._given.add(number)
+        self._told.append((plan, frame))
+
+    def by_workers(self) -> Frames:
+        """Frames of the same rows, in which DuckDB computes every node in the workers."""
+        made = Frames(self._spark, self._relations, self._zone, sql=False)
+        for plan, frame in self._told:
+            made.know(plan, frame)
+        return made
 
     def close(self) -> None:
         """Forgets the names under which Spark's session knows the DataFrames."""
@@ -182,7 +189,7 @@ class Frames:
         return self._known[id(plan)][1]
 
     def _made(self, plan: Plan, below: Sequence[DataFrame]) -> DataFrame:
-        _refuse_functions(plan)
+        refuse_foreign(plan)
         base, found = self._in_files(plan)
         if found is not None:
             return self._in_pieces(plan, base, found)
@@ -224,6 +231,8 @@ class Frames:
         return self._by_duckdb(plan, parts, together, sql, alone=True)
 
     def _by_spark(self, plan: Plan, below: Sequence[DataFrame]) -> DataFrame:
+        if not self._sql:
+            raise NotSaidError("a value on which Spark SQL fails")
         spark_body(plan, ["t"] * len(below), self._zone)  # before names are given
         names = []
         for frame in below:
@@ -339,41 +348,6 @@ class Frames:
             stored=False,
         )
         return frame.mapInArrow(runner(body), ddl), CODE
-
-
-def refuse_unsayable(plan: Plan) -> None:
-    """Refuses a plan with values or functions that Spark and its workers do not have.
-
-    Raises:
-        UnsupportedError: names the first of them, and the way out.
-    """
-    try:
-        for node in nodes(plan):
-            _refuse_functions(node)
-            for type in types(node):
-                carrier(type)
-    except NotCarriedError as error:
-        raise _not_carried(error) from error
-
-
-def _not_carried(error: NotCarriedError) -> UnsupportedError:
-    return UnsupportedError(
-        f"Spark has no form for values of type {error}; cast them to another type, or let DuckDB "
-        "fill the view (backfill = 'duckdb')"
-    )
-
-
-def _refuse_functions(plan: Plan) -> None:
-    """Refuses functions that the workers' DuckDB does not have: macros and Python functions."""
-    for expr in expressions(plan):
-        for call in expr.find_all(exp.Anonymous):
-            name = fold(call.name)
-            if not is_ours(call) and name not in schema_prefixes() and name not in _SYNTAX:
-                raise UnsupportedError(
-                    f"{call.name}() is no function of DuckDB's own, and Spark's workers do not "
-                    "have it: write it out in the view, or let DuckDB fill it "
-                    "(backfill = 'duckdb')"
-                )
 
 
 def _keys(plan: Plan) -> list[tuple[int, ...]]:

@@ -138,7 +138,8 @@ def _call(call: AggregateCall, given: Sequence[ColumnType]) -> str:
     if call.function == "count":
         return f"count({distinct}{column}){tail}"
     if call.function == "sum":
-        return f"sum({distinct}{_summand(column, type)}){tail}"
+        summed = f"sum({distinct}{_summand(column, type)}){tail}"
+        return summed if type.is_decimal else f"CAST({summed} AS STRING)"  # as a HUGEINT travels
     if call.function in ("min", "max", "bool_and", "bool_or"):
         known = carrier(type)
         if not (known.plain and known.equal):

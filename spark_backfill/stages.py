@@ -23,6 +23,7 @@ from ivm.delta_ops.aggregates.aggregate import Aggregate as AggregateOperator
 from ivm.delta_ops.aggregates.aggregate import PartialState
 from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.operator import CursorFactory, Fetch
+from ivm.spark_backfill.attempts import computed
 from ivm.spark_backfill.carriers import carrier
 from ivm.spark_backfill.frames import Frames
 from ivm.spark_backfill.partial_worker import LABELS, LANES, key_types, states_of
@@ -39,7 +40,7 @@ from ivm.storage.warehouse.duck import chunks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -256,8 +257,7 @@ def run_stage(
     stage = stages[at]
     path = str(staging.path(stage.node))
     if not staging.is_done(stage):
-        frame = _frame(frames, stage)
-        frame.write.mode("overwrite").parquet(path)
+        computed(frames, lambda given: _frame(given, stage).write.mode("overwrite").parquet(path))
         staging.finish(stage)
     if stage.partial:
         return

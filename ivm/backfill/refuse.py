@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ivm.catalog.catalog import BindingCatalog, View
 from ivm.engine.engine import Engine
-from ivm.spark_backfill.frames import refuse_unsayable
+from ivm.spark_backfill.refusals import refuse_unsayable
 from ivm.sql.plan.nodes import Scan, nodes
 from ivm.storage.errors import UnsupportedError
 
@@ -25,10 +25,16 @@ def refuse_unfillable(engine: Engine, view: View, done: str = "filled") -> None:
     Raises:
         UnsupportedError: names the reason and the way out.
     """
+    if engine.warehouse.log is None:
+        what = f"the view {view.name!r} cannot be {done} on Spark"
+        raise UnsupportedError(f"{what}: the database has no file in which to keep what is done")
+    refuse_uncomputable(engine, view, done)
+
+
+def refuse_uncomputable(engine: Engine, view: View, done: str = "filled") -> None:
+    """Refuses a view whose rows Spark cannot compute, wherever its tables are; see above."""
     way = _WAYS[done]
     what = f"the view {view.name!r} cannot be {done} on Spark"
-    if engine.warehouse.log is None:
-        raise UnsupportedError(f"{what}: the database has no file in which to keep what is done")
     if view.plan is None:
         raise UnsupportedError(f"{what}: it is recomputed whole ({view.reason}); {way}")
     names = BindingCatalog(engine.catalog)

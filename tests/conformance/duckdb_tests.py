@@ -15,30 +15,39 @@ from pathlib import Path
 from typing import Any
 
 import ivm
+from tests.conformance.captures import Captures
 from tests.conformance.outcome import Outcome
 
 _VERDICTS = {"correct": "pass", "ambiguous": "open"}
 _SECONDS = 120
 
 
-def run(folder: Path) -> Iterator[Outcome]:
+def run(folder: Path, captures: Captures | None = None) -> Iterator[Outcome]:
     """A case for each view, each statement that is no view and went otherwise, and each halt.
 
     Args:
         folder: `duckdb` of the suites.
+        captures: keep the views as they are made.
     """
-    places = [str(folder.parent), str(Path(ivm.__file__).parents[1]), os.environ.get("PYTHONPATH")]
+    ours = [Path(ivm.__file__).parents[1], Path(__file__).parents[2]]
+    places = [str(folder.parent), *map(str, ours), os.environ.get("PYTHONPATH")]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(filter(None, places)),
         "DDB_KEEP": "1",  # views stay where their table is replaced
     }
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "out.jsonl"
-        command = [sys.executable, "-m", "run_duckdb.duckdb_suite", "--root", str(folder)]
+        command = [sys.executable, "-m", *_runner(captures), "--root", str(folder)]
         command += ["--out", str(out), "--timeout", str(_SECONDS)]
         subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
         for line in out.read_text().splitlines():
             yield from _outcomes(json.loads(line))
+
+
+def _runner(captures: Captures | None) -> list[str]:
+    if captures is None:
+        return ["run_duckdb.duckdb_suite"]
+    return ["tests.conformance.capture_duckdb", str(captures.folder), str(captures.every)]
 
 
 def _outcomes(found: dict[str, Any]) -> Iterator[Outcome]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import duckdb
 
 import ivm
+from tests.conformance.captures import Captures, kept_at
 from tests.conformance.compare import difference
 from tests.conformance.openness import leaves_open
 from tests.conformance.outcome import Outcome
@@ -49,15 +50,22 @@ def cases(folder: Path) -> list[Case]:
     ]
 
 
-def run(folder: Path, part: slice = slice(None), *, seed: int = 1) -> Iterator[Outcome]:
+def run(
+    folder: Path,
+    part: slice = slice(None),
+    *,
+    seed: int = 1,
+    captures: Captures | None = None,
+) -> Iterator[Outcome]:
     """Views of the suite under random changes.
 
     Args:
         folder: `openivm` of the suites.
         part: which of the views.
         seed: decides rows and changes.
+        captures: keep the views as they are after all changes.
     """
-    yield from _Chunk(folder, cases(folder)[part], seed + (part.start or 0)).run()
+    yield from _Chunk(folder, cases(folder)[part], seed + (part.start or 0)).run(captures)
 
 
 class _Chunk:
@@ -72,7 +80,7 @@ class _Chunk:
         self._faults: dict[str, str] = {}
         self._open: set[str] = set()
 
-    def run(self) -> Iterator[Outcome]:
+    def run(self, captures: Captures | None) -> Iterator[Outcome]:
         with ivm.connect() as self._db, duckdb.connect() as self._twin:
             self._both([table.ddl for table in self._schema])
             half = len(self._cases) // 2
@@ -84,6 +92,10 @@ class _Chunk:
                 self._both(epoch)
                 self._compare(f"after epoch {number}")
             strategies = {view.name: view.strategy for view in self._db.views()}
+            for case in self._cases:
+                keep = kept_at(captures, "openivm", case.file)
+                if keep is not None and case.view in strategies:
+                    keep(self._db, case.view)
         for case in self._cases:
             fault = self._faults.get(case.view, "")
             verdict = "fail" if fault else "open" if case.view in self._open else "pass"

@@ -8,11 +8,13 @@ with it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
 
 import ivm
+from tests.conformance.captures import Keep
 from tests.conformance.compare import difference
 from tests.conformance.dialect import Statement
 from tests.conformance.openness import leaves_open
@@ -30,10 +32,15 @@ class WrongError(Exception):
 
 
 class Pair:
-    """Two databases side by side; a context manager."""
+    """Two databases side by side; a context manager.
 
-    def __init__(self) -> None:
+    Args:
+        keep: is called for each materialized view before it goes, at the latest at the end.
+    """
+
+    def __init__(self, keep: Keep | None = None) -> None:
         self.db = ivm.connect()
+        self._keep = keep
         self._twin = duckdb.connect()
         self._absent: dict[str, str] = {}
         self._open: set[str] = set()
@@ -42,6 +49,7 @@ class Pair:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._keep_views(lambda _: True)
         self.db.close()
         self._twin.close()
 
@@ -53,6 +61,10 @@ class Pair:
             WrongError: one can, or the answers differ.
         """
         self._refuse_absent(statement)
+        if statement.ours.startswith("DROP"):
+            self._keep_views(
+                lambda name: _names(statement.ours, name) or "CASCADE" in statement.ours
+            )
         ours, plain = self._ours(self._materialized(statement.ours)), self._plain(statement.plain)
         if isinstance(plain, str) and isinstance(ours, str):
             self.lose(statement.made, plain)
@@ -80,6 +92,12 @@ class Pair:
         """Drop the view that a statement made."""
         self._ours(f"DROP MATERIALIZED VIEW {statement.made}")
         self._plain(f"DROP VIEW {statement.made}")
+
+    def _keep_views(self, wanted: Callable[[str], bool]) -> None:
+        if self._keep is not None:
+            for view in self.db.views():
+                if wanted(view.name):
+                    self._keep(self.db, view.name)
 
     def _materialized(self, sql: str) -> str:
         """Others drop a materialized view by DROP VIEW."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.captures import Captures, Keep, kept_at
 from tests.conformance.dialect import split
 from tests.conformance.judge import Step, judge
 from tests.conformance.outcome import Outcome
@@ -23,23 +24,26 @@ _CREATE = re.compile(r"SELECT pgivm\.create_immv\(\s*'(.*?)',\s*'(.*)'\)$", re.S
 _CHANGE = re.compile(r"\bAS\s*\((?=INSERT|UPDATE|DELETE)", re.I)
 
 
-def run(folder: Path) -> Iterator[Outcome]:
+def run(folder: Path, captures: Captures | None = None) -> Iterator[Outcome]:
     """The whole script.
 
     Args:
         folder: `pg_ivm` of the suites.
+        captures: keep the views.
     """
     stood: list[Step] = []
     for block in _blocks(folder):
+        keep = kept_at(captures, "pg_ivm", block[0].place)
         if len(block) == 1 and not block[0].sql.upper().startswith("BEGIN"):
-            yield from _alone(stood, block[0])
+            yield from _alone(stood, block[0], keep)
         else:
-            yield from _block(stood, [step for step in block[:-1] if step.sql.upper() != "BEGIN"])
+            steps = [step for step in block[:-1] if step.sql.upper() != "BEGIN"]
+            yield from _block(stood, steps, keep)
 
 
-def _alone(stood: list[Step], step: Step) -> Iterator[Outcome]:
+def _alone(stood: list[Step], step: Step, keep: Keep | None) -> Iterator[Outcome]:
     """A statement outside of a block; what changed something stays."""
-    with _after(stood) as pair:
+    with _after(stood, keep) as pair:
         found = judge(pair, "pg_ivm", step)
     if found is not None:
         yield found
@@ -47,8 +51,8 @@ def _alone(stood: list[Step], step: Step) -> Iterator[Outcome]:
             stood.append(step)
 
 
-def _block(stood: list[Step], block: list[Step]) -> Iterator[Outcome]:
-    with _after(stood) as pair:
+def _block(stood: list[Step], block: list[Step], keep: Keep | None) -> Iterator[Outcome]:
+    with _after(stood, keep) as pair:
         outcomes = list(_outcomes(pair, block))
     yield from outcomes
     if all(outcome.verdict in ("pass", "as DuckDB") for outcome in outcomes):
@@ -69,8 +73,8 @@ def _outcomes(pair: Pair, steps: list[Step]) -> Iterator[Outcome]:
             yield found
 
 
-def _after(stood: list[Step]) -> Pair:
-    pair = Pair()
+def _after(stood: list[Step], keep: Keep | None = None) -> Pair:
+    pair = Pair(keep)
     for step in stood:
         judge(pair, "pg_ivm", step)
     return pair

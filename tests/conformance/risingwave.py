@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.conformance.captures import Captures, kept_at
 from tests.conformance.judge import Step, judge
 from tests.conformance.outcome import Outcome
 from tests.conformance.pair import Pair
@@ -15,15 +16,16 @@ from tests.conformance.slt import Record, records
 from tests.conformance.text_form import same_rows, words, written
 
 
-def run(folder: Path) -> Iterator[Outcome]:
+def run(folder: Path, captures: Captures | None = None) -> Iterator[Outcome]:
     """Every entry file.
 
     Args:
         folder: `risingwave` of the suites.
+        captures: keep the views.
     """
     root = folder / "e2e_test"
     for path in sorted(root.rglob("*.slt")):
-        with Pair() as pair:
+        with Pair(kept_at(captures, "risingwave", str(path.relative_to(root)))) as pair:
             for record in records(path, root):
                 outcome = judge(pair, "risingwave", _step(record, str(path.relative_to(root))))
                 if outcome is not None:

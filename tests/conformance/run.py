@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
 from tests.conformance import duckdb_tests, openivm, pg_ivm, risingwave, turso
+from tests.conformance.captures import Captures
 from tests.conformance.known import entries, settled
 from tests.conformance.outcome import Outcome
 
@@ -30,21 +32,26 @@ def tasks(suites: Path, wanted: Sequence[str]) -> list[Task]:
     return found
 
 
-def run(suites: Path, wanted: Sequence[str] = SUITES, processes: int = 2) -> list[Outcome]:
-    """Every outcome, those known not to pass with the reason why."""
+def run(
+    suites: Path,
+    wanted: Sequence[str] = SUITES,
+    processes: int = 2,
+    captures: Captures | None = None,
+) -> list[Outcome]:
+    """Every outcome, those known not to pass with the reason why; captures keep the views."""
     parts = tasks(suites, wanted)
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        found = list(pool.map(_one, [suites] * len(parts), parts))
+        found = list(pool.map(_one, repeat(suites), parts, repeat(captures)))
     if "duckdb" in wanted:  # which has its own processes
-        found.append(list(duckdb_tests.run(suites / "duckdb")))
+        found.append(list(duckdb_tests.run(suites / "duckdb", captures)))
     return settled([outcome for part in found for outcome in part], entries())
 
 
-def _one(suites: Path, task: Task) -> list[Outcome]:
+def _one(suites: Path, task: Task, captures: Captures | None) -> list[Outcome]:
     name, start = task
     if name == "openivm":
-        return list(openivm.run(suites / name, slice(start, start + CHUNK)))
-    return list(_RUNNERS[name](suites / name))
+        return list(openivm.run(suites / name, slice(start, start + CHUNK), captures=captures))
+    return list(_RUNNERS[name](suites / name, captures))
 
 
 def without_recompute(outcomes: Sequence[Outcome], suite: str = "openivm") -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.conformance.captures import Captures, Keep, kept_at
 from tests.conformance.dialect import split
 from tests.conformance.judge import Step, judge
 from tests.conformance.outcome import Outcome
@@ -33,22 +34,25 @@ class _Run:
         return sorted(map(_written, rows)) == sorted(map(_words, wanted))
 
 
-def run(folder: Path) -> Iterator[Outcome]:
+def run(folder: Path, captures: Captures | None = None) -> Iterator[Outcome]:
     """Every test; the worst that happens to a statement happens to its test.
 
     Args:
         folder: `turso` of the suites.
+        captures: keep the views.
     """
     for path in sorted(folder.glob("*.sqltest")):
         for name, body, error, expected in _TEST.findall(path.read_text()):
-            yield _test(f"{path.stem}: {name}", body, bool(error), expected)
+            place = f"{path.stem}: {name}"
+            keep = kept_at(captures, "turso", place)
+            yield _test(place, body, bool(error), expected, keep)
 
 
-def _test(place: str, body: str, error: bool, expected: str) -> Outcome:
+def _test(place: str, body: str, error: bool, expected: str, keep: Keep | None) -> Outcome:
     under_way = _Run([line[4:] for line in expected.splitlines()])
     statements = [s for text in split(body, "sqlite") for s in _numbered(text, body)]
     outcomes = []
-    with Pair() as pair:
+    with Pair(keep) as pair:
         for text in statements:
             query = text.lower().startswith(("select", "pragma"))
             takes = under_way.takes if query and not error else None

@@ -56,7 +56,7 @@ def test_rows_are_those_of_duckdb(corpus: str, query: str, worlds: dict[str, Wor
     except UnsupportedError as error:
         refusal = str(error)
     if refusal:
-        assert 'of type "NULL"' in refusal or "plus() is no function" in refusal
+        assert "plus() is no function" in refusal
     else:
         assert found == multiset(world.cursor, render(plan))
 
