@@ -79,7 +79,7 @@ def files_input(
     checkpoint = to / "files"
     if not positions:  # what Spark has noted was never applied, or by a source that was dropped
         shutil.rmtree(checkpoint, ignore_errors=True)
-    path = "_metadata.file_path"
+    path = "url_decode(replace(_metadata.file_path, '+', '%2B'))"  # it is a URI
     envelope = source.lines_envelope()
     assert envelope is not None
     lines = (

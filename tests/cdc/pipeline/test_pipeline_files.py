@@ -91,7 +91,7 @@ def content(db: ivm.Database) -> dict[str, list[Any]]:
 
 def test_a_pipeline_equals_ingest(tmp_path: Path) -> None:
     for number, lines in enumerate(LINES.values()):
-        write(tmp_path / f"t{number}-1.json", [*lines, *DIRT], b'\xff{"id"\n')
+        write(tmp_path / f"t{number}- ü+%41.json", [*lines, *DIRT], b'\xff{"id"\n')
     with created(tmp_path / "a.duckdb", tmp_path) as db, created(":memory:", tmp_path) as oracle:
         oracle.start_sources()
         db.start_pipeline()
