@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,8 @@ from benchmarks.change_events import QUERY, TABLE, ChangeEvents
 from benchmarks.report import machine
 from tests.support.kafka import Broker
 
-FILES, PARTITIONS, KILLS = 40, 1, 3
+FILES, PARTITIONS, KILLS = 40, 2, 3
+_KEY = re.compile(rb'"id":(\d+)')
 _OPTIONS = "format 'debezium', times 'us', decimals 'text', max_dead_letters 1000000"
 
 
@@ -45,13 +47,15 @@ def cut(events: Path, inbox: Path, count: int) -> None:
 
 
 def send(broker: Broker, topic: str, events: Path) -> None:
-    """Writes the events into a topic."""
+    """Writes the events into a topic, those of a key into one partition."""
     broker.create(topic, PARTITIONS)
     producer = broker.producer(**{"queue.buffering.max.messages": 1_000_000})
     for line in events.read_bytes().splitlines():
+        key = _KEY.search(line)
+        partition = int(key[1]) % PARTITIONS if key else 0
         while True:
             try:
-                producer.produce(topic, line, partition=0)
+                producer.produce(topic, line, partition=partition)
                 break
             except BufferError:
                 producer.poll(0.1)

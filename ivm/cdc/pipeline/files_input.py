@@ -34,6 +34,7 @@ class FilesInput:
     at: Position | None
     deletion: Callable[[bytes], bytes] | None = None
     by_time: bool = True
+    ahead: bool = False
 
     @property
     def start(self) -> Mapping[str, Position]:

@@ -28,6 +28,7 @@ class Input(Protocol):
         deletion: see `Decoding`.
         by_time: see `SparkPart`.
         checkpoint: the folder in which Spark notes its plan.
+        ahead: nothing depends on these notes, so Spark may go on before a micro-batch is committed.
     """
 
     table: str
@@ -36,6 +37,7 @@ class Input(Protocol):
     deletion: Callable[[bytes], bytes] | None
     by_time: bool
     checkpoint: Path
+    ahead: bool
 
     @property
     def start(self) -> Mapping[str, Position]:

@@ -44,6 +44,7 @@ class KafkaInput:
     cluster: Cluster
     look: Look
     by_time: bool = False
+    ahead: bool = True
 
     def reached(self, query: str, number: int) -> Mapping[str, Position]:
         """See `Input`; the offsets stand in Spark's plan of the micro-batch, in our words."""

@@ -2,6 +2,8 @@
 
 Law: a micro-batch is over for Spark once it is durably committed here, and no sooner; so Spark
 never goes on behind one that is not. One that comes again after a crash is known by its position.
+Where Spark always begins from our positions, it may go on as soon as a micro-batch is decoded: the
+next one is then decoded while that one is applied.
 """
 
 from __future__ import annotations
@@ -50,6 +52,11 @@ class _Query:
         if not _asked(lambda: self._query.isActive):
             raise UnavailableError("Spark's query was stopped")
 
+    @property
+    def ahead(self) -> bool:
+        """See `Input`."""
+        return self._input.ahead
+
     def idle(self) -> bool:
         """Whether it has found nothing new when it last looked."""
         return self._given.empty() and _asked(lambda: self._query.status["message"]) == _IDLE
@@ -82,6 +89,7 @@ class SparkReader:
 
     def __init__(self, inputs: Sequence[Input]) -> None:
         self._unconfirmed: deque[MicroBatch | None] = deque()
+        self._ahead: list[MicroBatch] = []
         self._start = {stream: at for each in inputs for stream, at in each.start.items()}
         self._queries: deque[_Query] = deque()
         try:
@@ -97,12 +105,18 @@ class SparkReader:
             start, self._start = self._start, {}
             self._unconfirmed.append(None)
             return Batch((), start)
+        for given in self._ahead:  # the next read comes behind its decoding
+            given.applied.set()
+        self._ahead.clear()
         for _ in range(len(self._queries)):
             self._queries.rotate(-1)  # each in its turn
             found = self._queries[-1].take(timeout / len(self._queries))
             if found is not None:
-                self._unconfirmed.append(found[0])
-                return found[1]
+                given, batch = found
+                self._unconfirmed.append(given)
+                if self._queries[-1].ahead:
+                    self._ahead.append(given)
+                return batch
         return None
 
     def confirm(self, positions: Mapping[str, Position]) -> None:
