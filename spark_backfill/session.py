@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ivm.storage.errors import UnavailableError
+from ivm.storage.errors import InputError, UnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +44,7 @@ _LOCAL = {
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
+_LEAST_MEMORY = 64 << 20
 _RAISED = re.compile(r"^[\w.]+(?:Error|Exception): ")
 _starting = threading.Lock()
 _JAVA = "Spark 4 needs Java 17 or 21: on Debian or Ubuntu `apt-get install openjdk-17-jre-headless`"
@@ -124,6 +125,33 @@ def prepared(session: SparkSession) -> SparkSession:
     for name, value in REQUIRED.items():
         session.conf.set(name, value)
     return session
+
+
+def worker_memory(session: SparkSession) -> int:
+    """The bytes that DuckDB may take in a Python worker; with more it spills.
+
+    That is half of a task's part of the memory that Spark gives to Python, or else to the executor
+    (on one machine to the driver); the other half is for our kernels and batches of Arrow.
+    """
+
+    def setting(name: str, default: str) -> str:
+        return session.conf.get(name, default) or default
+
+    master = setting("spark.master", "local[1]")
+    local = re.match(r"local(?:\[(\d+|\*))?", master)
+    whole = setting(f"spark.{'driver' if local else 'executor'}.memory", "1g")
+    whole = setting("spark.executor.pyspark.memory", whole)
+    cores = (local[1] or "1") if local else setting("spark.executor.cores", "*")
+    tasks = (os.cpu_count() or 1) if cores == "*" else int(cores)
+    return max(_bytes_of(whole) // (2 * tasks), _LEAST_MEMORY)
+
+
+def _bytes_of(size: str) -> int:
+    """The bytes of a size as Spark spells it, such as `512m`; a bare number counts MiB."""
+    found = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)i?b?\s*", size.lower())
+    if found is None:
+        raise InputError(f"Spark has a size {size!r} in its settings: write it like '512m' or '8g'")
+    return int(found[1]) << (10 * ("kmgtp".index(found[2] or "m") + 1))
 
 
 def _pyspark() -> type[SparkSession]:

@@ -187,6 +187,11 @@ class GroupTable:
             self._lanes = lanes
             self._scratch = np.zeros(self.capacity, np.int64)
 
+    def reserve(self, count: int) -> None:
+        """Makes room for so many groups at once: growing holds the lanes twice."""
+        if self._types:
+            self._grow(count)
+
     def keys(self, slots: Indexes) -> tuple[Column, ...]:
         """The key columns of the given slots."""
         return self._store.take(slots)

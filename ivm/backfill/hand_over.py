@@ -9,15 +9,16 @@ circuit of all views takes it over. A crash before the final transaction leaves 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ivm.catalog.catalog import View
 from ivm.delta_ops.aggregates.aggregate import Aggregate
+from ivm.delta_ops.operator import Fetch
 from ivm.engine.broken_views import record_of, why
 from ivm.engine.engine import Engine
 from ivm.engine.maintenance import Maintenance
-from ivm.spark_backfill.stages import Stage, Staging, contents_of, from_state
+from ivm.spark_backfill.stages import Key, Stage, Staging, contents_of, from_state, wanted_keys
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.zset import ZSet
@@ -76,10 +77,12 @@ class HandOver:
         for node, stage in partial.items():
             operator = circuit.node(node).operator
             assert isinstance(operator, Aggregate)
-            operator.absorb(self._staging.states(stage, cursors))
+            operator.absorb(self._staging.states(stage, cursors), self._staging.rows(stage))
             circuit.node(node).hydrated = True
-        fetch = from_state(circuit, partial, self._fetch)
-        circuit.hydrate(fetch)
+        for node in sorted(circuit.needs_hydration()):
+            keys = wanted_keys(circuit, node)
+            circuit.hydrate(from_state(circuit, partial, self._fetch(keys)), [node])
+        fetch = from_state(circuit, partial, self._fetch({}))
         root = circuit.views[self._view.name]
         with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
             self._in_transaction(cursor, lambda: run(cursor, f"DELETE FROM {self._table}"))
@@ -107,10 +110,17 @@ class HandOver:
             work()
             run(cursor, "COMMIT")
 
-    def _fetch(self, node: int) -> Iterator[ZSet]:
-        for chunk in self._staging.content(self._stages[node], self._engine.warehouse.cursor):
-            self._check()
-            yield chunk
+    def _fetch(self, keys: Mapping[int, Key]) -> Fetch:
+        """Reads the contents of nodes, sorted by these keys where Spark has sorted them."""
+        cursors = self._engine.warehouse.cursor
+
+        def fetch(node: int) -> Iterator[ZSet]:
+            stage = self._stages[node]
+            for chunk in self._staging.content(stage, cursors, keys.get(node, ())):
+                self._check()
+                yield chunk
+
+        return fetch
 
     @property
     def _table(self) -> str:

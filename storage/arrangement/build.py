@@ -20,13 +20,21 @@ import numpy.typing as npt
 
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run, pack_run, parts_of
-from ivm.storage.values.column import AnyCodes, Column, FixedColumn, Indexes, concat, join_arrays
+from ivm.storage.values.column import (
+    AnyCodes,
+    Column,
+    FixedColumn,
+    Indexes,
+    concat,
+    empty_column,
+    join_arrays,
+)
 from ivm.storage.values.compare_rows import compare_rows, lower_bounds
 from ivm.storage.values.consolidate import distinct_rows, opposed
 from ivm.storage.values.key_codes import KeyCodes
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
-from ivm.storage.values.zset import Weights, ZSet, add
+from ivm.storage.values.zset import Weights, ZSet
 
 _STRETCH = 1 << 14  # rows compared at a time, so that the passes stay in the cache
 
@@ -46,21 +54,61 @@ def build_run(layout: Layout, batch: ZSet, codes: KeyCodes | None = None) -> Run
     return pack_run(layout, searched, [[c] for c in batch.columns], order, weights)
 
 
-def build_large_run(layout: Layout, batches: list[ZSet]) -> Run:
+def build_large_run(
+    layout: Layout, batches: list[ZSet], known: Sequence[AnyCodes] | None = None
+) -> Run:
     """The run of many batches' rows, which are taken over: the list is empty afterwards.
 
     About one column stands in memory twice at a time.
+
+    Args:
+        layout: of the run.
+        batches: at least one.
+        known: the search codes of each, if they are known.
     """
     if layout.order:
-        whole = add(batches)
-        batches.clear()
-        return build_run(layout, whole)
-    codes = join_arrays([layout.search_codes(layout.key_columns(b.columns)) for b in batches])
+        whole = _added(batches)
+        if known is None:
+            known = [layout.search_codes(layout.key_columns(whole.columns))]
+        return build_ordered(layout, join_arrays(known), whole)
+    if known is None:
+        known = [layout.search_codes(layout.key_columns(b.columns)) for b in batches]
     weights = [b.weights for b in batches if not (b.weights == 1).all()]
     merged = join_arrays([b.weights for b in batches]) if weights else None
-    parts = [list(column) for column in zip(*[b.columns for b in batches], strict=True)]
-    batches.clear()
+    parts = _taken_over(batches)
+    codes = join_arrays(known)
     return _cancelled(layout, codes, parts, merged, _sorted(codes))
+
+
+def _taken_over(batches: list[ZSet]) -> list[list[Column]]:
+    """The columns of the batches, each in as many pieces; the list is empty afterwards."""
+    parts = [list(pieces) for pieces in zip(*[b.columns for b in batches], strict=True)]
+    batches.clear()
+    return parts
+
+
+def _added(batches: list[ZSet]) -> ZSet:
+    """The sum of the batches, which are taken over."""
+    weights = join_arrays([b.weights for b in batches])
+    columns = []
+    for pieces in _taken_over(batches):
+        columns.append(concat(pieces))
+        pieces.clear()
+    return ZSet(tuple(columns), weights)
+
+
+def stacked(layout: Layout, runs: list[Run]) -> Run:
+    """One run of runs that ascend and have no code in common; they are taken over, see above."""
+    runs[:] = [run for run in runs if len(run)]
+    if len(runs) == 1:
+        return runs.pop()
+    parts = parts_of(runs) if runs else [[empty_column(type)] for type in layout.types]
+    codes = np.zeros(0, np.int64)
+    if not layout.native and runs:
+        codes = join_arrays([run.codes for run in runs])
+    weights = _weights(runs) if runs else None
+    runs.clear()
+    return pack_run(layout, codes, parts, None, weights)
 
 
 def merge_runs(layout: Layout, runs: Sequence[Run]) -> Run:

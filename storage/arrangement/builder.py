@@ -1,0 +1,77 @@
+"""Builds the run of rows that come batch by batch.
+
+Law: the run is that of the batches' sum, in whatever order they come. While they come sorted by key
+code, each stretch of them becomes a part of the run at once, so that one stretch is held beside the
+run, and in the end about one column twice. Rows that come otherwise are kept until the end, and
+sorted together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ivm.storage.arrangement.build import build_large_run, stacked
+from ivm.storage.arrangement.layout import Layout
+from ivm.storage.arrangement.run import Run
+from ivm.storage.values.column import AnyCodes
+from ivm.storage.values.zset import ZSet
+
+
+class RunBuilder:
+    """One run in the making.
+
+    Args:
+        layout: of the run.
+
+    Attributes:
+        ascends: all rows so far came sorted by code.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._parts: list[Run] = []  # ascending, no two with a code in common
+        self._open: list[ZSet] = []  # rows with the last code, of which more may come
+        self._codes: list[AnyCodes] = []  # theirs
+        self.ascends = True
+
+    def add(self, batch: ZSet) -> None:
+        """Takes rows, columns of the layout, any weights."""
+        if not len(batch):
+            return
+        if self.ascends:
+            codes = self._layout.search_codes(self._layout.key_columns(batch.columns))
+            self.ascends = self._follow(codes)
+            if self.ascends:
+                return self._extend(batch, codes)
+        self._open.append(batch)
+
+    def _follow(self, codes: AnyCodes) -> bool:
+        """Whether the codes ascend, from the last one on."""
+        after = not self._codes or bool(codes[0] >= self._codes[-1][-1])
+        return after and bool((codes[1:] >= codes[:-1]).all())
+
+    def _extend(self, batch: ZSet, codes: AnyCodes) -> None:
+        """Takes rows that follow, and closes every code but the last."""
+        cut = int(codes.searchsorted(codes[-1]))
+        if cut:
+            self._open.append(batch.slice(0, cut))
+            self._codes.append(codes[:cut])
+            batch, codes = batch.take(np.arange(cut, len(batch))), codes[cut:].copy()
+        if cut or (self._codes and codes[0] != self._codes[-1][-1]):
+            self._close()
+        self._open.append(batch)
+        self._codes.append(codes)
+
+    def _close(self) -> None:
+        if self._open:
+            self._parts.append(build_large_run(self._layout, self._open, self._codes))
+        self._open, self._codes = [], []
+
+    def run(self) -> Run:
+        """The run; the builder is of no use afterwards."""
+        if self.ascends:
+            self._close()
+            return stacked(self._layout, self._parts)
+        batches = [part.slice(0, len(part)) for part in self._parts] + self._open
+        self._parts, self._open, self._codes = [], [], []
+        return build_large_run(self._layout, batches)
