@@ -165,6 +165,8 @@ class Frames:
             key: positions of the key's columns.
             parts: how many partitions.
         """
+        from pyspark.sql.functions import expr
+
         given = types(plan)
         every = [carrier(t) for t in given]
         ddl = f"{_ddl(every)}, {CODE} BIGINT"
@@ -172,7 +174,10 @@ class Frames:
         columns = ", ".join([*[f"c{i}" for i in range(len(every))], *back])
         body = self._body(f"SELECT {columns} FROM {GIVEN}", ddl, _in_arrow(frame.schema))
         coded = frame.mapInArrow(coding_runner(body, [given[i] for i in key]), ddl)
-        return coded.repartitionByRange(parts, CODE).sortWithinPartitions(CODE).drop(CODE)
+        # NULL has the code of a zero: their rows are not to be mixed.
+        apart = [f"c{key[0]} IS NULL"] if len(key) == 1 else []
+        order = [expr(text) for text in (CODE, *apart)]
+        return coded.repartitionByRange(parts, CODE).sortWithinPartitions(*order).drop(CODE)
 
     def _body(self, sql: str, ddl: str, given: pa.Schema | Pieces) -> Body:
         """SQL over the rows as they come, for our own kernels."""

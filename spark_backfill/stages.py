@@ -45,7 +45,7 @@ Key: TypeAlias = tuple[int, ...]
 SORTED_ROWS = 1 << 22
 """The rows from which a stage is sorted by Spark: sorting so many takes the loader a second, and
 some 300 MB."""
-_PART_ROWS = 1 << 20
+PART_ROWS = 1 << 20
 _VERSION = 2
 
 
@@ -315,7 +315,7 @@ def run_stage(
         return
     for key in stage.keys if staging.rows(stage) > SORTED_ROWS else ():
         if not staging.is_sorted(stage, key):
-            parts = -(-staging.rows(stage) // _PART_ROWS)
+            parts = -(-staging.rows(stage) // PART_ROWS)
             frame = frames.in_order(stage.plan, _read_back(spark, staging, stage), key, parts)
             frame.write.mode("overwrite").parquet(str(staging.path(stage.node, key)))
             staging.finish_sorted(stage, key)
