@@ -66,35 +66,17 @@ def build_large_run(
         batches: at least one.
         known: the search codes of each, if they are known.
     """
-    if layout.order:
-        whole = _added(batches)
-        if known is None:
-            known = [layout.search_codes(layout.key_columns(whole.columns))]
-        return build_ordered(layout, join_arrays(known), whole)
-    if known is None:
-        known = [layout.search_codes(layout.key_columns(b.columns)) for b in batches]
     weights = [b.weights for b in batches if not (b.weights == 1).all()]
     merged = join_arrays([b.weights for b in batches]) if weights else None
-    parts = _taken_over(batches)
+    if known is None:
+        known = [layout.search_codes(layout.key_columns(b.columns)) for b in batches]
     codes = join_arrays(known)
-    return _cancelled(layout, codes, parts, merged, _sorted(codes))
-
-
-def _taken_over(batches: list[ZSet]) -> list[list[Column]]:
-    """The columns of the batches, each in as many pieces; the list is empty afterwards."""
+    del known
     parts = [list(pieces) for pieces in zip(*[b.columns for b in batches], strict=True)]
     batches.clear()
-    return parts
-
-
-def _added(batches: list[ZSet]) -> ZSet:
-    """The sum of the batches, which are taken over."""
-    weights = join_arrays([b.weights for b in batches])
-    columns = []
-    for pieces in _taken_over(batches):
-        columns.append(concat(pieces))
-        pieces.clear()
-    return ZSet(tuple(columns), weights)
+    if layout.order:
+        return _packed_in_order(layout, codes, parts, merged)
+    return _cancelled(layout, codes, parts, merged, _sorted(codes))
 
 
 def stacked(layout: Layout, runs: list[Run]) -> Run:
@@ -153,8 +135,10 @@ def _cancelled(
     """The run of the rows in the given order; weights None are all 1. Empties `parts`."""
     if weights is not None and order is not None:
         weights = weights[order]
+    if weights is None and not layout.key_is_row:
+        return pack_run(layout, codes, parts, order, None)
     ordered = codes if order is None else codes[order]
-    positions = _suspects(layout, ordered, weights)
+    positions = _repeated(ordered)
     if len(positions):
         weights = np.ones(len(codes), np.int64) if weights is None else weights.copy()
         rows = positions if order is None else order[positions]
@@ -167,14 +151,12 @@ def _cancelled(
     return pack_run(layout, codes, parts, order, weights)
 
 
-def _suspects(layout: Layout, ordered: AnyCodes, weights: Weights | None) -> Indexes:
+def _repeated(ordered: AnyCodes) -> Indexes:
     """The positions among which equal rows are searched: all under a code of two rows or more.
 
     Where the key is the row, equal rows have equal codes and it is cheap to keep each once; else
     only those of opposite signs matter.
     """
-    if weights is None and not layout.key_is_row:
-        return np.zeros(0, np.int64)
     repeats = ordered[1:] == ordered[:-1]
     found = np.zeros(len(ordered), np.bool_)
     found[1:] = repeats
@@ -213,13 +195,24 @@ def _sum_up(layout: Layout, rows: Sequence[Column], weights: Weights, positions:
 
 def build_ordered(layout: Layout, codes: npt.NDArray[Any], batch: ZSet) -> Run:
     """The ordered run of a batch's rows, each row once."""
-    order, begins = sort_rows(codes, batch.columns, layout.terms)
-    weights = batch.weights
+    weights = None if (batch.weights == 1).all() else batch.weights
+    return _packed_in_order(layout, codes, [[c] for c in batch.columns], weights)
+
+
+def _packed_in_order(
+    layout: Layout, codes: AnyCodes, parts: list[list[Column]], weights: Weights | None
+) -> Run:
+    """As `_cancelled`, for an ordered layout."""
+    for pieces in parts:
+        pieces[:] = [concat(pieces)]
+    order, begins = sort_rows(codes, [column for (column,) in parts], layout.terms)
     if len(begins) == len(order):
-        weights = weights[order]
-    elif len(begins):
+        weights = None if weights is None else weights[order]
+    elif weights is None:
+        weights = np.diff(begins, append=len(order))
+    else:
         weights = np.add.reduceat(weights[order], begins)
-    return pack_run(layout, codes, [[c] for c in batch.columns], order[begins], weights)
+    return pack_run(layout, codes, parts, order[begins], weights)
 
 
 def merge_ordered(layout: Layout, runs: Sequence[Run]) -> Run:
