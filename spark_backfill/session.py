@@ -6,6 +6,7 @@ has UTC as its time zone, and leaves dates as they stand in files.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import re
@@ -143,11 +144,15 @@ def worker_memory(session: SparkSession) -> int:
     whole = setting("spark.executor.pyspark.memory", whole)
     cores = (local[1] or "1") if local else setting("spark.executor.cores", "*")
     tasks = (os.cpu_count() or 1) if cores == "*" else int(cores)
-    return max(_bytes_of(whole) // (2 * tasks), _LEAST_MEMORY)
+    return max(bytes_of(whole) // (2 * tasks), _LEAST_MEMORY)
 
 
-def _bytes_of(size: str) -> int:
-    """The bytes of a size as Spark spells it, such as `512m`; a bare number counts MiB."""
+def bytes_of(size: str) -> int:
+    """The bytes of a size as Spark spells it, such as `512m`; a bare number counts MiB.
+
+    Raises:
+        InputError: it is no size.
+    """
     found = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)i?b?\s*", size.lower())
     if found is None:
         raise InputError(f"Spark has a size {size!r} in its settings: write it like '512m' or '8g'")
@@ -165,8 +170,18 @@ def _pyspark() -> type[SparkSession]:
     return SparkSession
 
 
-def _demand_java() -> None:
+def can_start(options: Mapping[str, str]) -> bool:
+    """Whether what a session needs is installed here: PySpark, and Java unless Spark is remote."""
+    if importlib.util.find_spec("pyspark") is None:
+        return False
+    return "spark.remote" in options or _has_java()
+
+
+def _has_java() -> bool:
     home = os.environ.get("JAVA_HOME")
-    if (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"):
-        return
-    raise UnavailableError(f"a first fill on Spark finds no Java. {_JAVA}")
+    return bool((home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"))
+
+
+def _demand_java() -> None:
+    if not _has_java():
+        raise UnavailableError(f"a first fill on Spark finds no Java. {_JAVA}")
