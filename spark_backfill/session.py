@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,17 +129,20 @@ def prepared(session: SparkSession) -> SparkSession:
 
 
 def worker_memory(session: SparkSession) -> int:
-    """The bytes that DuckDB may take in a Python worker; with more it spills.
+    """The bytes that DuckDB may take in a Python worker; see `worker_share`."""
+    return worker_share(lambda name, default: session.conf.get(name, default) or default)
+
+
+def worker_share(setting: Callable[[str, str], str]) -> int:
+    """The bytes that DuckDB may take in a Python worker; beyond them it spills.
 
     That is half of a task's part of the memory that Spark gives to Python, or else to the executor
     (on one machine to the driver); the other half is for our kernels and batches of Arrow.
+
+    Args:
+        setting: a setting of Spark's by name, or the default that is given.
     """
-
-    def setting(name: str, default: str) -> str:
-        return session.conf.get(name, default) or default
-
-    master = setting("spark.master", "local[1]")
-    local = re.match(r"local(?:\[(\d+|\*))?", master)
+    local = re.match(r"local(?:\[(\d+|\*))?", setting("spark.master", "local[1]"))
     whole = setting(f"spark.{'driver' if local else 'executor'}.memory", "1g")
     whole = setting("spark.executor.pyspark.memory", whole)
     cores = (local[1] or "1") if local else setting("spark.executor.cores", "*")

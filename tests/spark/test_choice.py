@@ -10,7 +10,7 @@ import pytest
 import ivm
 from ivm.backfill.choice import history_bytes
 from ivm.spark_backfill import session as sessions
-from ivm.spark_backfill.session import bytes_of, worker_memory
+from ivm.spark_backfill.session import bytes_of, worker_memory, worker_share
 from ivm.storage.errors import InputError
 from tests.spark.test_backfill import QUERY, TABLES, demand_right
 from tests.support.spark import session
@@ -98,11 +98,20 @@ def test_sizes(text: str, size: int) -> None:
     assert bytes_of(text) == size
 
 
-def test_workers_have_a_share_of_the_memory() -> None:
-    spark = session()  # local[2], and a driver of 1g
-    assert worker_memory(spark) == 256 << 20
-    spark.conf.set("spark.executor.pyspark.memory", "4g")
-    try:
-        assert worker_memory(spark) == 1 << 30
-    finally:
-        spark.conf.unset("spark.executor.pyspark.memory")
+@pytest.mark.parametrize(
+    ("settings", "share"),
+    [
+        ({"master": "local[2]", "driver.memory": "1g"}, 256 << 20),
+        ({"master": "local", "driver.memory": "1g", "executor.memory": "8g"}, 512 << 20),
+        ({"master": "spark://a:1", "executor.memory": "8g", "executor.cores": "4"}, 1 << 30),
+        ({"master": "yarn", "executor.pyspark.memory": "4g", "executor.cores": "1"}, 2 << 30),
+        ({"master": "local[64]", "driver.memory": "1g"}, 64 << 20),
+    ],
+)
+def test_workers_have_a_share_of_the_memory(settings: dict[str, str], share: int) -> None:
+    named = {f"spark.{name}": value for name, value in settings.items()}
+    assert worker_share(lambda name, default: named.get(name, default)) == share
+
+
+def test_the_session_says_what_a_worker_has() -> None:
+    assert worker_memory(session()) == 256 << 20  # local[2], and a driver of 1g
