@@ -68,12 +68,18 @@ def build_large_run(
     """
     weights = [b.weights for b in batches if not (b.weights == 1).all()]
     merged = join_arrays([b.weights for b in batches]) if weights else None
-    if known is None:
+    if known is None and not layout.native:
         known = [layout.search_codes(layout.key_columns(b.columns)) for b in batches]
-    codes = join_arrays(known)
-    del known
     parts = [list(pieces) for pieces in zip(*[b.columns for b in batches], strict=True)]
     batches.clear()
+    if layout.native:  # the codes are the key column
+        key = concat(parts[layout.key[0]])
+        parts[layout.key[0]][:] = [key]
+        codes = layout.search_codes([key])
+    else:
+        assert known is not None
+        codes = join_arrays(known)
+        del known
     if layout.order:
         return _packed_in_order(layout, codes, parts, merged)
     return _cancelled(layout, codes, parts, merged, _sorted(codes))

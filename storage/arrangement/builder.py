@@ -13,8 +13,12 @@ import numpy as np
 from ivm.storage.arrangement.build import build_large_run, stacked
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
-from ivm.storage.values.column import AnyCodes
-from ivm.storage.values.zset import ZSet
+from ivm.storage.values.column import AnyCodes, Column, DictionaryColumn, FixedColumn
+from ivm.storage.values.zset import ZSet, all_ones
+
+STRETCH = 1 << 22
+"""The rows of a part: its columns are so large that their memory is given back to the system."""
+_ONE = np.ones(1, np.int64)
 
 
 class RunBuilder:
@@ -30,7 +34,7 @@ class RunBuilder:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._parts: list[Run] = []  # ascending, no two with a code in common
-        self._open: list[ZSet] = []  # rows with the last code, of which more may come
+        self._open: list[ZSet] = []  # rows of the next part: of their last code more may come
         self._codes: list[AnyCodes] = []  # theirs
         self.ascends = True
 
@@ -38,6 +42,7 @@ class RunBuilder:
         """Takes rows, columns of the layout, any weights."""
         if not len(batch):
             return
+        batch = _lean(batch)
         if self.ascends:
             codes = self._layout.search_codes(self._layout.key_columns(batch.columns))
             self.ascends = self._follow(codes)
@@ -51,8 +56,12 @@ class RunBuilder:
         return after and bool((codes[1:] >= codes[:-1]).all())
 
     def _extend(self, batch: ZSet, codes: AnyCodes) -> None:
-        """Takes rows that follow, and closes every code but the last."""
+        """Takes rows that follow; where they are many, closes every code but the last."""
         cut = int(codes.searchsorted(codes[-1]))
+        if sum(map(len, self._codes)) + cut < STRETCH:
+            self._open.append(batch)
+            self._codes.append(codes)
+            return
         if cut:
             self._open.append(batch.slice(0, cut))
             self._codes.append(codes[:cut])
@@ -75,3 +84,23 @@ class RunBuilder:
         batches = [part.slice(0, len(part)) for part in self._parts] + self._open
         self._parts, self._open, self._codes = [], [], []
         return build_large_run(self._layout, batches)
+
+
+def _lean(batch: ZSet) -> ZSet:
+    """The same rows in memory of their own, without what a run does not keep.
+
+    DuckDB's batches are larger than their rows, and encoded strings are beside their codes in
+    clear.
+    """
+    weights = batch.weights
+    if all_ones(weights):
+        weights = np.broadcast_to(_ONE, len(weights))
+    return ZSet(tuple([_own(column) for column in batch.columns]), weights)
+
+
+def _own(column: Column) -> Column:
+    if isinstance(column, DictionaryColumn):
+        return DictionaryColumn(column.codes)
+    if isinstance(column, FixedColumn) and column.values.base is not None:
+        return FixedColumn(column.values.copy(), column.valid)
+    return column

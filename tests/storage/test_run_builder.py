@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ivm.storage.arrangement import builder
 from ivm.storage.arrangement.arrangement import Layout, OrderKey
 from ivm.storage.arrangement.build import build_large_run
 from ivm.storage.arrangement.builder import RunBuilder
@@ -37,11 +38,11 @@ def net(run: Run) -> Counter[str]:
 
 def built(layout: Layout, rows: ZSet, cuts: Sequence[int]) -> tuple[Run, bool]:
     """The run of the rows cut in pieces, and whether they came in order."""
-    builder = RunBuilder(layout)
+    made = RunBuilder(layout)
     bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     for start, stop in itertools.pairwise(bounds):
-        builder.add(rows.slice(start, stop))
-    return builder.run(), builder.ascends
+        made.add(rows.slice(start, stop))
+    return made.run(), made.ascends
 
 
 @settings(max_examples=examples(150))
@@ -52,6 +53,7 @@ def built(layout: Layout, rows: ZSet, cuts: Sequence[int]) -> tuple[Run, bool]:
     CUTS,
     st.booleans(),
     st.sampled_from([1, 3, 1 << 62]),
+    st.sampled_from([1, 5, 100]),
 )
 def test_any_pieces_make_the_run_of_all(
     entries: list[tuple[object, int]],
@@ -60,9 +62,11 @@ def test_any_pieces_make_the_run_of_all(
     cuts: list[int],
     in_order: bool,
     hashes: int,
+    stretch: int,
 ) -> None:
     whole = hashing.hash_rows
     with pytest.MonkeyPatch.context() as patch:  # few hashes: different keys have one code
+        patch.setattr(builder, "STRETCH", stretch)
         patch.setattr(hashing, "hash_rows", lambda *given: whole(*given) % hashes)
         layout = Layout(TYPES, key, order)
         rows = zset(entries)  # type: ignore[arg-type]
@@ -88,15 +92,18 @@ def test_no_batches_make_an_empty_run() -> None:
     assert (len(run), len(run.columns)) == (0, 3)
 
 
-def test_rows_in_order_are_held_once_and_a_stretch_of_them_twice() -> None:
+def test_rows_in_order_are_held_once_and_a_stretch_of_them_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(builder, "STRETCH", 1)
     layout = Layout((type_of("BIGINT"), type_of("BIGINT")), (0,), (OrderKey(1, False, False),))
-    builder = RunBuilder(layout)
+    made = RunBuilder(layout)
     for start in range(0, 1000, 100):
         numbers = np.arange(start, start + 100)
         columns = (FixedColumn(numbers // 3), FixedColumn(-numbers))
-        builder.add(ZSet(columns, np.ones(100, np.int64)))
-        assert sum(map(len, builder._open)) <= 3
-    run = builder.run()
+        made.add(ZSet(columns, np.ones(100, np.int64)))
+        assert sum(map(len, made._open)) <= 3
+    run = made.run()
     assert run.weights is None
     assert run.codes is run.columns[0].values  # type: ignore[union-attr]
     assert run.columns[1].to_arrow(layout.types[1]).to_pylist()[:6] == [-2, -1, 0, -5, -4, -3]
