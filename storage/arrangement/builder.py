@@ -8,12 +8,14 @@ sorted together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ivm.storage.arrangement.build import build_large_run, stacked
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run
-from ivm.storage.values.column import AnyCodes, Column, DictionaryColumn, FixedColumn
+from ivm.storage.values.column import AnyCodes, Column, DictionaryColumn, FixedColumn, concat
 from ivm.storage.values.zset import ZSet, all_ones
 
 STRETCH = 1 << 22
@@ -36,6 +38,7 @@ class RunBuilder:
         self._parts: list[Run] = []  # ascending, no two with a code in common
         self._open: list[ZSet] = []  # rows of the next part: of their last code more may come
         self._codes: list[AnyCodes] = []  # theirs
+        self._joined = self._loose = 0  # batches that were joined, rows of those that were not
         self.ascends = True
 
     def add(self, batch: ZSet) -> None:
@@ -48,7 +51,15 @@ class RunBuilder:
             self.ascends = self._follow(codes)
             if self.ascends:
                 return self._extend(batch, codes)
+        self._keep(batch)
+
+    def _keep(self, batch: ZSet) -> None:
+        """Keeps rows that come in no order, many batches joined to one."""
         self._open.append(batch)
+        self._loose += len(batch)
+        if self._loose >= STRETCH:
+            self._open[self._joined :] = [_together(self._open[self._joined :])]
+            self._joined, self._loose = self._joined + 1, 0
 
     def _follow(self, codes: AnyCodes) -> bool:
         """Whether the codes ascend, from the last one on."""
@@ -84,6 +95,15 @@ class RunBuilder:
         batches = [part.slice(0, len(part)) for part in self._parts] + self._open
         self._parts, self._open, self._codes = [], [], []
         return build_large_run(self._layout, batches)
+
+
+def _together(batches: Sequence[ZSet]) -> ZSet:
+    """The sum of lean batches; weights of 1 stay one number."""
+    columns = [concat(pieces) for pieces in zip(*[b.columns for b in batches], strict=True)]
+    weights = [b.weights for b in batches]
+    if all(all_ones(w) for w in weights):
+        return ZSet(tuple(columns), np.broadcast_to(_ONE, sum(map(len, weights))))
+    return ZSet(tuple(columns), np.concatenate(weights))
 
 
 def _lean(batch: ZSet) -> ZSet:
