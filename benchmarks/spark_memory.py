@@ -63,7 +63,7 @@ class Children(threading.Thread):
 
     Attributes:
         jvm: the peak of all programs of Java.
-        worker: that of the largest other one.
+        worker: that of the largest program of Python.
     """
 
     def __init__(self) -> None:
@@ -75,8 +75,9 @@ class Children(threading.Thread):
         while not self._ending.wait(0.1):
             found = list(_children())
             self.jvm = max(self.jvm, sum(size for name, size in found if name == "java"))
-            others = [size for name, size in found if name != "java"]
-            self.worker = max(self.worker, *others, 0)
+            # A process that the JVM has just forked has the JVM's memory, and another name.
+            workers = [size for name, size in found if name.startswith("python")]
+            self.worker = max(self.worker, *workers, 0)
 
     def end(self) -> None:
         """Ends watching."""
