@@ -93,7 +93,7 @@ def read_options(database: str) -> dict[str, str]:
     """Spark's settings from the file; none if there is no file.
 
     Raises:
-        InputError: it is no TOML, or has unknown keys.
+        InputError: it cannot be read, is no TOML, or has unknown keys.
     """
     found = _table(database) or {}
     options = {f"spark.{key}": str(found[key]) for key in ("master", "remote") if key in found}
@@ -114,7 +114,7 @@ def _table(database: str) -> dict[str, Any] | None:
 def _read(file: Path) -> dict[str, Any] | None:
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8")).get("spark")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{file} cannot be read: {error}") from error
     if found is not None and not (isinstance(found, dict) and set(found) <= set(_KNOWN)):
         raise InputError(f"{file}: [spark] has the keys {', '.join(_KNOWN)}, and no others")
