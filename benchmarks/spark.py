@@ -2,9 +2,11 @@
 
 Each of TPC-H's 22 views is filled once by Spark and once by DuckDB, in copies of one file. Shown
 are the seconds of Spark's phases (export, stages, load), of the whole, and of DuckDB's whole, which
-is CREATE MATERIALIZED VIEW. With `--lake` the tables stay in their Parquet files. Then all views
-follow a refresh transaction of each kind, and are compared with DuckDB's answers to their queries,
-before it and after.
+is CREATE MATERIALIZED VIEW; how the tasks' seconds divide (scan: what needs no shuffle before it;
+state: what does; exchange: writing shuffles and waiting for them), the MB shuffled and written, and
+the rows that were loaded per second. With `--lake` the tables stay in their Parquet files. Then all
+views follow a refresh transaction of each kind, and are compared with DuckDB's answers to their
+queries, before it and after.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import ivm
 from benchmarks import tpch
 from benchmarks.maintain import commit, verify
 from benchmarks.report import machine
+from benchmarks.spark_metrics import StatusStore, Tasks
 from benchmarks.tpch_queries import QUERIES
 from benchmarks.tpch_refresh import apply_plainly, refreshes
 from ivm.backfill.progress import FillProgress
@@ -29,11 +32,16 @@ OPTIONS = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
 PHASES = ("exporting", "stage", "loading", "catching up")
 
 
+HEAD = ("export", "stages", "load", "whole", "DuckDB", "scan", "state", "exchange", "MB shuf",
+        "MB written", "rows/s")  # fmt: skip
+
+
 class Phases:
-    """The seconds that a fill spends in each of its phases."""
+    """The seconds that a fill spends in each of its phases, and the rows that its stages have."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
+        self.rows = 0
         self._phase, self._since = "", time.perf_counter()
 
     def look(self, progress: FillProgress) -> None:
@@ -42,6 +50,7 @@ class Phases:
         if self._phase in self.seconds:
             self.seconds[self._phase] += now - self._since
         self._phase, self._since = progress.phase, now
+        self.rows = progress.rows
 
 
 def leave_in_files(parquet: Path, file: Path) -> None:
@@ -54,12 +63,12 @@ def leave_in_files(parquet: Path, file: Path) -> None:
             print(f"{table}: {time.perf_counter() - began:.2f} s, its key checked")
 
 
-def fill_by_spark(db: ivm.Database, name: str) -> tuple[float, dict[str, float]]:
+def fill_by_spark(db: ivm.Database, name: str) -> tuple[float, Phases]:
     """The seconds of a fill, and those of its phases."""
     phases, began = Phases(), time.perf_counter()
     db.execute(f"CREATE MATERIALIZED VIEW {name} WITH (backfill = 'spark') AS {QUERIES[name]}")
     db.backfill(name, on_progress=phases.look)
-    return time.perf_counter() - began, phases.seconds
+    return time.perf_counter() - began, phases
 
 
 def fill_by_duckdb(db: ivm.Database, name: str) -> float:
@@ -78,17 +87,18 @@ def measure(folder: Path, names: list[str]) -> None:
     """
     ours, theirs = folder / "spark.duckdb", folder / "duckdb.duckdb"
     shutil.copy(ours, theirs)
-    print(f"{'view':6}{'export':>9}{'stages':>9}{'load':>9}{'whole':>9}{'DuckDB':>9}  seconds")
+    print(f"{'view':6}" + "".join(f"{text:>11}" for text in HEAD))
     with ivm.connect(ours, spark=OPTIONS) as db:
         db.execute("CREATE MATERIALIZED VIEW warm WITH (backfill = 'spark') AS FROM region")
         db.backfill("warm")
+        store = StatusStore(db._engine.spark())
+        store.tasks()
         for name in names:
             with ivm.connect(theirs) as other:
                 peer = fill_by_duckdb(other, name)
                 other.execute(f"DROP MATERIALIZED VIEW {name}")
             whole, phases = fill_by_spark(db, name)
-            shown = [phases["exporting"], phases["stage"], phases["loading"], whole, peer]
-            print(f"{name:6}" + "".join(f"{seconds:9.2f}" for seconds in shown), flush=True)
+            print(line(name, phases, whole, peer, store.tasks()), flush=True)
         for name in names:
             verify(db, name)
         with duckdb.connect() as con:
@@ -100,6 +110,15 @@ def measure(folder: Path, names: list[str]) -> None:
         for name in names:
             verify(db, name)
     print("all views are equal to DuckDB's answers, before and after three refresh transactions")
+
+
+def line(name: str, phases: Phases, whole: float, peer: float, tasks: Tasks) -> str:
+    """One line of the table."""
+    exporting, stages, load, _ = phases.seconds.values()
+    rate = phases.rows / load if load else 0
+    sums = [tasks.scan, tasks.state, tasks.exchange, tasks.shuffled / 1e6, tasks.written / 1e6]
+    shown = [exporting, stages, load, whole, peer, *sums]
+    return f"{name:6}" + "".join(f"{value:11.2f}" for value in shown) + f"{rate:11,.0f}"
 
 
 def main() -> None:

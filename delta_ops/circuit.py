@@ -368,9 +368,14 @@ class Circuit:
             node.operator.hydrate(lambda i: self._input_content(node.inputs[i], fetch))
             node.hydrated = True
 
-    def _input_content(self, number: int, fetch: Fetch) -> Iterator[ZSet]:
+    def content_node(self, number: int) -> int:
+        """The node whose content that of a node is: a transparent one passes on its input's."""
         while self._nodes[number].operator.transparent:
             number = self._nodes[number].inputs[0]
+        return number
+
+    def _input_content(self, number: int, fetch: Fetch) -> Iterator[ZSet]:
+        number = self.content_node(number)
         if self._nodes[number].reproducible:
             return fetch(number)
         return self.contents(number, fetch)

@@ -94,6 +94,13 @@ class Operator:
         for part in self.parts:
             part.rollback()
 
+    def hydration_key(self, number: int) -> tuple[int, ...]:
+        """The columns of an input by whose key codes its rows are best sorted for `hydrate`.
+
+        In that order they need little memory beside the state; () if the order does not matter.
+        """
+        return ()
+
     def hydrate(self, inputs: Fetch) -> None:
         """Builds the state from the inputs' whole contents, in place of any earlier state."""
 

@@ -80,7 +80,7 @@ class Database(Streams):
                 threads=threads,
                 functions=functions,
             )
-            run_fills(self._engine, self._spark.session)
+            run_fills(self._engine, self._spark)
             self._lifetime = Lifetime(self._engine, self)
             try:
                 check()
@@ -238,7 +238,7 @@ class Database(Streams):
         """Stops the first fills that run, and waits until they have ended; what is done is kept."""
         self._lifetime.demand_open()
         self._engine.jobs.stop(KIND, timeout=_PATIENCE)
-        run_fills(self._engine, self._spark.session)
+        run_fills(self._engine, self._spark)
 
     def unfilled_views(self) -> list[str]:
         """The names of the views whose first fill on Spark has not ended."""

@@ -16,10 +16,19 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from ivm.spark_backfill.carriers import Carrier, NotCarriedError, carrier
+from ivm.spark_backfill.code_worker import coding_runner
 from ivm.spark_backfill.not_said import NotSaidError
-from ivm.spark_backfill.partial_worker import DDL, key_types, partial_runner
+from ivm.spark_backfill.partial_worker import (
+    DDL,
+    LABELS,
+    LANES,
+    adding_runner,
+    key_types,
+    partial_runner,
+)
 from ivm.spark_backfill.refusals import not_carried, refuse_foreign
 from ivm.spark_backfill.render import spark_body
+from ivm.spark_backfill.session import worker_memory
 from ivm.spark_backfill.worker import CODE, GIVEN, NO_SIDE, SIDE, Body, Pieces, runner
 from ivm.sql.plan.nodes import (
     Aggregate,
@@ -97,7 +106,8 @@ class Frames:
         self._relations = relations
         self._zone = zone
         self._sql = sql
-        self._settings = (f"SET TimeZone = {literal(zone)}",)
+        memory = worker_memory(spark) >> 20
+        self._settings = (f"SET TimeZone = {literal(zone)}", f"SET memory_limit = '{memory}MiB'")
         self._known: dict[int, tuple[Plan, int]] = {}
         self._numbers: dict[str, int] = {}
         self._frames: dict[int, DataFrame] = {}
@@ -131,17 +141,46 @@ class Frames:
         below = self.frame(base) if found is None else self._numbers_of(found)
         source = f"({_carried_back(types(base))} FROM {GIVEN})"
         stub = Values((), numbered(types(plan.input)))  # the workers need the types alone
-        keys = _ddl([carrier(t) for t in key_types(plan)])
-        ddl = f"{keys}, {DDL}" if keys else DDL
-        body = Body(
-            (),
-            f"FROM {_linear(plan.input, base, source)}",
-            _arrow_schema(ddl),
-            found or _in_arrow(below.schema),
-            self._settings,
-            stored=False,
-        )
-        return below.mapInArrow(partial_runner(replace(plan, input=stub), body), ddl)
+        apart = replace(plan, input=stub)
+        keys = [carrier(t) for t in key_types(plan)]
+        ddl = ", ".join(filter(None, [_ddl(keys), DDL]))
+        coded = f"{ddl}, {CODE} BIGINT"
+        sql = f"FROM {_linear(plan.input, base, source)}"
+        body = self._body(sql, coded, found or _in_arrow(below.schema))
+        parts = below.mapInArrow(partial_runner(apart, body), coded)
+        parts = parts.repartition(CODE) if keys else parts.repartition(1)
+        parts = parts.sortWithinPartitions(CODE)
+        back = [f"{c.back(f'c{i}')} AS c{i}" for i, c in enumerate(keys)]
+        sql = f"SELECT {', '.join([*back, LABELS, LANES, CODE])} FROM {GIVEN}"
+        body = self._body(sql, ddl, _in_arrow(parts.schema))
+        return parts.mapInArrow(adding_runner(apart, body), ddl)
+
+    def in_order(self, plan: Plan, frame: DataFrame, key: Sequence[int], parts: int) -> DataFrame:
+        """The rows of a plan sorted by the code of a key, each partition after the one before.
+
+        Args:
+            plan: whose rows they are.
+            frame: the rows.
+            key: positions of the key's columns.
+            parts: how many partitions.
+        """
+        from pyspark.sql.functions import expr
+
+        given = types(plan)
+        every = [carrier(t) for t in given]
+        ddl = f"{_ddl(every)}, {CODE} BIGINT"
+        back = [f"{every[i].back(f'c{i}')} AS k{n}" for n, i in enumerate(key)]
+        columns = ", ".join([*[f"c{i}" for i in range(len(every))], *back])
+        body = self._body(f"SELECT {columns} FROM {GIVEN}", ddl, _in_arrow(frame.schema))
+        coded = frame.mapInArrow(coding_runner(body, [given[i] for i in key]), ddl)
+        # NULL has the code of a zero: their rows are not to be mixed.
+        apart = [f"c{key[0]} IS NULL"] if len(key) == 1 else []
+        order = [expr(text) for text in (CODE, *apart)]
+        return coded.repartitionByRange(parts, CODE).sortWithinPartitions(*order).drop(CODE)
+
+    def _body(self, sql: str, ddl: str, given: pa.Schema | Pieces) -> Body:
+        """SQL over the rows as they come, for our own kernels."""
+        return Body((), sql, _arrow_schema(ddl), given, self._settings, stored=False)
 
     def know(self, plan: Plan, frame: DataFrame) -> None:
         """Takes a frame with the rows of a plan for that plan from now on."""

@@ -1,14 +1,15 @@
-"""Partial states of aggregates, computed by our own operators in Spark's Python workers.
+"""Partial states of aggregates, computed and added up by our own operators in Spark's workers.
 
 Law: the partial states of the partitions of a multiset add up to the state of the whole, lane by
 lane, so only groups and their lanes travel, not rows. A worker that has met many groups sends what
-it has and begins anew.
+it has and begins anew. Partial states that come sorted by the code of their key are added up with
+one code's groups in memory, so that of each group one is left.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import duckdb
 import numpy as np
@@ -17,17 +18,16 @@ import pyarrow as pa
 from ivm.delta_ops.aggregates.aggregate import Aggregate as AggregateOperator
 from ivm.delta_ops.aggregates.aggregate import PartialState
 from ivm.spark_backfill.carriers import carrier
-from ivm.spark_backfill.worker import Batches, Body, given, opened
+from ivm.spark_backfill.code_worker import codes_of, own_values
+from ivm.spark_backfill.worker import CODE, Batches, Body, opened
 from ivm.sql.compile.rules import COMPILE
 from ivm.sql.plan.nodes import Aggregate, numbered, types
 from ivm.storage.values.types import ColumnType, Schema
 from ivm.storage.values.zset import ZSet, from_arrow, ones
-from ivm.storage.warehouse.carried import carried
 
 LABELS, LANES = "labels__", "lanes__"
 DDL = f"{LABELS} STRING, {LANES} ARRAY<BIGINT>"
 _MOST_GROUPS = 200_000
-_ROWS = 1 << 17
 
 
 def key_types(plan: Aggregate) -> tuple[ColumnType, ...]:
@@ -37,7 +37,7 @@ def key_types(plan: Aggregate) -> tuple[ColumnType, ...]:
 
 
 def partial_runner(plan: Aggregate, body: Body) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
-    """A function for `mapInArrow`: rows in, partial states out.
+    """A function for `mapInArrow`: rows in, partial states and the codes of their keys out.
 
     Args:
         plan: the aggregate; of its input only the types are read.
@@ -46,51 +46,92 @@ def partial_runner(plan: Aggregate, body: Body) -> Callable[[Iterable[pa.RecordB
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
         with opened(body.settings) as connection:
-            operator = COMPILE[Aggregate](plan, connection.cursor).build(())
-            assert isinstance(operator, AggregateOperator)
+            states = _States(connection, plan, body.schema)
             groups = 0
-            for chunk in _rows(connection, body, numbered(types(plan.input)), iter(batches)):
-                groups = operator.collect(chunk)
+            schema = numbered(types(plan.input))
+            for batch in own_values(connection, body, iter(batches)):
+                chunk = from_arrow(batch, schema).dictionary_encoded()
+                groups = states.operator.collect(chunk)
                 if groups > _MOST_GROUPS:
-                    yield from _sent(connection, plan, operator.take_partial(), body.schema)
+                    yield from states.sent()
                     groups = 0
             if groups:
-                yield from _sent(connection, plan, operator.take_partial(), body.schema)
+                yield from states.sent()
 
     return run
 
 
-def _rows(
-    connection: duckdb.DuckDBPyConnection, body: Body, schema: Schema, batches: Batches
-) -> Iterator[ZSet]:
-    """The input's rows in chunks."""
-    with contextlib.closing(connection.cursor()) as cursor:
-        cursor.execute("SET arrow_lossless_conversion = true").fetchall()
-        for _ in given(cursor, body.given, batches):
-            for batch in carried(cursor.sql(body.sql)).to_arrow_reader(_ROWS):
-                yield from_arrow(batch, schema).dictionary_encoded()
+def adding_runner(plan: Aggregate, body: Body) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
+    """A function for `mapInArrow`: partial states in, sorted by code; one of each group out.
+
+    Args:
+        plan: the aggregate; of its input only the types are read.
+        body: its SQL gives the keys of their own types, the labels, the lanes and the code; its
+            schema is the output's.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Batches:
+        with opened(body.settings) as connection:
+            states = _States(connection, plan, body.schema)
+            last: int | None = None
+            for batch in own_values(connection, body, iter(batches)):
+                codes = batch.column(batch.num_columns - 1).to_numpy()
+                cut = int(codes.searchsorted(codes[-1]))  # of the last code more may come
+                states.add(batch.slice(0, cut))
+                if cut or last not in (None, codes[0]):
+                    yield from states.sent()
+                states.add(batch.slice(cut))
+                last = codes[-1]
+            if last is not None:
+                yield from states.sent()
+
+    return run
 
 
-def _sent(
-    connection: duckdb.DuckDBPyConnection,
-    plan: Aggregate,
-    state: PartialState,
-    schema: pa.Schema,
-) -> Iterator[pa.RecordBatch]:
-    """A partial state as carriers of its keys, and its lanes."""
-    count, key = len(state.lanes), key_types(plan)
-    arrays: list[pa.Array | pa.ChunkedArray] = []
-    if key:
-        keys = ZSet(state.keys, ones(count)).to_arrow(numbered(key))
-        connection.register("keys__", keys)
-        listed = ", ".join(f"{carrier(t).out(f'c{i}')} AS c{i}" for i, t in enumerate(key))
-        arrays += connection.sql(f"SELECT {listed} FROM keys__").to_arrow_table().columns
-    arrays.append(pa.array([",".join(map(str, state.labels))] * count))
-    flat = pa.array(np.ascontiguousarray(state.lanes).ravel())
-    offsets = np.arange(count + 1, dtype=np.int32) * len(state.labels)
-    arrays.append(pa.ListArray.from_arrays(pa.array(offsets), flat))
-    names = [*[f"c{i}" for i in range(len(key))], LABELS, LANES]
-    yield from pa.Table.from_arrays(arrays, names=names).cast(schema).to_batches()
+@dataclass
+class _States:
+    """The operator of a worker, and how its state is sent.
+
+    Attributes:
+        connection: for the carriers of the keys.
+        plan: the aggregate.
+        schema: of what is sent: the keys' carriers, the labels, the lanes, and the code if it is
+            asked for.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    plan: Aggregate
+    schema: pa.Schema
+
+    def __post_init__(self) -> None:
+        operator = COMPILE[Aggregate](self.plan, self.connection.cursor).build(())
+        assert isinstance(operator, AggregateOperator)
+        self.operator = operator
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds partial states."""
+        if batch.num_rows:
+            for state in states_of(batch, numbered(key_types(self.plan))):
+                self.operator.add_partial(state)
+
+    def sent(self) -> Iterator[pa.RecordBatch]:
+        """The state, which is empty afterwards: the carriers of its keys, and its lanes."""
+        state, key = self.operator.take_partial(), key_types(self.plan)
+        count = len(state.lanes)
+        arrays: list[pa.Array | pa.ChunkedArray] = []
+        if key:
+            keys = ZSet(state.keys, ones(count)).to_arrow(numbered(key))
+            self.connection.register("keys__", keys)
+            listed = ", ".join(f"{carrier(t).out(f'c{i}')} AS c{i}" for i, t in enumerate(key))
+            arrays += self.connection.sql(f"SELECT {listed} FROM keys__").to_arrow_table().columns
+        arrays.append(pa.array([",".join(map(str, state.labels))] * count))
+        flat = pa.array(np.ascontiguousarray(state.lanes).ravel())
+        offsets = np.arange(count + 1, dtype=np.int32) * len(state.labels)
+        arrays.append(pa.ListArray.from_arrays(pa.array(offsets), flat))
+        if CODE in self.schema.names:
+            arrays.append(pa.array(codes_of(state.keys, key, count)))
+        table = pa.Table.from_arrays(arrays, names=self.schema.names)
+        yield from table.cast(self.schema).to_batches()
 
 
 def states_of(table: pa.RecordBatch, schema: Schema) -> Iterator[PartialState]:

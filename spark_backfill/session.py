@@ -6,6 +6,7 @@ has UTC as its time zone, and leaves dates as they stand in files.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import re
@@ -14,11 +15,11 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ivm.storage.errors import UnavailableError
+from ivm.storage.errors import InputError, UnavailableError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +45,7 @@ _LOCAL = {
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
+_LEAST_MEMORY = 64 << 20
 _RAISED = re.compile(r"^[\w.]+(?:Error|Exception): ")
 _starting = threading.Lock()
 _JAVA = "Spark 4 needs Java 17 or 21: on Debian or Ubuntu `apt-get install openjdk-17-jre-headless`"
@@ -155,6 +157,40 @@ def prepared(session: SparkSession) -> SparkSession:
     return session
 
 
+def worker_memory(session: SparkSession) -> int:
+    """The bytes that DuckDB may take in a Python worker; see `worker_share`."""
+    return worker_share(lambda name, default: session.conf.get(name, default) or default)
+
+
+def worker_share(setting: Callable[[str, str], str]) -> int:
+    """The bytes that DuckDB may take in a Python worker; beyond them it spills.
+
+    That is half of a task's part of the memory that Spark gives to Python, or else to the executor
+    (on one machine to the driver); the other half is for our kernels and batches of Arrow.
+
+    Args:
+        setting: a setting of Spark's by name, or the default that is given.
+    """
+    local = re.match(r"local(?:\[(\d+|\*))?", setting("spark.master", "local[1]"))
+    whole = setting(f"spark.{'driver' if local else 'executor'}.memory", "1g")
+    whole = setting("spark.executor.pyspark.memory", whole)
+    cores = (local[1] or "1") if local else setting("spark.executor.cores", "*")
+    tasks = (os.cpu_count() or 1) if cores == "*" else int(cores)
+    return max(bytes_of(whole) // (2 * tasks), _LEAST_MEMORY)
+
+
+def bytes_of(size: str) -> int:
+    """The bytes of a size as Spark spells it, such as `512m`; a bare number counts MiB.
+
+    Raises:
+        InputError: it is no size.
+    """
+    found = re.fullmatch(r"\s*(\d+)\s*([kmgtp]?)i?b?\s*", size.lower())
+    if found is None:
+        raise InputError(f"Spark has a size {size!r} in its settings: write it like '512m' or '8g'")
+    return int(found[1]) << (10 * ("kmgtp".index(found[2] or "m") + 1))
+
+
 def _pyspark() -> type[SparkSession]:
     try:
         import pandas  # noqa: F401 (without it PySpark refuses to send batches of Arrow)
@@ -166,8 +202,18 @@ def _pyspark() -> type[SparkSession]:
     return SparkSession
 
 
-def _demand_java() -> None:
+def can_start(options: Mapping[str, str]) -> bool:
+    """Whether what a session needs is installed here: PySpark, and Java unless Spark is remote."""
+    if importlib.util.find_spec("pyspark") is None:
+        return False
+    return "spark.remote" in options or _has_java()
+
+
+def _has_java() -> bool:
     home = os.environ.get("JAVA_HOME")
-    if (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"):
-        return
-    raise UnavailableError(f"a first fill on Spark finds no Java. {_JAVA}")
+    return bool((home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"))
+
+
+def _demand_java() -> None:
+    if not _has_java():
+        raise UnavailableError(f"a first fill on Spark finds no Java. {_JAVA}")

@@ -229,26 +229,25 @@ class Aggregate(Operator):
 
     # Hydrating
 
+    def hydration_key(self, number: int) -> tuple[int, ...]:
+        return self._keys if self._extremes or self._rows else ()
+
     def hydrate(self, inputs: Fetch) -> None:
         self._build()
-        pending: dict[Argument, list[ArgumentRows]] = {a: [] for a in self._extremes}
-        entries: list[list[ZSet]] = [[] for _ in self._rows]
         for chunk in inputs(0):
-            rows = self._accumulate(chunk, entries)
-            for argument, batches in pending.items():
-                batches.append(self._rows_of(argument, rows))
-        for argument, batches in pending.items():
-            self._extremes[argument].extremes.hydrate(batches)
-        for state, found in zip(self._rows.values(), entries, strict=True):
-            state.hydrate(found)
+            self._accumulate(chunk)
+        for kept in self._extremes.values():
+            kept.extremes.collected()
+        for state in self._rows.values():
+            state.collected()
 
-    def _accumulate(self, chunk: ZSet, entries: list[list[ZSet]]) -> list[ArgumentRows]:
-        """Adds a chunk to the lanes and sets at once."""
+    def _accumulate(self, chunk: ZSet) -> None:
+        """Adds a chunk to the lanes and sets at once; extremes and rows collect it."""
         columns = [chunk.columns[i] for i in self._keys]
         touched, groups = self._table.locate(columns, len(chunk.weights))
         rows = self._contributing(chunk, np.arange(self._table.capacity), touched[groups])
-        for state, found in zip(self._rows.values(), entries, strict=True):
-            found.append(state.entries(chunk, touched[groups]))
+        for state in self._rows.values():
+            state.collect(state.entries(chunk, touched[groups]))
         for contribution in self._contributions(rows):
             self._table.accumulate(*contribution)
         if self._representatives is not None:
@@ -257,7 +256,8 @@ class Aggregate(Operator):
         for kept in self._arguments:
             if kept.set is not None:
                 kept.set.commit()
-        return rows
+        for argument, extremes in self._extremes.items():
+            extremes.extremes.collect(self._rows_of(argument, rows))
 
     # Partial states
 
@@ -268,7 +268,7 @@ class Aggregate(Operator):
 
     def collect(self, chunk: ZSet) -> int:
         """Adds rows to the state at once; returns the number of groups so far."""
-        self._accumulate(chunk, [])
+        self._accumulate(chunk)
         return len(self._table.live())
 
     def take_partial(self) -> PartialState:
@@ -282,19 +282,30 @@ class Aggregate(Operator):
         self._build()
         return PartialState(keys, tuple(found), lanes[:, list(found.values())])
 
-    def absorb(self, states: Iterable[PartialState]) -> None:
-        """Builds the state from partial states, in place of any earlier state."""
+    def absorb(self, states: Iterable[PartialState], groups: int = 0) -> None:
+        """Builds the state from partial states, in place of any earlier state.
+
+        Args:
+            states: of parts of the rows.
+            groups: as many as there may be, if that is known.
+        """
         self._build()
+        self._table.reserve(groups)
+        for state in states:
+            self.add_partial(state)
+
+    def add_partial(self, state: PartialState) -> None:
+        """Adds a partial state to the state at once."""
+        keys, labels, lanes = state
         accumulators = dict(self._accumulators())
-        for keys, labels, lanes in states:
-            touched, groups = self._table.locate(keys, len(lanes))
-            slots = touched[groups]
-            for label, values in zip(labels, lanes.T, strict=True):
-                number, own = divmod(label, _LABELS)
-                if own >= _LABELS // 2:  # a negative label of the next accumulator
-                    number, own = number + 1, own - _LABELS
-                lane = accumulators[number].lane_of(own)
-                self._table.accumulate(lane, slots, values)
+        touched, groups = self._table.locate(keys, len(lanes))
+        slots = touched[groups]
+        for label, values in zip(labels, lanes.T, strict=True):
+            number, own = divmod(label, _LABELS)
+            if own >= _LABELS // 2:  # a negative label of the next accumulator
+                number, own = number + 1, own - _LABELS
+            lane = accumulators[number].lane_of(own)
+            self._table.accumulate(lane, slots, values)
 
     def _accumulators(self) -> Iterator[tuple[int, Accumulator]]:
         return enumerate(term for kept in self._arguments for term in kept.terms)

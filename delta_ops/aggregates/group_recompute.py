@@ -84,6 +84,9 @@ class GroupRecompute(Operator):
         registered = {"delta": (rows, column_names(self._inputs))}
         return run_sql(self._cursor_factory, self._sql, registered, column_names(self.types))
 
+    def hydration_key(self, number: int) -> tuple[int, ...]:
+        return self._partition
+
     def hydrate(self, inputs: Fetch) -> None:
         self._state.build(inputs(0))
 

@@ -8,7 +8,7 @@ their first rows matter, no others are read.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from ivm.delta_ops.operator import Predicate
 from ivm.delta_ops.state.picked import picked
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.arrangement.builder import RunBuilder
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values import thresholds
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat
@@ -178,6 +179,7 @@ class GroupRows(Versions[Arrangement]):
         types = (_BIGINT, *spec.types, *([_BIGINT] if spec.counted else []))
         self.layout = Layout(types, (0,), tuple(order) or (OrderKey(1, False, False),))
         super().__init__(Arrangement.empty(self.layout))
+        self._builder = RunBuilder(self.layout)
         self._read: Reading | None = None
 
     def entries(self, delta: ZSet, slots: Indexes) -> ZSet:
@@ -213,9 +215,14 @@ class GroupRows(Versions[Arrangement]):
         """The committed rows of the groups."""
         return Reading(self.spec, [(self.before, slots)])
 
-    def hydrate(self, batches: Iterable[ZSet]) -> None:
-        """Builds the state from entries."""
-        self.reset(Arrangement.build(self.layout, batches))
+    def collect(self, entries: ZSet) -> None:
+        """Takes entries for the state that `collected` builds."""
+        self._builder.add(entries)
+
+    def collected(self) -> None:
+        """Builds the state from what was collected, in place of any earlier state."""
+        self.reset(Arrangement.of(self.layout, self._builder.run()))
+        self._builder = RunBuilder(self.layout)
 
     def commit(self) -> None:
         super().commit()

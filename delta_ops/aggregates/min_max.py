@@ -8,14 +8,13 @@ if it may have removed the extreme.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 import numpy as np
 
 from ivm.delta_ops.aggregates.call import ArgumentRows
 from ivm.delta_ops.aggregates.min_max_cache import MinMaxCache, ends, from_ranks, to_ranks
 from ivm.delta_ops.state.versions import Versions
 from ivm.storage.arrangement.arrangement import Arrangement
+from ivm.storage.arrangement.builder import RunBuilder
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.values.column import Column, FixedColumn, Indexes, concat, null_column
 from ivm.storage.values.order import OrderKey, orderable
@@ -42,6 +41,7 @@ class MinMax(Versions[Arrangement]):
         self._layout = Layout((_BIGINT, self._arranged), (0,), (OrderKey(1, False, False),))
         super().__init__(Arrangement.empty(self._layout))
         self._wanted: set[bool] = set()
+        self._builder = RunBuilder(self._layout)
 
     @property
     def _arranged(self) -> ColumnType:
@@ -82,13 +82,14 @@ class MinMax(Versions[Arrangement]):
         """The committed extremes of the groups, which have so many values."""
         return {g: self._shown(self.before, slots, g) for g in self._wanted}
 
-    def hydrate(self, batches: Iterable[ArgumentRows]) -> None:
-        """Builds the state from rows whose groups are slots."""
-        self.reset(Arrangement.build(self._layout, self._hydrated(batches)))
+    def collect(self, rows: ArgumentRows) -> None:
+        """Takes rows, whose groups are slots, for the state that `collected` builds."""
+        self._builder.add(_entries(rows, None, rows.values))
 
-    def _hydrated(self, batches: Iterable[ArgumentRows]) -> Iterator[ZSet]:
-        for rows in batches:
-            yield _entries(rows, None, rows.values)
+    def collected(self) -> None:
+        """Builds the state from what was collected, in place of any earlier state."""
+        self.reset(Arrangement.of(self._layout, self._builder.run()))
+        self._builder = RunBuilder(self._layout)
 
 
 def _entries(rows: ArgumentRows, slots: Indexes | None, values: Column | None) -> ZSet:
@@ -142,19 +143,18 @@ class RankedMinMax(MinMax):
             return FixedColumn(values)
         return FixedColumn(np.where(valid, values, np.zeros(1, values.dtype)), valid)
 
-    def hydrate(self, batches: Iterable[ArgumentRows]) -> None:
-        super().hydrate(batches)
+    def collect(self, rows: ArgumentRows) -> None:
+        entries = _entries(rows, None, FixedColumn(_ranks(rows)))
+        for best in self._bests.values():
+            best.improve(entries)
+        self._taken_back |= bool((entries.weights < 0).any())
+        self._builder.add(entries)
+
+    def collected(self) -> None:
+        super().collected()
         if self._taken_back:  # a value that other rows cancel was never the best
             for best in self._bests.values():
                 best.read(self.before)
-
-    def _hydrated(self, batches: Iterable[ArgumentRows]) -> Iterator[ZSet]:
-        for rows in batches:
-            entries = _entries(rows, None, FixedColumn(_ranks(rows)))
-            for best in self._bests.values():
-                best.improve(entries)
-            self._taken_back |= bool((entries.weights < 0).any())
-            yield entries
 
     def commit(self) -> None:
         super().commit()

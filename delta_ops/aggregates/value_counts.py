@@ -7,8 +7,6 @@ whatever the group's size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from ivm.delta_ops.aggregates.distinct_values import DistinctValues
@@ -42,10 +40,11 @@ class ValueCounts(GroupRows):
         assert isinstance(slots, FixedColumn)
         return self._values.count(column, slots.values, entries.weights)
 
-    def hydrate(self, batches: Iterable[ZSet]) -> None:
-        for batch in batches:
-            self._counted(batch)
-            self._values.commit()
+    def collect(self, entries: ZSet) -> None:
+        self._counted(entries)
+        self._values.commit()
+
+    def collected(self) -> None:
         slots, column, counts = self._values.contents()
         every = np.ones(len(counts), np.bool_)
         entries = _weighed(FixedColumn(slots), column, counts, every)

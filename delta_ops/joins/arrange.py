@@ -62,6 +62,9 @@ class Arrange(Operator):
         self._rows.stage(delta)
         return delta
 
+    def hydration_key(self, number: int) -> tuple[int, ...]:
+        return self.key
+
     def hydrate(self, inputs: Fetch) -> None:
         self._rows.build(inputs(0))
 

@@ -175,6 +175,9 @@ class TopK(Operator):
         super().rollback()
         self._next_head = self._head
 
+    def hydration_key(self, number: int) -> tuple[int, ...]:
+        return self._partition
+
     def hydrate(self, inputs: Fetch) -> None:
         self._state.build(inputs(0))
         self._head = self._next_head = None

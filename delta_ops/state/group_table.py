@@ -154,11 +154,15 @@ class GroupTable:
 
     def _make(self, columns: Sequence[Column], codes: Indexes, missing: Indexes) -> None:
         """One new slot per distinct code (of colliding keys the others wait for another round)."""
-        fresh, first = np.unique(codes[missing], return_index=True)
-        rows = missing[first]
+        rows = missing[_firsts(codes[missing], self._nulls(columns, missing))]
         slots = self._allocate(len(rows))
         self._store.put(slots, [c.take(rows) for c in columns], self.capacity)
-        self._index.insert(fresh, slots)
+        self._index.insert(codes[rows], slots)
+
+    def _nulls(self, columns: Sequence[Column], rows: Indexes) -> Mask | None:
+        """The rows whose key is NULL, where that shares the exact code of another key."""
+        valid = columns[0].valid if is_exact(self._types) else None
+        return None if valid is None else ~valid[rows]
 
     def _allocate(self, count: int) -> Indexes:
         taken, self._free = self._free[:count], self._free[count:]
@@ -186,6 +190,11 @@ class GroupTable:
             lanes[: self.capacity] = self._lanes
             self._lanes = lanes
             self._scratch = np.zeros(self.capacity, np.int64)
+
+    def reserve(self, count: int) -> None:
+        """Makes room for so many groups at once: growing holds the lanes twice."""
+        if self._types:
+            self._grow(count)
 
     def keys(self, slots: Indexes) -> tuple[Column, ...]:
         """The key columns of the given slots."""
@@ -240,3 +249,14 @@ class GroupTable:
 
     def rollback(self) -> None:
         self._staged = None
+
+
+def _firsts(codes: Indexes, nulls: Mask | None) -> Indexes:
+    """The position of a row of each distinct code, in the order of the codes; NULL comes apart."""
+    if nulls is None or not nulls.any():
+        return np.unique(codes, return_index=True)[1]
+    order = np.lexsort((nulls, codes))
+    begins = np.ones(len(order), np.bool_)
+    same = (codes[order][1:] == codes[order][:-1]) & (nulls[order][1:] == nulls[order][:-1])
+    begins[1:] = ~same
+    return order[begins]

@@ -9,15 +9,16 @@ circuit of all views takes it over. A crash before the final transaction leaves 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ivm.catalog.catalog import View
 from ivm.delta_ops.aggregates.aggregate import Aggregate
+from ivm.delta_ops.operator import Fetch
 from ivm.engine.broken_views import record_of, why
 from ivm.engine.engine import Engine
 from ivm.engine.maintenance import Maintenance
-from ivm.spark_backfill.stages import Stage, Staging, contents_of, from_state
+from ivm.spark_backfill.stages import Key, Stage, Staging, contents_of, from_state, wanted_keys
 from ivm.sql.plan.nodes import Plan
 from ivm.storage.errors import EvaluationError
 from ivm.storage.values.zset import ZSet
@@ -26,6 +27,7 @@ from ivm.storage.warehouse.net_changes import PendingView
 from ivm.storage.warehouse.system_tables import save_view
 
 _CLOSE = 64  # epochs that may be left to be stepped under the writer lock
+_MOST_PENDING = 1 << 20  # rows of deltas that wait in memory for the view's table
 _ROUNDS = 100  # after so many the rest is stepped under the lock, however long it is
 
 
@@ -60,7 +62,7 @@ class HandOver:
         self._staging = staging
         self._stages = {stage.node: stage for stage in stages}
         self._check = check
-        self._delta = PendingView(view.schema, view.key)
+        self._delta = self._none()
         self._own = Maintenance(engine.tables)
         assert staging.epoch is not None
         self._reached = staging.epoch
@@ -76,28 +78,38 @@ class HandOver:
         for node, stage in partial.items():
             operator = circuit.node(node).operator
             assert isinstance(operator, Aggregate)
-            operator.absorb(self._staging.states(stage, cursors))
+            operator.absorb(self._staging.states(stage, cursors), self._staging.rows(stage))
             circuit.node(node).hydrated = True
-        fetch = from_state(circuit, partial, self._fetch)
-        circuit.hydrate(fetch)
+        for node in sorted(circuit.needs_hydration()):
+            keys = wanted_keys(circuit, node)
+            circuit.hydrate(from_state(circuit, partial, self._fetch(keys)), [node])
+        fetch = from_state(circuit, partial, self._fetch({}))
         root = circuit.views[self._view.name]
         with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
             self._in_transaction(cursor, lambda: run(cursor, f"DELETE FROM {self._table}"))
+            late = PendingView(self._view.schema)
             for chunk in contents_of(circuit, root, fetch):
-                self._load(cursor, chunk)
+                self._load(cursor, chunk, late)
+            self._write(cursor, late)
         self._own.attach(self._view)
 
-    def _load(self, cursor: Cursor, chunk: ZSet) -> None:
+    def _load(self, cursor: Cursor, chunk: ZSet, late: PendingView) -> None:
         """Writes a chunk; one that removes rows, perhaps of later chunks, waits for the end."""
         self._check()
         if not (chunk.weights > 0).all():
-            self._delta.add(chunk)
+            late.add(chunk)
             return
         part = PendingView(self._view.schema)
         part.add(chunk)
-        net = part.net()
-        name = self._view.name
+        self._write(cursor, part)
+
+    def _write(self, cursor: Cursor, part: PendingView) -> None:
+        """Writes rows to the view's table, which nobody reads yet, in a transaction of its own."""
+        net, name = part.net(), self._view.name
         self._in_transaction(cursor, lambda: self._engine.tables.write(cursor, name, net))
+
+    def _none(self) -> PendingView:
+        return PendingView(self._view.schema, self._view.key)
 
     def _in_transaction(self, cursor: Cursor, work: Callable[[], None]) -> None:
         """Works in a transaction of the cursor's own, while the view is as it was at the start."""
@@ -107,10 +119,17 @@ class HandOver:
             work()
             run(cursor, "COMMIT")
 
-    def _fetch(self, node: int) -> Iterator[ZSet]:
-        for chunk in self._staging.content(self._stages[node], self._engine.warehouse.cursor):
-            self._check()
-            yield chunk
+    def _fetch(self, keys: Mapping[int, Key]) -> Fetch:
+        """Reads the contents of nodes, sorted by these keys where Spark has sorted them."""
+        cursors = self._engine.warehouse.cursor
+
+        def fetch(node: int) -> Iterator[ZSet]:
+            stage = self._stages[node]
+            for chunk in self._staging.content(stage, cursors, keys.get(node, ())):
+                self._check()
+                yield chunk
+
+        return fetch
 
     @property
     def _table(self) -> str:
@@ -139,6 +158,10 @@ class HandOver:
             self._own.commit()
             if delta is not None:
                 self._delta.add(delta)
+            if self._delta.rows > _MOST_PENDING:
+                with contextlib.closing(self._engine.warehouse.cursor()) as cursor:
+                    self._write(cursor, self._delta)
+                self._delta = self._none()
         self._reached = epoch
 
     # -- the end --------------------------------------------------------------------------------

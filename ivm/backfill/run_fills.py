@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ivm.backfill.job import KIND, BackfillJob
 from ivm.backfill.progress import FAILED, NOT_RUNNING, FillProgress
+from ivm.backfill.settings import SparkSettings
 from ivm.catalog.broken_views import UNFILLED
 from ivm.engine.engine import Engine
 from ivm.engine.jobs import Job
 from ivm.storage.errors import UnavailableError
 from ivm.storage.interrupts import check
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _LOOK = 0.2  # seconds between looks at the progress
 
 
-def run_fills(engine: Engine, session: Callable[[], SparkSession]) -> None:
+def run_fills(engine: Engine, settings: SparkSettings) -> None:
     """Runs the fills that are asked for from now on.
 
     Args:
         engine: of the database.
-        session: gives a prepared Spark session.
+        settings: of Spark.
     """
 
     def make(name: str, before: Job | None) -> BackfillJob:
         return BackfillJob(engine, name, before)
 
-    engine.spark = session
+    engine.spark, engine.spark_from = settings.session, settings.auto_from
     engine.jobs.run(KIND, make)
 
 

@@ -5,6 +5,7 @@ The file is `ivm.toml` beside the database, else in the working folder:
     [spark]
     master = "local[4]"              # or spark://host:7077; or remote = "sc://host" (Spark Connect)
     packages = ["group:name:version"]
+    auto_from = "64g"                # the history from which backfill = 'auto' is Spark
     [spark.config]
     "spark.driver.memory" = "4g"
 """
@@ -15,16 +16,18 @@ import threading
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ivm.spark_backfill.session import prepared, start
+from ivm.spark_backfill.session import bytes_of, can_start, prepared, start
 from ivm.storage.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILE = "ivm.toml"
-_KNOWN = ("master", "remote", "packages", "config")
+AUTO_FROM = "64g"
+"""DuckDB reads some 4 s for a GB of files, so from there commits would wait for minutes."""
+_KNOWN = ("master", "remote", "packages", "config", "auto_from")
 
 Given: TypeAlias = "SparkSession | Mapping[str, str] | None"
 """A session, or Spark's settings by name, or nothing."""
@@ -64,31 +67,55 @@ class SparkSettings:
         """
         with self._starting:
             if self._given is None or isinstance(self._given, Mapping):
-                return start({**read_options(self._database), **(self._given or {})})
+                return start({**read_options(self._database), **_named(self._given)})
             return prepared(self._given)
+
+    def auto_from(self) -> int | None:
+        """The bytes of history from which a view is filled by Spark if nobody says by whom.
+
+        None if nobody has set Spark up for this database, or it is not installed here.
+
+        Raises:
+            InputError: the file is not as described above.
+        """
+        found = _table(self._database)
+        options = {**read_options(self._database), **_named(self._given)}
+        if (self._given is None and found is None) or not can_start(options):
+            return None
+        return bytes_of(str((found or {}).get("auto_from", AUTO_FROM)))
+
+
+def _named(given: Given) -> dict[str, str]:
+    return dict(given) if isinstance(given, Mapping) else {}
 
 
 def read_options(database: str) -> dict[str, str]:
     """Spark's settings from the file; none if there is no file.
 
     Raises:
-        InputError: it is no TOML, or has unknown keys.
+        InputError: it cannot be read, is no TOML, or has unknown keys.
     """
-    for folder in (Path(database).parent, Path()):
-        file = folder / FILE
-        if file.is_file():
-            return _options(file)
-    return {}
-
-
-def _options(file: Path) -> dict[str, str]:
-    try:
-        found = tomllib.loads(file.read_text(encoding="utf-8")).get("spark", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} cannot be read: {error}") from error
-    if not isinstance(found, dict) or not set(found) <= set(_KNOWN):
-        raise InputError(f"{file}: [spark] has the keys {', '.join(_KNOWN)}, and no others")
+    found = _table(database) or {}
     options = {f"spark.{key}": str(found[key]) for key in ("master", "remote") if key in found}
     if found.get("packages"):
         options["spark.jars.packages"] = ",".join(found["packages"])
     return options | {name: str(value) for name, value in found.get("config", {}).items()}
+
+
+def _table(database: str) -> dict[str, Any] | None:
+    """What the file says under [spark]; None if there is no file, or it says nothing."""
+    for folder in (Path(database).parent, Path()):
+        file = folder / FILE
+        if file.is_file():
+            return _read(file)
+    return None
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8")).get("spark")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"{file} cannot be read: {error}") from error
+    if found is not None and not (isinstance(found, dict) and set(found) <= set(_KNOWN)):
+        raise InputError(f"{file}: [spark] has the keys {', '.join(_KNOWN)}, and no others")
+    return found

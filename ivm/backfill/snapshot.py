@@ -47,7 +47,7 @@ def export_scanned(
     """
     names = BindingCatalog(engine.catalog)
     demand_files(engine, plans)
-    for relation, columns in _scanned(plans).items():
+    for relation, columns in scanned(plans).items():
         check()
         name, folder = names.canonical(relation), to / _folder(relation)
         schema, info = engine.catalog.relation_schema(name), engine.catalog.tables.get(name)
@@ -66,15 +66,15 @@ def demand_files(engine: Engine, plans: Sequence[Plan]) -> None:
         UnavailableError: a file has changed, or is gone.
     """
     names = BindingCatalog(engine.catalog)
-    engine.tables.demand_histories(names.canonical(relation) for relation in _scanned(plans))
+    engine.tables.demand_histories(names.canonical(relation) for relation in scanned(plans))
 
 
 def exported(spark: SparkSession, plans: Sequence[Plan], folder: Path) -> Exported:
     """The relations that `export_scanned` has exported."""
-    return Exported(spark, {name: folder / _folder(name) for name in _scanned(plans)})
+    return Exported(spark, {name: folder / _folder(name) for name in scanned(plans)})
 
 
-def _scanned(plans: Sequence[Plan]) -> dict[str, set[int]]:
+def scanned(plans: Sequence[Plan]) -> dict[str, set[int]]:
     """The relations that the plans scan, and the positions of their columns."""
     found: dict[str, set[int]] = {}
     for scan in [node for plan in plans for node in nodes(plan)]:

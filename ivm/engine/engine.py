@@ -74,6 +74,7 @@ class Engine:
         self.jobs = Jobs()
         self.on_pending: Callable[[int], None] = lambda rows: None
         self.spark: Callable[[], SparkSession] = _no_spark
+        self.spark_from: Callable[[], int | None] = lambda: None
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read)
         self.definitions = Definitions(warehouse, catalog)

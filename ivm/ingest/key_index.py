@@ -14,9 +14,8 @@ has been read: as long as it is held, DuckDB keeps every version of every row, a
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import duckdb
 import numpy as np
@@ -66,6 +65,11 @@ class KeyIndex:
         """
         return self._rows.latest(keys) if self._unique else self._rows.lookup_live(keys)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows held."""
+        return self._rows.nbytes
+
     def widen(self, types: Sequence[ColumnType]) -> None:
         """Holds further columns, those that come next in the table; NULL in all its rows."""
         self.columns += tuple(range(len(self.columns), len(self.columns) + len(types)))
@@ -101,6 +105,10 @@ def present(matches: Matches, count: int) -> np.ndarray[tuple[int], np.dtype[np.
     return mask
 
 
+class _StoppedError(Exception):
+    """Nobody needs what is being read."""
+
+
 class LateIndex(KeyIndex):
     """An index of the rows recorded since a snapshot, and a thread that reads the snapshot.
 
@@ -121,16 +129,19 @@ class LateIndex(KeyIndex):
 
     def _read(self) -> None:
         try:
-            read = self._snapshot.scan(self.columns)
-            batches = list(itertools.takewhile(lambda _: not self._stopped, read))
-            if self._stopped:
-                return
-            stored = Arrangement.build(self._rows.layout, batches)
+            stored = Arrangement.build(self._rows.layout, self._scanned())
         except Exception:
             return  # `whole` gives None: the index is built anew when needed, and meets the error
         with self._using:
             self._stored = stored
             self._snapshot.release()
+
+    def _scanned(self) -> Iterator[ZSet]:
+        """The rows of the snapshot; they are held once only."""
+        for batch in self._snapshot.scan(self.columns):
+            if self._stopped:
+                raise _StoppedError
+            yield batch
 
     def find(self, keys: Sequence[Column]) -> Matches:
         """See `KeyIndex`."""

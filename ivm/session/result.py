@@ -39,6 +39,7 @@ class Result:
         columns: names of the columns, in order.
         types: DuckDB type names of the columns, in order.
         rowcount: rows changed; -1 where the statement changes none.
+        message: what the statement has to say beside its rows; "" if nothing.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Result:
         self.columns = list(columns)
         self.types = list(types)
         self.rowcount = rowcount
+        self.message = ""
         self._cursor: Cursor | None = None
         self._table: pa.Table | None = None
         self._counted = False

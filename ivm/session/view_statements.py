@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import duckdb
 import pyarrow as pa
 
+from ivm.backfill.choice import why_spark
 from ivm.backfill.job import KIND
 from ivm.backfill.refuse import refuse_unfillable
 from ivm.backfill.run_fills import progress_text
@@ -34,6 +35,7 @@ from ivm.storage.warehouse.duckdb_errors import translated
 
 def create(session: Session, statement: st.CreateView, params: Params) -> Result:
     """Runs CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS]."""
+    result = Result("done")
     with session.writing() as transaction:
         catalog = session.engine.catalog
         name = catalog.names.new(statement.name)
@@ -45,11 +47,14 @@ def create(session: Session, statement: st.CreateView, params: Params) -> Result
             session.engine.tables.demand_histories(view.reads)
             if statement.backfill == "spark":
                 refuse_unfillable(session.engine, view)
+            if statement.backfill == "auto":
+                result.message = why_spark(session.engine, view) or ""
+            if statement.backfill == "spark" or result.message:
                 view.broken = UNFILLED
                 jobs = session.engine.jobs
                 transaction.afterwards(lambda: jobs.changed(KIND, view.name))
             _create(session, transaction, statement, view, present)
-    return Result("done")
+    return result
 
 
 def restore(session: Session, statement: st.CreateView, broken: str | None) -> None:

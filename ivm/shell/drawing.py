@@ -70,7 +70,7 @@ def done(result: Result, table: pa.Table | None, text: str) -> str:
     """
     if table is None:
         changed = result.kind == "count" and result.rowcount >= 0
-        return f"{counted(result.rowcount, 'row')} changed" if changed else "done"
+        return f"{counted(result.rowcount, 'row')} changed" if changed else result.message or "done"
     if (result.columns, result.types, table.num_rows) == (["Success"], ["BOOLEAN"], 0):
         return "done"
     if text[:4].upper() == "COPY" and result.columns == ["Count"]:

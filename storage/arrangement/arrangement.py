@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ivm.storage.arrangement.bloom import Bloom, asked, grown
-from ivm.storage.arrangement.build import build_large_run, build_run
+from ivm.storage.arrangement.build import build_run
+from ivm.storage.arrangement.builder import RunBuilder
 from ivm.storage.arrangement.first_rows import first_rows
 from ivm.storage.arrangement.latest import Pieces, latest_of_one, latest_rows
 from ivm.storage.arrangement.layout import Layout
@@ -73,11 +74,15 @@ class Arrangement:
 
     @staticmethod
     def build(layout: Layout, batches: Iterable[ZSet]) -> Arrangement:
-        """The arrangement of the batches' sum, in one run."""
-        kept = [batch for batch in batches if len(batch)]
-        if not kept:
-            return Arrangement.empty(layout)
-        run = build_large_run(layout, kept)
+        """The arrangement of the batches' sum, in one run; see `RunBuilder`."""
+        builder = RunBuilder(layout)
+        for batch in batches:
+            builder.add(batch)
+        return Arrangement.of(layout, builder.run())
+
+    @staticmethod
+    def of(layout: Layout, run: Run) -> Arrangement:
+        """The arrangement of a run's rows."""
         return Arrangement(layout, Spine((run,) if len(run) else ()), WriteBuffer(layout), 0)
 
     def with_nulls(self, types: Sequence[ColumnType]) -> Arrangement:

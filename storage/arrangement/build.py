@@ -20,13 +20,21 @@ import numpy.typing as npt
 
 from ivm.storage.arrangement.layout import Layout
 from ivm.storage.arrangement.run import Run, pack_run, parts_of
-from ivm.storage.values.column import AnyCodes, Column, FixedColumn, Indexes, concat, join_arrays
+from ivm.storage.values.column import (
+    AnyCodes,
+    Column,
+    FixedColumn,
+    Indexes,
+    concat,
+    empty_column,
+    join_arrays,
+)
 from ivm.storage.values.compare_rows import compare_rows, lower_bounds
 from ivm.storage.values.consolidate import distinct_rows, opposed
 from ivm.storage.values.key_codes import KeyCodes
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort import sort_rows
-from ivm.storage.values.zset import Weights, ZSet, add
+from ivm.storage.values.zset import Weights, ZSet
 
 _STRETCH = 1 << 14  # rows compared at a time, so that the passes stay in the cache
 
@@ -46,21 +54,49 @@ def build_run(layout: Layout, batch: ZSet, codes: KeyCodes | None = None) -> Run
     return pack_run(layout, searched, [[c] for c in batch.columns], order, weights)
 
 
-def build_large_run(layout: Layout, batches: list[ZSet]) -> Run:
+def build_large_run(
+    layout: Layout, batches: list[ZSet], known: Sequence[AnyCodes] | None = None
+) -> Run:
     """The run of many batches' rows, which are taken over: the list is empty afterwards.
 
     About one column stands in memory twice at a time.
+
+    Args:
+        layout: of the run.
+        batches: at least one.
+        known: the search codes of each, if they are known.
     """
-    if layout.order:
-        whole = add(batches)
-        batches.clear()
-        return build_run(layout, whole)
-    codes = join_arrays([layout.search_codes(layout.key_columns(b.columns)) for b in batches])
     weights = [b.weights for b in batches if not (b.weights == 1).all()]
     merged = join_arrays([b.weights for b in batches]) if weights else None
-    parts = [list(column) for column in zip(*[b.columns for b in batches], strict=True)]
+    if known is None and not layout.native:
+        known = [layout.search_codes(layout.key_columns(b.columns)) for b in batches]
+    parts = [list(pieces) for pieces in zip(*[b.columns for b in batches], strict=True)]
     batches.clear()
+    if layout.native:  # the codes are the key column
+        key = concat(parts[layout.key[0]])
+        parts[layout.key[0]][:] = [key]
+        codes = layout.search_codes([key])
+    else:
+        assert known is not None
+        codes = join_arrays(known)
+        del known
+    if layout.order:
+        return _packed_in_order(layout, codes, parts, merged)
     return _cancelled(layout, codes, parts, merged, _sorted(codes))
+
+
+def stacked(layout: Layout, runs: list[Run]) -> Run:
+    """One run of runs that ascend and have no code in common; they are taken over, see above."""
+    runs[:] = [run for run in runs if len(run)]
+    if len(runs) == 1:
+        return runs.pop()
+    parts = parts_of(runs) if runs else [[empty_column(type)] for type in layout.types]
+    codes = np.zeros(0, np.int64)
+    if not layout.native and runs:
+        codes = join_arrays([run.codes for run in runs])
+    weights = _weights(runs) if runs else None
+    runs.clear()
+    return pack_run(layout, codes, parts, None, weights)
 
 
 def merge_runs(layout: Layout, runs: Sequence[Run]) -> Run:
@@ -105,8 +141,10 @@ def _cancelled(
     """The run of the rows in the given order; weights None are all 1. Empties `parts`."""
     if weights is not None and order is not None:
         weights = weights[order]
+    if weights is None and not layout.key_is_row:
+        return pack_run(layout, codes, parts, order, None)
     ordered = codes if order is None else codes[order]
-    positions = _suspects(layout, ordered, weights)
+    positions = _repeated(ordered)
     if len(positions):
         weights = np.ones(len(codes), np.int64) if weights is None else weights.copy()
         rows = positions if order is None else order[positions]
@@ -119,14 +157,12 @@ def _cancelled(
     return pack_run(layout, codes, parts, order, weights)
 
 
-def _suspects(layout: Layout, ordered: AnyCodes, weights: Weights | None) -> Indexes:
+def _repeated(ordered: AnyCodes) -> Indexes:
     """The positions among which equal rows are searched: all under a code of two rows or more.
 
     Where the key is the row, equal rows have equal codes and it is cheap to keep each once; else
     only those of opposite signs matter.
     """
-    if weights is None and not layout.key_is_row:
-        return np.zeros(0, np.int64)
     repeats = ordered[1:] == ordered[:-1]
     found = np.zeros(len(ordered), np.bool_)
     found[1:] = repeats
@@ -165,13 +201,24 @@ def _sum_up(layout: Layout, rows: Sequence[Column], weights: Weights, positions:
 
 def build_ordered(layout: Layout, codes: npt.NDArray[Any], batch: ZSet) -> Run:
     """The ordered run of a batch's rows, each row once."""
-    order, begins = sort_rows(codes, batch.columns, layout.terms)
-    weights = batch.weights
+    weights = None if (batch.weights == 1).all() else batch.weights
+    return _packed_in_order(layout, codes, [[c] for c in batch.columns], weights)
+
+
+def _packed_in_order(
+    layout: Layout, codes: AnyCodes, parts: list[list[Column]], weights: Weights | None
+) -> Run:
+    """As `_cancelled`, for an ordered layout."""
+    for pieces in parts:
+        pieces[:] = [concat(pieces)]
+    order, begins = sort_rows(codes, [column for (column,) in parts], layout.terms)
     if len(begins) == len(order):
-        weights = weights[order]
-    elif len(begins):
+        weights = None if weights is None else weights[order]
+    elif weights is None:
+        weights = np.diff(begins, append=len(order))
+    else:
         weights = np.add.reduceat(weights[order], begins)
-    return pack_run(layout, codes, [[c] for c in batch.columns], order[begins], weights)
+    return pack_run(layout, codes, parts, order[begins], weights)
 
 
 def merge_ordered(layout: Layout, runs: Sequence[Run]) -> Run:

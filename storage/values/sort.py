@@ -19,6 +19,9 @@ from ivm.storage.values.order import Columns, OrderTerm, steps, term_codes
 from ivm.storage.values.radix_sort import order_of
 from ivm.storage.values.sort_keys import all_cells, ordered
 
+SEGMENT = 1 << 18
+"""The rows of whole codes that are sorted by the terms at a time."""
+
 
 def sort_rows(
     codes: npt.NDArray[Any], columns: Columns, terms: Sequence[OrderTerm]
@@ -36,6 +39,35 @@ def sort_rows(
     if len(codes) <= thresholds.SORTED_CODES:
         return _few_sorted(codes.tolist(), columns, terms)
     order = order_of(codes)
+    if len(codes) < 2 * SEGMENT:
+        return _refined(order, codes, columns, terms)
+    begins, start = [], 0
+    while start < len(order):  # so that what is beside the order fits the cache
+        stop = _end_of_code(codes, order, start + SEGMENT)
+        rows = order[start:stop]
+        mine = {t.column: columns[t.column].take(rows) for t in terms}
+        again, first = _refined(np.arange(len(rows)), codes[rows], mine, terms)
+        order[start:stop] = rows[again]
+        begins.append(first + start)
+        start = stop
+    return order, np.concatenate(begins)
+
+
+def _end_of_code(codes: npt.NDArray[Any], order: Indexes, place: int) -> int:
+    """The first place from there on, in the order of the codes, where a new code begins."""
+    while place < len(order):
+        last = codes[order[place - 1]]
+        others = (codes[order[place : place + SEGMENT]] != last).nonzero()[0]
+        if len(others):
+            return place + int(others[0])
+        place += SEGMENT
+    return len(order)
+
+
+def _refined(
+    order: Indexes, codes: npt.NDArray[Any], columns: Columns, terms: Sequence[OrderTerm]
+) -> tuple[Indexes, Indexes]:
+    """Sorts rows that are in the order of their codes by the terms as well."""
     begins = steps(codes[order])
     begins[:1] = True
     for term in terms:

@@ -8,8 +8,21 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import cdc, cells, demo, plan, report, run, shapes, stream, workload
+from benchmarks import (
+    cdc,
+    cells,
+    demo,
+    plan,
+    report,
+    run,
+    shapes,
+    spark_memory,
+    stream,
+    tpch,
+    workload,
+)
 from benchmarks.shape_cases import SHAPES, Shape
+from tests.support.spark import session
 
 
 @pytest.fixture(scope="module")
@@ -92,3 +105,13 @@ def test_change_events_are_measured_and_verified(
     shown = capsys.readouterr().out
     assert shown.count("20 dead letters, exactly the dirt") == len(cdc.BATCHES)
     assert "x read_json" in shown
+
+
+def test_the_memory_of_a_fill_is_measured_and_its_view_verified(tmp_path: Path) -> None:
+    session()  # or the test is not run
+    parquet = tmp_path / "parquet"
+    tpch.generate(parquet, 0.01)
+    numbers = spark_memory.measure(tmp_path, parquet, "join", 64 << 20)
+    assert 0 < numbers.state < numbers.kept < numbers.followed
+    assert numbers.jvm > numbers.worker > 0
+    assert len(spark_memory.line("join", numbers)) == len(spark_memory.HEAD)

@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 
 import ivm
+from ivm.backfill import hand_over
 from ivm.backfill import job as jobs
 from ivm.backfill.hand_over import HandOver
 from ivm.delta_ops.joins.arrange import Arrange
 from ivm.engine.engine import Engine
 from ivm.spark_backfill import stages
 from ivm.spark_backfill.stages import Staging
+from ivm.storage.arrangement.builder import RunBuilder
+from ivm.storage.arrangement.run import Run
 from ivm.storage.errors import EvaluationError, SqlError, UnavailableError, UnsupportedError
 from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.zset import add
@@ -460,3 +463,65 @@ def test_tables_that_stay_in_their_files(
     (verdict,) = db.execute("VERIFY MATERIALIZED VIEW v USING SPARK").fetchall()
     assert verdict[4]
     demand_right(db, "v")
+
+
+MANY_VIEWS = {
+    "joined": QUERY,
+    "ordered": "SELECT region, id, amount FROM customers JOIN (SELECT id AS number, customer, "
+    "amount FROM orders QUALIFY row_number() OVER (PARTITION BY customer ORDER BY amount, id) < 3) "
+    "ON customers.id = customer",
+    "extremes": "SELECT customer, min(weight) AS a, max(amount) AS b, arg_max(id, amount) AS c, "
+    "list(id ORDER BY id) AS d FROM orders GROUP BY customer",
+    "twice": "SELECT a.id, b.amount FROM orders AS a JOIN orders AS b ON a.customer = b.id",
+    "texts": "SELECT region, customer FROM customers JOIN (SELECT 'r' || customer AS name, customer"
+    " FROM orders) ON region = name",
+}
+
+
+@pytest.mark.parametrize("name", MANY_VIEWS)
+def test_stages_that_spark_sorts_make_runs_as_they_come(
+    name: str, db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "SORTED_ROWS", 100)
+    monkeypatch.setattr(stages, "PART_ROWS", 700)
+    found: list[tuple[int, bool]] = []
+    original = RunBuilder.run
+
+    def watched(builder: RunBuilder) -> Run:
+        run = original(builder)
+        found.append((len(run), builder.ascends))
+        return run
+
+    monkeypatch.setattr(RunBuilder, "run", watched)
+    db.execute("INSERT INTO orders SELECT 10000 + range, NULL, NULL, 'nan' FROM range(300)")
+    db.execute(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'spark') AS {MANY_VIEWS[name]}")
+    db.backfill("v")
+    large = [ascends for rows, ascends in found if rows > 100]
+    assert large
+    assert all(large)
+    demand_right(db)
+
+
+def test_changes_are_written_to_the_view_while_it_catches_up(
+    db: ivm.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hand_over, "_MOST_PENDING", 5)
+    gate = Gate(monkeypatch, HandOver, "catch_up")
+    db.execute(CREATE)
+    gate.wait()
+    written: list[int] = []
+    original = HandOver._write
+
+    def watched(self: HandOver, cursor: Any, part: Any) -> None:
+        written.append(part.rows)
+        original(self, cursor, part)
+
+    monkeypatch.setattr(HandOver, "_write", watched)
+    for i in range(40):
+        db.execute("UPDATE orders SET amount = amount + 1 WHERE id % 40 = ?", [i])
+    db.execute("DELETE FROM customers WHERE id % 5 = 2; INSERT INTO customers VALUES (77, 'r9')")
+    gate.open.set()
+    db.backfill("v")
+    assert len(written) > 10
+    assert max(written) < 5 + 2 * 6
+    demand_right(db)

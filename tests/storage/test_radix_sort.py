@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ivm.storage.values import thresholds
+from ivm.storage.values import radix_sort, thresholds
 from ivm.storage.values.radix_sort import order_of
 
 LIMITS = np.iinfo(np.int64)
@@ -35,8 +35,19 @@ def test_order_of_two_keys(rows: list[tuple[int, int]]) -> None:
     assert order_of(major, minor).tolist() == sorted(range(len(rows)), key=lambda i: rows[i])
 
 
+@given(st.lists(WORDS, min_size=1, max_size=200), st.integers(1, 12), st.integers(1, 50))
+def test_buckets_give_the_same_order(words: list[int], bits: int, dealt: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(radix_sort, "_MANY", 1)
+        patch.setattr(radix_sort, "_BUCKET_BITS", bits)
+        patch.setattr(radix_sort, "_DEALT", dealt)
+        for key in (np.array(words, np.int64), np.array(words, np.int64).view(np.uint64)):
+            assert order_of(key).tolist() == np.argsort(key, kind="stable").tolist()
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.uint64, np.bool_])
 def test_every_width(dtype: Any) -> None:
     keys = np.random.default_rng(7).integers(0, 256, 300).astype(dtype)
     assert order_of(keys).tolist() == np.argsort(keys, kind="stable").tolist()
     assert order_of(keys[:0]).tolist() == []
+    assert radix_sort._order_by_buckets(keys).tolist() == order_of(keys).tolist()

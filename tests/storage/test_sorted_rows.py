@@ -66,4 +66,7 @@ def test_few_rows_are_sorted_as_many(name: str, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(thresholds, "SORTED_CODES", -1)
         many = sort.sort_rows(*parts)
+        patch.setattr(sort, "SEGMENT", data.draw(st.integers(1, 3)))
+        by_segments = sort.sort_rows(*parts)
     assert [part.tolist() for part in few] == [part.tolist() for part in many]
+    assert [part.tolist() for part in few] == [part.tolist() for part in by_segments]
