@@ -206,6 +206,10 @@ class Staging:
         """The rows of a stage that is done."""
         return int(self._done[str(stage.node)]["rows"])
 
+    def bytes(self, stage: Stage) -> int:
+        """The bytes of the files of a stage that is done."""
+        return sum(file.stat().st_size for file in self.place(stage).glob("*.parquet"))
+
     def is_sorted(self, stage: Stage, key: Key) -> bool:
         """Whether a stage's content is there sorted by a key."""
         return self.is_done(stage) and list(key) in self._done[str(stage.node)]["sorted"]

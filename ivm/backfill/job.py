@@ -172,6 +172,7 @@ class BackfillJob:
                 self.progress.begin_stage(i + 1, stage.label)
                 run_stage(spark, frames, staging, stages, i)
                 self.progress.rows += staging.rows(stage)
+                self.progress.bytes += staging.bytes(stage)
         finally:
             frames.close()
 

@@ -20,13 +20,13 @@ class FillProgress:
             `failed` or `not running`.
         stage: the number of the stage under way, from 1, and `stages` how many there are.
         label: what the stage computes.
-        rows: of the stages that are done.
+        rows: of the stages that are done, and `bytes` of their files.
         reason: why it has failed.
     """
 
     def __init__(self) -> None:
         self.phase = "waiting"
-        self.stage = self.stages = self.rows = 0
+        self.stage = self.stages = self.rows = self.bytes = 0
         self.label = ""
         self.reason: str | None = None
         self._group = ""

@@ -124,7 +124,8 @@ class _Bars:
 
 
 def _words(progress: FillProgress) -> str:
-    """The progress with the rows so far."""
-    rows = f" · {counted(progress.rows, 'row')} so far" if progress.rows else ""
+    """The progress with the rows so far, and the size of their files."""
+    size = f"{counted(progress.rows, 'row')}, {progress.bytes / 1e6:,.1f} MB"
+    rows = f" · {size} so far" if progress.rows else ""
     label = f" · {progress.label}" if progress.phase == "stage" else ""
     return f"{progress.text()}{rows}{label}"
