@@ -58,6 +58,11 @@ class Jobs:
                 return
             self._jobs[kind, name] = make(name, old)
 
+    @property
+    def closed(self) -> bool:
+        """Whether all jobs were stopped for good: the database is being closed."""
+        return self._closed
+
     def find(self, kind: str, name: str) -> Job | None:
         """The job, running or ended."""
         with self._lock:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ivm.engine.transaction import Transaction
 from ivm.ingest.fast_path_rules import fast_path_of
-from ivm.session import ddl
+from ivm.session import ddl, jdbc
 from ivm.session.dml import refuse_own, run_in_duckdb
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
@@ -43,26 +43,41 @@ def create(session: Session, statement: st.CreateHistory, params: Params) -> Res
     """Runs CREATE TABLE … FROM format 'place' [WITH (stored = false, …)]."""
     refuse_own(statement.name)
     catalog = session.engine.catalog
+    stored = _flag(statement.options, "stored", default=True)
+    checked = _flag(statement.options, "check", default=True)
+    if statement.format == jdbc.FORMAT and not _is_there(session, statement):
+        statement = jdbc.copied(session, statement)
     with session.writing() as transaction:
-        if catalog.names.path(statement.name) is None:
-            raise UnsupportedError(
-                f"{'.'.join(statement.name)!r} lies in another database: there, load the files "
-                "with CREATE TABLE … AS FROM read_parquet(…)",
-                statement.offset,
-            )
-        present = catalog.resolve(statement.name)
-        if present is not None and statement.if_not_exists:
+        if _is_there(session, statement):
             return Result("done")
-        if present is not None:
-            raise SqlError(f"{present!r} exists already: drop it first", statement.offset)
         path = path_of(catalog.names.new(statement.name))
         transaction.change_catalog()
         transaction.begin_in_duckdb()
-        if _flag(statement.options, "stored", default=True):
+        if stored:
             _load(session, transaction, statement)
         else:
-            _create(session, transaction, statement, path)
+            _create(session, transaction, statement, path, checked=checked)
     return Result("done")
+
+
+def _is_there(session: Session, statement: st.CreateHistory) -> bool:
+    """Whether there is nothing to do, since the table is there.
+
+    Raises:
+        SqlError: it may not be there.
+        UnsupportedError: it would be in another database.
+    """
+    catalog = session.engine.catalog
+    if catalog.names.path(statement.name) is None:
+        raise UnsupportedError(
+            f"{'.'.join(statement.name)!r} lies in another database: there, load the files "
+            "with CREATE TABLE … AS FROM read_parquet(…)",
+            statement.offset,
+        )
+    present = catalog.resolve(statement.name)
+    if present is not None and not statement.if_not_exists:
+        raise SqlError(f"{present!r} exists already: drop it first", statement.offset)
+    return present is not None
 
 
 def _flag(options: Sequence[tuple[str, str]], name: str, *, default: bool) -> bool:
@@ -73,7 +88,12 @@ def _flag(options: Sequence[tuple[str, str]], name: str, *, default: bool) -> bo
 
 
 def _create(
-    session: Session, transaction: Transaction, statement: st.CreateHistory, path: tuple[str, ...]
+    session: Session,
+    transaction: Transaction,
+    statement: st.CreateHistory,
+    path: tuple[str, ...],
+    *,
+    checked: bool,
 ) -> None:
     cursor = session.cursor
     number, format, epoch = next_number(cursor), statement.format, session.engine.epoch
@@ -88,7 +108,7 @@ def _create(
     _demand_fast_path(session, info)
     keep_epochs(cursor, history, info.key_columns)
     write_view(cursor, history, schema, info.key_columns)
-    if _flag(statement.options, "check", default=True):
+    if checked:
         _check(cursor, history, info)
     ddl.changed(session, transaction, _as_ddl(statement))
 

@@ -75,7 +75,7 @@ def find(cursor: Cursor, format: str, location: str, options: Mapping[str, str])
     """
     if format not in FORMATS:
         known = ", ".join(map(str.upper, FORMATS))
-        raise SqlError(f"tables can be made FROM {known}, not FROM {format.upper()}")
+        raise SqlError(f"tables can be made FROM {known} and JDBC, not FROM {format.upper()}")
     place = location if is_remote(location) else os.path.abspath(location)
     if format in LAKES:
         return _find_lake(cursor, format, lake_table.local(place), options)
