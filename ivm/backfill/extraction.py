@@ -117,9 +117,8 @@ def _part(to: Path) -> Iterator[Path]:
             )
         _clear(folder)
         try:
-            own = (
-                folder / f"{_OURS}{uuid.uuid4().hex}"
-            )  # late tasks of earlier ones write elsewhere
+            # Late tasks of earlier statements write elsewhere.
+            own = folder / f"{_OURS}{uuid.uuid4().hex}"
             own.mkdir()
             yield own
         finally:
