@@ -5,6 +5,8 @@ Contract: it keeps its data when it is stopped and started; `start` returns when
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 import socket
 import subprocess
 import time
@@ -15,13 +17,18 @@ WAIT = 60.0
 """Seconds after which a server is taken for one that hangs."""
 
 
+_PORTS = range(15_000, 32_000)
+"""Below those that the system gives to clients: between here and its start, none takes a port."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine on which nobody listens."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Ports of this machine on which nobody listens, other ones in each process."""
+    found: list[int] = []
+    while len(found) < count:
+        port = secrets.choice(_PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    return found
 
 
 class ServerProcess(ABC):
