@@ -23,12 +23,12 @@ _PORTS = range(15_000, 32_000)
 
 def free_ports(count: int) -> list[int]:
     """Ports of this machine on which nobody listens, other ones in each process."""
-    found: list[int] = []
+    found: set[int] = set()
     while len(found) < count:
         port = secrets.choice(_PORTS)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(port)
-    return found
+            found.add(port)
+    return list(found)
 
 
 class ServerProcess(ABC):
