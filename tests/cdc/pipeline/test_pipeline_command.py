@@ -92,7 +92,10 @@ def test_kill_9_loses_and_doubles_nothing(shop: Path) -> None:
             number += 1
             time.sleep(0.2)
         child.kill()
-        child.wait()  # Spark may hold its output open for a while
+        child.wait()
+        for pipe in (child.stdout, child.stderr):  # Spark may hold them open for a while
+            assert pipe is not None
+            pipe.close()
     output, errors = started(shop, "--once", "--json").communicate(timeout=240)
     assert "caught up" in output.splitlines()[-1], (output, errors)
     with ivm.connect(shop / "shop.duckdb") as db:
