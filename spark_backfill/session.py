@@ -6,6 +6,7 @@ has UTC as its time zone, and leaves dates as they stand in files.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import os
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,6 +149,22 @@ def words_of(error: BaseException) -> str:
         return _RAISED.sub("", lines[raised[-1]])  # what a worker's Python has raised
     kept = [line for line in lines if line and not line.startswith("at ")]
     return " ".join(kept[:3]).rstrip(".")
+
+
+@contextlib.contextmanager
+def asking() -> Iterator[None]:
+    """Around calls of Spark's; errors of our own pass.
+
+    Raises:
+        UnavailableError: Spark fails, or is gone.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError, OSError) as error:
+        raise UnavailableError(f"Spark: {words_of(error)}") from error
 
 
 def prepared(session: SparkSession) -> SparkSession:

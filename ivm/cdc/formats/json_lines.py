@@ -79,8 +79,19 @@ def decode(cursor: Cursor, lines: pa.Array, info: TableInfo, envelope: Envelope)
         info: the table.
         envelope: of the format.
     """
+    return decode_by(settings_for(cursor, info), lines, info, envelope)
+
+
+def settings_for(cursor: Cursor, info: TableInfo) -> Settings | None:
+    """The session's settings, if a column of the table is read by them."""
     zoned = any("TIME ZONE" in type.sql for _, type in info.schema)
-    settings = settings_of(cursor) if zoned else None
+    return settings_of(cursor) if zoned else None
+
+
+def decode_by(
+    settings: Settings | None, lines: pa.Array, info: TableInfo, envelope: Envelope
+) -> Decoded:
+    """Decodes as `decode` does, by the settings that `settings_for` has given."""
 
     def decoded(some: pa.Array) -> Decoded:
         return _decoded(reader, some, info, envelope, settings)

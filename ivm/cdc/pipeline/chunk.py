@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ivm.cdc.formats.events import Decoded, Events
 from ivm.storage.values.column import Column, Indexes, column_from_arrow
@@ -90,7 +91,7 @@ def with_texts_of(chunk: Chunk) -> Chunk:
     asked[chunk.decoded.lines] = True
     asked[list(chunk.decoded.refused)] = True
     none = pa.scalar(None, chunk.texts.type)
-    texts = pa.compute.if_else(pa.array(asked), chunk.texts, none)
+    texts = pc.if_else(pa.array(asked), chunk.texts, none)
     return Chunk(chunk.decoded, texts, chunk.positions)
 
 

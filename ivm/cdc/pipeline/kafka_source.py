@@ -7,6 +7,7 @@ after it was noticed; so offsets alone say what a micro-batch has.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -101,8 +102,7 @@ class MessagesReader(DataSourceStreamReader):
         self._options = options
 
     def _cluster(self) -> Cluster:
-        properties = resolved(parse_properties(self._options["properties"]), "Kafka")
-        return Cluster(self._options["brokers"], {"group.id": self._options["group"], **properties})
+        return _cluster(*[self._options[name] for name in ("brokers", "group", "properties")])
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """See there."""
@@ -138,16 +138,26 @@ class MessagesReader(DataSourceStreamReader):
         consumer = self._cluster().consumer(READING)
         consumer.assign([Assigned(partition.topic, partition.number, partition.first)])
         try:
+            found: list[Message] = []
             over = False
             while not over:
-                messages = consumer.consume(_CHUNK, 1.0) or consumer.consume(1, _PATIENCE)
+                messages = consumer.consume(1, _PATIENCE)
                 if not messages:
                     raise TimeoutError(f"Kafka has sent nothing of {partition} for too long")
-                found, over = _before(messages, partition)
-                if found:
+                messages += consumer.consume(_CHUNK, 0)  # what is there, without waiting for more
+                own, over = _before(messages, partition)
+                found += own
+                if found and (over or len(found) >= _CHUNK):
                     yield _rows(found)
+                    found = []
         finally:
             consumer.close()
+
+
+@functools.cache
+def _cluster(brokers: str, group: str, properties: str) -> Cluster:
+    """The process's client, which is no part of the reader: that travels to the workers."""
+    return Cluster(brokers, {"group.id": group, **resolved(parse_properties(properties), "Kafka")})
 
 
 def _limited(

@@ -15,14 +15,13 @@ from ivm.cdc.sources.kafka.kafka import Kafka
 from ivm.cdc.sources.kafka.options import demand_client
 from ivm.cdc.sources.source import Position, Reader, Source, SourceError
 from ivm.cdc.stored_sources import StoredSource
-from ivm.spark_backfill.session import words_of
-from ivm.storage.errors import IvmError, UnavailableError
+from ivm.spark_backfill.session import asking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SETTINGS = {
-    "spark.sql.streaming.pollingDelay": "100ms",
+    "spark.sql.streaming.pollingDelay": "200ms",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     # A file is read by one worker, so that its lines can be numbered.
     "spark.sql.files.maxPartitionBytes": str(1 << 50),
@@ -30,14 +29,16 @@ _SETTINGS = {
 }
 
 
+_OTHER_SIGNS = ("**", "[!", "{", "\\")  # of patterns of files
+
+
 def refusal(source: Source) -> str | None:
     """Why a pipeline cannot read a source; None if it can."""
     if isinstance(source, Files):
         if source.lines_envelope() is None:
             return f"files of format {source.format!r} are no lines of JSON"
-        if "**" in source.path:
-            return "Spark's patterns know no `**`"
-        return None
+        found = next((sign for sign in _OTHER_SIGNS if sign in source.path), None)
+        return None if found is None else f"Spark reads `{found}` in a pattern otherwise"
     if not isinstance(source, Kafka):
         return f"it is of kind {source.kind}"
     if source.envelope().schema and source.follow:
@@ -68,12 +69,8 @@ def open_on_spark(
         return source.open(stored.name, stored.target, positions)
     session = _session(spark())
     to = folder / hashlib.sha256(stored.name.encode()).hexdigest()[:16]
-    try:
+    with asking():
         return SparkReader(_inputs(session, stored, positions, to))
-    except IvmError:
-        raise
-    except Exception as error:
-        raise UnavailableError(f"Spark: {words_of(error)}") from error
 
 
 def _inputs(

@@ -9,14 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from ivm.cdc.formats.events import Decoded, interleaved
-from ivm.cdc.formats.json_lines import decode
+from ivm.cdc.formats.json_lines import decode_by, settings_for
 from ivm.cdc.formats.json_statement import Envelope
-from ivm.cdc.formats.line_reader import settings_of
 from ivm.cdc.pipeline.chunk import Chunk, unpacked
 from ivm.cdc.pipeline.worker import DDL, Decoding
 from ivm.cdc.sources.source import Upstream
-from ivm.spark_backfill.session import words_of
-from ivm.storage.errors import UnavailableError
+from ivm.spark_backfill.session import asking
 from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -66,7 +64,8 @@ class SparkPart:
         Raises:
             UnavailableError: Spark fails.
         """
-        decoding = Decoding(info, self._envelope, settings_of(cursor), self._deletion)
+        settings = settings_for(cursor, info)
+        decoding = Decoding(info, self._envelope, settings, self._deletion)
         found = self._collected(decoding)
         found = found.sort_by(self._order)
         self._streams = found["stream"].to_pylist()
@@ -74,17 +73,15 @@ class SparkPart:
         sizes = [len(chunk.texts) for chunk in self._chunks]
         self._first = np.append(0, np.cumsum(sizes, dtype=np.int64))
         if not self._chunks:
-            return decode(cursor, pa.array([], pa.large_string()), info, self._envelope)
+            return decode_by(settings, pa.array([], pa.large_string()), info, self._envelope)
         numbers = map(np.arange, self._first[:-1], self._first[1:])
         return interleaved(
             [(n, chunk.decoded) for n, chunk in zip(numbers, self._chunks, strict=True)], {}
         )
 
     def _collected(self, decoding: Decoding) -> pa.Table:
-        try:
+        with asking():
             return self._frame.mapInArrow(decoding.run, DDL).toArrow()
-        except Exception as error:
-            raise UnavailableError(f"Spark: {words_of(error)}") from error
 
     def payloads(self, lines: Sequence[int]) -> list[str | None]:
         """See `Part`."""

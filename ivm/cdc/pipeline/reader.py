@@ -17,7 +17,7 @@ from ivm.cdc.pipeline.input import Input
 from ivm.cdc.pipeline.micro_batches import MicroBatch, MicroBatches
 from ivm.cdc.pipeline.part import SparkPart
 from ivm.cdc.sources.source import Batch, Position
-from ivm.spark_backfill.session import words_of
+from ivm.spark_backfill.session import asking, words_of
 from ivm.storage.errors import UnavailableError
 
 _IDLE = "Waiting for data to arrive"  # the status of a query that has found nothing new
@@ -74,10 +74,8 @@ def _asked(ask: Callable[[], Any]) -> Any:
     Raises:
         UnavailableError: it says nothing any more.
     """
-    try:
+    with asking():
         return ask()
-    except Exception as error:
-        raise UnavailableError(f"Spark does not answer: {words_of(error)}") from error
 
 
 class SparkReader:

@@ -6,21 +6,19 @@ in the order of their positions, and no chunk has lines of two streams.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ivm.cdc.formats.json_lines import decode
+from ivm.cdc.formats.json_lines import decode_by
 from ivm.cdc.formats.json_statement import Envelope
 from ivm.cdc.formats.line_reader import Settings
 from ivm.cdc.formats.texts import texts_of
 from ivm.cdc.pipeline.chunk import Chunk, packed, with_texts_of
 from ivm.cdc.pipeline.superseded import without_superseded
-from ivm.storage.identifiers import literal
 from ivm.storage.values.column import Indexes
 from ivm.storage.warehouse.table_info import TableInfo
 
@@ -45,13 +43,13 @@ class Decoding:
     Attributes:
         info: the table.
         envelope: of the format.
-        settings: of the session, by which times are read.
+        settings: of the session, by which times are read; see `settings_for`.
         deletion: makes a line of the key of a message without a value, if that is an event.
     """
 
     info: TableInfo
     envelope: Envelope
-    settings: Settings
+    settings: Settings | None
     deletion: Callable[[bytes], bytes] | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -61,16 +59,11 @@ class Decoding:
             batches: `stream`, its `time`, `value` as binary, and of messages `position` and `key`;
                 without a position, a stream's lines are numbered from 1.
         """
-        with contextlib.closing(duckdb.connect()) as cursor:
-            zone, calendar = self.settings
-            cursor.execute(f"SET TimeZone = {literal(zone)}")
-            cursor.execute(f"SET Calendar = {literal(calendar)}")
-            for lines in _by_stream(batches):
-                yield self._decoded(cursor, lines)
+        return map(self._decoded, _by_stream(batches))
 
-    def _decoded(self, cursor: duckdb.DuckDBPyConnection, lines: _Lines) -> pa.RecordBatch:
+    def _decoded(self, lines: _Lines) -> pa.RecordBatch:
         texts = texts_of(self._values(lines.rows).cast(pa.large_binary()))
-        found = decode(cursor, texts, self.info, self.envelope)
+        found = decode_by(self.settings, texts, self.info, self.envelope)
         if not self.envelope.version:
             found = without_superseded(found, self.info)
         chunk = with_texts_of(Chunk(found, texts, lines.positions))
@@ -121,7 +114,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The rows that follow one another with one stream."""
     if not batch.num_rows:
         return
-    runs = pa.compute.run_end_encode(batch.column("stream"))
+    runs = pc.run_end_encode(batch.column("stream"))
     start = 0
     for end in runs.run_ends.to_pylist():
         yield batch.slice(start, end - start)
