@@ -214,7 +214,7 @@ def _pyspark() -> type[SparkSession]:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UnavailableError(
-            f"a first fill on Spark needs PySpark ({error}): pip install 'ivmdb[spark]'"
+            f"Spark needs PySpark ({error}): pip install 'ivmdb[spark]'"
         ) from error
     return SparkSession
 
@@ -233,4 +233,4 @@ def _has_java() -> bool:
 
 def _demand_java() -> None:
     if not _has_java():
-        raise UnavailableError(f"a first fill on Spark finds no Java. {_JAVA}")
+        raise UnavailableError(f"Spark finds no Java. {_JAVA}")

@@ -201,6 +201,10 @@ def _script(
         _refuse(f"there is no script {script!r}: ivm run FILE.sql [--db FILE]")
 
 
+_Once = Annotated[bool, typer.Option("--once", help="Leave when all is applied that was there.")]
+_Progress = Annotated[bool, typer.Option("--json", help="Print progress as lines of JSON.")]
+
+
 @app.command("ingest")
 def _ingest(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A DuckDB file.")],
@@ -210,10 +214,8 @@ def _ingest(
             metavar="[SOURCE …]", help="Sources to run.", show_default="all, and the sinks"
         ),
     ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Leave when all is applied that was there.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print progress as lines of JSON.")] = False,
+    once: _Once = False,
+    json: _Progress = False,
 ) -> None:
     """Run the sources of FILE, which follow other databases, queues and files, and its sinks.
 
@@ -252,15 +254,14 @@ def _pipeline(
             show_default="all that Spark can read, and the sinks",
         ),
     ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Leave when all is applied that was there.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print progress as lines of JSON.")] = False,
+    once: _Once = False,
+    json: _Progress = False,
 ) -> None:
-    """Run sources of FILE by Spark's Structured Streaming: Kafka, and whole files of JSON lines.
+    """Run sources of FILE by Spark: Kafka, and whole files of JSON lines.
 
-    Spark reads and decodes, in as many workers as it has; the database applies each micro-batch
-    as one epoch, exactly once. Ctrl-C stops after the one under way, and the next run goes on.
+    Structured Streaming reads and decodes, in as many workers as Spark has. The
+    database applies each micro-batch as one epoch, exactly once. Ctrl-C stops
+    after the one under way, and the next run goes on.
 
     \b
     A source is created once, as for ivm ingest:
@@ -274,7 +275,7 @@ def _pipeline(
 
     \b
     Spark's master, packages and settings stand in ivm.toml beside FILE:
-      [spark]
+      \\[spark]
       master = "local[4]"
     Without it Spark runs on this machine.
 
@@ -333,7 +334,7 @@ def _backfill(
 
     \b
     Spark's master, packages and settings stand in ivm.toml beside FILE:
-      [spark]
+      \\[spark]
       master = "local[4]"
     Without it Spark runs on this machine.
 

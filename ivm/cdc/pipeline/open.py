@@ -1,8 +1,9 @@
-"""Which sources a pipeline can read, and their opening on Spark."""
+"""Which sources a pipeline can read, their opening on Spark, and their checkpoints."""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,9 +69,26 @@ def open_on_spark(
     if refusal(source) is not None:
         return source.open(stored.name, stored.target, positions)
     session = _session(spark())
-    to = folder / hashlib.sha256(stored.name.encode()).hexdigest()[:16]
+    to = folder / _digest(stored.name)
     with asking():
         return SparkReader(_inputs(session, stored, positions, to))
+
+
+def forget_dropped(folder: Path, names: Sequence[str]) -> None:
+    """Removes the checkpoints of sources that are there no more.
+
+    Args:
+        folder: of the checkpoints of the database's pipelines, if there is one.
+        names: of the sources that are there.
+    """
+    known = set(map(_digest, names))
+    for found in folder.glob("*"):
+        if found.name not in known:
+            shutil.rmtree(found)
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def _inputs(

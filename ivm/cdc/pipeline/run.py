@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ivm.cdc import stored_sources
-from ivm.cdc.pipeline.open import open_on_spark, refusal
+from ivm.cdc.pipeline.open import forget_dropped, open_on_spark, refusal
 from ivm.cdc.run_sources import run_sources
 from ivm.cdc.source_job import WithSession
 from ivm.cdc.sources.source import Position, Reader
@@ -49,9 +49,11 @@ def run_pipeline(
         raise UnsupportedError("a pipeline needs a database in a file, beside which it has notes")
     if engine.jobs.runs("source"):
         raise UnavailableError("sources are run in this process already: db.stop_sources() first")
-    chosen = _chosen(with_session(stored_sources.load_all), names)
+    every = with_session(stored_sources.load_all)
+    chosen = _chosen(every, names)
     spark()  # what is lacking is told here and now
     folder = engine.warehouse.log.folder / "pipeline"
+    forget_dropped(folder, [stored.name for stored in every])
 
     def open(stored: StoredSource, positions: Mapping[str, Position]) -> Reader:
         return open_on_spark(stored, positions, spark, folder)

@@ -175,7 +175,13 @@ def test_a_lost_checkpoint_is_noticed(tmp_path: Path) -> None:
         with pytest.raises(errors.IvmError, match=r"checkpoint in .* is gone, or not the one"):
             stopped_by(db, db.start_pipeline)
         assert ids(db) == list(range(10))
+        (left,) = checkpoints.iterdir()
         db.execute("DROP SOURCE s; DELETE FROM t")
+        db.execute(f"CREATE SOURCE o INTO t FROM FILES (path '{tmp_path}/o', format 'json')")
+        db.start_pipeline()
+        db.stop_sources(60)
+        assert not left.exists()
+        db.execute("DROP SOURCE o")
     with simple(tmp_path) as db:  # created again, it reads all files
         db.start_pipeline()
         wait_until(lambda: len(ids(db)) == 20)
