@@ -24,6 +24,7 @@ from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.definitions import Definitions
+from ivm.engine.held_views import HeldViews
 from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
@@ -33,7 +34,6 @@ from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.unfilled import Unfilled
-from ivm.engine.view_contents import HeldViews
 from ivm.engine.views import Views
 from ivm.engine.writer_lock import WriterLock
 from ivm.storage.errors import UnavailableError

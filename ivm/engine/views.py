@@ -22,11 +22,11 @@ from ivm.delta_ops.circuit import Circuit
 from ivm.delta_ops.ordered.window import Window
 from ivm.engine.broken_views import record_of
 from ivm.engine.changefeed import ChangeFeeds
+from ivm.engine.held_views import HeldViews
 from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox_rows import refuse_outbox
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.stored_tables import StoredTables
-from ivm.engine.view_contents import HeldViews
 from ivm.engine.view_reads import relations_read
 from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler

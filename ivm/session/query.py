@@ -27,8 +27,8 @@ _SELECTS = frozenset(("select", "from", "with"))
 
 def query(session: Session, statement: st.Statement, params: Params) -> Result:
     """Runs a statement that changes no table: a query, or one about the session."""
-    if isinstance(statement, st.Query) and statement.kind in _SELECTS and not params:
-        answered = session.from_state(statement.text)
+    if isinstance(statement, st.Query) and statement.kind in _SELECTS:
+        answered = session.from_state(statement.text, params)
         if answered is not None:
             return StateResult(answered)
     try:

@@ -109,12 +109,17 @@ class Session:
         catalog_changes = transaction is not None and transaction.changes_catalog
         return catalog_changes or bool(self.names.temporary)
 
-    def from_state(self, text: str) -> Answer | None:
+    def from_state(self, text: str, params: Params) -> Answer | None:
         """The answer to a query from memory; None if DuckDB gives it."""
         transaction = self.transaction
+        if self.names.temporary:
+            return None
         if transaction is None:
-            return None if self.names.temporary else self._reads.answer(text)
-        return None
+            return self._reads.answer(text, params)
+        if transaction.changes or transaction.in_duckdb or transaction.changes_catalog:
+            return None
+        with transaction:  # it has the writer lock: every read of it finds the same rows
+            return self._reads.answer(text, params)
 
     # -- the cursor -----------------------------------------------------------------------------
 
