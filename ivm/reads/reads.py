@@ -113,12 +113,7 @@ class StateReads:
         meaning = self._engine.meaning()
         if meaning != self._meaning:
             self._forget(meaning)
-        values, types = None, None
-        label: str | tuple[str, ...] = text
-        if params:
-            values = named(params)
-            types = {name: duckdb_type(value) for name, value in values.items()}
-            label = (text, *types, *map(str, types.values()))
+        label, values, types = _labelled(text, params)
         entry = self._known.get(label)
         if entry is None:
             entry = self._entry(label)
@@ -128,7 +123,7 @@ class StateReads:
             entry.times += 1
             if entry.times < _WORTHWHILE:
                 return None
-            self._compile_or_say_why(entry, text, types or {})
+            self._compile_or_say_why(entry, text, types)
             if entry.compiled is None:
                 return None
         return self._answer(entry, entry.compiled, values, meaning)
@@ -171,11 +166,19 @@ class StateReads:
         rows = held.under_key(view, compiled.key, values, meaning, _MOST_KEYED)
         return None if rows is None else [rows]
 
-    def explain(self, text: str) -> str | None:
-        """Why a query without parameters is left to DuckDB; None if memory answers it."""
-        entry = self._known.get(text) or _Text()
+    def why_not(self, text: str, params: Params) -> str | None:
+        """Why a query is left to DuckDB; None if it is answered from memory."""
+        meaning = self._engine.meaning()
+        if meaning is None:
+            return "a transaction changes the catalog"
+        if meaning != self._meaning:
+            self._forget(meaning)
+        label, values, types = _labelled(text, params)
+        entry = self._known.get(label) or self._entry(label)
         if entry.compiled is None and entry.reason is None:
-            self._compile_or_say_why(entry, text, {})
+            self._compile_or_say_why(entry, text, types)
+        if entry.compiled is not None:
+            self._answer(entry, entry.compiled, values, meaning)  # there may be too many rows
         return entry.reason
 
     def _compile_or_say_why(self, entry: _Text, text: str, types: Mapping[str, str | None]) -> None:
@@ -200,7 +203,7 @@ class StateReads:
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
             if self._functions is None:
                 self._functions = list_functions(cursor)
-            check_deterministic(written, cursor, self._functions)
+            _demand_deterministic(written, cursor, self._functions)
             plan = rewrite(bind(written, self._names, cursor, self._functions, ordered=True))
             shape = _shape(plan, cursor)
             query = StateQuery(plan, engine.warehouse.cursor, parameters)
@@ -235,6 +238,24 @@ class StateReads:
             if not view.incremental or name in broken:
                 raise NotFromStateError(f"the view {name!r} is not maintained incrementally")
         return found
+
+
+def _labelled(
+    text: str, params: Params
+) -> tuple[str | tuple[str, ...], Values | None, Mapping[str, str | None]]:
+    """The name under which a text with parameters is known, their values and their types."""
+    if not params:
+        return text, None, {}
+    values = named(params)
+    types = {name: duckdb_type(value) for name, value in values.items()}
+    return (text, *types, *map(str, types.values())), values, types
+
+
+def _demand_deterministic(text: str, cursor: Cursor, functions: FunctionList) -> None:
+    try:
+        check_deterministic(text, cursor, functions)
+    except UnsupportedError as reason:
+        raise NotFromStateError("its answer depends on more than the rows of its views") from reason
 
 
 def _parameters(text: str, types: Mapping[str, str | None]) -> Parameters | None:

@@ -128,7 +128,7 @@ def test_too_few_values_are_refused_as_always(db: ivm.Database) -> None:
                 db.execute(text, params)
 
 
-KEYS = {
+KEYS: dict[str, list[Any]] = {
     "INTEGER": [0, 1, -5, 2**31 - 1, 2**31, "1", 1.0],
     "VARCHAR": ["", "a", "é", "A", 1],
     "DATE": [datetime.date(2024, 1, 1), datetime.date(1, 1, 1), "2024-01-01"],
@@ -168,7 +168,7 @@ def test_rows_under_a_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
                     db.execute("INSERT INTO t VALUES (?, ?, ?)", [a, b, c])
             for text, count in texts:
                 params = [1, key][-count:]
-                wanted = outcome(lambda: oracle(db, text, params).fetchall())
+                wanted = outcome(oracle(db, text, params).fetchall)
                 for _ in range(3):
                     result = db.execute(text, params)
                     came.add(isinstance(result, StateResult))

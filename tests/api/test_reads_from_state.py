@@ -314,3 +314,28 @@ def test_contents_that_nobody_reads_are_dropped() -> None:
         result = from_state(db, "SELECT count(*) FROM v")
         assert not isinstance(result, StateResult)
         assert result.fetchall() == [(55000,)]
+
+
+def test_explain_tells_the_way() -> None:
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER, d DOUBLE)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
+        (plan, *_), way = db.execute("EXPLAIN SELECT k FROM v WHERE k = ?", [1]).fetchall()
+        assert (plan, *way) == ("physical_plan", "read_from", "memory, from the third time on")
+        for query, why in (
+            ("SELECT k FROM t", "'t' is no materialized view"),
+            ("SELECT now() FROM v", "depends on more than the rows"),
+            ("SELECT sum(d) FROM v", "DuckDB rounds otherwise"),
+            ("SELECT k FROM v WHERE k::VARCHAR::BLOB = ?", "parameters"),
+        ):
+            params = [b"x"] if "?" in query else None
+            *_, (key, way) = db.execute(f"EXPLAIN {query}", params).fetchall()
+            assert key == "read_from"
+            assert way.startswith("DuckDB, after a flush: ")
+            assert why in way
+        with db.transaction():
+            db.execute("INSERT INTO t VALUES (1, 2)")
+            *_, (key, way) = db.execute("EXPLAIN SELECT k FROM v").fetchall()
+            assert "changes of its own" in way
+        analyzed = db.execute("EXPLAIN ANALYZE SELECT k FROM v").fetchall()
+        assert "read_from" not in [key for key, _ in analyzed]
