@@ -258,7 +258,6 @@ class Engine:
     ) -> None:
         tables = [change.table for change in changes]
         self.maintenance.commit()
-        self.indexes.commit(tables)
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
         self.small.follow(changes)
@@ -269,6 +268,7 @@ class Engine:
             else:
                 self.pending.add(epoch, changes, deltas)
             self.held.follow(epoch, deltas)
+            self.indexes.commit(tables)
         self.feeds.notify(epoch, deltas)
         self.on_pending(self.pending.rows)
 

@@ -319,11 +319,13 @@ def test_contents_that_nobody_reads_are_dropped() -> None:
 def test_explain_tells_the_way() -> None:
     with ivm.connect() as db:
         db.execute("CREATE TABLE t (k INTEGER, d DOUBLE)")
+        db.execute("CREATE TABLE keyed (k INTEGER PRIMARY KEY, d DOUBLE)")
         db.execute("CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
         (plan, *_), way = db.execute("EXPLAIN SELECT k FROM v WHERE k = ?", [1]).fetchall()
         assert (plan, *way) == ("physical_plan", "read_from", "memory, from the third time on")
         for query, why in (
             ("SELECT k FROM t", "'t' is no materialized view"),
+            ("SELECT d FROM keyed WHERE d = 1", "does not ask for a key of the table 'keyed'"),
             ("SELECT now() FROM v", "depends on more than the rows"),
             ("SELECT sum(d) FROM v", "DuckDB rounds otherwise"),
             ("SELECT k FROM v WHERE k::VARCHAR::BLOB = ?", "parameters"),
