@@ -13,7 +13,7 @@ import duckdb
 
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
-from ivm.session import ddl, dml, history, keyed_dml, prepared, query, view_statements
+from ivm.session import ddl, dml, explain_read, history, keyed_dml, prepared, query, view_statements
 from ivm.session.import_database import import_database, is_import
 from ivm.session.refresh import refresh
 from ivm.session.result import Result
@@ -71,6 +71,11 @@ def _execute(session: Session, statement: st.Execute, params: Params) -> Result:
     return prepared.execute(session, statement, params, run_statement)
 
 
+def _query(session: Session, statement: st.Query, params: Params) -> Result:
+    run = query.query if statement.explained is None else explain_read.explain
+    return run(session, statement, params)
+
+
 def _transaction(session: Session, statement: st.TransactionControl, params: Params) -> Result:
     if statement.action == "begin":
         session.begin(read_only=statement.read_only)
@@ -90,7 +95,7 @@ _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
     st.Insert: dml.insert,
     st.KeyedChange: keyed_dml.change_one,
     st.Dml: dml.change,
-    st.Query: query.query,
+    st.Query: _query,
     st.Ddl: _ddl,
     st.Other: ddl.other,
     st.TransactionControl: _transaction,

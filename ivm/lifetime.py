@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from ivm.engine.background_flush import BackgroundFlush
 from ivm.engine.engine import Engine
+from ivm.reads.reads import StateReads
 from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
 from ivm.storage.interrupts import Deferral, check
@@ -61,6 +62,7 @@ class Lifetime:
         self._reason = _CLOSED
         self._failed: list[BaseException] = []
         self._flusher = BackgroundFlush(engine)
+        self._reads = StateReads(engine)
         _open[self] = weakref.ref(owner)
 
     def demand_open(self) -> None:
@@ -72,7 +74,7 @@ class Lifetime:
         """A new session."""
         with self._changing:
             self.demand_open()
-            session = Session(self.engine)
+            session = Session(self.engine, self._reads)
             self._sessions.add(session)
         return session
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -24,6 +24,7 @@ from ivm.catalog.catalog import Catalog, View
 from ivm.engine.broken_views import BrokenViews
 from ivm.engine.changefeed import ChangeFeeds
 from ivm.engine.definitions import Definitions
+from ivm.engine.held_views import HeldViews
 from ivm.engine.jobs import Jobs
 from ivm.engine.key_indexes import KeyIndexes
 from ivm.engine.log_writer import LogWriter
@@ -78,16 +79,24 @@ class Engine:
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read)
         self.definitions = Definitions(warehouse, catalog)
+        self.held = HeldViews(self.tables, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(
             self.maintenance, self.tables, self.feeds, self.outbox, self.broken, self.commit_refresh
         )
-        self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds)
+        self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds, self.held)
 
     @property
     def epoch(self) -> int:
         """The number of the last commit."""
         return self.pending.epoch
+
+    def meaning(self) -> Hashable:
+        """Equal as long as names mean the same; None while a transaction changes the catalog."""
+        catalog = self.catalog
+        if catalog.committed is not None:
+            return None
+        return self.definitions.relations.generation, catalog.names
 
     def _columns_read(self, table: str) -> frozenset[int]:
         return self.maintenance.columns_read(table) | self.unfilled.columns_read(table)
@@ -254,10 +263,12 @@ class Engine:
         self.outbox.follow(changes)
         self.small.follow(changes)
         epoch = self.pending.epoch + 1
-        if by_duckdb:  # DuckDB has it all
-            self.pending.add(epoch, (), {})
-        else:
-            self.pending.add(epoch, changes, deltas)
+        with self.held.publishing:
+            if by_duckdb:  # DuckDB has it all
+                self.pending.add(epoch, (), {})
+            else:
+                self.pending.add(epoch, changes, deltas)
+            self.held.follow(epoch, deltas)
         self.feeds.notify(epoch, deltas)
         self.on_pending(self.pending.rows)
 

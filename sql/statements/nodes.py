@@ -297,9 +297,11 @@ class Query(Statement):
 
     Attributes:
         kind: its first word, lower case: "select", "from", "with", "explain", "copy" (TO), ….
+        explained: the query that EXPLAIN explains without running it.
     """
 
     kind: str
+    explained: Query | None = None
 
 
 @dataclass(frozen=True)
