@@ -23,6 +23,7 @@ from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
+from ivm.connection import Connection, Cursor
 from ivm.dispatch import execute
 from ivm.engine.opening import open_engine
 from ivm.ingest.rows import Rows
@@ -32,6 +33,7 @@ from ivm.session.result import Result
 from ivm.session.row_calls import apply, delete, insert, upsert
 from ivm.session.session import Params, Session
 from ivm.storage.errors import InputError
+from ivm.storage.identifiers import quote
 from ivm.storage.interrupts import Deferral, check
 from ivm.storage.warehouse.duckdb_errors import Translating
 from ivm.streams import Streams
@@ -106,6 +108,46 @@ class Database(Streams):
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
         return self._with_session(lambda session: execute(session, sql, params))
+
+    def sql(self, query: str, params: Params = None) -> Result | None:
+        """Runs statements as `execute` does, for what is shown: None if there are no rows."""
+        result = self.execute(query, params)
+        return result if result.kind == "rows" else None
+
+    def table(self, name: str) -> Result:
+        """The rows of a table or view.
+
+        Args:
+            name: as in `insert`.
+        """
+        return self.execute(f"SELECT * FROM {'.'.join(map(quote, name_parts(name)))}")
+
+    def begin(self) -> Database:
+        """Begins a transaction of this thread, as BEGIN does."""
+        self.execute("BEGIN")
+        return self
+
+    def commit(self) -> Database:
+        """Commits this thread's transaction, as COMMIT does."""
+        self.execute("COMMIT")
+        return self
+
+    def rollback(self) -> Database:
+        """Undoes this thread's transaction, as ROLLBACK does."""
+        self.execute("ROLLBACK")
+        return self
+
+    def connection(self, *, leave: Callable[[], None] | None = None) -> Connection:
+        """A connection as PEP 249 has it, with a session and transactions of its own.
+
+        Args:
+            leave: called when it is closed.
+        """
+        return Connection(self, self._lifetime, leave)
+
+    def cursor(self) -> Cursor:
+        """A cursor with a session and transactions of its own, as in DuckDB."""
+        return Cursor(self.connection(), owns=True)
 
     @property
     def in_transaction(self) -> bool:
@@ -275,32 +317,8 @@ class Database(Streams):
         self.close()
 
     def _with_session(self, work: Callable[[Session], T], *, looks: bool = False) -> T:
-        """Calls a function with the thread's session; every call that runs something comes here.
-
-        See `Session.fail`, `Translating` and `ivm.storage.interrupts`.
-
-        Args:
-            work: the function.
-            looks: it tells what background threads do, and leaves their troubles to other calls.
-        """
-        with Deferral() as call, Translating():
-            session = self._session()
-            call.cursor = session.cursor
-            try:
-                with session.lock:
-                    self._lifetime.demand_open()  # it may have been closed during the wait
-                    if session.transaction is None and not looks:
-                        self._engine.warehouse.troubles.raise_one()
-                    try:
-                        done = work(session)
-                        check()
-                        return done
-                    except BaseException as error:
-                        session.fail(error)
-                        raise
-            finally:
-                if self._lifetime.unfinished:
-                    self._lifetime.finish()
+        """Calls a function with the thread's session; see `Lifetime.run`."""
+        return self._lifetime.run(self._session, work, looks=looks)
 
     def _session(self) -> Session:
         self._lifetime.demand_open()
