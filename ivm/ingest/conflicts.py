@@ -80,7 +80,7 @@ def resolve(
     matches = index.find(keys)
     added = rows.filter(~present(matches, len(rows)))
     updated = removed = None
-    if rule.updates and len(matches.probe):
+    if rule.updates:  # also of no rows: DuckDB may refuse the expressions
         excluded = [column.take(matches.probe) for column in rows.columns]
         found = _updated(path, matches.rows, excluded, rule, expressions)
         if found is None:

@@ -65,7 +65,7 @@ def returning_of(
 
     Args:
         text: the list after RETURNING.
-        kind: "insert", "update" or "delete".
+        kind: "insert" (without ON CONFLICT), "update" or "delete"; they differ in what an alias hides.
         schema: of the table.
         table: its name, without schemas.
         alias: the table's alias in the statement, if it has one.

@@ -58,8 +58,9 @@ class RowExpressions:
         self, expression: Expression, output: ColumnType, columns: Sequence[Column], count: int
     ) -> Column | None:
         """The expression's value for each row, cast to a type."""
-        if expression.is_parameter:
-            return self._alone(expression.parameters[0], output, count)
+        alone = self._alone(expression, output, count)
+        if alone is not None:
+            return alone
         bound = self._bound(expression, count)
         if bound is None:
             return None
@@ -95,8 +96,11 @@ class RowExpressions:
         except (EvaluationError, duckdb.Error):
             return None
 
-    def _alone(self, parameter: int | str, output: ColumnType, count: int) -> Column | None:
-        values = self.lookup(parameter)
+    def _alone(self, expression: Expression, output: ColumnType, count: int) -> Column | None:
+        """The value of a bare parameter by a rule; None if there is none."""
+        if not expression.is_parameter:
+            return None
+        values = self.lookup(expression.parameters[0])
         column = None if values is None else python_column(values, output)
         return None if column is None else repeated(column, count)
 

@@ -8,6 +8,8 @@ acquired, and again if the catalog has changed until then.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ivm.engine.transaction import Transaction
 from ivm.ingest.conflicts import Rule, resolve
@@ -20,6 +22,7 @@ from ivm.session.result import Result
 from ivm.session.session import Params, Session
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.nodes import Conflict
+from ivm.storage.errors import InputError
 from ivm.storage.identifiers import fold
 from ivm.storage.log.change import TableChange
 from ivm.storage.values.column import Column
@@ -30,6 +33,8 @@ from ivm.storage.warehouse.table_info import TableInfo
 
 def insert(session: Session, statement: st.Insert, params: Params) -> Result:
     """Runs an INSERT … VALUES of literals or parameters, by the fast path if the table has one."""
+    if statement.conflict is not None:
+        _demand_no_more(statement, params or ())
     columns = session.ahead(functools.partial(_columns, session, statement, params))
     with session.writing() as transaction:
         info, given = columns()
@@ -39,6 +44,19 @@ def insert(session: Session, statement: st.Insert, params: Params) -> Result:
             if result is not None:
                 return result
         return dml.run_in_duckdb(session, transaction, statement, info, params)
+
+
+def _demand_no_more(statement: st.Insert, params: Sequence[Any] | Mapping[str, Any]) -> None:
+    """Raises InputError if there are more values than parameters; the capture would not notice."""
+    if isinstance(params, Mapping):
+        surplus = [name for name in params if name not in statement.parameters]
+    else:
+        indexes = [index for index in statement.parameters if isinstance(index, int)]
+        surplus = list(map(str, range(max(indexes, default=-1) + 2, len(params) + 1)))
+    if surplus:
+        raise InputError(
+            f"there are no parameters for the values {', '.join(surplus)}: give each one value"
+        )
 
 
 def _columns(
@@ -122,14 +140,15 @@ def returned(
     """The compiled RETURNING list; None if there is none, or DuckDB must compute it."""
     if not statement.returning or statement.table is None:
         return None
-    named = statement.table[-1], statement.alias
-    return returning_of(statement.returned, statement.kind, info.schema, *named, session.macros)
+    upserts = statement.on_conflict or bool(statement.or_action)
+    kind, named = "update" if upserts else statement.kind, (statement.table[-1], statement.alias)
+    return returning_of(statement.returned, kind, info.schema, *named, session.macros)
 
 
 def rule_of(info: TableInfo, statement: st.Insert, given: dict[int, Column]) -> Rule | None:
     """What is to be done with rows whose primary key is stored; None if DuckDB must find out."""
     conflict, key = statement.conflict, info.primary_key
-    if conflict is None or not key or set(key) == set(range(len(info.schema))):
+    if conflict is None or not key or _hides_excluded(statement):
         return None
     if conflict.target is not None:
         target = [info.position(name) for name in conflict.target]
@@ -137,8 +156,13 @@ def rule_of(info: TableInfo, statement: st.Insert, given: dict[int, Column]) -> 
             return None
     if conflict.replaces:
         rest = {position: None for position in given if position not in key}
-        return Rule(rest) if rest else None
+        return Rule(rest) if rest else None  # DuckDB counts such rows in a way of its own
     return _rule(info, conflict)
+
+
+def _hides_excluded(statement: st.Insert) -> bool:
+    assert statement.table is not None
+    return fold(statement.alias or statement.table[-1]) == "excluded"
 
 
 def _rule(info: TableInfo, conflict: Conflict) -> Rule | None:
@@ -154,7 +178,6 @@ def expressions_of(
 ) -> RowExpressions:
     """Evaluates DO UPDATE over the columns of the stored row and of `excluded`."""
     assert statement.table is not None
-    name = statement.alias or statement.table[-1]
-    stored: tuple[str, ...] = ("", name) if fold(name) != "excluded" else ("",)
+    stored = "", statement.alias or statement.table[-1]
     parts = (info.schema, stored), (info.schema, ("excluded",))
     return RowExpressions(parts, session.macros, lookup_in(params or ()))

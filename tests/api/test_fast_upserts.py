@@ -61,7 +61,7 @@ FAST: list[tuple[str, Any]] = [
     ),
     ("INSERT INTO t (id) VALUES (41), (42) RETURNING id + 1, n, s, NULL, 'x'", None),
     ("INSERT INTO plain VALUES (1, 'a'), (1, NULL) RETURNING *", None),
-    ("INSERT INTO plain AS p (v) VALUES (?) RETURNING p.v || '!', k IS NULL", ["x"]),
+    ("INSERT INTO plain AS p (v) VALUES (?) RETURNING v || '!', k IS NULL", ["x"]),
     ("UPDATE t SET n = NULL WHERE id = 2 RETURNING id, n", None),
     ("DELETE FROM t WHERE id IN (4, 5) RETURNING *", None),
 ]
@@ -73,14 +73,12 @@ NATIVE: list[tuple[str, Any]] = [
     ("INSERT INTO t (id, n) VALUES (1, 1) ON CONFLICT DO UPDATE SET n = DEFAULT", None),
     ("INSERT INTO t (id, n) VALUES (1, 1) ON CONFLICT DO UPDATE SET id = 100", None),
     ("INSERT INTO t (id, n) VALUES (1, 1) ON CONFLICT DO UPDATE SET (n, s) = (1, 'a')", None),
-    (
-        "INSERT INTO t (id) VALUES (1) ON CONFLICT DO UPDATE SET n = (SELECT max(b) FROM pair)",
-        None,
-    ),
     ("INSERT INTO t (id) VALUES (81) RETURNING [id]", None),
     ("INSERT OR REPLACE INTO t BY NAME VALUES (1, 2, 'new', 3, 4)", None),
 ]
 WRONG: list[tuple[str, Any]] = [
+    ("INSERT INTO plain AS p (v) VALUES ('x') RETURNING p.v", None),
+    ("INSERT INTO t (id) VALUES (1) ON CONFLICT DO UPDATE SET n = (SELECT max(b) FROM pair)", None),
     ("INSERT INTO t (id) VALUES (1) RETURNING id", None),
     ("INSERT INTO t (id) VALUES (NULL) ON CONFLICT DO NOTHING", None),
     ("INSERT INTO t (id, m) VALUES (1, 1), (91, NULL) ON CONFLICT DO UPDATE SET m = 1", None),
