@@ -19,6 +19,7 @@ import weakref
 
 from ivm.engine.background_flush import BackgroundFlush
 from ivm.engine.engine import Engine
+from ivm.reads.reads import StateReads
 from ivm.session.session import Session
 from ivm.storage.errors import UnavailableError
 from ivm.storage.warehouse.database_file import OF_THE_PARENT
@@ -55,6 +56,7 @@ class Lifetime:
         self._reason = _CLOSED
         self._failed: list[BaseException] = []
         self._flusher = BackgroundFlush(engine)
+        self._reads = StateReads(engine)
         _open[self] = weakref.ref(owner)
 
     def demand_open(self) -> None:
@@ -66,7 +68,7 @@ class Lifetime:
         """A new session."""
         with self._changing:
             self.demand_open()
-            session = Session(self.engine)
+            session = Session(self.engine, self._reads)
             self._sessions.add(session)
         return session
 

@@ -210,6 +210,7 @@ SAMPLED = {
     "test_user_macros::test_the_life_of_a_database_in_which_every_name_is_a_macro": 2,
     "test_windows::test_excluded_peers_are_those_of_the_windows_own_order": 3,
     "test_with_ties::test_the_first_rows_and_their_ties": 4,
+    "test_reads_from_state::test_every_type": 4,
 }
 """Tests with many cases alike, by module and function: a quick run takes the first of so many."""
 

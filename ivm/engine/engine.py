@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -33,6 +33,7 @@ from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.small_tables import SmallTables
 from ivm.engine.stored_tables import StoredTables
 from ivm.engine.unfilled import Unfilled
+from ivm.engine.view_contents import HeldViews
 from ivm.engine.views import Views
 from ivm.engine.writer_lock import WriterLock
 from ivm.storage.errors import UnavailableError
@@ -78,16 +79,24 @@ class Engine:
         self.unfilled = Unfilled(warehouse, catalog)
         self.indexes = KeyIndexes(self.tables, self._columns_read)
         self.definitions = Definitions(warehouse, catalog)
+        self.held = HeldViews(self.tables, self.meaning)
         self.broken = BrokenViews(self.maintenance, self.tables, self.feeds, self.definitions)
         self.recomputed = RecomputedViews(
             self.maintenance, self.tables, self.feeds, self.outbox, self.broken, self.commit_refresh
         )
-        self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds)
+        self.views = Views(self.maintenance, self.recomputed, self.tables, self.feeds, self.held)
 
     @property
     def epoch(self) -> int:
         """The number of the last commit."""
         return self.pending.epoch
+
+    def meaning(self) -> Hashable:
+        """Equal as long as names mean the same; None while a transaction changes the catalog."""
+        catalog = self.catalog
+        if catalog.committed is not None:
+            return None
+        return self.definitions.relations.generation, catalog.names
 
     def _columns_read(self, table: str) -> frozenset[int]:
         return self.maintenance.columns_read(table) | self.unfilled.columns_read(table)
@@ -254,10 +263,12 @@ class Engine:
         self.outbox.follow(changes)
         self.small.follow(changes)
         epoch = self.pending.epoch + 1
-        if by_duckdb:  # DuckDB has it all
-            self.pending.add(epoch, (), {})
-        else:
-            self.pending.add(epoch, changes, deltas)
+        with self.held.publishing:
+            if by_duckdb:  # DuckDB has it all
+                self.pending.add(epoch, (), {})
+            else:
+                self.pending.add(epoch, changes, deltas)
+            self.held.follow(epoch, deltas)
         self.feeds.notify(epoch, deltas)
         self.on_pending(self.pending.rows)
 

@@ -26,6 +26,7 @@ from ivm.engine.maintenance import Maintenance
 from ivm.engine.outbox_rows import refuse_outbox
 from ivm.engine.recomputed_views import RecomputedViews
 from ivm.engine.stored_tables import StoredTables
+from ivm.engine.view_contents import HeldViews
 from ivm.engine.view_reads import relations_read
 from ivm.sql.bind.bind import bind
 from ivm.sql.compile.compile import CircuitCompiler
@@ -58,6 +59,7 @@ class Views:
         recomputed: the state of the recomputed ones.
         tables: the tables that store them.
         feeds: their changefeeds.
+        held: their rows in memory.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Views:
         recomputed: RecomputedViews,
         tables: StoredTables,
         feeds: ChangeFeeds,
+        held: HeldViews,
     ) -> None:
         self._maintenance = maintenance
         self._recomputed = recomputed
@@ -73,6 +76,7 @@ class Views:
         self._warehouse, self._catalog = tables.warehouse, tables.catalog
         self._names = BindingCatalog(tables.catalog)
         self._feeds = feeds
+        self._held = held
 
     # -- defining -------------------------------------------------------------------------------
 
@@ -326,6 +330,7 @@ class Views:
             self._tables.write(cursor, view.name, held.net())
             save_view(cursor, self.stored(view, exact=True))
             run(cursor, "COMMIT")
+            self._held.forget([view.name])
 
 
 def _described(cursor: Cursor, query: str) -> Schema:

@@ -16,6 +16,8 @@ import duckdb
 from ivm.catalog.catalog import View
 from ivm.engine.engine import Engine
 from ivm.engine.transaction import Transaction
+from ivm.reads.answer import Answer
+from ivm.reads.reads import StateReads
 from ivm.session.broken_reads import refuse_broken
 from ivm.session.names import SessionNames
 from ivm.session.result import Result
@@ -36,10 +38,12 @@ class Session:
 
     Args:
         engine: the database's engine.
+        reads: answers queries from memory.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, reads: StateReads) -> None:
         self.engine = engine
+        self._reads = reads
         self.cursor = engine.warehouse.cursor()
         self.transaction: Transaction | None = None
         self.prepared: dict[str, st.Statement] = {}
@@ -104,6 +108,13 @@ class Session:
         transaction = self.transaction
         catalog_changes = transaction is not None and transaction.changes_catalog
         return catalog_changes or bool(self.names.temporary)
+
+    def from_state(self, text: str) -> Answer | None:
+        """The answer to a query from memory; None if DuckDB gives it."""
+        transaction = self.transaction
+        if transaction is None:
+            return None if self.names.temporary else self._reads.answer(text)
+        return None
 
     # -- the cursor -----------------------------------------------------------------------------
 
