@@ -41,9 +41,7 @@ _IN_STRINGS = frozenset(("DATE", "TIMESTAMP", "UUID", "VARCHAR"))
 _WORDS = frozenset(("TRUE", "FALSE"))
 
 
-def compared_values(
-    values: LiteralRows, type: ColumnType, parameters: Parameters
-) -> Column | None:
+def compared_values(values: LiteralRows, type: ColumnType, parameters: Parameters) -> Column | None:
     """The values that are not NULL, which equals nothing.
 
     Args:

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from ivm.ingest.fast_path import FastPath, first_of_each
 from ivm.ingest.key_index import KeyIndex, present
 from ivm.ingest.row_expressions import RowExpressions

@@ -32,7 +32,9 @@ _MOST_CAST = 64  # more parameters than this that no rule covers are left to Duc
 def are_given(wanted: Collection[int | str], parameters: Parameters) -> bool:
     """Returns whether a statement's parameters have one value each, as it names or counts them."""
     named = any(isinstance(name, str) for name in wanted)
-    return len(parameters) == len(wanted) and (isinstance(parameters, Mapping) == named or not wanted)
+    return len(parameters) == len(wanted) and (
+        isinstance(parameters, Mapping) == named or not wanted
+    )
 
 
 def columns_of(

@@ -104,9 +104,7 @@ class RowExpressions:
         column = None if values is None else python_column(values, output)
         return None if column is None else repeated(column, count)
 
-    def _bound(
-        self, expression: Expression, count: int
-    ) -> list[tuple[ColumnType, Column]] | None:
+    def _bound(self, expression: Expression, count: int) -> list[tuple[ColumnType, Column]] | None:
         """The parameters as columns of `count` rows; None if the type of one is not certain."""
         found = []
         for parameter in expression.parameters:
@@ -135,14 +133,12 @@ def lookup_in(parameters: Sequence[Any] | Mapping[str, Any]) -> Lookup:
     return lookup
 
 
-def _with(
-    columns: Sequence[Column], bound: Sequence[tuple[ColumnType, Column]]
-) -> list[Column]:
+def _with(columns: Sequence[Column], bound: Sequence[tuple[ColumnType, Column]]) -> list[Column]:
     return [*columns, *[column for _, column in bound]]
 
 
 def typed_column(values: Sequence[Any]) -> tuple[ColumnType, Column] | None:
-    """Parameters as a column of the type that DuckDB gives each of them; None if none is certain."""
+    """Parameters as a column of the type that DuckDB gives each; None if none is certain."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
         return None

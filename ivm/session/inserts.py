@@ -15,11 +15,12 @@ from ivm.engine.transaction import Transaction
 from ivm.ingest.conflicts import Rule, resolve
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.literal_columns import are_given, columns_of
-from ivm.ingest.returning import Returning, returning_of
 from ivm.ingest.row_expressions import RowExpressions, lookup_in
+from ivm.reads.returning import Returning, returning_of
 from ivm.session import dml
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.state_result import StateResult
 from ivm.sql.statements import parse as st
 from ivm.sql.statements.nodes import Conflict
 from ivm.storage.errors import InputError
@@ -127,11 +128,11 @@ def finished(
     if returning is None:
         transaction.add(change)
         return Result.count(len(rows))
-    table = returning.of(rows)
-    if table is None:
+    answer = returning.of(rows)
+    if answer is None:
         return None
     transaction.add(change)
-    return Result.of_table(table, returning.types)
+    return StateResult(answer)
 
 
 def returned(

@@ -35,7 +35,6 @@ class Expression(NamedTuple):
         return self.text == _FIRST
 
 
-
 class Marks:
     """Numbers the parameters of a statement from left to right.
 

@@ -82,9 +82,7 @@ def returned_list(source: SourceText, reader: Reader) -> str:
     return text_of(source.script, reader.tokens[reader.at :])
 
 
-def _conflict(
-    source: SourceText, reader: Reader, rows: values_list.LiteralRows
-) -> Conflict | None:
+def _conflict(source: SourceText, reader: Reader, rows: values_list.LiteralRows) -> Conflict | None:
     """Reads ON CONFLICT; None if it has a form that is left to DuckDB."""
     marks = _marks(rows)
     try:

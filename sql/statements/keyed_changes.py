@@ -40,7 +40,9 @@ def keyed_change(
     if sets is None or conditions is None or marks.mixed:
         return None
     cells = [(name, value) for name, value in sets if _is_cell(value)]
-    rows = _scan([_written(value) for _, value in cells]) if cells else values_list.LiteralRows((), 1)
+    rows = (
+        _scan([_written(value) for _, value in cells]) if cells else values_list.LiteralRows((), 1)
+    )
     compared = tuple([one for one in conditions if isinstance(one, Comparison)])
     if rows is None or not compared:
         return None

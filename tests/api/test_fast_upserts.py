@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ FAST: list[tuple[str, Any]] = [
         " DO UPDATE SET v = pair.v + excluded.v RETURNING *",
         None,
     ),
-    ("INSERT INTO t (id) VALUES (41), (42) RETURNING id + 1, n, s, NULL, 'x'", None),
+    ("INSERT INTO t (id) VALUES (41), (42) RETURNING id + 1, n, s, 'x'", None),
     ("INSERT INTO plain VALUES (1, 'a'), (1, NULL) RETURNING *", None),
     ("INSERT INTO plain AS p (v) VALUES (?) RETURNING v || '!', k IS NULL", ["x"]),
     ("UPDATE t SET n = NULL WHERE id = 2 RETURNING id, n", None),
@@ -162,8 +163,8 @@ KEYS: dict[str, st.SearchStrategy[Any]] = {
     "DECIMAL(9,2)": st.decimals("-2", "2", places=2),
     "DOUBLE": st.sampled_from([0.0, -0.0, 1.5, float("inf"), float("nan")]),
     "VARCHAR": st.sampled_from(["", "a", "A", "ä", "it's"]),
-    "DATE": st.dates().filter(lambda day: day.year % 50 == 0).map(lambda day: day.replace(day=1)),
-    "TIMESTAMP": st.datetimes().map(lambda time: time.replace(year=2000, month=1, day=1, hour=0)),
+    "DATE": st.sampled_from([date(1, 1, 1), date(1969, 12, 31), date(2024, 2, 29)]),
+    "TIMESTAMP": st.sampled_from([datetime(1969, 12, 31, 23), datetime(2024, 2, 29, 1, 2, 3, 4)]),
     "UUID": st.integers(0, 3).map(lambda i: uuid.UUID(int=i << 120)),
     "BOOLEAN": st.booleans(),
     "BLOB": st.sampled_from([b"", b"a", b"\0"]),
@@ -175,7 +176,8 @@ KEYS: dict[str, st.SearchStrategy[Any]] = {
 @given(data=st.data())
 def test_keys_of_every_type(type: str, data: st.DataObject) -> None:
     key = KEYS[type]
-    both = Twin(f"CREATE TABLE t (v INTEGER, k {type} PRIMARY KEY, w INTEGER DEFAULT 3)")
+    table = f"CREATE TABLE t (v INTEGER, k {type} PRIMARY KEY, w INTEGER DEFAULT 3)"
+    both = Twin(table, "CREATE MATERIALIZED VIEW s AS SELECT sum(v) AS v, sum(w) AS w FROM t")
     for _ in range(data.draw(st.integers(1, 6))):
         kind = data.draw(st.integers(0, 4))
         keys = data.draw(st.lists(key, min_size=1, max_size=4))

@@ -1,4 +1,4 @@
-"""A plain DuckDB beside ours that gets the same statements; rows, results and errors are compared."""
+"""A plain DuckDB beside ours that gets the same statements, to compare rows, results and errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Twin:
         try:
             wanted = call(self.duck)
             shown = [(column[0], str(column[1])) for column in wanted.description or ()]
-            rows = sorted(wanted.fetchall(), key=repr)
+            rows = sorted(map(repr, wanted.fetchall()))
         except duckdb.Error as error:
             with pytest.raises((errors.IvmError, duckdb.Error)) as raised:
                 call(self.db)
@@ -57,14 +57,14 @@ class Twin:
         result = call(self.db)
         if result.kind != "done":
             assert list(zip(result.columns, result.types, strict=True)) == shown
-            assert sorted(result.fetchall(), key=repr) == rows
+            assert sorted(map(repr, result.fetchall())) == rows
         return True
 
     def check(self) -> None:
         for table in self.tables:
             query = f"SELECT *, COLUMNS(*)::VARCHAR FROM {table}"
-            ours = sorted(self.db.execute(query).fetchall(), key=repr)
-            assert ours == sorted(self.duck.execute(query).fetchall(), key=repr)
+            ours = sorted(map(repr, self.db.execute(query).fetchall()))
+            assert ours == sorted(map(repr, self.duck.execute(query).fetchall()))
         assert_verified(self.db)
 
     def reopen(self) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
-import pyarrow as pa
 
 from ivm.delta_ops.operator import Kernel
+from ivm.reads.answer import Answer, Shape
 from ivm.sql.bind.bind import bind
 from ivm.sql.parse.expression_text import calls
 from ivm.sql.plan.nodes import NotIncremental, Plan, Project, Scan
@@ -35,14 +35,14 @@ class Returning:
     """A compiled RETURNING list.
 
     Attributes:
-        schema: names and types of what it returns.
+        shape: names and types of what it returns.
         steps: kernels over the rows, then over the columns of the step before.
     """
 
-    schema: Schema
+    shape: Shape
     steps: tuple[tuple[Kernel, ...], ...]
 
-    def of(self, rows: ZSet) -> pa.Table | None:
+    def of(self, rows: ZSet) -> Answer | None:
         """What is returned of rows with all columns of the table; None if DuckDB must tell."""
         columns: Sequence[Column] = rows.columns
         try:
@@ -50,11 +50,7 @@ class Returning:
                 columns = [kernel(columns, len(rows)) for kernel in kernels]
         except (EvaluationError, duckdb.Error):
             return None
-        return ZSet(tuple(columns), rows.weights).to_arrow(self.schema)
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        return tuple([type.sql for _, type in self.schema])
+        return Answer(ZSet(tuple(columns), rows.weights), self.shape)
 
 
 @functools.lru_cache(maxsize=256)
@@ -65,7 +61,7 @@ def returning_of(
 
     Args:
         text: the list after RETURNING.
-        kind: "insert" (without ON CONFLICT), "update" or "delete"; they differ in what an alias hides.
+        kind: "insert" (without ON CONFLICT), "update" or "delete", for what an alias hides.
         schema: of the table.
         table: its name, without schemas.
         alias: the table's alias in the statement, if it has one.
@@ -82,15 +78,16 @@ def returning_of(
                     return None
                 plan = bind(query, DuckCatalog(cursor), cursor)
                 shown = cursor.sql(_changes(kind, name, renamed, schema) + f" RETURNING {text}")
+                names, described = shown.columns, list(map(str, shown.types))
             finally:
                 cursor.execute(f"DROP TABLE {name}")
+            types, steps = [type for _, type in plan.schema], _steps(plan)
+            if steps is None or [type.sql for type in types] != described:
+                return None
+            shape = Shape.of(tuple(zip(names, types, strict=True)), cursor)
         except (NotIncremental, duckdb.Error):
             return None
-    types = [type for _, type in plan.schema]
-    steps = _steps(plan)
-    if steps is None or [type.sql for type in types] != list(map(str, shown.types)):
-        return None
-    return Returning(tuple(zip(shown.columns, types, strict=True)), steps)
+    return None if shape is None else Returning(shape, steps)
 
 
 def _changes(kind: str, name: str, renamed: str, schema: Schema) -> str:
