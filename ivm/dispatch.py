@@ -13,7 +13,17 @@ import duckdb
 
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
-from ivm.session import ddl, dml, explain_read, history, keyed_dml, prepared, query, view_statements
+from ivm.session import (
+    ddl,
+    dml,
+    explain_read,
+    history,
+    inserts,
+    keyed_dml,
+    prepared,
+    query,
+    view_statements,
+)
 from ivm.session.import_database import import_database, is_import
 from ivm.session.refresh import refresh
 from ivm.session.result import Result
@@ -92,8 +102,8 @@ def _subscribe(session: Session, statement: st.Subscribe, params: Params) -> Res
 
 
 _RUN: dict[type[st.Statement], Callable[[Session, Any, Params], Result]] = {
-    st.Insert: dml.insert,
-    st.KeyedChange: keyed_dml.change_one,
+    st.Insert: inserts.insert,
+    st.KeyedChange: keyed_dml.change_by_key,
     st.Dml: dml.change,
     st.Query: _query,
     st.Ddl: _ddl,

@@ -110,6 +110,9 @@ class Result:
 
     def fetchmany(self, size: int | None = 1) -> list[Row]:
         """The next `size` rows (all of them if None)."""
+        if self._counted and size != 0:
+            self._counted = False
+            return [(self.rowcount,)]
         with self._reading():
             cursor = self._source()
             if cursor is None:
