@@ -45,6 +45,7 @@ from ivm.storage.warehouse.flush import NetChange
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.system_tables import BASE
 from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.view_indexes import load_view_indexes
 from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 
 if TYPE_CHECKING:
@@ -344,6 +345,7 @@ class Engine:
             rewritten: tables that may have other values in the columns that they had.
         """
         before = self.catalog.tables
+        self.catalog.view_indexes = load_view_indexes(cursor)
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
         now = self.catalog.tables
         altered = [n for n, t in before.items() if n not in now or _is_other(t, now[n])]

@@ -8,6 +8,7 @@ compiling costs several reads. One that is left to DuckDB costs a look-up from t
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ class Compiled:
         sources: the relation behind each of its sources.
         reads: the views that it reads, or the base table.
         key: the columns by which the rows of its only relation are looked up; () if there are none.
-        table: it reads a base table.
+        most: rows that its view may have to be looked up so; None for a base table.
     """
 
     query: StateQuery
@@ -62,7 +63,7 @@ class Compiled:
     sources: Mapping[str, str]
     parameters: Parameters | None
     key: tuple[int, ...]
-    table: bool
+    most: int | None
 
     def found(self, rows: Sequence[ZSet], given: Sequence[Column]) -> Answer:
         """The answer from the rows of its relations, in their order."""
@@ -160,11 +161,11 @@ class StateReads:
     ) -> Answer | None:
         try:
             given = compiled.parameters.columns(values) if compiled.parameters and values else ()
-            if compiled.table:
+            if compiled.most is None:
                 return self._of_table(compiled, given, meaning, transaction)
             if transaction is not None and (transaction.changes or transaction.in_duckdb):
                 return None
-            rows = self._of_views(entry, compiled, given, meaning)
+            rows = self._of_views(entry, compiled, given, meaning, compiled.most)
             return None if rows is None else compiled.found(rows, given)
         except TooManyRowsError:
             entry.compiled, entry.reason = None, "a view has too many rows"
@@ -173,7 +174,12 @@ class StateReads:
         return None
 
     def _of_views(
-        self, entry: _Text, compiled: Compiled, given: Sequence[Column], meaning: Hashable
+        self,
+        entry: _Text,
+        compiled: Compiled,
+        given: Sequence[Column],
+        meaning: Hashable,
+        most: int,
     ) -> Sequence[ZSet] | None:
         """The rows of the views that a query reads; None if they cannot be had now."""
         held = self._engine.held
@@ -188,7 +194,7 @@ class StateReads:
         if values is None:
             schema = self._engine.catalog.relation_schema(view)
             return [empty([type for _, type in schema])]
-        rows = held.under_key(view, compiled.key, values, meaning, _MOST_KEYED)
+        rows = held.under_key(view, compiled.key, values, meaning, most)
         return None if rows is None else [rows]
 
     def _of_table(
@@ -248,7 +254,7 @@ class StateReads:
         entry = self._known.get(label) or self._entry(label)
         if entry.compiled is None and entry.reason is None:
             self._compile_or_say_why(entry, text, types)
-        if entry.compiled is not None and not entry.compiled.table:
+        if entry.compiled is not None and entry.compiled.most is not None:
             if transaction is not None and (transaction.changes or transaction.in_duckdb):
                 return "the transaction has changes of its own, or has used DuckDB"
             self._answer(entry, entry.compiled, values, meaning, None)  # may find too many rows
@@ -286,20 +292,34 @@ class StateReads:
         if not named.issuperset(sources.values()):
             raise NotFromStateError("a name that DuckDB takes for another relation")
         read = tuple(sorted(set(sources.values())))
-        key, table = self._key(read, query)
-        return Compiled(query, shape, read, sources, parameters, key, table)
+        key, most = self._key(read, query)
+        return Compiled(query, shape, read, sources, parameters, key, most)
 
-    def _key(self, read: Sequence[str], query: StateQuery) -> tuple[tuple[int, ...], bool]:
-        """The columns by which rows are looked up, and whether they are those of a base table."""
-        catalog = self._engine.catalog
+    def _key(self, read: Sequence[str], query: StateQuery) -> tuple[tuple[int, ...], int | None]:
+        """The columns by which rows are looked up, and how many rows a view may have for that.
+
+        The number is None where the columns are the primary key of a base table.
+        """
         if len(read) != 1:
-            return (), False
-        info = catalog.tables.get(read[0])
-        key = (catalog.views[read[0]].key or ()) if info is None else info.primary_key
-        asked = query.lookups.keys() >= set(key)
-        if info is not None and not asked:
-            raise NotFromStateError(f"it does not ask for a key of the table {read[0]!r}")
-        return (key if asked else ()), info is not None
+            return (), 0
+        (name,), asked = read, query.lookups.keys()
+        info = self._engine.catalog.tables.get(name)
+        if info is not None:
+            if not asked >= set(info.primary_key):
+                raise NotFromStateError(f"it does not ask for a key of the table {name!r}")
+            return info.primary_key, None
+        for key in self._indexed(name):
+            if asked >= set(key):
+                return key, sys.maxsize
+        key = self._engine.catalog.views[name].key or ()
+        return (key, _MOST_KEYED) if asked >= set(key) else ((), 0)
+
+    def _indexed(self, view: str) -> list[tuple[int, ...]]:
+        """The positions of the columns of the user's indexes on a view."""
+        catalog = self._engine.catalog
+        names = [name for name, _ in catalog.views[view].schema]
+        found = [index for index in catalog.view_indexes.values() if index.view == view]
+        return [tuple([names.index(column) for column in index.columns]) for index in found]
 
     def _relations(self, text: str) -> frozenset[str]:
         """The views that a query reads, or the base table.
