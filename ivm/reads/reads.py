@@ -8,6 +8,7 @@ compiling costs several reads. One that is left to DuckDB costs a look-up from t
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
 from collections.abc import Hashable, Mapping, Sequence
@@ -27,7 +28,8 @@ from ivm.reads.parameters import Parameters, Values, duckdb_type, named
 from ivm.reads.state_query import NotFromStateError, StateQuery
 from ivm.sql.bind.bind import bind
 from ivm.sql.parse.function_list import FunctionList, list_functions
-from ivm.sql.plan.nodes import NotIncremental, Plan, types
+from ivm.sql.plan.nodes import NotIncremental, Plan, nodes, types
+from ivm.sql.plan.render import render
 from ivm.sql.resolve.determinism import check_deterministic
 from ivm.sql.rewrite.rewrite import rewrite
 from ivm.sql.statements.placeholders import placeholders
@@ -42,6 +44,7 @@ Params: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 _WORTHWHILE = 3
 """The time at which a text is compiled (measured: 5 to 10 ms; a read from a file costs 2 to 7)."""
 _MOST_TEXTS = 4096
+_ZONED = re.compile(r"TIMESTAMPTZ|TIMETZ|TIME ZONE", re.IGNORECASE)
 _MOST_KEYED = 2_000_000
 """Rows of a view that is arranged by its key for a query that asks for keys."""
 
@@ -107,12 +110,12 @@ class StateReads:
         self._engine = engine
         self._names = _Tables(engine.catalog)
         self._compiling = threading.Lock()
+        self._functions: tuple[Hashable, FunctionList] | None = None
         self._forget(None)
 
     def _forget(self, meaning: Hashable) -> None:
         self._meaning = meaning
         self._known: dict[str | tuple[str, ...], _Text] = {}
-        self._functions: FunctionList | None = None
 
     def answer(
         self, text: str, params: Params, transaction: Transaction | None = None
@@ -141,7 +144,7 @@ class StateReads:
             entry.times += 1
             if entry.times < _WORTHWHILE:
                 return None
-            self._compile_or_say_why(entry, text, types)
+            self._compile_or_say_why(entry, text, types, meaning)
             if entry.compiled is None:
                 return None
         return self._answer(entry, entry.compiled, values, meaning, transaction)
@@ -253,37 +256,41 @@ class StateReads:
         label, values, types = _labelled(text, params)
         entry = self._known.get(label) or self._entry(label)
         if entry.compiled is None and entry.reason is None:
-            self._compile_or_say_why(entry, text, types)
+            self._compile_or_say_why(entry, text, types, meaning)
         if entry.compiled is not None and entry.compiled.most is not None:
             if transaction is not None and (transaction.changes or transaction.in_duckdb):
                 return "the transaction has changes of its own, or has used DuckDB"
             self._answer(entry, entry.compiled, values, meaning, None)  # may find too many rows
         return entry.reason
 
-    def _compile_or_say_why(self, entry: _Text, text: str, types: Mapping[str, str | None]) -> None:
+    def _compile_or_say_why(
+        self, entry: _Text, text: str, types: Mapping[str, str | None], meaning: Hashable
+    ) -> None:
+        """Compiles a text; what was compiled while names changed their meaning is dropped."""
+        compiled, reason = None, None
         try:
             with self._compiling:
-                entry.compiled = self._compile(text, types)
-            return
-        except (NotFromStateError, UnsupportedError, SqlError, EvaluationError) as reason:
-            entry.reason = str(reason)
+                compiled = self._compile(text, types, meaning)
+        except (NotFromStateError, UnsupportedError, SqlError, EvaluationError) as verdict:
+            reason = str(verdict)
         except duckdb.Error as error:
-            entry.reason = str(error)
+            reason = str(error)
         except NotIncremental as verdict:
-            entry.reason = verdict.reason
+            reason = verdict.reason
         except RecursionError:
-            entry.reason = "an expression nested too deeply to be planned"
+            reason = "an expression nested too deeply to be planned"
+        if meaning == self._engine.meaning():
+            entry.compiled, entry.reason = compiled, reason
 
-    def _compile(self, text: str, types: Mapping[str, str | None]) -> Compiled:
+    def _compile(self, text: str, types: Mapping[str, str | None], meaning: Hashable) -> Compiled:
         engine = self._engine
         parameters = _parameters(text, types)
         written = text if parameters is None else parameters.marked()
         named = self._relations(written)
         with contextlib.closing(engine.warehouse.cursor()) as cursor:
-            if self._functions is None:
-                self._functions = list_functions(cursor)
-            _demand_deterministic(written, cursor, self._functions)
-            plan = rewrite(bind(written, self._names, cursor, self._functions, ordered=True))
+            functions = self._functions_seen_by(cursor, meaning)
+            _demand_deterministic(written, cursor, functions)
+            plan = rewrite(bind(written, self._names, cursor, functions, ordered=True))
             shape = _shape(plan, cursor)
             query = StateQuery(plan, engine.warehouse.cursor, parameters)
         if parameters is not None and any(parameters.marks_in(name) for name in shape.names):
@@ -294,6 +301,12 @@ class StateReads:
         read = tuple(sorted(set(sources.values())))
         key, most = self._key(read, query)
         return Compiled(query, shape, read, sources, parameters, key, most)
+
+    def _functions_seen_by(self, cursor: Cursor, meaning: Hashable) -> FunctionList:
+        """The functions, listed once as long as names mean the same."""
+        if self._functions is None or self._functions[0] != meaning:
+            self._functions = meaning, list_functions(cursor)
+        return self._functions[1]
 
     def _key(self, read: Sequence[str], query: StateQuery) -> tuple[tuple[int, ...], int | None]:
         """The columns by which rows are looked up, and how many rows a view may have for that.
@@ -381,7 +394,14 @@ def _parameters(text: str, types: Mapping[str, str | None]) -> Parameters | None
 
 
 def _shape(plan: Plan, cursor: Cursor) -> Shape:
-    if any("TIME ZONE" in type.sql or "TZ" in type.sql for type in types(plan)):
+    """The shape of a plan's rows.
+
+    Raises:
+        NotFromStateError: something depends on the session's time zone, or DuckDB alone converts
+            the values.
+    """
+    read = {type.sql for node in nodes(plan) for type in types(node)}
+    if _ZONED.search(render(plan)) or any(_ZONED.search(sql) for sql in read):
         raise NotFromStateError("a value in the session's time zone")
     shape = Shape.of(plan.schema, cursor)
     if shape is None:
