@@ -76,6 +76,7 @@ WHOLE = frozenset(
         "test_pipeline_files::test_files_read_by_ingest_are_not_read_again",
         "test_random_alters",
         "test_random_queries",
+        "test_random_reads",
         "test_random_streams",
         "test_recovery::test_a_lost_side_folder_is_noticed",
         "test_recovery::test_views_ahead_of_the_tables_survive_a_crash_around_a_checkpoint",

@@ -74,6 +74,8 @@ QUERIES = [
     "SELECT k FROM {v} UNION SELECT k + 2 FROM {v} ORDER BY k",
     "WITH t AS (SELECT * FROM {v} WHERE k > 0) SELECT count(*) AS rows FROM t",
     "SELECT CASE WHEN k > 1 THEN 'big' ELSE 'small' END AS size, sum(k) AS s FROM {v} GROUP BY 1",
+    "SELECT k, count(*) AS n FROM {v} WHERE k > 50 GROUP BY GROUPING SETS ((k), ())",
+    "SELECT count(*) AS n FROM (SELECT count(*) AS m FROM {v} WHERE k > 50) WHERE m = 0",
     "SELECT upper('x') AS u, k % 2 AS odd FROM {v} WHERE k BETWEEN 1 AND 3",
 ]
 
