@@ -45,6 +45,7 @@ from ivm.storage.warehouse.flush import NetChange
 from ivm.storage.warehouse.pending import PendingDeltas
 from ivm.storage.warehouse.system_tables import BASE
 from ivm.storage.warehouse.table_info import TableInfo
+from ivm.storage.warehouse.view_indexes import load_view_indexes
 from ivm.storage.warehouse.warehouse import Warehouse, roll_back
 
 if TYPE_CHECKING:
@@ -258,7 +259,6 @@ class Engine:
     ) -> None:
         tables = [change.table for change in changes]
         self.maintenance.commit()
-        self.indexes.commit(tables)
         self.recomputed.mark_stale(tables)
         self.outbox.follow(changes)
         self.small.follow(changes)
@@ -269,6 +269,7 @@ class Engine:
             else:
                 self.pending.add(epoch, changes, deltas)
             self.held.follow(epoch, deltas)
+            self.indexes.commit(tables)
         self.feeds.notify(epoch, deltas)
         self.on_pending(self.pending.rows)
 
@@ -344,6 +345,7 @@ class Engine:
             rewritten: tables that may have other values in the columns that they had.
         """
         before = self.catalog.tables
+        self.catalog.view_indexes = load_view_indexes(cursor)
         self.catalog.load_tables(self.warehouse.tables(cursor), self.warehouse.schemas(cursor))
         now = self.catalog.tables
         altered = [n for n, t in before.items() if n not in now or _is_other(t, now[n])]

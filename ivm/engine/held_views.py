@@ -86,7 +86,7 @@ class HeldViews:
             contents = self._up_to_date(wanted, meaning)
             if contents is None:
                 return None
-            rows = [content.rows() for content in contents]  # type: ignore[attr-defined]
+            rows = [content.rows for content in contents]  # type: ignore[attr-defined]
         if any(len(each) > 2 * MOST_ROWS for each in rows):
             self.forget(names)
             raise TooManyRowsError
@@ -160,8 +160,10 @@ class HeldViews:
             self._loading.release()
 
     def _load(self, name: str, key: Key, most: int) -> None:
-        schema = self._tables.catalog.relation_schema(name)
-        content = KeyedContent(schema, key) if key else WholeContent(schema)
+        view = self._tables.catalog.views[name]
+        schema = view.schema
+        whole = WholeContent(schema, view.key)
+        content = KeyedContent(schema, key) if key else whole
         with self.publishing:
             self._held.setdefault(name, {})[key] = content  # from here on it gets the deltas
         try:

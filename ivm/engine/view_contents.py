@@ -9,13 +9,19 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ivm.delta_ops.state.group_table import GroupTable
+from ivm.engine.replaced_rows import encoded, replaced
 from ivm.storage.arrangement.arrangement import Arrangement
 from ivm.storage.arrangement.layout import Layout
+from ivm.storage.errors import InternalError
 from ivm.storage.values.column import Column
+from ivm.storage.values.consolidate import consolidate
 from ivm.storage.values.types import Schema
-from ivm.storage.values.zset import ZSet, add, all_ones, ones
+from ivm.storage.values.zset import ZSet, add, all_ones, empty, ones
 
+_FEW = 16
+"""Changed rows that are each searched among all; the sum of all rows costs more than that."""
+_ENCODED = 1024
+"""Rows whose strings are all dictionary-encoded, so that they are replaced as numbers."""
 _BEHIND = 4096
 """Changed rows that may wait for a reader, however few rows a view has."""
 
@@ -64,44 +70,43 @@ class Content:
 
 
 class WholeContent(Content):
-    """All rows as a Z-set, in an order of no meaning.
+    """All rows in an order of no meaning, equal ones side by side, each with weight 1.
 
     Args:
         schema: of the view.
+        key: positions of columns that are unique in the view; None if nothing is known.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, key: tuple[int, ...] | None) -> None:
         super().__init__()
-        self._table = GroupTable([type for _, type in schema], exact_rows=True)
-        self._rows: ZSet | None = None
+        self._types = tuple([type for _, type in schema])
+        self._key = tuple(range(len(schema))) if key is None else key
+        self.rows = empty(self._types)
 
     def _build(self, chunks: Iterable[ZSet]) -> None:
-        for chunk in chunks:
-            self._add(chunk)
+        self.rows = self._sum([self.rows, *chunks])
 
     def add(self, deltas: Sequence[ZSet]) -> None:
-        if deltas:
-            self._add(add(deltas))
-            self.count = len(self._table.live())
+        if not deltas:
+            return
+        few = sum([len(delta.weights) for delta in deltas]) <= _FEW
+        rows: ZSet | None = self.rows
+        for delta in deltas if few else ():
+            rows = None if rows is None else replaced(rows, delta, self._key, self._types)
+        if rows is None or not few:
+            rows = self._sum([self.rows, *deltas])
+        self.rows, self.count = rows, len(rows)
 
-    def _add(self, delta: ZSet) -> None:
-        touched, groups = self._table.locate(delta.columns, len(delta))
-        self._table.accumulate(0, touched[groups], delta.weights)
-        self._rows = None
-
-    def rows(self) -> ZSet:
-        """All rows, equal ones side by side, each with weight 1."""
-        if self._rows is None:
-            slots = self._table.live()
-            weights = self._table.read(slots)[:, 0]
-            if not all_ones(weights):
-                slots = slots.repeat(weights)
-            self._rows = ZSet(self._table.keys(slots), ones(len(slots)))
-        return self._rows
+    def _sum(self, batches: Sequence[ZSet]) -> ZSet:
+        net = consolidate(add(batches), self._types)
+        if len(net) and net.weights.min() < 0:
+            raise InternalError("a delta removes rows that its view has not; please report this")
+        rows = once_each(net)
+        return encoded(rows) if len(rows) <= _ENCODED else rows
 
     @property
     def nbytes(self) -> int:
-        return self._table.nbytes
+        return self.rows.nbytes
 
 
 class KeyedContent(Content):
@@ -132,8 +137,12 @@ class KeyedContent(Content):
 
 def under(rows: Arrangement, key: Sequence[Column]) -> ZSet:
     """The rows under one key, equal ones side by side, each with weight 1."""
-    found = rows.lookup_live(key).rows
-    if all_ones(found.weights):
-        return found
-    once = found.take(np.arange(len(found)).repeat(found.weights))
-    return ZSet(once.columns, ones(len(once)))
+    return once_each(rows.lookup_live(key).rows)
+
+
+def once_each(rows: ZSet) -> ZSet:
+    """The rows as often as they weigh, each with weight 1."""
+    if all_ones(rows.weights):
+        return rows
+    taken = rows.take(np.arange(len(rows)).repeat(rows.weights))
+    return ZSet(taken.columns, ones(len(taken)))

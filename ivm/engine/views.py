@@ -47,6 +47,7 @@ from ivm.storage.warehouse.duck import Cursor, describe, run
 from ivm.storage.warehouse.duckdb_errors import of_our_sql, translated
 from ivm.storage.warehouse.net_changes import PendingView
 from ivm.storage.warehouse.system_tables import State, StoredView, delete_view, save_view
+from ivm.storage.warehouse.view_indexes import delete_view_index
 
 _SPEED = ("linear", "indexed", "group recompute", "whole recompute")
 
@@ -200,6 +201,9 @@ class Views:
         """Drops a view's table in the cursor's transaction; `rebuild` then detaches the view."""
         run(cursor, f"DROP TABLE {self._catalog.qualified[view.name]}")
         delete_view(cursor, view.name)
+        for index in self._catalog.view_indexes.values():
+            if index.view == view.name:
+                delete_view_index(cursor, index.name)
         self._catalog.remove_view(view.name)
 
     def attach(self, view: View) -> None:

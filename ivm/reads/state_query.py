@@ -152,14 +152,14 @@ class StateQuery:
         """The rows of the answer, in order, each with weight 1 and the columns that are shown.
 
         Args:
-            rows: of every source, with all columns of the relation.
+            rows: of every source, the columns of its scan.
             given: the parameters' columns of one row.
 
         Raises:
             EvaluationError: an expression fails.
             duckdb.Error: the same.
         """
-        read = {name: _read(scan, rows[name], given) for name, scan in self.scans.items()}
+        read = {name: _widened(scan, rows[name], given) for name, scan in self.scans.items()}
         return self._bounded(self._chained(read) if self._chain else self._stepped(read))
 
     def _chained(self, given: Mapping[str, ZSet]) -> ZSet:
@@ -196,13 +196,12 @@ class StateQuery:
         return batch.project(tail.columns)
 
 
-def _read(scan: Scan, rows: ZSet, given: Sequence[Column]) -> ZSet:
-    """The columns that a scan reads of rows, and those of parameters."""
-    read = rows.project(scan.columns)
+def _widened(scan: Scan, rows: ZSet, given: Sequence[Column]) -> ZSet:
+    """The rows with the columns of parameters, if the scan has those."""
     if len(scan.schema) == len(scan.columns):
-        return read
+        return rows
     first = np.zeros(len(rows), np.int64)
-    return ZSet((*read.columns, *[column.take(first) for column in given]), read.weights)
+    return ZSet((*rows.columns, *[column.take(first) for column in given]), rows.weights)
 
 
 def _lookups(plan: Plan) -> dict[int, Lookup]:

@@ -29,6 +29,7 @@ from ivm.session.meaning import refuse_meaning
 from ivm.session.query import query
 from ivm.session.result import Result
 from ivm.session.session import Params, Session
+from ivm.session.view_indexes import change_index
 from ivm.sql.parse.function_list import FunctionList, list_functions
 from ivm.sql.plan.same_plan import same_plan, scans
 from ivm.sql.resolve.determinism import check_deterministic
@@ -70,6 +71,9 @@ def ddl(session: Session, statement: st.Ddl, params: Params) -> Result:
     """Runs a statement that changes the catalog or the session."""
     refuse_meaning(statement)
     refuse_alias(session, statement)
+    indexed = change_index(session, statement)
+    if indexed is not None:
+        return indexed
     if statement.action == "detach" and session.transaction is None:
         session.engine.warehouse.checkpoint_attached(fold(statement.names[0][0]))
     if statement.action in _SESSION:

@@ -114,25 +114,18 @@ class Session:
         transaction = self.transaction
         if transaction is None:
             return None if self.names.temporary else self._reads.answer(text, params)
-        if self._needs_duckdb() is not None:
+        if self.names.temporary or transaction.changes_catalog:
             return None
         with transaction:  # it has the writer lock: every read of it finds the same rows
-            return self._reads.answer(text, params)
-
-    def _needs_duckdb(self) -> str | None:
-        """Why DuckDB alone sees what this session would read; None if it does not."""
-        if self.names.temporary:
-            return "the session has made temporary things"
-        transaction = self.transaction
-        if transaction is not None and (
-            transaction.changes or transaction.in_duckdb or transaction.changes_catalog
-        ):
-            return "the transaction has changes of its own, or has used DuckDB"
-        return None
+            return self._reads.answer(text, params, transaction)
 
     def way_of(self, text: str, params: Params) -> str:
         """Says whether a query is answered from memory, or why not."""
-        why = self._needs_duckdb() or self._reads.why_not(text, params)
+        transaction = self.transaction
+        if self.names.temporary:
+            why: str | None = "the session has made temporary things"
+        else:
+            why = self._reads.why_not(text, params, transaction)
         if why is None:
             return "memory, from the third time on"
         return f"DuckDB, after a flush: {why}"
