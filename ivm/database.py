@@ -23,8 +23,9 @@ from ivm.block import TransactionBlock
 from ivm.catalog.broken_views import why_broken
 from ivm.catalog.catalog import name_parts
 from ivm.catalog.functions import Function, demand_function
-from ivm.dispatch import execute
+from ivm.dispatch import execute, executemany
 from ivm.engine.opening import open_engine
+from ivm.ingest.batches import Many
 from ivm.ingest.rows import Rows
 from ivm.lifetime import Lifetime, close_forgotten
 from ivm.listings import TableListing, ViewInfo, columns_of, listing_of
@@ -106,6 +107,28 @@ class Database(Streams):
         if not isinstance(sql, str):
             raise InputError(f"execute takes SQL as text, not {sql!r}")
         return self._with_session(lambda session: execute(session, sql, params))
+
+    def executemany(self, sql: str, rows: Many) -> Result:
+        """Runs one statement with each of many rows of parameters, all in one transaction.
+
+        An INSERT of one row of parameters, also with ON CONFLICT, and an UPDATE or DELETE by key
+        are one batch; any other statement is executed row by row.
+
+        Args:
+            sql: one statement.
+            rows: a list of lists or tuples (for `?` or `$1`) or of dicts (for `$name`); or an
+                Arrow table, a pandas or polars frame, or a dict of columns: by name for `$name`,
+                else in their order.
+
+        Returns:
+            The count of rows changed by all; the last result of a statement that returns rows.
+
+        Raises:
+            IvmError: see `ivm.errors`; no row has changed anything.
+        """
+        if not isinstance(sql, str):
+            raise InputError(f"executemany takes SQL as text, not {sql!r}")
+        return self._with_session(lambda session: executemany(session, sql, rows))
 
     @property
     def in_transaction(self) -> bool:
