@@ -6,10 +6,11 @@ DuckDB each statement is a transaction of its own, unless one was begun.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ivm.dispatch import execute
+from ivm.dispatch import execute, executemany
+from ivm.ingest.batches import Many
 from ivm.lifetime import Lifetime
 from ivm.session.result import Description, Result, Row
 from ivm.session.session import Params, Session
@@ -95,13 +96,20 @@ class Connection:
     def run_sql(self, sql: str, params: Params = None) -> Result:
         """Runs statements, in the transaction if one has begun."""
 
-        def work(session: Session) -> Result:
-            if self._waits and not all(isinstance(s, st.Query) for s in st.parse(sql)):
+        if all(isinstance(s, st.Query) for s in st.parse(sql)):
+            return self.run(lambda session: execute(session, sql, params))
+        return self.run_changing(lambda session: execute(session, sql, params))
+
+    def run_changing(self, work: Callable[[Session], T]) -> T:
+        """Calls a function with the session, in the transaction that waits to begin."""
+
+        def begun(session: Session) -> T:
+            if self._waits:
                 self._waits = False
                 session.begin()
-            return execute(session, sql, params)
+            return work(session)
 
-        return self.run(work)
+        return self.run(begun)
 
     def close(self) -> None:
         """Undoes what was not committed; closing twice does nothing."""
@@ -149,22 +157,11 @@ class Cursor:
         self._rowcount = self._result.rowcount
         return self
 
-    def executemany(self, sql: str, rows: Iterable[Params]) -> Cursor:
-        """Runs a statement once for each row of parameters, in one transaction."""
-        connection, count = self.connection, 0
-        own = not connection.in_transaction
-        if own:
-            connection.run(Session.begin)
-        try:
-            for row in rows:
-                count += max(self.execute(sql, row).rowcount, 0)
-        except BaseException:
-            if own:
-                connection.rollback()
-            raise
-        if own:
-            connection.commit()
-        self._rowcount = count
+    def executemany(self, sql: str, rows: Many) -> Cursor:
+        """Runs a statement with each of many rows of parameters; see `Database.executemany`."""
+        connection = self.connection
+        self._result = connection.run_changing(lambda session: executemany(session, sql, rows))
+        self._rowcount = self._result.rowcount
         return self
 
     @property

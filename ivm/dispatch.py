@@ -13,6 +13,7 @@ import duckdb
 
 from ivm.cdc import statements as source_statements
 from ivm.cdc.sinks import statements as sink_statements
+from ivm.ingest.batches import Many
 from ivm.session import (
     ddl,
     dml,
@@ -20,6 +21,7 @@ from ivm.session import (
     history,
     inserts,
     keyed_dml,
+    many,
     prepared,
     query,
     view_statements,
@@ -50,6 +52,11 @@ def execute(session: Session, sql: str, params: Params = None) -> Result:
     for statement in statements:
         result = run_statement(session, statement, params)
     return result
+
+
+def executemany(session: Session, sql: str, rows: Many) -> Result:
+    """Runs a statement with each row of parameters; see `Database.executemany`."""
+    return many.executemany(session, sql, rows, run_statement)
 
 
 def run_statement(session: Session, statement: st.Statement, params: Params) -> Result:

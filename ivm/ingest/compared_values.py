@@ -8,8 +8,9 @@ exactly; otherwise DuckDB, which may convert the column instead, must run the st
 
 from __future__ import annotations
 
+import builtins
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from types import NoneType
@@ -17,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from ivm.ingest.literal_columns import Parameters, columns_of
+from ivm.ingest.python_values import python_column
 from ivm.sql.statements.values_list import LiteralRows
 from ivm.storage.values.column import Column
 from ivm.storage.values.types import ColumnType
@@ -65,6 +67,16 @@ def compared_values(values: LiteralRows, type: ColumnType, parameters: Parameter
         return None
     (column,) = columns
     return column if column.valid is None else column.filter(column.valid)
+
+
+def compared_parameters(values: Sequence[Any], type: ColumnType) -> Column | None:
+    """Values of parameters with which a column is compared, none of them NULL.
+
+    Returns:
+        None if DuckDB must compare them, or one is NULL.
+    """
+    known = _PARAMETERS.get("INTEGER" if type.is_integer else type.base, ())
+    return python_column(values, type) if {*map(builtins.type, values)} <= {*known} else None
 
 
 def _literal_fits(cell: str, kind: str) -> bool:

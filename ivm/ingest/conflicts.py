@@ -80,7 +80,7 @@ def resolve(
     updated = removed = None
     if rule.updates:  # also of no rows: DuckDB may refuse the expressions
         excluded = [column.take(matches.probe) for column in rows.columns]
-        found = _updated(path, matches.rows, excluded, rule, expressions)
+        found = _updated(path, matches.rows, excluded, rule, expressions.at(matches.probe))
         if found is None:
             return None
         removed, updated = found
@@ -106,6 +106,7 @@ def _updated(
         if not mask.all():
             stored = stored.filter(mask)
             columns = [column.filter(mask) for column in columns]
+            expressions = expressions.at(mask.nonzero()[0])
     new = list(stored.columns)
     for position, expression in rule.updates.items():
         if expression is None:

@@ -16,14 +16,13 @@ import numpy as np
 from ivm.ingest.compared_values import compared_values
 from ivm.ingest.fast_path import first_of_each
 from ivm.ingest.key_index import KeyIndex
-from ivm.ingest.literal_columns import Parameters, columns_of
+from ivm.ingest.literal_columns import Parameters
 from ivm.ingest.row_expressions import RowExpressions, repeated
 from ivm.sql.statements.expressions import Expression
 from ivm.sql.statements.nodes import Comparison, KeyedChange
-from ivm.storage.values.column import Column
+from ivm.storage.values.column import Column, Mask
 from ivm.storage.values.types import Schema
 from ivm.storage.values.zset import ZSet, ones
-from ivm.storage.warehouse.duck import Cursor
 from ivm.storage.warehouse.table_info import TableInfo
 
 _MOST_KEYS = 100_000  # combinations of the values of several key columns
@@ -83,12 +82,19 @@ def found_rows(
 ) -> ZSet | None:
     """The stored rows, with the columns of the index; None if DuckDB must evaluate a condition."""
     rows = index.find(keys).rows
+    mask = condition_mask(search, rows, expressions)
+    return None if mask is None else rows.filter(mask)
+
+
+def condition_mask(search: Search, rows: ZSet, expressions: RowExpressions) -> Mask | None:
+    """The mask of the rows that meet the other conditions; None if DuckDB must evaluate one."""
+    met = np.ones(len(rows), np.bool_)
     for condition in search.conditions:
         mask = expressions.mask(condition, rows.columns, len(rows), of_all=True)
         if mask is None:
             return None
-        rows = rows.filter(mask)
-    return rows
+        met &= mask
+    return met
 
 
 class Assignments(NamedTuple):
@@ -117,31 +123,25 @@ def assignments_of(statement: KeyedChange, info: TableInfo) -> Assignments | Non
 
 
 def new_rows(
-    statement: KeyedChange,
     sets: Assignments,
     schema: Schema,
     stored: ZSet,
     index: KeyIndex,
     expressions: RowExpressions,
-    parameters: Parameters,
-    cursor: Cursor | None,
+    literal: Mapping[int, Column],
 ) -> ZSet | None:
     """The rows after an UPDATE, with all columns; None if DuckDB must compute them.
 
     Args:
         stored: the rows found, with the columns of the index.
         expressions: over the stored rows: SET reads the old values.
-        cursor: see `columns_of`.
+        literal: the values of literals and parameters by position, one or as many as rows.
     """
-    count, types = len(stored), [schema[i][1] for i in sets.literal]
-    literal = columns_of(statement.rows, types, parameters, cursor)
-    if literal is None:
-        return None
-    found = dict(zip(sets.literal, literal, strict=True))
+    count = len(stored)
     new: list[Column] = []
     for position, (_, type) in enumerate(schema):
-        if position in found:
-            value: Column | None = repeated(found[position], count)
+        if position in literal:
+            value: Column | None = repeated(literal[position], count)
         elif position in sets.computed:
             value = expressions.value(sets.computed[position], type, stored.columns, count)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, TypeAlias
 
@@ -22,13 +22,13 @@ from ivm.sql.rewrite.cannot_fail import cannot_fail
 from ivm.sql.scalar.compile import compile_predicate, compile_scalar
 from ivm.sql.statements.expressions import Expression
 from ivm.storage.errors import EvaluationError
-from ivm.storage.values.column import Column, Mask
+from ivm.storage.values.column import Column, Indexes, Mask
 from ivm.storage.values.types import ColumnType, Schema, type_of
 
 Part: TypeAlias = tuple[Schema, tuple[str, ...]]
 """Columns that an expression sees, and the qualifiers of their names ("" for none)."""
-Lookup: TypeAlias = Callable[[int | str], Sequence[Any] | None]
-"""The values of a parameter, one for all rows or one for each; None if it is missing."""
+Lookup: TypeAlias = Callable[[int | str, Indexes | None], Sequence[Any] | None]
+"""The values of a parameter, one for all rows or one for each of some; None if it is missing."""
 
 _TYPES = {
     bool: type_of("BOOLEAN"),
@@ -48,11 +48,17 @@ class RowExpressions:
         parts: the columns that they see.
         macros: the names of the user's functions and macros, in small letters.
         lookup: gives the parameters.
+        rows: the rows of parameters, in a batch, that the evaluated rows have each.
     """
 
     parts: tuple[Part, ...]
     macros: frozenset[str]
     lookup: Lookup
+    rows: Indexes | None = None
+
+    def at(self, rows: Indexes) -> RowExpressions:
+        """The same for some of the rows."""
+        return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
     def value(
         self, expression: Expression, output: ColumnType, columns: Sequence[Column], count: int
@@ -100,7 +106,7 @@ class RowExpressions:
         """The value of a bare parameter by a rule; None if there is none."""
         if not expression.is_parameter:
             return None
-        values = self.lookup(expression.parameters[0])
+        values = self.lookup(expression.parameters[0], self.rows)
         column = None if values is None else python_column(values, output)
         return None if column is None else repeated(column, count)
 
@@ -108,7 +114,7 @@ class RowExpressions:
         """The parameters as columns of `count` rows; None if the type of one is not certain."""
         found = []
         for parameter in expression.parameters:
-            values = self.lookup(parameter)
+            values = self.lookup(parameter, self.rows)
             typed = None if values is None else typed_column(values)
             if typed is None:
                 return None
@@ -124,7 +130,7 @@ def repeated(column: Column, count: int) -> Column:
 def lookup_in(parameters: Sequence[Any] | Mapping[str, Any]) -> Lookup:
     """The lookup of parameters as a statement gets them."""
 
-    def lookup(parameter: int | str) -> Sequence[Any] | None:
+    def lookup(parameter: int | str, rows: Indexes | None) -> Sequence[Any] | None:
         try:
             return (parameters[parameter],)  # type: ignore[index]
         except (IndexError, KeyError, TypeError):

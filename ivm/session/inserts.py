@@ -15,7 +15,7 @@ from ivm.engine.transaction import Transaction
 from ivm.ingest.conflicts import Rule, resolve
 from ivm.ingest.fast_path import FastPath
 from ivm.ingest.literal_columns import are_given, columns_of
-from ivm.ingest.row_expressions import RowExpressions, lookup_in
+from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.reads.returning import Returning, returning_of
 from ivm.session import dml
 from ivm.session.result import Result
@@ -112,7 +112,7 @@ def _insert(
     if rule is None:
         return None
     index = transaction.index(path.table, all_columns=bool(rule.updates))
-    expressions = expressions_of(session, info, statement, params)
+    expressions = expressions_of(session, info, statement, lookup_in(params or ()))
     resolved = resolve(path, given, count, index, rule, expressions)
     return None if resolved is None else finished(transaction, *resolved, returning)
 
@@ -175,10 +175,10 @@ def _rule(info: TableInfo, conflict: Conflict) -> Rule | None:
 
 
 def expressions_of(
-    session: Session, info: TableInfo, statement: st.Insert, params: Params
+    session: Session, info: TableInfo, statement: st.Insert, lookup: Lookup
 ) -> RowExpressions:
     """Evaluates DO UPDATE over the columns of the stored row and of `excluded`."""
     assert statement.table is not None
     stored = "", statement.alias or statement.table[-1]
     parts = (info.schema, stored), (info.schema, ("excluded",))
-    return RowExpressions(parts, session.macros, lookup_in(params or ()))
+    return RowExpressions(parts, session.macros, lookup)

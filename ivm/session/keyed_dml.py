@@ -16,8 +16,8 @@ from ivm.ingest.keyed_rows import (
     new_rows,
     search_of,
 )
-from ivm.ingest.literal_columns import are_given
-from ivm.ingest.row_expressions import RowExpressions, lookup_in
+from ivm.ingest.literal_columns import are_given, columns_of
+from ivm.ingest.row_expressions import Lookup, RowExpressions, lookup_in
 from ivm.session import dml
 from ivm.session.inserts import finished, returned
 from ivm.session.result import Result
@@ -53,23 +53,27 @@ def _change(
     if statement.returning and (returning := returned(session, info, statement)) is None:
         return None
     keys = keys_of(search, info.schema, info.primary_key, params or ())
-    all_columns = _needs_all(info, statement, search, sets)
+    all_columns = needs_all(info, statement, search, sets)
     index = None if keys is None else transaction.index_of_committed(info.name, all_columns)
     if index is None or keys is None:
         return None
-    expressions = _expressions(session, info, statement, params)
+    expressions = expressions_of(session, info, statement, lookup_in(params or ()))
     stored = found_rows(index, keys, search, expressions)
     if stored is None or statement.kind == "delete":
         change = None if stored is None else path.change(None, stored, index)
         return None if change is None else finished(transaction, change, change.removed, returning)
-    given = expressions, params or (), transaction.idle_cursor
-    new = new_rows(statement, sets, info.schema, stored, index, *given)
+    types = [info.schema[i][1] for i in sets.literal]
+    literal = columns_of(statement.rows, types, params or (), transaction.idle_cursor)
+    if literal is None:
+        return None
+    given = dict(zip(sets.literal, literal, strict=True))
+    new = new_rows(sets, info.schema, stored, index, expressions, given)
     if new is None or next(path.violations(new), None) is not None:
         return None
     return finished(transaction, path.change(new, stored, index), new, returning)
 
 
-def _needs_all(
+def needs_all(
     info: TableInfo, statement: st.KeyedChange, search: Search, sets: Assignments
 ) -> bool:
     """Returns whether the index must hold all columns of the table."""
@@ -80,9 +84,10 @@ def _needs_all(
     return len(sets.literal) + len(info.primary_key) < len(info.schema)
 
 
-def _expressions(
-    session: Session, info: TableInfo, statement: st.KeyedChange, params: Params
+def expressions_of(
+    session: Session, info: TableInfo, statement: st.KeyedChange, lookup: Lookup
 ) -> RowExpressions:
+    """Evaluates SET and the conditions over the columns of the stored rows."""
     assert statement.table is not None
     names = ("", statement.alias or statement.table[-1])
-    return RowExpressions(((info.schema, names),), session.macros, lookup_in(params or ()))
+    return RowExpressions(((info.schema, names),), session.macros, lookup)
