@@ -275,6 +275,7 @@ SMOKE = {
     "test_postgres_benchmark": 1,
     "test_random_alters": 1,
     "test_random_queries": 8,
+    "test_random_reads": 1,
     "test_random_streams": 1,
     "test_recovery": 3,
     "test_recovery::test_a_lost_side_folder_is_noticed": 1,

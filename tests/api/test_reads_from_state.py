@@ -344,3 +344,43 @@ def test_explain_tells_the_way() -> None:
             assert "changes of its own" in way
         analyzed = db.execute("EXPLAIN ANALYZE SELECT k FROM v").fetchall()
         assert "read_from" not in [key for key, _ in analyzed]
+
+
+def test_readers_beside_ddl_get_the_rows_of_one_definition() -> None:
+    """Every value says how many columns the view has; a missing view is the one error there is."""
+    with ivm.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER PRIMARY KEY)")
+        db.execute("INSERT INTO t VALUES (1)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT 1 AS a FROM t")
+        failures: list[object] = []
+        done = threading.Event()
+
+        def read() -> None:
+            while not done.is_set():
+                try:
+                    result = db.execute("SELECT * FROM v")
+                    rows = result.fetchall()
+                except ivm.errors.SqlError:
+                    continue
+                except BaseException as error:
+                    failures.append(error)
+                    continue
+                if rows != [(len(result.columns),) * len(result.columns)]:
+                    failures.append((result.columns, rows))
+
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for turn in range(8):
+            items = ", ".join(f"{turn % 3 + 1} AS c{i}" for i in range(turn % 3 + 1))
+            if turn % 4 == 3:
+                db.execute("DROP MATERIALIZED VIEW v")
+                db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT {items} FROM t")
+            else:
+                db.execute(f"CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT {items} FROM t")
+            for _ in range(5):
+                db.execute("SELECT * FROM v").fetchall()
+        done.set()
+        for reader in readers:
+            reader.join()
+        assert failures == []
